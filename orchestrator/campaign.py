@@ -1,0 +1,85 @@
+"""A campaign: the runs a file asks for, each with its identity, label and problems."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.campaign_file import Checked, read_campaign_file
+from orchestrator.checks import run_problems
+from orchestrator.cluster import Cluster, load_cluster
+from orchestrator.errors import UserError
+from orchestrator.expansion import entries, labels, make_run
+from orchestrator.model import Run, run_id, sizes
+from orchestrator.warmup import Warmup
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A run with its identity, its label for people, and what makes it impossible."""
+
+    run: Run
+    run_id: str
+    label: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A campaign file, understood. `notes` tells what was left out, and why."""
+
+    path: Path
+    name: str
+    cluster: Cluster
+    warmup: Warmup
+    runs: tuple[PlannedRun, ...]
+    notes: tuple[str, ...]
+
+
+def load_campaign(path: Path) -> Campaign:
+    """Read the campaign file at `path` and make its runs.
+
+    Impossible runs are kept, with their problems. Raises UserError with all that is wrong with
+    the file itself, each sentence with the file and the path of the key.
+    """
+    checked = read_campaign_file(path)
+    try:
+        cluster = load_cluster(checked.file.cluster, path.parent)
+        runs, notes = _runs(checked, cluster)
+    except UserError as error:
+        raise UserError(*(f"{path}: {problem}" for problem in error.problems)) from None
+    return Campaign(path, checked.file.name, cluster, checked.warmup, tuple(runs), tuple(notes))
+
+
+def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[str]]:
+    file = checked.file
+    all_entries = entries(file)
+    planned: dict[str, PlannedRun] = {}
+    left_out: Counter[str] = Counter()
+    doublets = 0
+    problems: dict[str, None] = {}
+    for entry, label in zip(all_entries, labels(file, all_entries), strict=True):
+        for repeat in range(1, file.repeats + 1):
+            try:
+                run = make_run(entry, cluster.name, repeat)
+            except UserError as error:
+                problems.update(dict.fromkeys(error.problems))
+                break
+            values = sizes(run)
+            rule = next((rule for rule in checked.rules if rule.excludes(values)), None)
+            identity = run_id(run)
+            if rule is not None:
+                left_out[rule.text] += 1
+            elif identity in planned:
+                doublets += 1
+            else:
+                title = f"{label} #{repeat}" if file.repeats > 1 else label
+                found = tuple(run_problems(run, cluster, checked.warmup))
+                planned[identity] = PlannedRun(run, identity, title, found)
+    if problems:
+        raise UserError(*problems)
+    if not planned:
+        raise UserError(f"exclude: leaves none of the {sum(left_out.values())} runs")
+    notes = [f"{count} excluded by {text!r}" for text, count in left_out.items()]
+    if doublets:
+        notes.append(f"{doublets} stood twice and are planned once")
+    return list(planned.values()), notes

@@ -1,0 +1,151 @@
+"""The campaign file as it is written: its keys, their checks, its JSON schema."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from orchestrator.cluster import LOCAL
+from orchestrator.errors import UserError
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.model import size_names
+from orchestrator.parameters import option_names, parameter_problems
+from orchestrator.rules import Rule, make_rule
+from orchestrator.validation import mapping_problems
+from orchestrator.warmup import Warmup
+from orchestrator.yaml_files import read_yaml
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignFile:
+    """The keys of a campaign file."""
+
+    name: Annotated[str, Field(description="Names the campaign and its folder of results.")]
+    cluster: Annotated[
+        str, Field(description="'local' for this machine, or the file of a cluster profile.")
+    ] = LOCAL
+    defaults: Annotated[
+        dict[str, Any], Field(description="Parameters of every run that does not say otherwise.")
+    ] = field(default_factory=dict)
+    matrix: Annotated[
+        dict[str, list[Any]], Field(description="Parameters to cross, each with its values.")
+    ] = field(default_factory=dict)
+    include: Annotated[
+        list[dict[str, Any]], Field(description="Single runs to add: the defaults and these.")
+    ] = field(default_factory=list)
+    exclude: Annotated[
+        list[Any], Field(description="Runs to leave out: by value, or by an expression.")
+    ] = field(default_factory=list)
+    repeats: Annotated[int, Field(description="How often each run is made.", ge=1, le=1000)] = 1
+    warmup: Annotated[
+        int | str,
+        Field(description="Iterations left out of the numbers: how many, or a part, as 10%."),
+    ] = "10%"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A campaign file whose every value fits, its rules and warm-up policy understood."""
+
+    file: CampaignFile
+    rules: tuple[Rule, ...]
+    warmup: Warmup
+
+
+def read_campaign_file(path: Path) -> Checked:
+    """Return the checked campaign file at `path`.
+
+    Raises UserError with all that is wrong with it, each sentence with the path of the key.
+    """
+    data = read_yaml(path, "a campaign file")
+    problems = [*mapping_problems("", CampaignFile, data), *_parameter_problems(data)]
+    name = data.get("name")
+    if isinstance(name, str) and not _NAME.fullmatch(name):
+        problems.append(_name_problem(name))
+    rules, rule_problems = _rules(data)
+    warmup, warmup_problems = _warmup(data)
+    problems += [*rule_problems, *warmup_problems]
+    if problems:
+        raise UserError(*(f"{path}: {problem}" for problem in problems))
+    return Checked(CampaignFile(**data), rules, warmup)
+
+
+def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the frameworks a file's values name; all of them where it names none."""
+    defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
+    named: list[Any] = []
+    if isinstance(defaults, dict):
+        named.append(defaults.get("framework"))
+    if isinstance(matrix, dict) and isinstance(matrix.get("framework"), list):
+        named.extend(matrix["framework"])
+    if isinstance(include, list):
+        named.extend(entry.get("framework") for entry in include if isinstance(entry, dict))
+    found = tuple(name for name in FRAMEWORKS if name in named)
+    return found or tuple(FRAMEWORKS)
+
+
+def _name_problem(name: str) -> str:
+    words = "-".join(re.findall(r"[A-Za-z0-9_]+", name))[:64]
+    hint = f"; try {words!r}" if words else ""
+    return (
+        f"name: {name!r} cannot name a folder: use up to 64 letters, digits, '.', '_' and '-', "
+        f"a letter or digit first{hint}"
+    )
+
+
+def _parameter_problems(data: Mapping[str, Any]) -> Iterator[str]:
+    frameworks = frameworks_in_play(data)
+    defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
+    if isinstance(defaults, dict):
+        yield from parameter_problems("defaults", defaults, frameworks)
+    if isinstance(matrix, dict):
+        yield from _matrix_problems(matrix, frameworks)
+    if isinstance(include, list):
+        for index, entry in enumerate(include):
+            if isinstance(entry, dict):
+                yield from parameter_problems(f"include[{index}]", entry, frameworks)
+
+
+def _matrix_problems(matrix: Mapping[str, Any], frameworks: tuple[str, ...]) -> Iterator[str]:
+    for name, values in matrix.items():
+        if not isinstance(values, list):
+            continue
+        if not values:
+            yield f"matrix.{name}: has no values"
+        found = (
+            problem
+            for value in values
+            for problem in parameter_problems("matrix", {name: value}, frameworks)
+        )
+        yield from dict.fromkeys(found)
+
+
+def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
+    written = data.get("exclude")
+    if not isinstance(written, list):
+        return (), []
+    names: set[str] = set(size_names())
+    for framework in frameworks_in_play(data):
+        names |= option_names(framework)
+    rules, problems = [], []
+    for index, rule in enumerate(written):
+        try:
+            rules.append(make_rule(rule, names))
+        except UserError as error:
+            problems += [f"exclude[{index}]: {problem}" for problem in error.problems]
+    return tuple(rules), problems
+
+
+def _warmup(data: Mapping[str, Any]) -> tuple[Warmup, list[str]]:
+    value = data.get("warmup", CampaignFile.__dataclass_fields__["warmup"].default)
+    if not isinstance(value, int | str) or isinstance(value, bool):
+        return Warmup(), []
+    try:
+        return Warmup.parse(value), []
+    except ValueError as error:
+        return Warmup(), [f"warmup: {error}"]

@@ -1,0 +1,56 @@
+"""What makes a run impossible: one sentence each, with the numbers in it, all at once."""
+
+from collections.abc import Iterator
+
+from orchestrator.cluster import Cluster
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.model import Run
+from orchestrator.warmup import Warmup
+
+
+def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
+    """Yield every reason why `run` cannot be made on `cluster`, or could not be measured."""
+    yield from _model_problems(run)
+    yield from _batch_problems(run)
+    yield from _cluster_problems(run, cluster)
+    yield from FRAMEWORKS[run.framework].problems(run)
+    if warmup.last_iteration(run.training.train_iters) >= run.training.train_iters:
+        yield f"warmup is {warmup}, which leaves nothing of train_iters={run.training.train_iters}"
+
+
+def _model_problems(run: Run) -> Iterator[str]:
+    if run.model is None:
+        return
+    hidden, heads = run.model.hidden_size, run.model.num_attention_heads
+    if hidden % heads:
+        yield f"hidden_size={hidden} is not divisible by num_attention_heads={heads}"
+
+
+def _batch_problems(run: Run) -> Iterator[str]:
+    replica = run.parallelism.ranks_per_replica
+    if run.data_parallel_size is None:
+        yield (
+            f"world_size={run.world_size} is not divisible by "
+            f"tensor_parallel_size*pipeline_parallel_size={replica}"
+        )
+    elif run.num_microbatches is None:
+        each = run.batch.micro_batch_size * run.data_parallel_size
+        yield (
+            f"global_batch_size={run.batch.global_batch_size} is not divisible by "
+            f"micro_batch_size*data_parallel_size={each}"
+        )
+
+
+def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
+    nodes, gpus = run.resources.nodes, run.resources.gpus_per_node
+    if cluster.nodes is not None and nodes > cluster.nodes:
+        yield f"nodes={nodes}, but cluster {cluster.name} has {cluster.nodes}"
+    if cluster.gpus_per_node and gpus > cluster.gpus_per_node:
+        yield f"gpus_per_node={gpus}, but cluster {cluster.name} has {cluster.gpus_per_node}"
+    if run.training.precision == "fp16" and not cluster.has_gpus:
+        yield f"precision=fp16 needs a GPU, and cluster {cluster.name} has none; try bf16 or fp32"
+    if run.training.precision == "bf16" and "V100" in (cluster.gpu or "").upper():
+        yield f"precision=bf16 is not supported by {cluster.gpu}; try fp16"
+    launcher = getattr(run.options, "launcher", None)
+    if launcher == "srun" and cluster.scheduler != "slurm":
+        yield f"launcher=srun needs a Slurm cluster, and {cluster.name} is none"

@@ -1,0 +1,87 @@
+"""DeepSpeed's JSON configuration: made from a run, and checked for keys that DeepSpeed ignores."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from orchestrator.errors import did_you_mean
+from orchestrator.model import Run
+
+FILE_NAME = "ds_config.json"
+
+
+def deepspeed_config(
+    run: Run,
+    *,
+    offload_optimizer: str,
+    offload_param: str,
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the configuration of a run; `extra` is laid over it, section by section.
+
+    `steps_per_print` 1 and `log_level` "info" make DeepSpeed print its throughput line at every
+    step: since 0.17.6 it prints none at its default level. `torch_adam` takes torch's AdamW, which
+    computes the same and needs no compiled extension, wherever the optimizer is not offloaded.
+    """
+    zero: dict[str, Any] = {"stage": run.zero_stage}
+    if offload_optimizer != "none":
+        zero["offload_optimizer"] = {"device": offload_optimizer}
+    if offload_param != "none":
+        zero["offload_param"] = {"device": offload_param}
+    adam: dict[str, Any] = {
+        "lr": run.training.learning_rate,
+        "betas": [0.9, 0.95],
+        "eps": 1e-8,
+        "weight_decay": 0.01,
+    }
+    if offload_optimizer == "none":
+        adam["torch_adam"] = True
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
+        "gradient_accumulation_steps": run.num_microbatches,
+        "steps_per_print": 1,
+        "log_level": "info",
+        "optimizer": {"type": "AdamW", "params": adam},
+        "zero_optimization": zero,
+    }
+    if run.training.precision != "fp32":
+        config[run.training.precision] = {"enabled": True}
+    return _overlay(config, extra)
+
+
+def unknown_keys(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one sentence for each key that DeepSpeed does not know.
+
+    DeepSpeed itself ignores most of them in silence. The known keys are those that DeepSpeed looks
+    up when it reads a configuration, recorded in `deepspeed_keys.json`.
+    """
+    yield from _unknown_keys(config, ())
+
+
+def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    known = _known_keys().get(".".join(path))
+    if known is None:
+        return
+    for key, value in config.items():
+        where = ".".join((*path, key))
+        if key not in known:
+            yield f"DeepSpeed knows no key {where!r}{did_you_mean(key, known)}"
+        elif isinstance(value, Mapping):
+            yield from _unknown_keys(value, (*path, key))
+
+
+@cache
+def _known_keys() -> dict[str, frozenset[str]]:
+    record = json.loads((files("orchestrator") / "deepspeed_keys.json").read_text())
+    return {section: frozenset(keys) for section, keys in record["sections"].items()}
+
+
+def _overlay(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in extra.items():
+        below = merged.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        merged[key] = _overlay(below, value) if both else value  # type: ignore[arg-type]
+    return merged

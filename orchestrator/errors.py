@@ -1,0 +1,24 @@
+"""The one exception that is a user's mistake, and the help in its sentences."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(Exception):
+    """One or more mistakes of the user's, each a sentence that says where, what, and what to try.
+
+    The command line prints the sentences and exits with 1; nothing else catches it.
+    """
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'?` for the known word nearest to `word`, or the list of them."""
+    choices = sorted(known)
+    near = get_close_matches(word, choices, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; known are {', '.join(choices)}" if choices else ""

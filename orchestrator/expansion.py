@@ -1,0 +1,200 @@
+"""From the values of a campaign file to runs: crossing, making, naming."""
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from pathlib import PurePath
+from typing import Any
+
+from orchestrator.campaign_file import CampaignFile
+from orchestrator.errors import UserError
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.model import Batch, ModelShape, Parallelism, Resources, Run, Training
+from orchestrator.parameters import (
+    COMMON,
+    MODEL_SIZES,
+    CommonParameters,
+    option_names,
+    time_limit_seconds,
+)
+from orchestrator.presets import preset
+
+MAX_RUNS = 100_000
+MAX_LABEL = 120
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The values of one run, and where in the file they were given."""
+
+    where: str
+    values: Values
+
+
+def entries(file: CampaignFile) -> tuple[Entry, ...]:
+    """Return the values of every run: the matrix crossed, then what is included.
+
+    Where the file has neither, its defaults are the one run. Raises UserError where the matrix
+    crosses to more than `MAX_RUNS` runs.
+    """
+    count = math.prod(len(values) for values in file.matrix.values()) * file.repeats
+    if count > MAX_RUNS:
+        raise UserError(f"matrix: crosses to {count:,} runs; the most is {MAX_RUNS:,}")
+    crossed: Iterator[tuple[Any, ...]] = itertools.product(*file.matrix.values())
+    if not file.matrix and file.include:
+        crossed = iter(())
+    return (
+        *(
+            Entry("matrix" if file.matrix else "defaults", {**file.defaults, **dict(combination)})
+            for combination in (zip(file.matrix, values, strict=True) for values in crossed)
+        ),
+        *(
+            Entry(f"include[{index}]", {**file.defaults, **values})
+            for index, values in enumerate(file.include)
+        ),
+    )
+
+
+def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
+    """Return the run of an entry's values, all of which have been checked one by one.
+
+    Raises UserError where they do not go together: a parameter its framework does not have, one
+    that is missing, or a batch given twice.
+    """
+    values = entry.values
+    name = values.get("framework")
+    if name is None:
+        raise UserError(f"{entry.where}: names no framework; known are {', '.join(FRAMEWORKS)}")
+    framework = FRAMEWORKS[name]
+    problems = [*_misfits(values, name)]
+    model = _model(values)
+    if model is None and framework.needs_model:
+        problems.append(f"names no model; framework {name} needs a preset or sizes")
+    if isinstance(model, str):
+        problems.append(model)
+    if {"global_batch_size", "num_microbatches"} <= values.keys():
+        problems.append("give global_batch_size or num_microbatches, not both")
+    if problems:
+        raise UserError(*(f"{entry.where}: {problem}" for problem in problems))
+    parallelism = Parallelism(
+        **{field: values[field] for field in _names(Parallelism) & values.keys()}
+    )
+    resources = Resources(
+        values.get("nodes", 1),
+        values.get("gpus_per_node", 1),
+        time_limit_seconds(values.get("time_limit", _default("time_limit"))),
+    )
+    return Run(
+        framework=name,
+        cluster=cluster,
+        model=model if isinstance(model, ModelShape) else None,
+        model_name=_model_name(values.get("model")),
+        parallelism=parallelism,
+        batch=_batch(values, resources.world_size // parallelism.ranks_per_replica),
+        resources=resources,
+        training=Training(**{field: values[field] for field in _names(Training) & values.keys()}),
+        options=framework.options(
+            **{option: values[option] for option in option_names(name) & values.keys()}
+        ),
+        vocab_size_multiple=framework.vocab_size_multiple,
+        repeat=repeat,
+    )
+
+
+def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
+    """Return a label for each entry: the values of what varies, in the file's order.
+
+    A value that is the parameter's default is left out unless the matrix names the parameter. A
+    label is for people; it need not be unique.
+    """
+    candidates = dict.fromkeys((*file.matrix, *(key for entry in file.include for key in entry)))
+    varying = [
+        name
+        for name in candidates
+        if len({repr(entry.values.get(name, _default(name))) for entry in all_entries}) > 1
+    ]
+    return [_label(entry.values, varying, file.matrix) for entry in all_entries]
+
+
+def _label(values: Values, varying: Sequence[str], matrix: Values) -> str:
+    parts = [
+        _part(name, values.get(name, _default(name)))
+        for name in varying
+        if name in matrix or values.get(name, _default(name)) != _default(name)
+    ]
+    text = " ".join(parts) or str(values.get("framework"))
+    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
+
+
+def _part(name: str, value: Any) -> str:
+    if name == "model":
+        return _model_name(value) or "-".join(f"{key}={size}" for key, size in value.items())
+    if name in ("framework", "strategy", "precision"):
+        return str(value)
+    if name == "script":
+        return PurePath(value).name
+    return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+
+
+def _misfits(values: Values, framework: str) -> Iterator[str]:
+    for name in values.keys() - COMMON - option_names(framework):
+        yield f"framework {framework} has no parameter {name!r}"
+    for option in fields(FRAMEWORKS[framework].options):
+        required = option.default is MISSING and option.default_factory is MISSING
+        if required and option.name not in values:
+            yield f"framework {framework} needs the parameter {option.name!r}"
+
+
+def _model(values: Values) -> ModelShape | str | None:
+    """Return the shape, None where no size is given, or a sentence where some are missing."""
+    given = values.get("model", {})
+    sizes = {"preset": given} if isinstance(given, str) else dict(given)
+    sizes.update((name, values[name]) for name in MODEL_SIZES if name in values)
+    if not sizes:
+        return None
+    key = sizes.pop("preset", None)
+    return _shape(key, tuple(sorted(sizes.items())))
+
+
+@cache
+def _shape(key: str | None, given: tuple[tuple[str, int], ...]) -> ModelShape | str:
+    base = {} if key is None else {name: getattr(preset(key), name) for name in MODEL_SIZES}
+    sizes = {**base, **dict(given)}
+    missing = [name for name in MODEL_SIZES if name not in sizes and name != "ffn_hidden_size"]
+    if missing:
+        return f"the model lacks {', '.join(missing)}; give them, or a preset"
+    return ModelShape(**sizes)
+
+
+def _model_name(model: Any) -> str | None:
+    key = model.get("preset") if isinstance(model, Mapping) else model
+    return None if key is None else str(key)
+
+
+def _batch(values: Values, replicas: int) -> Batch:
+    micro = values.get("micro_batch_size", _default("micro_batch_size"))
+    given = values.get("global_batch_size")
+    count = values.get("num_microbatches", 1)
+    # Where the ranks do not divide into replicas, the run has a problem that says so.
+    return Batch(micro, given if given is not None else micro * count * replicas or None)
+
+
+@cache
+def _names(kind: type) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    kinds = (CommonParameters, *(framework.options for framework in FRAMEWORKS.values()))
+    return {field.name: field.default for kind in kinds for field in fields(kind)}
+
+
+def _default(name: str) -> Any:
+    default = _defaults().get(name)
+    return None if default is MISSING else default

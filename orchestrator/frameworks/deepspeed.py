@@ -1,0 +1,54 @@
+"""`deepspeed`: any training script of the user's that takes a DeepSpeed configuration file."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.frameworks import zero
+from orchestrator.frameworks.base import Framework
+from orchestrator.tables import Column
+from parsers.deepspeed import DEEPSPEED_TIMER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepspeedOptions:
+    """Parameters that only the deepspeed framework has."""
+
+    script: Annotated[
+        str,
+        Field(description="The training script, relative to the campaign file.", min_length=1),
+    ]
+    script_args: Annotated[
+        list[str],
+        Field(description="Its arguments; --deepspeed_config FILE is added at the end."),
+    ] = field(default_factory=list)
+    zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 0
+    offload_optimizer: Annotated[
+        Literal["none", "cpu", "nvme"], Field(description="Where ZeRO keeps the optimizer states.")
+    ] = "none"
+    offload_param: Annotated[
+        Literal["none", "cpu", "nvme"], Field(description="Where ZeRO-3 keeps the parameters.")
+    ] = "none"
+    launcher: Annotated[zero.Launcher, Field(description="What starts the ranks.")] = "torchrun"
+    deepspeed: Annotated[
+        dict[str, Any],
+        Field(description="Laid over the DeepSpeed configuration, section by section."),
+    ] = field(default_factory=dict)
+
+
+DEEPSPEED = Framework(
+    name="deepspeed",
+    options=DeepspeedOptions,
+    template="deepspeed.sh.j2",
+    log_formats=(DEEPSPEED_TIMER,),
+    problems=zero.problems,
+    config_files=zero.config_files,
+    columns=(
+        Column("script", "script", lambda run: run.options.script),
+        Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
+        Column("offload", "offload", zero.offload),
+        Column("precision", "precision", lambda run: run.training.precision),
+    ),
+    needs_model=False,
+)

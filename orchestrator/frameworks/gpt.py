@@ -1,0 +1,74 @@
+"""`gpt`: the project's own training program, under torch DDP or DeepSpeed ZeRO."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.frameworks import zero
+from orchestrator.frameworks.base import Framework
+from orchestrator.model import Run
+from orchestrator.tables import Column
+from parsers.deepspeed import DEEPSPEED_TIMER
+from parsers.gpt_workload import GPT_WORKLOAD
+
+Strategy = Literal["ddp", "zero0", "zero1", "zero2", "zero3"]
+Device = Literal["none", "cpu"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GptOptions:
+    """Parameters that only the gpt framework has."""
+
+    strategy: Annotated[
+        Strategy,
+        Field(description="torch DistributedDataParallel (ddp), or a ZeRO stage of DeepSpeed."),
+    ] = "ddp"
+    offload_optimizer: Annotated[
+        Device, Field(description="Where ZeRO keeps the optimizer states.")
+    ] = "none"
+    offload_param: Annotated[Device, Field(description="Where ZeRO-3 keeps the parameters.")] = (
+        "none"
+    )
+    launcher: Annotated[
+        zero.Launcher, Field(description="What starts the ranks; srun needs a Slurm cluster.")
+    ] = "torchrun"
+    deepspeed: Annotated[
+        dict[str, Any],
+        Field(description="Laid over the DeepSpeed configuration, section by section."),
+    ] = field(default_factory=dict)
+
+    @property
+    def zero_stage(self) -> int | None:
+        """The ZeRO stage of the strategy; None for ddp."""
+        return None if self.strategy == "ddp" else int(self.strategy.removeprefix("zero"))
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a gpt run impossible."""
+    options: GptOptions = run.options
+    if run.parallelism.ranks_per_replica > 1:
+        yield (
+            "framework gpt splits no layers: "
+            f"tensor_parallel_size={run.parallelism.tensor_parallel_size} and "
+            f"pipeline_parallel_size={run.parallelism.pipeline_parallel_size} must both be 1"
+        )
+    if options.strategy == "ddp" and options.deepspeed:
+        yield "strategy ddp runs without DeepSpeed: take the key 'deepspeed' out or choose a zero"
+    yield from zero.problems(run)
+
+
+GPT = Framework(
+    name="gpt",
+    options=GptOptions,
+    template="gpt.sh.j2",
+    log_formats=(GPT_WORKLOAD, DEEPSPEED_TIMER),
+    problems=problems,
+    config_files=zero.config_files,
+    columns=(
+        Column("strategy", "strategy", lambda run: run.options.strategy),
+        Column("offload", "offload", zero.offload),
+        Column("precision", "precision", lambda run: run.training.precision),
+    ),
+)

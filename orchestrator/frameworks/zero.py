@@ -1,0 +1,48 @@
+"""What every framework under DeepSpeed shares: ZeRO's options, their limits, their file."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from orchestrator.deepspeed_config import FILE_NAME, deepspeed_config, unknown_keys
+from orchestrator.model import Run
+
+Launcher = Literal["torchrun", "deepspeed", "srun"]
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what DeepSpeed refuses, or would ignore in silence."""
+    stage, options = run.zero_stage, run.options
+    if options.offload_optimizer != "none" and stage not in (1, 2, 3):
+        yield f"offload_optimizer={options.offload_optimizer} needs ZeRO stage 1, 2 or 3"
+    if options.offload_param != "none" and stage != 3:
+        yield f"offload_param={options.offload_param} needs ZeRO stage 3"
+    for config in config_files(run).values():
+        yield from unknown_keys(config)
+
+
+def config_files(run: Run) -> dict[str, dict[str, Any]]:
+    """Return DeepSpeed's configuration by file name; none where the run has no ZeRO stage."""
+    if run.zero_stage is None:
+        return {}
+    options = run.options
+    return {
+        FILE_NAME: deepspeed_config(
+            run,
+            offload_optimizer=options.offload_optimizer,
+            offload_param=options.offload_param,
+            extra=options.deepspeed,
+        )
+    }
+
+
+def offload(run: Run) -> str | None:
+    """Return what is offloaded and where to, in the words of a table's cell."""
+    devices = {
+        "optimizer": run.options.offload_optimizer,
+        "parameters": run.options.offload_param,
+    }
+    moved: dict[str, list[str]] = {where: [] for where in devices.values() if where != "none"}
+    for what, where in devices.items():
+        if where in moved:
+            moved[where].append(what)
+    return ", ".join(f"{'+'.join(what)} → {where}" for where, what in moved.items()) or None

@@ -1,0 +1,250 @@
+"""Running on this machine through submitit's LocalExecutor, as many runs at once as fit.
+
+submitit's own local jobs have no queue, share the same GPUs, are known by their pid alone and leave
+their children behind when they are cancelled. So the executor here starts the task process
+directly, under an id of ours, with locks and a lifeline handed down; queueing, limits and endings
+are `supervise`'s and `run_all`'s.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from submitit.core.core import Job
+from submitit.core.utils import JobPaths
+from submitit.local.local import LocalExecutor, LocalJob
+
+from orchestrator import locks, store
+from orchestrator.campaign import PlannedRun
+from orchestrator.devices import Devices, Lease
+from orchestrator.errors import UserError
+from orchestrator.processes import GRACE_SECONDS, end_all
+from orchestrator.supervise import Order, supervise
+
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A run that has started (state RUNNING) or ended (any other state)."""
+
+    planned: PlannedRun
+    state: str
+    running: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A run to be started, which has had so many attempts before."""
+
+    planned: PlannedRun
+    folder: store.RunFolder
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    planned: PlannedRun
+    folder: store.RunFolder
+    job: Job[None]
+    lifeline: int
+
+
+class RunExecutor(LocalExecutor):
+    """A LocalExecutor for one attempt: one process, which inherits locks and a lifeline."""
+
+    def __init__(self, folder: Path, job_id: str, inherited: Sequence[int]) -> None:
+        super().__init__(folder)
+        self._throttling = 0.0
+        self._id = job_id
+        self._inherited = tuple(inherited)
+        self.lifeline = -1
+
+    def _submit_command(self, command: str) -> "LocalJob[Any]":
+        paths = JobPaths(self.folder, self._id)
+        # The base class moves the pickle here only after the process has started, and a process
+        # whose submit was killed in between would wait a minute for it.
+        shutil.copy(next(Path(self.folder).glob("*.pkl")), paths.submitted_pickle)
+        environment = {
+            **os.environ,
+            "SUBMITIT_EXECUTOR": "local",
+            "SUBMITIT_LOCAL_JOB_ID": self._id,
+            "SUBMITIT_LOCAL_NTASKS": "1",
+            "SUBMITIT_LOCAL_JOB_NUM_NODES": "1",
+            "SUBMITIT_LOCAL_NODEID": "0",
+            "SUBMITIT_LOCAL_GLOBALID": "0",
+            "SUBMITIT_LOCAL_LOCALID": "0",
+        }
+        standard_input, self.lifeline = os.pipe()
+        with paths.stdout.open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-u", "-m", "submitit.core._submit", str(self.folder)],
+                stdin=standard_input,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=self._inherited,
+                # Ctrl-C is for the submit, which then stops its runs one by one.
+                start_new_session=True,
+            )
+        os.close(standard_input)
+        return LocalJob(folder=self.folder, job_id=self._id, tasks=[0], process=process)
+
+
+def run_all(
+    runs: Sequence[Waiting],
+    devices: Devices,
+    slots: int | None,
+    tell: Callable[[Event], None],
+) -> None:
+    """Run all of `runs`, in order, as many at once as devices and `slots` allow.
+
+    `tell` hears of every start and end. However this is left, by an end, an exception or a signal,
+    no run goes on without it.
+    """
+    waiting = deque(runs)
+    running: list[_Job] = []
+
+    def event(planned: PlannedRun, state: str) -> None:
+        tell(Event(planned, state, len(running), len(waiting)))
+
+    try:
+        while waiting or running:
+            for job in [job for job in running if job.job.done()]:
+                running.remove(job)
+                os.close(job.lifeline)
+                event(job.planned, job.folder.state())
+            while waiting and (slots is None or len(running) < slots):
+                job = _try_start(waiting[0], devices)
+                if job is None:
+                    break
+                planned = waiting.popleft().planned
+                if isinstance(job, _Job):
+                    running.append(job)
+                event(planned, store.RUNNING if isinstance(job, _Job) else job)
+            time.sleep(POLL_SECONDS)
+    finally:
+        for job in running:
+            os.close(job.lifeline)
+        for job in running:
+            while not job.job.done():
+                time.sleep(POLL_SECONDS)
+
+
+def _try_start(waiting: Waiting, devices: Devices) -> _Job | str | None:
+    """Start an attempt of a run, or return None where its devices or the run are not free.
+
+    Where the run was cancelled while it waited, its state is returned in place of a job.
+    """
+    lease = devices.lease(waiting.planned.run.resources.gpus_per_node)
+    if lease is None:
+        return None
+    lock = locks.acquire(waiting.folder.lock)
+    if lock is None:
+        lease.close()
+        return None
+    try:
+        attempts = waiting.folder.attempts()
+        if len(attempts) > waiting.attempts and attempts[-1].ended is not None:
+            return attempts[-1].ended.state
+        return _start(waiting, lease, lock, devices.environment(lease))
+    finally:
+        # The supervising process has its own hold on them now.
+        lease.close()
+        os.close(lock)
+
+
+def _start(waiting: Waiting, lease: Lease, lock: int, environment: dict[str, str]) -> _Job:
+    planned, folder = waiting.planned, waiting.folder
+    with store.disk_errors(folder.path):
+        attempt = folder.new_attempt()
+        order = Order(
+            script=folder.script,
+            attempt=attempt.folder,
+            time_limit_seconds=planned.run.resources.time_limit_seconds,
+            devices=lease.devices,
+            environment=environment,
+        )
+        executor = RunExecutor(
+            attempt.folder / "submitit",
+            job_id=f"{planned.run_id}-{attempt.number}",
+            inherited=(lock, *lease.descriptors),
+        )
+        job = executor.submit(supervise, order)
+    return _Job(planned, folder, job, executor.lifeline)
+
+
+def settle(folder: store.RunFolder) -> None:
+    """Bring a run whose supervisor was left behind, or killed, to a recorded end.
+
+    A supervisor whose submit is gone ends by itself within seconds; it is waited for. Where it was
+    killed too, what is left of the job is ended here. Raises UserError where it does not end.
+    """
+    attempts = folder.attempts()
+    if not attempts or attempts[-1].ended is not None:
+        return
+    deadline = time.monotonic() + 2 * GRACE_SECONDS + 10
+    while (lock := locks.acquire(folder.lock)) is None:
+        if time.monotonic() > deadline:
+            raise UserError(f"{folder.lock}: is held by a process that does not end")
+        time.sleep(POLL_SECONDS)
+    try:
+        attempt = store.read_attempt(attempts[-1].folder)
+        if attempt.ended is None:
+            if attempt.started is not None:
+                end_all(attempt.started.token)
+            with store.disk_errors(folder.path):
+                store.write_ended(attempt.folder, store.Ended(store.INTERRUPTED, store.utc_now()))
+    finally:
+        os.close(lock)
+
+
+def cancel(folder: store.RunFolder) -> str:
+    """Cancel a run: end it where it runs, mark it where it has not started; return its state.
+
+    A run that has ended stays as it is. Raises UserError where it does not end in time.
+    """
+    deadline = time.monotonic() + 2 * GRACE_SECONDS + 10
+    signalled = False
+    while (state := folder.state()) in (store.NOT_STARTED, store.RUNNING):
+        if time.monotonic() > deadline:
+            raise UserError(f"{folder.path}: does not end; see the process in attempt.json")
+        if state == store.NOT_STARTED:
+            _mark_cancelled(folder)
+        elif not signalled:
+            signalled = _signal_supervisor(folder)
+        time.sleep(POLL_SECONDS)
+    return state
+
+
+def _mark_cancelled(folder: store.RunFolder) -> None:
+    with store.disk_errors(folder.path):
+        lock = locks.acquire(folder.lock)
+        if lock is None:
+            return
+        try:
+            if not folder.attempts():
+                attempt = folder.new_attempt()
+                store.write_ended(attempt.folder, store.Ended(store.CANCELLED, store.utc_now()))
+        finally:
+            os.close(lock)
+
+
+def _signal_supervisor(folder: store.RunFolder) -> bool:
+    # As long as the run's lock is held, the pid on record is the supervisor's and nobody else's.
+    started = folder.attempts()[-1].started
+    if started is None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(started.pid, signal.SIGTERM)
+    return True

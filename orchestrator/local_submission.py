@@ -1,0 +1,56 @@
+"""Submitting a campaign on this machine: one submit at a time, every run at most once."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from orchestrator import local, locks
+from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.devices import this_machines_devices
+from orchestrator.errors import UserError
+from orchestrator.progress import progress
+from orchestrator.store import CampaignStore, disk_errors
+from orchestrator.submission import render
+
+
+@contextmanager
+def session(campaign: Campaign, store: CampaignStore) -> Iterator[None]:
+    """Hold the campaign for one submit.
+
+    Raises UserError where another is at work on it, or its cluster is not this machine.
+    """
+    if campaign.cluster.scheduler != "local":
+        raise UserError(
+            f"cluster {campaign.cluster.name!r} is a Slurm cluster, and runs are submitted to this "
+            "machine only: `teralog render` writes scripts that sbatch takes as they are"
+        )
+    with disk_errors(store.path):
+        store.path.mkdir(parents=True, exist_ok=True)
+        lock = locks.acquire(store.submit_lock)
+    if lock is None:
+        raise UserError(f"{store.path}: another submit is at work on this campaign")
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def settle(runs: Sequence[PlannedRun], store: CampaignStore) -> None:
+    """Bring what a killed submit has left to a recorded end."""
+    for planned in runs:
+        local.settle(store.run(planned.run_id))
+
+
+def start(
+    campaign: Campaign, store: CampaignStore, runs: Sequence[PlannedRun], slots: int | None
+) -> None:
+    """Render `runs`, start them, and wait until all have ended. Call it within a `session`."""
+    render(campaign, runs, store)
+    store.save_submission(campaign)
+    folders = [(planned, store.run(planned.run_id)) for planned in runs]
+    waiting = [
+        local.Waiting(planned, folder, len(folder.attempts())) for planned, folder in folders
+    ]
+    if waiting:
+        with progress(len(waiting)) as tell:
+            local.run_all(waiting, this_machines_devices(), slots, tell)

@@ -1,0 +1,116 @@
+"""From the records of a run's log to its numbers."""
+
+import dataclasses
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.flops import hardware_flops, model_flops, tflops_per_gpu
+from orchestrator.model import Run
+from orchestrator.warmup import Warmup
+from parsers.records import RunTotals, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The numbers of one run; absent is None.
+
+    reports: how many step reports are averaged, those after the warm-up.
+    step_seconds_mean, _median, _spread: of those; the spread is the sample standard deviation.
+    tflops_per_gpu: hardware FLOPs, at the median step; model_tflops_per_gpu: model FLOPs.
+    samples_per_second: of the last report; running_samples_per_second: the mean that the program
+        itself keeps (DeepSpeed), else global batch / mean step.
+    memory_allocated_gib: of the last report; max_memory_allocated_gib: the highest reported.
+    final_loss: of the last iteration; may be nan or inf, which is what the log says.
+    parameters_logged: what the program counted, beside the size formula's `parameters`.
+    """
+
+    reports: int = 0
+    last_iteration: int | None = None
+    step_seconds_mean: float | None = None
+    step_seconds_median: float | None = None
+    step_seconds_spread: float | None = None
+    samples_per_second: float | None = None
+    running_samples_per_second: float | None = None
+    tflops_per_gpu: float | None = None
+    model_tflops_per_gpu: float | None = None
+    memory_allocated_gib: float | None = None
+    max_memory_allocated_gib: float | None = None
+    final_loss: float | None = None
+    parameters_logged: int | None = None
+
+
+def merge_steps(records: Iterable[Step | RunTotals]) -> list[Step]:
+    """Return one Step an iteration, made of all that the log's lines say of it, in order.
+
+    An iteration that is reported again, by a further line or by a further rank, counts once: what
+    an earlier line said stays.
+    """
+    merged: dict[int, Step] = {}
+    for record in records:
+        if isinstance(record, Step):
+            known = merged.get(record.iteration)
+            merged[record.iteration] = record if known is None else _filled(known, record)
+    return [merged[iteration] for iteration in sorted(merged)]
+
+
+def step_seconds(step: Step, run: Run) -> float | None:
+    """Return the seconds of a step: reported, else the global batch over samples per second."""
+    if step.step_seconds is not None:
+        return step.step_seconds
+    if not step.samples_per_second or run.batch.global_batch_size is None:
+        return None
+    return run.batch.global_batch_size / step.samples_per_second
+
+
+def summarise(run: Run, records: Iterable[Step | RunTotals], warmup: Warmup) -> Summary:
+    """Return the numbers of a run; those of a run that did not get far enough are None."""
+    records = list(records)
+    steps = merge_steps(records)
+    totals = [record for record in records if isinstance(record, RunTotals)]
+    last_warmup = warmup.last_iteration(run.training.train_iters)
+    counted = [step for step in steps if step.iteration > last_warmup]
+    seconds = [time for step in counted if (time := step_seconds(step, run)) is not None]
+    mean = statistics.fmean(seconds) if seconds else None
+    median = statistics.median(seconds) if seconds else None
+    reported = (record.max_memory_allocated_gib for record in records)
+    peaks = [peak for peak in reported if peak is not None]
+    return Summary(
+        reports=len(seconds),
+        last_iteration=steps[-1].iteration if steps else None,
+        step_seconds_mean=mean,
+        step_seconds_median=median,
+        step_seconds_spread=statistics.stdev(seconds) if len(seconds) > 1 else None,
+        samples_per_second=_last(steps, "samples_per_second"),
+        running_samples_per_second=_last(steps, "running_samples_per_second")
+        or _rate(run.batch.global_batch_size, mean),
+        tflops_per_gpu=tflops_per_gpu(hardware_flops(run), median, run.world_size),
+        model_tflops_per_gpu=tflops_per_gpu(model_flops(run), median, run.world_size),
+        memory_allocated_gib=_last(steps, "memory_allocated_gib"),
+        max_memory_allocated_gib=max(peaks, default=None),
+        final_loss=_last([*steps, *totals], "final_loss", "loss"),
+        parameters_logged=_last(totals, "parameters"),
+    )
+
+
+def _filled(known: Step, more: Step) -> Step:
+    fresh = {
+        field.name: getattr(more, field.name)
+        for field in dataclasses.fields(Step)
+        if getattr(known, field.name) is None
+    }
+    return dataclasses.replace(known, **fresh)
+
+
+def _last(parts: Iterable[Any], *names: str) -> Any:
+    found = None
+    for part in parts:
+        for name in names:
+            value = getattr(part, name, None)
+            found = value if value is not None else found
+    return found
+
+
+def _rate(samples: int | None, seconds: float | None) -> float | None:
+    return samples / seconds if samples and seconds else None

@@ -1,0 +1,153 @@
+"""What a campaign file may say of a run: the parameters common to all frameworks, and their types.
+
+A framework adds its own (`Framework.options`). Both are dataclasses whose annotations carry
+pydantic's `Field`: type, limits and description in one place, which serve the checks, the JSON
+schema and the reader.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema
+from pydantic.functional_validators import AfterValidator
+
+from orchestrator.errors import UserError, did_you_mean
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.presets import preset
+from orchestrator.validation import field_problems, field_types, mapping_problems
+
+Size = Annotated[int, Field(ge=1)]
+
+
+def time_limit_seconds(value: int | str) -> int:
+    """Return the seconds of a time limit: minutes as a number, or Slurm's [D-][H:]M:S as text.
+
+    Raises ValueError where it is neither, or nothing.
+    """
+    if isinstance(value, int):
+        seconds = 60 * value
+    else:
+        days, _, clock = value.rpartition("-")
+        parts = clock.split(":")
+        if not 2 <= len(parts) <= 3 or not all(part.isdigit() for part in (*parts, days or "0")):
+            raise ValueError(
+                f"{value!r} is not a time limit; write minutes, as 30, or H:MM:SS, as 1:30:00"
+            )
+        hours, minutes, rest = [0] * (3 - len(parts)) + [int(part) for part in parts]
+        seconds = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + rest
+    if seconds <= 0:
+        raise ValueError(f"{value!r} leaves no time to run")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSizes:
+    """The sizes of a model; they may also stand beside `model`, to change one of a preset's."""
+
+    num_layers: Annotated[Size | None, Field(description="Transformer layers.")] = None
+    hidden_size: Annotated[Size | None, Field(description="Width of the model.")] = None
+    num_attention_heads: Annotated[Size | None, Field(description="Attention heads a layer.")] = (
+        None
+    )
+    ffn_hidden_size: Annotated[
+        Size | None, Field(description="Width of the MLP; 4 * hidden_size where not given.")
+    ] = None
+    vocab_size: Annotated[Size | None, Field(description="Tokens known, before padding.")] = None
+    seq_length: Annotated[Size | None, Field(description="Tokens in a sequence.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonParameters(ModelSizes):
+    """Parameters that every framework has, with their defaults."""
+
+    framework: Annotated[
+        str, Field(description="The training program.", json_schema_extra={"enum": [*FRAMEWORKS]})
+    ]
+    model: Annotated[
+        str | dict[str, Any],
+        WithJsonSchema(
+            {
+                "description": "A preset's key, or sizes, or both: {preset: xl, seq_length: 512}.",
+                "anyOf": [{"type": "string"}, {"type": "object"}],
+            }
+        ),
+    ]
+    nodes: Annotated[Size, Field(description="Number of nodes.")] = 1
+    gpus_per_node: Annotated[
+        Size, Field(description="Ranks a node: GPUs, or processes where there is no GPU.")
+    ] = 1
+    tensor_parallel_size: Annotated[Size, Field(description="Ranks that share each layer.")] = 1
+    pipeline_parallel_size: Annotated[
+        Size, Field(description="Ranks that the layers are spread over.")
+    ] = 1
+    micro_batch_size: Annotated[Size, Field(description="Sequences a rank takes at a time.")] = 1
+    global_batch_size: Annotated[
+        Size | None,
+        Field(description="Sequences an optimizer step; one micro-batch a rank if not given."),
+    ] = None
+    num_microbatches: Annotated[
+        Size | None,
+        Field(description="In place of global_batch_size: micro-batches a rank and step."),
+    ] = None
+    train_iters: Annotated[Size, Field(description="Optimizer steps.")] = 20
+    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="Arithmetic.")] = "fp32"
+    activation_checkpointing: Annotated[
+        bool, Field(description="Recompute activations in the backward pass.")
+    ] = False
+    learning_rate: Annotated[float, Field(description="Of the optimizer.", gt=0)] = 1.5e-4
+    seed: Annotated[int, Field(description="Seed of weights and tokens.", ge=0)] = 1234
+    time_limit: Annotated[
+        int | str,
+        AfterValidator(time_limit_seconds),
+        Field(description="Longest a run may take: minutes, or Slurm's H:MM:SS."),
+    ] = 30
+
+
+COMMON = frozenset(field.name for field in dataclasses.fields(CommonParameters))
+MODEL_SIZES = tuple(field.name for field in dataclasses.fields(ModelSizes))
+
+
+@cache
+def option_names(framework: str) -> frozenset[str]:
+    """Return the names of the parameters that only `framework` has."""
+    return frozenset(field.name for field in dataclasses.fields(FRAMEWORKS[framework].options))
+
+
+def parameter_problems(
+    where: str, values: Mapping[str, Any], frameworks: Iterable[str]
+) -> Iterator[str]:
+    """Yield what is wrong with parameters given at `where`, as sentences that begin with it.
+
+    A parameter is known when one of `frameworks` has it, and its value fits when it fits one.
+    """
+    kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
+    for name, value in values.items():
+        path = f"{where}.{name}"
+        having = [kind for kind in kinds if name in field_types(kind)]
+        if not having:
+            known = {known for kind in kinds for known in field_types(kind)}
+            yield f"{where}: unknown key {name!r}{did_you_mean(str(name), known)}"
+        elif name == "framework" and value not in FRAMEWORKS:
+            yield f"{path}: there is no framework {value!r}{did_you_mean(str(value), FRAMEWORKS)}"
+        elif name == "model":
+            yield from _model_problems(path, value)
+        else:
+            found = (list(field_problems(path, kind, name, value)) for kind in having)
+            yield from min(found, key=len)
+
+
+def _model_problems(where: str, value: Any) -> Iterator[str]:
+    key = value.get("preset") if isinstance(value, dict) else value
+    if key is not None:
+        try:
+            preset(str(key))
+        except UserError as error:
+            yield f"{where}: {error}"
+    elif not isinstance(value, dict):
+        yield f"{where}: has no value; give a preset's key or a mapping of sizes"
+    if isinstance(value, dict):
+        sizes = {name: size for name, size in value.items() if name != "preset"}
+        yield from mapping_problems(where, ModelSizes, sizes)

@@ -1,0 +1,74 @@
+"""Showing how a submit goes: a live display on a terminal, plain lines otherwise."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from orchestrator.local import Event
+from orchestrator.store import RUNNING
+
+Tell = Callable[[Event], None]
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Tell]:
+    """Give a function that is told of every start and end of `total` runs.
+
+    It writes to stderr.
+    """
+    if sys.stderr.isatty():
+        with _live(total) as tell:
+            yield tell
+    else:
+        yield _plain(total)
+
+
+def _plain(total: int) -> Tell:
+    begun: dict[str, float] = {}
+    ended = 0
+
+    def tell(event: Event) -> None:
+        nonlocal ended
+        planned = event.planned
+        if event.state == RUNNING:
+            begun[planned.run_id] = time.monotonic()
+            line = "started"
+        else:
+            ended += 1
+            since = begun.get(planned.run_id)
+            took = "" if since is None else f" after {time.monotonic() - since:.0f} s"
+            line = f"{event.state}{took} [{ended}/{total}]"
+        print(f"{planned.run_id} {planned.label}: {line}", file=sys.stderr, flush=True)
+
+    return tell
+
+
+@contextmanager
+def _live(total: int) -> Iterator[Tell]:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    display = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
+    with display:
+        overall = display.add_task("runs", total=total)
+        tasks = {}
+
+        def tell(event: Event) -> None:
+            planned = event.planned
+            if event.state == RUNNING:
+                tasks[planned.run_id] = display.add_task(escape(planned.label), total=1)
+                return
+            display.advance(overall)
+            if planned.run_id in tasks:
+                display.remove_task(tasks.pop(planned.run_id))
+            display.console.print(f"{event.state:<11} {escape(planned.label)}", highlight=False)
+
+        yield tell

@@ -1,0 +1,194 @@
+"""A campaign's results: the table, the line that says how it was made, the page around them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.campaign import Campaign
+from orchestrator.collection import Collected, logs_checksum
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.model import Run, sizes
+from orchestrator.outcomes import COMPLETED
+from orchestrator.tables import (
+    DASH,
+    EXACT,
+    Cell,
+    Column,
+    Style,
+    Table,
+    as_markdown,
+    as_records,
+    escape_markdown,
+    make_table,
+)
+from orchestrator.version import version
+from parsers.records import OutcomeKind
+
+_SHORT = Style(digits=3)
+
+# Shown only where they differ between the runs of a campaign.
+_VARYING: tuple[Column[Run], ...] = (
+    Column("framework", "framework", lambda run: run.framework),
+    Column("model", "model", lambda run: run.model_name),
+    Column("size (B)", "parameters_billions", lambda run: sizes(run)["parameters_billions"], EXACT),
+    Column("seq", "seq_length", lambda run: run.model.seq_length if run.model else None),
+    Column("nodes", "nodes", lambda run: run.resources.nodes),
+    Column("GPUs", "world_size", lambda run: run.world_size),
+    Column("TP", "tensor_parallel_size", lambda run: run.parallelism.tensor_parallel_size),
+    Column("PP", "pipeline_parallel_size", lambda run: run.parallelism.pipeline_parallel_size),
+    Column("micro-batch", "micro_batch_size", lambda run: run.batch.micro_batch_size),
+    Column("micro-batches", "num_microbatches", lambda run: run.num_microbatches),
+    Column("global batch", "global_batch_size", lambda run: run.batch.global_batch_size),
+    Column(
+        "recompute",
+        "activation_checkpointing",
+        lambda run: "yes" if run.training.activation_checkpointing else "no",
+    ),
+    Column("iterations", "train_iters", lambda run: run.training.train_iters),
+    Column("seed", "seed", lambda run: run.training.seed),
+    Column("repeat", "repeat", lambda run: run.repeat),
+)
+
+
+def _ended(run: Collected) -> str:
+    if run.outcome is None:
+        return run.state.lower().replace("_", " ")
+    return run.outcome if run.outcome == COMPLETED else run.outcome.upper()
+
+
+_MEASURED: tuple[Column[Collected], ...] = (
+    Column(
+        "samples/s (avg)",
+        "running_samples_per_second",
+        lambda run: run.summary.running_samples_per_second,
+    ),
+    Column("samples/s (last)", "samples_per_second", lambda run: run.summary.samples_per_second),
+    Column(
+        "mem (GiB)", "memory_allocated_gib", lambda run: run.summary.memory_allocated_gib, _SHORT
+    ),
+    Column(
+        "peak (GiB)",
+        "max_memory_allocated_gib",
+        lambda run: run.summary.max_memory_allocated_gib,
+        _SHORT,
+    ),
+    Column("step mean (s)", "step_seconds_mean", lambda run: run.summary.step_seconds_mean, _SHORT),
+    Column(
+        "median (s)", "step_seconds_median", lambda run: run.summary.step_seconds_median, _SHORT
+    ),
+    Column(
+        "spread (s)",
+        "step_seconds_spread",
+        lambda run: run.summary.step_seconds_spread,
+        Style(digits=2),
+    ),
+    Column("n", "reports", lambda run: run.summary.reports or None),
+    Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run.summary.tflops_per_gpu, _SHORT),
+    Column("final loss", "final_loss", lambda run: run.summary.final_loss, Style(digits=6)),
+    Column("ended", "outcome", _ended),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The table of a campaign's runs, and one line that says how its numbers were made."""
+
+    table: Table
+    provenance: str
+
+
+def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Report:
+    """Return the report of `runs`; `date` is the day it is made."""
+    columns = (*_describing(runs), *_MEASURED)
+    return Report(make_table(columns, runs), _provenance(campaign, runs, date))
+
+
+def report_markdown(
+    campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
+) -> str:
+    """Return the page: table, how it was made, how runs failed, what is no longer in the file."""
+    parts = [f"# {campaign.name}", as_markdown(report.table), escape_markdown(report.provenance)]
+    failures = [
+        f"- {escape_markdown(run.planned.label)}: {_ended(run)}{_told(run)}"
+        for run in runs
+        if run.outcome not in (None, COMPLETED)
+    ]
+    if failures:
+        parts += ["## Runs that did not complete", "\n".join(failures)]
+    if gone:
+        listed = ", ".join(escape_markdown(label) for label in gone)
+        parts.append(f"Measured earlier and no longer in the campaign file: {listed}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -> dict[str, Any]:
+    """Return the report for programs; nan and inf are texts, for JSON knows neither."""
+    cells = as_records(report.table)
+    rows = (
+        {
+            "run_id": run.planned.run_id,
+            "label": run.planned.label,
+            **sizes(run.planned.run),
+            **row,
+            "state": run.state,
+            "outcome": run.outcome,
+            "model_tflops_per_gpu": run.summary.model_tflops_per_gpu,
+        }
+        for run, row in zip(runs, cells, strict=True)
+    )
+    return {
+        "campaign": campaign.name,
+        "provenance": report.provenance,
+        "runs": [{name: json_number(value) for name, value in row.items()} for row in rows],
+    }
+
+
+def json_number(value: Any) -> Any:
+    """Return a value as JSON can say it: nan and inf as text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _describing(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
+    """Return the columns that tell runs apart; their labels too where those do not suffice."""
+    frameworks = dict.fromkeys(run.planned.run.framework for run in runs)
+    own = {column.name: column for name in frameworks for column in FRAMEWORKS[name].columns}
+    varying = [
+        column for column in _VARYING if len({column.value(run.planned.run) for run in runs}) > 1
+    ]
+    columns = tuple(_of_run(column) for column in (*varying, *own.values()))
+    descriptions = {tuple(column.value(run) for column in columns) for run in runs}
+    if len(descriptions) < len(runs):
+        label: Column[Collected] = Column("run", "label", lambda run: run.planned.label)
+        return (label, *columns)
+    return columns
+
+
+def _of_run(column: Column[Run]) -> Column[Collected]:
+    def value(collected: Collected) -> Cell:
+        run = collected.planned.run
+        has_it = column in _VARYING or column in FRAMEWORKS[run.framework].columns
+        return column.value(run) if has_it else None
+
+    return Column(column.title, column.name, value, column.style)
+
+
+def _told(run: Collected) -> str:
+    told = run.told
+    if told is None or told.line is None or told.kind == OutcomeKind.COMPLETED:
+        return ""
+    line = told.line if len(told.line) <= 200 else f"{told.line[:199]}…"
+    return f" — {escape_markdown(line)}"
+
+
+def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:
+    counts = [run.summary.reports for run in runs if run.summary.reports]
+    n = DASH if not counts else str(counts[0]) if len(set(counts)) == 1 else "as given"
+    memory = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
+    return (
+        "TFLOPs per GPU: FLOPs of the exact matrix products, recomputation included (Narayanan et "
+        "al. 2021, eq. 3), over the median step time and the ranks; "
+        f"step times over n = {n} reports, spread = sample standard deviation; "
+        f"warm-up left out: {campaign.warmup}; memory: {memory}; "
+        f"teralog {version()}, {date}; logs sha256 {logs_checksum(runs) or DASH}."
+    )

@@ -1,0 +1,116 @@
+"""Rendering a campaign's runs, and choosing which of them to start."""
+
+from collections.abc import Collection, Sequence
+
+from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.errors import UserError
+from orchestrator.files import json_text
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.outcomes import run_outcome
+from orchestrator.plans import problem_lines
+from orchestrator.scripts import job_script
+from orchestrator.store import INTERRUPTED, NOT_STARTED, CampaignStore
+
+
+def possible_runs(campaign: Campaign, skip_impossible: bool) -> list[PlannedRun]:
+    """Return the runs that can be made.
+
+    Raises UserError with all problems where some cannot, unless those are to be skipped; and
+    where none is left.
+    """
+    possible = [planned for planned in campaign.runs if not planned.problems]
+    if len(possible) < len(campaign.runs) and not skip_impossible:
+        raise UserError(
+            *(f"{campaign.path}: {line}" for line in problem_lines(campaign)),
+            "nothing was written; correct or exclude these runs, or pass --skip-impossible",
+        )
+    if not possible:
+        raise UserError(
+            *(f"{campaign.path}: {line}" for line in problem_lines(campaign)),
+            "no run is left",
+        )
+    return possible
+
+
+def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore) -> None:
+    """Write the folder of each run: run.json, job.sh, and its framework's files.
+
+    Raises UserError where the disk does not let it; each folder is there whole or not at all.
+    """
+    for planned in runs:
+        folder = store.run(planned.run_id)
+        files = FRAMEWORKS[planned.run.framework].config_files(planned.run)
+        texts = {
+            folder.script.name: job_script(planned, campaign, folder.path),
+            **{name: json_text(content) for name, content in files.items()},
+        }
+        store.save_run(planned, campaign, texts)
+
+
+def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
+    """Raise UserError where the campaign is not the one that was last submitted, and ran.
+
+    What is new and what is gone is named; the results of the latter stay where they are. A
+    campaign of which nothing has started yet may be edited freely.
+    """
+    before = store.submitted_runs()
+    now = {planned.run_id: planned.label for planned in campaign.runs}
+    new = [label for identity, label in now.items() if identity not in before]
+    gone = [
+        label
+        for identity, label in before.items()
+        if identity not in now and store.run(identity).attempts()
+    ]
+    started = any(store.run(identity).attempts() for identity in before)
+    if not started or not (new or gone):
+        return
+    changes = [
+        f"{len(labels)} {word} ({', '.join(labels[:5])}{' …' if len(labels) > 5 else ''})"
+        for word, labels in (("new", new), ("gone", gone))
+        if labels
+    ]
+    raise UserError(
+        f"{campaign.path}: was edited since campaign {campaign.name!r} was submitted: "
+        f"{' and '.join(changes)}; nothing was started and all results are kept: pass "
+        "--accept-changes to go on with the new file, or give it another name"
+    )
+
+
+def missing_runs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[PlannedRun]:
+    """Return the runs that have not come to an end of their own: not started, or interrupted."""
+    return [
+        planned
+        for planned in runs
+        if store.run(planned.run_id).state() in (NOT_STARTED, INTERRUPTED)
+    ]
+
+
+def ended_runs(
+    runs: Sequence[PlannedRun], store: CampaignStore, outcomes: Collection[str]
+) -> list[PlannedRun]:
+    """Return the runs that ended in one of `outcomes`."""
+    return [planned for planned in runs if run_outcome(store.run(planned.run_id))[1] in outcomes]
+
+
+def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]:
+    """Return the runs called by identity, or its beginning, or label; all where none is named.
+
+    Raises UserError with every name that fits no run, or several identities.
+    """
+    if not names:
+        return list(runs)
+    chosen: dict[str, PlannedRun] = {}
+    problems = []
+    for name in names:
+        fitting = [run for run in runs if name and run.run_id.startswith(name)]
+        labelled = [run for run in runs if run.label == name]
+        if labelled:
+            fitting = labelled
+        elif len(fitting) > 1:
+            problems.append(f"{name!r} begins {len(fitting)} run ids; give more of it")
+        if not fitting:
+            problems.append(f"there is no run {name!r}; see `teralog status` for ids and labels")
+        chosen.update((run.run_id, run) for run in fitting)
+    if problems:
+        raise UserError(*problems)
+    return [run for run in runs if run.run_id in chosen]

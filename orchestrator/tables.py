@@ -1,0 +1,128 @@
+"""One table, several renderers: columns are data."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+DASH = "—"
+
+Cell = str | int | float | None
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How floats are shown: in so many significant digits, `exact` ones without padding zeros."""
+
+    digits: int = 4
+    exact: bool = False
+
+
+MEASURED = Style()
+EXACT = Style(exact=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A column: its title, the name of its value for programs, the value of a row, its style."""
+
+    title: str
+    name: str
+    value: Callable[[Row], Cell]
+    style: Style = MEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Titles, names, styles and the cells of every row, as values."""
+
+    titles: tuple[str, ...]
+    names: tuple[str, ...]
+    styles: tuple[Style, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
+    """Return the table of `columns` over `rows`."""
+    return Table(
+        tuple(column.title for column in columns),
+        tuple(column.name for column in columns),
+        tuple(column.style for column in columns),
+        tuple(tuple(column.value(row) for column in columns) for row in rows),
+    )
+
+
+def as_text(table: Table) -> str:
+    """Return the table for a terminal or a pipe: aligned, numbers to the right."""
+    # Titles with a unit stand on two lines, or the tables of reports fit no terminal.
+    titles = tuple(title.replace(" (", "\n(") for title in table.titles)
+    return _tabulate(replace(table, titles=titles), "simple")
+
+
+def as_markdown(table: Table) -> str:
+    """Return the table as markdown; text in cells stays text."""
+    return _tabulate(table, "pipe", escape=escape_markdown)
+
+
+def as_csv(table: Table) -> str:
+    """Return the table as CSV with full precision, names as header, absent cells empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.names)
+    writer.writerows(table.rows)
+    return text.getvalue()
+
+
+def as_records(table: Table) -> list[dict[str, Any]]:
+    """Return one object a row, by name, with full precision."""
+    return [dict(zip(table.names, row, strict=True)) for row in table.rows]
+
+
+def shown(value: Cell, style: Style = MEASURED) -> str:
+    """Return a value as a cell shows it; what is absent as a dash."""
+    if value is None or value == "":
+        return DASH
+    return _number(value, style) if isinstance(value, float) else str(value)
+
+
+def _number(value: float, style: Style) -> str:
+    if style.exact or value == 0 or not math.isfinite(value):
+        return f"{value:,.{style.digits}g}"
+    if abs(value) >= 10**style.digits:
+        return f"{value:,.0f}"
+    if abs(value) < 1e-4:  # where Python's g turns to exponents too
+        return f"{value:.{style.digits - 1}e}"
+    return f"{value:#.{style.digits}g}".removesuffix(".")
+
+
+def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda text: text) -> str:
+    from tabulate import tabulate
+
+    numeric = [
+        any(isinstance(row[index], (int, float)) for row in table.rows)
+        for index in range(len(table.titles))
+    ]
+    cells = [
+        [escape(shown(cell, style)) for cell, style in zip(row, table.styles, strict=True)]
+        for row in table.rows
+    ]
+    return tabulate(
+        cells,
+        headers=table.titles,
+        tablefmt=layout,
+        disable_numparse=True,
+        colalign=["right" if number else "left" for number in numeric] if cells else None,
+    )
+
+
+_MARKDOWN: Mapping[int, str] = str.maketrans(
+    {character: f"\\{character}" for character in "\\|`*_<>[]#"}
+)
+
+
+def escape_markdown(text: str) -> str:
+    """Return text that markdown shows as it is."""
+    return text.translate(_MARKDOWN)

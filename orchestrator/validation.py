@@ -1,0 +1,121 @@
+"""Checking values that people wrote against types, and saying what is wrong in a sentence."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING
+from functools import cache
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from orchestrator.errors import did_you_mean
+
+
+def mapping_problems(where: str, kind: type, values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with `values`, which are to be the fields of the dataclass `kind`.
+
+    `where` begins every sentence; it is empty at the top of a file.
+    """
+    prefix = f"{where}: " if where else ""
+    known = field_types(kind)
+    for name, value in values.items():
+        if name in known:
+            yield from field_problems(f"{where}.{name}" if where else name, kind, name, value)
+        else:
+            yield f"{prefix}unknown key {name!r}{did_you_mean(str(name), known)}"
+    for field in dataclasses.fields(kind):
+        required = field.default is MISSING and field.default_factory is MISSING
+        if required and field.name not in values:
+            yield f"{prefix}the key {field.name!r} is missing"
+
+
+def field_problems(where: str, kind: type, name: str, value: Any) -> Iterator[str]:
+    """Yield one sentence for each way in which `value` does not fit the field `name` of `kind`."""
+    if value is None:
+        yield f"{where}: has no value"
+        return
+    unprintable = next(_unprintable(value), None)
+    if unprintable is not None:
+        yield f"{where}: {unprintable!r} holds a control character or a line break"
+        return
+    try:
+        _adapter(kind, name).validate_python(value, strict=True)
+    except ValidationError as error:
+        for detail in error.errors():
+            path = ".".join((where, *(str(part) for part in detail["loc"])))
+            yield f"{path}: {_sentence(detail)}"
+
+
+@cache
+def field_types(kind: type) -> dict[str, Any]:
+    """Return the annotated type of each field of a dataclass, by name."""
+    return get_type_hints(kind, include_extras=True)
+
+
+@cache
+def _adapter(kind: type, name: str) -> TypeAdapter[Any]:
+    # Making one takes a millisecond.
+    return TypeAdapter(field_types(kind)[name])
+
+
+def _unprintable(value: Any) -> Iterator[str]:
+    # What stands in a campaign file is printed to terminals and written into scripts.
+    if isinstance(value, str):
+        if not value.isprintable():
+            yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _unprintable(str(key))
+            yield from _unprintable(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _unprintable(inner)
+
+
+def _sentence(detail: Any) -> str:
+    value, context = detail["input"], detail.get("ctx", {})
+    match detail["type"]:
+        case "int_type" | "int_parsing" | "int_from_float" | "float_type":
+            kind = "number" if detail["type"] == "float_type" else "whole number"
+            if isinstance(value, str) and _is_number(value):
+                return f"{value!r} is text; write the {kind} {value} without quotes"
+            return f"{value!r} is not a {kind}"
+        case "bool_type":
+            return f"{value!r} is not true or false"
+        case "string_type":
+            return f"{value!r} is not text; put it in quotes"
+        case "list_type":
+            return f"{value!r} is not a list; write it as [a, b]"
+        case "dict_type" | "model_type" | "dataclass_type":
+            return f"{value!r} is not a mapping; write it as {{key: value}}"
+        case "literal_error":
+            known = [part.strip("'") for part in _expected(context)]
+            return f"{value!r} is not one of {', '.join(known)}{_nearest(value, known)}"
+        case "greater_than_equal":
+            return f"{value!r} is too small; the least is {context['ge']}"
+        case "greater_than":
+            return f"{value!r} is too small; it must be more than {context['gt']}"
+        case "less_than_equal":
+            return f"{value!r} is too large; the most is {context['le']}"
+        case "value_error":
+            return str(context["error"])
+    message: str = detail["msg"]
+    return f"{value!r}: {message}"
+
+
+def _expected(context: Mapping[str, Any]) -> list[str]:
+    text: str = context["expected"]
+    return text.replace(" or ", ", ").split(", ")
+
+
+def _nearest(value: Any, known: list[str]) -> str:
+    hint = did_you_mean(value, known) if isinstance(value, str) else ""
+    return hint if hint.startswith("; did") else ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

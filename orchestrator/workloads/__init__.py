@@ -1,0 +1,1 @@
+"""Stand-alone training programs that really run; each needs nothing else of this project."""

@@ -1,0 +1,69 @@
+"""Python's tracebacks in a log: which exception one ends with, and what stands before each line.
+
+The ranks of a job write into one log, each line perhaps behind a label such as `[rank1]: `, and
+lines of several ranks may alternate.
+"""
+
+import re
+
+from parsers.scan import decode
+
+HEADER = "Traceback (most recent call last):"
+
+# `[rank1]: ` torch, `[default7]:` torchrun, `  0: ` srun --label; or several of them.
+_LABEL = re.compile(r"(?: {0,4}[0-9]{1,6}: ?|\[(?:rank|default)[0-9]{1,6}\]: ?)*")
+
+# ValueError: text, torch.cuda.OutOfMemoryError: text, socket.gaierror: text, KeyboardInterrupt
+_EXCEPTION = re.compile(
+    r"(?:(?:\w+\.)*_?[A-Z]\w*|(?:\w+\.)+(?:error|gaierror|timeout)):(?: .*)?"
+    r"|(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|Iteration)"
+)
+_LOGGER = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|Traceback\b[^:]*):")
+_HARMLESS = ("Exception ignored in", "--- Logging error ---")
+
+
+def split_label(text: str) -> tuple[str, str]:
+    """Return the label that says which rank printed a line ("" if none does), and the rest."""
+    label = _LABEL.match(text)
+    end = label.end() if label else 0
+    return text[:end].strip(), text[end:]
+
+
+def exception_line(block: bytes) -> tuple[int, str] | None:
+    """Return the line naming the exception of the traceback with which `block` begins.
+
+    It is given with its offset in the block and without label. Lines of other ranks and of loggers
+    between those of the traceback are passed over. Of chained exceptions it is the first one, the
+    cause. Where the block ends too early, the header is returned; where no frames follow the
+    header, or it does not end its line, it is text about tracebacks, and None is returned.
+    """
+    header, *lines = block.split(b"\n")
+    header_text = decode(header).rstrip()
+    if not header_text.endswith(HEADER):
+        return None
+    label = split_label(header_text.rpartition("\r")[2])[0]
+    offset = len(header) + 1
+    frames = others = False
+    for raw in lines:
+        line_label, text = split_label(decode(raw).rstrip())
+        if line_label == label and text:
+            if text.startswith(" "):
+                frames = frames or text.lstrip().startswith('File "')
+            elif frames and _names_exception(text):
+                return offset, text
+            others = True
+        offset += len(raw) + 1
+    return (0, HEADER) if frames or not others else None
+
+
+def _names_exception(text: str) -> bool:
+    return _EXCEPTION.fullmatch(text) is not None and _LOGGER.match(text) is None
+
+
+def is_harmless(before: bytes) -> bool:
+    """Return whether a traceback whose log up to its header is `before` was only reported.
+
+    Python says so in the line above, for exceptions in destructors and in logging calls.
+    """
+    previous = before.rstrip(b"\r\n").rpartition(b"\n")[2]
+    return split_label(decode(previous))[1].startswith(_HARMLESS)

@@ -1,0 +1,21 @@
+"""Logs made of a few lines."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from parsers.outcome import read_outcome
+from parsers.records import Outcome
+
+
+@pytest.fixture
+def outcome(tmp_path: Path) -> Callable[..., Outcome | None]:
+    """Return a function that gives the outcome of a log of some text, written to `tmp_path/log`."""
+
+    def outcome_of(log: str, *, complete: bool = True) -> Outcome | None:
+        path = tmp_path / "log"
+        path.write_bytes(log.encode())
+        return read_outcome(path, complete=complete)
+
+    return outcome_of

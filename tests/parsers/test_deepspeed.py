@@ -1,0 +1,176 @@
+"""DeepSpeed's throughput and progress lines, of every version."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.deepspeed import DEEPSPEED_TIMER
+from parsers.records import Step
+
+
+def parse(line: str) -> list[object]:
+    """Return the records of a line that starts at byte 7."""
+    return list(DEEPSPEED_TIMER.parse(7, line))
+
+
+WITH_COUNTERS = (
+    "[2026-01-02 03:04:05,678] [INFO] [timer.py:264:stop] {}, "
+    "RunningAvgSamplesPerSec=743.25, CurrSamplesPerSec=869.5, MemAllocated=0.39GB, "
+    "MaxMemAllocated=0.41GB"
+)
+NEWEST = WITH_COUNTERS.format("epoch=0/micro_step=20/global_step=10")
+NEWEST_STEP = Step(
+    iteration=10,
+    samples_per_second=869.5,
+    running_samples_per_second=743.25,
+    memory_allocated_gib=0.39,
+    max_memory_allocated_gib=0.41,
+    offset=7,
+)
+PROGRESS = "[logging.py:96:log_dist] [Rank 0] step=30, skipped=4, lr=[4.9e-05], mom=[(0.9, 0.95)]"
+PROGRESS_STEP = Step(iteration=30, skipped=4, offset=7)
+
+LINES = {
+    "since 0.8": (NEWEST, [NEWEST_STEP]),
+    "0.7": (
+        WITH_COUNTERS.format("0/20"),
+        [
+            Step(
+                iteration=20,
+                samples_per_second=869.5,
+                running_samples_per_second=743.25,
+                memory_allocated_gib=0.39,
+                max_memory_allocated_gib=0.41,
+                offset=7,
+            )
+        ],
+    ),
+    "0.6": (
+        "[timer.py:193] 2/100, SamplesPerSec=12.5, MemAllocated=0.14GB, MaxMemAllocated=0.23GB",
+        [
+            Step(
+                iteration=100,
+                running_samples_per_second=12.5,
+                memory_allocated_gib=0.14,
+                max_memory_allocated_gib=0.23,
+                offset=7,
+            )
+        ],
+    ),
+    "0.1 to 0.5": (
+        "[timer.py:157:stop] 0/100, SamplesPerSec=1.25e+03",
+        [Step(iteration=100, running_samples_per_second=1250.0, offset=7)],
+    ),
+    "progress": (PROGRESS, [PROGRESS_STEP]),
+    "progress, momentum as lists": (
+        "[Rank 0] step=5, skipped=0, lr=[0.0003], mom=[[0.9, 0.95]]",
+        [Step(iteration=5, skipped=0, offset=7)],
+    ),
+    "an infinite average is unknown": (
+        NEWEST.replace("743.25", "-inf").replace("869.5", "inf"),
+        [
+            Step(
+                iteration=10,
+                memory_allocated_gib=0.39,
+                max_memory_allocated_gib=0.41,
+                offset=7,
+            )
+        ],
+    ),
+    "two reports glued": (NEWEST + NEWEST, [NEWEST_STEP, NEWEST_STEP]),
+    "both kinds glued": (PROGRESS + NEWEST, [NEWEST_STEP, PROGRESS_STEP]),
+    "rank label": ("[rank0]: " + NEWEST, [NEWEST_STEP]),
+    "torchrun label": ("[default7]:" + PROGRESS, [PROGRESS_STEP]),
+    "srun label": ("127: " + NEWEST, [NEWEST_STEP]),
+    "behind a bar": (" 50%|█████     | 5/10 [00:01<00:01,  4.2it/s]" + NEWEST, [NEWEST_STEP]),
+    "behind a bar and a carriage return": ("\r 50%|██  | 5/10 [00:01]\r" + NEWEST, [NEWEST_STEP]),
+}
+
+NO_STEPS = (
+    "",
+    "[Rank 0] step=0, skipped=0, lr=[0.0003], mom=[[0.9, 0.95]]",  # printed when the engine is made
+    "micro_step=5, skipped=0, lr=[0.1]",
+    "step=5, skipped=0, loss=1.0",
+    "step=10,micro_batches=320,samples=5120,throughput=35.88042,latency=14.26962,loss=11.23708,",
+    "epoch=0/micro_step=20/global_step=10, vm %: 12.5, swap %: 0.0",
+    "0/100, vm percent: 12.3, swap percent: 0.0",
+    "0/100, SamplesPerSec=",
+    "SamplesPerSec=12.5",
+    "/100, SamplesPerSec=12.5",
+    "global_step=10, SamplesPerSec=12.5",
+    "epoch=0/micro_step=20/global_step=, RunningAvgSamplesPerSec=1.0, CurrSamplesPerSec=1.0",
+    "train_samples_per_second = 12.5",
+    NEWEST.removesuffix("1GB"),
+    NEWEST[: NEWEST.index("869") + 1],
+    NEWEST[: NEWEST.index(", Curr")],
+    '"{}/{}, SamplesPerSec={}".format(epoch, step, speed), skipped=',
+)
+
+
+@pytest.mark.parametrize(("line", "steps"), LINES.values(), ids=LINES.keys())
+def test_a_report_is_a_step_with_what_its_own_line_says(line: str, steps: list[Step]) -> None:
+    """Every version's wording, whatever stands before it."""
+    assert parse(line) == steps
+    assert any(anchor.decode() in line for anchor in DEEPSPEED_TIMER.anchors)
+
+
+@pytest.mark.parametrize("line", NO_STEPS)
+def test_what_is_no_report_is_no_step(line: str) -> None:
+    """Torn lines, other lines with the same words, and the line printed before the first step."""
+    assert parse(line) == []
+
+
+rates = st.none() | st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+gib = st.integers(0, 10**6).map(lambda hundredths: hundredths / 100)
+
+
+@given(iteration=st.integers(1, 10**12), current=rates, running=rates, used=gib, peak=gib)
+def test_a_printed_step_is_read_back(
+    iteration: int, current: float | None, running: float | None, used: float, peak: float
+) -> None:
+    """Printing as DeepSpeed does (unrounded rates, inf for none) and parsing loses nothing."""
+    line = (
+        f"epoch=1/micro_step=4/global_step={iteration}, "
+        f"RunningAvgSamplesPerSec={'-inf' if running is None else running}, "
+        f"CurrSamplesPerSec={'inf' if current is None else current}, "
+        f"MemAllocated={used}GB, MaxMemAllocated={peak}GB"
+    )
+    assert parse(line) == [
+        Step(
+            iteration=iteration,
+            samples_per_second=current,
+            running_samples_per_second=running,
+            memory_allocated_gib=used,
+            max_memory_allocated_gib=peak,
+            offset=7,
+        )
+    ]
+
+
+def test_the_current_rate_is_that_of_the_reported_step_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Drive the installed DeepSpeed's own timer, with a clock that this test moves on."""
+    timer_module = pytest.importorskip("deepspeed.utils.timer", exc_type=ImportError)
+    config = pytest.importorskip("deepspeed.utils.config").DeepSpeedThroughputTimerConfig
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(timer_module, "time", SimpleNamespace(time=lambda: clock.now))
+    printed: list[str] = []
+    timer = timer_module.ThroughputTimer(
+        config(), batch_size=8, steps_per_output=4, logging_fn=printed.append
+    )
+    # Steps 1 and 2 are warm-up; step 4, of two micro-batches, is reported.
+    for micro_batches in ((9.0,), (9.0,), (3.0,), (0.5, 1.5)):
+        for number, seconds in enumerate(micro_batches, start=1):
+            timer.start()
+            clock.now += seconds
+            timer.stop(global_step=number == len(micro_batches))
+            clock.now += 100  # the script fetches its next batch
+    (line,) = printed
+    (step,) = parse(line)
+    assert isinstance(step, Step)
+    assert step.iteration == 4
+    assert step.samples_per_second == pytest.approx(8 / (0.5 + 1.5), rel=1e-5)
+    assert step.running_samples_per_second == pytest.approx(2 * 8 / (3 + 0.5 + 1.5), rel=1e-5)

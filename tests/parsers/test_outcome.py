@@ -1,0 +1,149 @@
+"""What wins where a log tells several ends, and which exception a traceback is shown by."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from parsers.records import Outcome, OutcomeKind
+
+Read = Callable[..., Outcome | None]
+
+GPU, HOST = OutcomeKind.OUT_OF_MEMORY_GPU, OutcomeKind.OUT_OF_MEMORY_HOST
+NAN, TIME_LIMIT = OutcomeKind.NAN_LOSS, OutcomeKind.TIME_LIMIT
+CANCELLED, KILLED = OutcomeKind.CANCELLED, OutcomeKind.KILLED
+TRACEBACK, FAILED = OutcomeKind.TRACEBACK, OutcomeKind.FAILED
+COMPLETED, TRUNCATED = OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED
+
+START = (
+    "[teralog] start | strategy ddp | world_size 2 | backend nccl | device NVIDIA A100-SXM4-80GB"
+    " | precision bf16 | parameters 136960 | torch 2.13.0"
+)
+FINISHED = (
+    "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.25"
+    " | max_memory_allocated_gib 0.402"
+)
+CUDA_OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a"
+SLURM = "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05"
+OOM_KILL = "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0. Some of the step tasks"
+EXIT_9 = (
+    "[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = -9"
+)
+
+FRAMES = '  File "train.py", line 7, in <module>\n    main()\n'
+TRACE = f"Traceback (most recent call last):\n{FRAMES}"
+LOST = f"{TRACE}torch.distributed.DistBackendError: NCCL error: remote process exited\n"
+
+
+ORDERS = {
+    "memory before being cancelled": (f"{CUDA_OOM}\n{SLURM} ***\n", GPU),
+    "memory after another rank's loss of it": (f"{LOST}{CUDA_OOM}\n{SLURM} ***\n", GPU),
+    "memory inside a traceback": (f"{TRACE}{CUDA_OOM}\n", GPU),
+    "memory before the agent's own traceback": (
+        f"{CUDA_OOM}\n{TRACE}torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n",
+        GPU,
+    ),
+    "Slurm explains a kill": (f"{EXIT_9}\n{TRACE}ChildFailedError: x\n{OOM_KILL}\n", HOST),
+    "the first of two memory failures": (f"{CUDA_OOM}\n{OOM_KILL}\n", GPU),
+    "a lost connection explains nothing": (f"{LOST}{EXIT_9}\n", KILLED),
+    "an error, then cancelled": (f"{TRACE}ValueError: x\n{SLURM} ***\n", TRACEBACK),
+    "cancelled, then killed": (f"{SLURM} ***\n{EXIT_9}\n", CANCELLED),
+    "cancelled, then told so": (
+        f"{SLURM} ***\n{TRACE}torch.distributed.elastic.SignalException: Process 1 got 15\n",
+        CANCELLED,
+    ),
+    "a task's exit, then cancelled": (
+        f"srun: error: n1: task 3: Exited with exit code 1\n{SLURM} ***\n",
+        FAILED,
+    ),
+    "found NaN, raised": (f"{TRACE}AssertionError: Rank 3: found NaN in local forward loss\n", NAN),
+    "only a lost connection": (LOST, TRACEBACK),
+    "only one process ended well": (f"Process 4 exits successfully.\n{LOST}", TRACEBACK),
+    "survived a failure": (f"{START}\n{CUDA_OOM}\n{FINISHED}\n", COMPLETED),
+    "cancelled after the end": (f"{START}\n{FINISHED}\n{SLURM} ***\n", COMPLETED),
+    "failed, then run again": (f"{START}\n{CUDA_OOM}\n{START}\n{FINISHED}\n", COMPLETED),
+    "run again, then failed": (f"{START}\n{FINISHED}\n{START}\n{CUDA_OOM}\n", GPU),
+    "two runs glued, the second unfinished": (f"{START}\n{FINISHED}{START}\n", TRUNCATED),
+}
+
+
+@pytest.mark.parametrize(("log", "kind"), ORDERS.values(), ids=ORDERS.keys())
+def test_the_cause_wins_over_its_consequences(outcome: Read, log: str, kind: OutcomeKind) -> None:
+    """Among lines that tell different ends."""
+    found = outcome(log)
+    assert found is not None
+    assert found.kind is kind
+
+
+TRACEBACKS = {
+    "plain": (f"{TRACE}ValueError: fp16 is not supported\n", "ValueError: fp16 is not supported"),
+    "without message": (f"{TRACE}KeyboardInterrupt\n", "KeyboardInterrupt"),
+    "dotted": (f"{TRACE}socket.gaierror: [Errno -2] x\n", "socket.gaierror: [Errno -2] x"),
+    "labelled": (
+        "".join(f"[rank1]: {line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
+        "ValueError: x",
+    ),
+    "two labels": (
+        "".join(f"  3: [rank1]: {line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
+        "ValueError: x",
+    ),
+    "two ranks in turns": (
+        "".join(
+            f"[rank0]: {line}\n[rank1]: {line.replace('Value', 'Type')}\n"
+            for line in f"{TRACE}ValueError: x".splitlines()
+        ),
+        "ValueError: x",
+    ),
+    "a logger in between": (
+        f"{TRACE}[2026-01-02 03:04:05,678] [INFO] still here\nWARNING: x\n\nValueError: x\n",
+        "ValueError: x",
+    ),
+    "behind a bar": (f"  2%|▏ | 1/50 [00:03<02:44]{TRACE}ValueError: x\n", "ValueError: x"),
+    "behind many bars": ("\r  2%|▏ | 1/50" * 9999 + f"\r{TRACE}ValueError: x\n", "ValueError: x"),
+    "the first of a chain": (
+        f"{TRACE}KeyError: 'a'\n\nThe above exception was the direct cause:\n\n{TRACE}OSError: x\n",
+        "KeyError: 'a'",
+    ),
+    "carriage returns": (f"{TRACE}ValueError: x\n".replace("\n", "\r\n"), "ValueError: x"),
+    "cut off in its frames": (TRACE, "Traceback (most recent call last):"),
+    "cut off after its header": (
+        "Traceback (most recent call last):",
+        "Traceback (most recent call last):",
+    ),
+}
+
+
+@pytest.mark.parametrize(("log", "line"), TRACEBACKS.values(), ids=TRACEBACKS.keys())
+def test_a_traceback_is_shown_by_its_exception(
+    outcome: Read, tmp_path: Path, log: str, line: str
+) -> None:
+    """Its last line says what went wrong; the offset is that line's own."""
+    found = outcome(f"noise\n{log}")
+    assert found is not None
+    assert (found.kind, found.line) == (TRACEBACK, line)
+    assert found.offset is not None
+    here = (tmp_path / "log").read_bytes()[found.offset :].splitlines()[0]
+    assert here.endswith(line.encode())
+
+
+HARMLESS = (
+    f"Exception ignored in: <function Pool.__del__ at 0x7f>\n{TRACE}OSError: x\n",
+    f"--- Logging error ---\n{TRACE}UnicodeEncodeError: x\n",
+    "Traceback (most recent call last):\nis how an error report begins\n",
+)
+
+
+@pytest.mark.parametrize("log", HARMLESS)
+def test_a_traceback_that_ended_nothing_is_no_end(outcome: Read, log: str) -> None:
+    """Python reports errors of destructors and log calls, and goes on."""
+    found = outcome(f"{log}{SLURM} DUE TO TIME LIMIT ***\n")
+    assert found is not None
+    assert found.kind is TIME_LIMIT
+
+
+def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome: Read) -> None:
+    """Nor is a half-written exception."""
+    assert outcome(FINISHED, complete=False) is None
+    found = outcome(f"{TRACE}ValueEr", complete=False)
+    assert found is not None
+    assert found.line == "Traceback (most recent call last):"

@@ -1,0 +1,157 @@
+"""Each wording of an end, and the false friends that only look like one."""
+
+from collections.abc import Callable
+from string import ascii_letters
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.outcome import read_outcome
+from parsers.records import Outcome, OutcomeKind
+
+Read = Callable[..., Outcome | None]
+
+GPU, HOST = OutcomeKind.OUT_OF_MEMORY_GPU, OutcomeKind.OUT_OF_MEMORY_HOST
+NAN, TIME_LIMIT = OutcomeKind.NAN_LOSS, OutcomeKind.TIME_LIMIT
+CANCELLED, KILLED = OutcomeKind.CANCELLED, OutcomeKind.KILLED
+FAILED, TRUNCATED = OutcomeKind.FAILED, OutcomeKind.TRUNCATED
+COMPLETED = OutcomeKind.COMPLETED
+
+START = (
+    "[teralog] start | strategy ddp | world_size 2 | backend nccl | device NVIDIA A100-SXM4-80GB"
+    " | precision bf16 | parameters 136960 | torch 2.13.0"
+)
+FINISHED = (
+    "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.25"
+    " | max_memory_allocated_gib 0.402"
+)
+CUDA_OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a"
+SLURM = "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05"
+OOM_KILL = "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0. Some of the step tasks"
+EXIT_9 = (
+    "[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = -9"
+)
+
+LINES = {
+    FINISHED: (COMPLETED, None),
+    FINISHED.replace("6.25", "nan"): (NAN, None),
+    FINISHED.replace("6.25", "-inf"): (NAN, None),
+    "[INFO] [launch.py:460:main] Process 47963 exits successfully.": (COMPLETED, None),
+    "RuntimeError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 6.00 GiB": (GPU, 0.5),
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 10.75 GiB": (GPU, 10.75),
+    CUDA_OOM: (GPU, 1.5),
+    "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has": (GPU, 2.0),
+    "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory": (GPU, None),
+    "  what():  CUDA out of memory. Tried to allocate 0 bytes": (GPU, 0.0),
+    "RuntimeError: CUDA error: out of memory": (GPU, None),
+    "RuntimeError: cuda runtime error (2) : out of memory at THCStorage.cu:58": (GPU, None),
+    "n1:1:1 [0] include/alloc.h:1 NCCL WARN Cuda failure 2 'out of memory'": (GPU, None),
+    "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate": (GPU, None),
+    "RuntimeError: [enforce fail at alloc_cpu.cpp:114] data. DefaultCPUAllocator: can't allocate "
+    "memory: you tried to allocate 3221225472 bytes. Error code 12": (HOST, 3.0),
+    "MemoryError": (HOST, None),
+    "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB for": (HOST, 7454.72),
+    "slurmstepd: error: Detected 1 oom-kill event(s) in step 5.batch cgroup. Some": (HOST, None),
+    "slurmstepd: error: Detected 2 oom-kill event(s) in StepId=191.0. Some of your": (HOST, None),
+    OOM_KILL: (HOST, None),
+    "srun: error: node01: tasks 1-3: Out Of Memory": (HOST, None),
+    "AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3": (NAN, None),
+    f"{SLURM} DUE TO TIME LIMIT ***": (TIME_LIMIT, None),
+    "salloc: Job 12 has exceeded its time limit and its allocation has been revoked.": (
+        TIME_LIMIT,
+        None,
+    ),
+    f"{SLURM} DUE TO PREEMPTION ***": (OutcomeKind.PREEMPTED, None),
+    f"{SLURM} DUE TO NODE FAILURE, SEE SLURMCTLD LOG": (OutcomeKind.NODE_FAILURE, None),
+    "srun: error: Node failure on node01": (OutcomeKind.NODE_FAILURE, None),
+    f"{SLURM} ***": (CANCELLED, None),
+    f"{SLURM} DUE to SIGNAL Terminated ***": (CANCELLED, None),
+    "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 ***": (CANCELLED, None),
+    EXIT_9: (KILLED, None),
+    "E0102 03:04:05.6 26 api.py:869] failed (exitcode: -9) local_rank: 5 (pid: 2630)": (
+        KILLED,
+        None,
+    ),
+    "  exitcode  : -9 (pid: 14750)": (KILLED, None),
+    "srun: error: node01: task 0: Killed": (KILLED, None),
+    "/var/spool/slurm_script: line 33: 430069 Killed   python train.py": (KILLED, None),
+    "E0102 03:04:05.6 26 api.py:869] failed (exitcode: -11) local_rank: 0": (FAILED, None),
+    "  exitcode  : 1 (pid: 14750)": (FAILED, None),
+    EXIT_9.replace("-9", "1"): (FAILED, None),
+    "srun: error: node01: task 3: Exited with exit code 1": (FAILED, None),
+    "srun: error: node01: task 5: Segmentation fault (core dumped)": (FAILED, None),
+    "srun: error: node01: task 289: Bus error": (FAILED, None),
+}
+
+NO_ENDS = (
+    "possible_oom: false",
+    "SLURM_OOM_KILL_STEP=0",
+    "+ srun --oom-kill-step=1 python train.py",
+    "n1:1:1 [0] NCCL INFO Cuda failure 2 'out of memory'",
+    "n1:1:1 [0] NCCL INFO CUDA out of memory. Tried to allocate",
+    "  on_out_of_memory ................................ skip",
+    "    except torch.cuda.OutOfMemoryError: pass",
+    '    raise RuntimeError("CUDA out of memory")',
+    "if you run out of memory, try a smaller micro-batch",
+    "  except MemoryError:",
+    "MemoryErrorPolicy: retry",
+    "  exitcode  : 0 (pid: 1)",
+    "exits with return code = 0",
+    "  time limit ...................................... None",
+    "CANCELLED",
+    "  check_for_nan ................................... found NaN in: stop",
+    "print('Traceback (most recent call last):')",
+    "srun: Job step aborted: Waiting up to 62 seconds for job step to finish.",
+    "Killing subprocess 4303",
+    FINISHED.removesuffix(" | max_memory_allocated_gib 0.402"),
+    START,
+)
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES.items())
+@pytest.mark.parametrize("before", ["", "[rank1]: ", " 12: ", " 5%|█  | 1/20 [00:01]\r"])
+def test_a_line_tells_how_the_run_ended(
+    outcome: Read, line: str, expected: tuple[OutcomeKind, float | None], before: str
+) -> None:
+    """The line is shown without rank label and bar, with its place and the size asked for."""
+    kind, requested_gib = expected
+    found = outcome(f"noise\n{before}{line}\r\nnoise\n")
+    assert found is not None
+    assert (found.kind, found.line, found.offset) == (kind, line.strip(), 6)
+    assert found.requested_gib == pytest.approx(requested_gib)
+
+
+@pytest.mark.parametrize("line", NO_ENDS)
+def test_a_false_friend_is_no_end(outcome: Read, line: str) -> None:
+    """Options, source lines and messages that only name a failure."""
+    assert outcome(f"{line}\n{line}\n") == Outcome(kind=TRUNCATED)
+    assert outcome(f"{line}\n", complete=False) is None
+
+
+letterless = st.binary(max_size=50).map(lambda noise: noise.translate(None, ascii_letters.encode()))
+
+
+@given(noise=st.lists(letterless, max_size=8))
+def test_noise_around_an_end_does_not_hide_it(
+    tmp_path_factory: pytest.TempPathFactory, noise: list[bytes]
+) -> None:
+    """Bytes that are no UTF-8, carriage returns and digits change neither line nor offset."""
+    log = tmp_path_factory.getbasetemp() / "end.log"
+    around = b"\n".join(noise)
+    log.write_bytes(around)
+    assert read_outcome(log) == Outcome(kind=TRUNCATED)
+    log.write_bytes(b"\n".join((around, CUDA_OOM.encode(), around)))
+    found = read_outcome(log)
+    assert found is not None
+    assert (found.kind, found.line, found.offset) == (GPU, CUDA_OOM, len(around) + 1)
+
+
+@given(start=st.sampled_from([*LINES, *NO_ENDS]), cut=st.integers(0, 99), rest=st.binary())
+def test_no_bytes_raise_an_error(
+    tmp_path_factory: pytest.TempPathFactory, start: str, cut: int, rest: bytes
+) -> None:
+    """A line may break off anywhere and go on with anything."""
+    log = tmp_path_factory.getbasetemp() / "random.log"
+    log.write_bytes(start.encode()[:cut] + rest)
+    assert isinstance(read_outcome(log), Outcome)

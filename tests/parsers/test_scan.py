@@ -1,0 +1,177 @@
+"""The fast reader finds the same lines as a slow one, whatever the chunks."""
+
+import tracemalloc
+from pathlib import Path
+from string import ascii_letters
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.deepspeed import DEEPSPEED_TIMER
+from parsers.gpt_workload import GPT_WORKLOAD
+from parsers.records import Record, Step
+from parsers.scan import Candidate, candidate_lines, decode, read_candidates, read_records
+
+ANCHORS = (b"loss:", b"ss: 1", b"step=")
+FORMATS = (GPT_WORKLOAD, DEEPSPEED_TIMER)
+
+REPORT = (
+    b"[teralog] iteration %d/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss nan"
+    b" | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402"
+)
+TIMER = (
+    b"[timer.py:9:stop] epoch=0/micro_step=8/global_step=%d, RunningAvgSamplesPerSec=-inf,"
+    b" CurrSamplesPerSec=86.5, MemAllocated=0.39GB, MaxMemAllocated=0.41GB"
+)
+
+# Small alphabet: anchors, halves of anchors, line ends and bytes that are no UTF-8, all adjacent.
+fragments = st.sampled_from(
+    [b"loss:", b"lo", b"ss: 1", b"step=", b"\n", b"\r", b"\r\n", b"\xff", b" "]
+)
+texts = st.lists(fragments, max_size=40).map(b"".join)
+
+
+def slow_candidates(data: bytes, complete: bool, line_limit: int) -> list[Candidate]:
+    """Do what `candidate_lines` does, line by line."""
+    *lines, last = data.split(b"\n")
+    offset, found = 0, []
+    for line in [*lines, last] if complete else lines:
+        anchors = tuple(anchor for anchor in ANCHORS if anchor in line)
+        if anchors and len(line) <= line_limit:
+            found.append(Candidate(offset, line.removesuffix(b"\r"), anchors))
+        offset += len(line) + 1
+    return found
+
+
+@given(data=texts, complete=st.booleans(), line_limit=st.integers(1, 30))
+def test_the_candidates_are_the_lines_with_an_anchor(
+    data: bytes, complete: bool, line_limit: int
+) -> None:
+    """Each line once, in order, with all its anchors; a half-written last line only if complete."""
+    found = candidate_lines(data, ANCHORS, complete=complete, line_limit=line_limit)
+    assert list(found) == slow_candidates(data, complete, line_limit)
+
+
+@given(data=texts, complete=st.booleans(), line_limit=st.integers(1, 30), chunk=st.integers(1, 50))
+def test_the_chunk_size_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: bytes,
+    complete: bool,
+    line_limit: int,
+    chunk: int,
+) -> None:
+    """A file gives the lines that it would give in one piece, with their offsets in the file."""
+    log = tmp_path_factory.getbasetemp() / "chunks.log"
+    log.write_bytes(data)
+    found = read_candidates(
+        log, ANCHORS, complete=complete, chunk_bytes=chunk, line_limit=line_limit
+    )
+    assert list(found) == slow_candidates(data, complete, line_limit)
+
+
+lines = st.one_of(
+    st.integers(1, 99).map(lambda iteration: REPORT % iteration),
+    st.integers(1, 99).map(lambda iteration: TIMER % iteration),
+    # No letters: by chance or by hypothesis's design, noise would else hold an anchor.
+    st.binary(max_size=60).map(lambda noise: noise.translate(None, ascii_letters.encode() + b"\n")),
+)
+
+
+@given(log_lines=st.lists(lines, max_size=12), ending=st.sampled_from([b"\n", b"\r\n"]))
+def test_noise_around_the_reports_changes_no_record(
+    tmp_path_factory: pytest.TempPathFactory, log_lines: list[bytes], ending: bytes
+) -> None:
+    """The records are those of the reports alone, each with the offset of its own line."""
+    log = tmp_path_factory.getbasetemp() / "noise.log"
+    log.write_bytes(ending.join(log_lines))
+    reports = [line for line in log_lines if b"SamplesPerSec" in line or b"[teralog]" in line]
+    records = [record for record in read_records(log, FORMATS) if isinstance(record, Step)]
+    offsets = [
+        sum(len(line) + len(ending) for line in log_lines[:index])
+        for index, line in enumerate(log_lines)
+        if line in reports
+    ]
+    assert [record.offset for record in records] == offsets
+    assert [
+        (REPORT if record.iterations else TIMER) % record.iteration for record in records
+    ] == reports
+
+
+@given(data=st.binary(max_size=300))
+def test_random_bytes_are_read_without_an_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    """Whatever stands behind an anchor, reading ends, and finds nothing."""
+    log = tmp_path_factory.getbasetemp() / "random.log"
+    log.write_bytes(b"[teralog] " + data + b"\nSamplesPerSec=" + data + b", skipped=" + data)
+    assert list(read_records(log, FORMATS)) == []
+
+
+def test_a_half_written_last_line_is_no_record_while_the_run_goes_on(tmp_path: Path) -> None:
+    """The same bytes are a record once the file is known to be finished."""
+    log = tmp_path / "log"
+    log.write_bytes(REPORT % 1 + b"\n" + REPORT % 2)
+    assert iterations(read_records(log, FORMATS, complete=False)) == [1]
+    assert iterations(read_records(log, FORMATS)) == [1, 2]
+
+
+def test_reading_goes_on_at_the_offset_of_any_record(tmp_path: Path) -> None:
+    """What a grown log has to say after a record is read without what came before."""
+    log = tmp_path / "log"
+    log.write_bytes(b"".join(b"noise\n" + REPORT % number + b"\n" for number in range(1, 9)))
+    for record in list(read_records(log, FORMATS)):
+        assert isinstance(record, Step)
+        rest = read_records(log, FORMATS, start=record.offset, chunk_bytes=7)
+        assert iterations(rest) == list(range(record.iteration, 9))
+
+
+def test_a_line_with_the_anchors_of_two_formats_is_read_by_both(tmp_path: Path) -> None:
+    """Two programs may have written on one line, without a newline between them."""
+    log = tmp_path / "log"
+    log.write_bytes(TIMER % 7 + REPORT % 8)
+    assert sorted(iterations(read_records(log, FORMATS))) == [7, 8]
+
+
+def test_a_line_without_end_takes_little_memory_and_hides_no_other(tmp_path: Path) -> None:
+    """An over-long line is left out; the reports before and after it are read."""
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.write(REPORT % 1 + b"\n")
+        for _ in range(24):
+            file.write(b"#" * 2**20 + REPORT % 2)
+        file.write(b"\n" + REPORT % 3 + b"\n")
+    tracemalloc.start()
+    found = iterations(read_records(log, FORMATS))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == [1, 3]
+    assert peak < 8 * 2**20
+
+
+def test_an_empty_log_says_nothing(tmp_path: Path) -> None:
+    """A run that has not written yet is no error."""
+    (tmp_path / "log").touch()
+    assert list(read_records(tmp_path / "log", FORMATS)) == []
+
+
+def test_a_missing_log_is_an_error(tmp_path: Path) -> None:
+    """Nothing to read and nothing said are two things."""
+    with pytest.raises(FileNotFoundError):
+        list(read_records(tmp_path / "log", FORMATS))
+
+
+def test_decoding_leaves_out_colours_and_replaces_what_is_no_utf_8() -> None:
+    """Parsers see plain text, with no terminal code between a word and its anchor."""
+    assert decode(b"\x1b[92m\x1b[1mstep=1\x1b[0m \xff \xe2\x96\x88") == "step=1 \ufffd █"
+
+
+def iterations(records: object) -> list[int]:
+    """Return the iterations of steps."""
+    return [record.iteration for record in _steps(records)]
+
+
+def _steps(records: object) -> list[Step]:
+    assert hasattr(records, "__iter__")
+    found: list[Record] = list(records)
+    return [record for record in found if isinstance(record, Step)]

@@ -1,0 +1,508 @@
+"""The GPT training program: its model against the formulas, and real training on two CPU ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+from orchestrator.workloads import gpt  # noqa: E402
+
+REPOSITORY = Path(gpt.__file__).parents[2]
+LEARNING_RATE = 0.01  # high enough that a few iterations move the loss by far more than TOLERANCE
+TOLERANCE = 5e-4  # from the reference, hence 1e-3 from each other
+TRAIN_ITERS = 6
+PARAMETERS = 136_960
+SHAPE = {
+    "num_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "vocab_size": 512,
+    "seq_length": 64,
+    "micro_batch_size": 4,
+    "train_iters": TRAIN_ITERS,
+    "learning_rate": LEARNING_RATE,
+    "device": "cpu",
+}
+MODULE = ["-m", "orchestrator.workloads.gpt"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+OFFLOAD = {"offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}
+STRATEGIES = ("ddp", "zero0", "zero1", "zero2", "zero3", "zero3-offload")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a process left behind."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def reports(self) -> list[str]:
+        """The program's own lines."""
+        return [line for line in self.stdout.splitlines() if line.startswith("[teralog] ")]
+
+    @property
+    def final_loss(self) -> float:
+        """The loss of the last line, which is there only after all iterations."""
+        assert self.exit_code == 0, self.stderr
+        found = re.search(r"^\[teralog\] finished .* final_loss (\S+)", self.reports[-1])
+        assert found, self.stdout
+        return float(found[1])
+
+
+def arguments(strategy: str = "ddp", **changes: object) -> list[str]:
+    """Return the command line of the tiny shape; True is a flag that is given."""
+    words = ["--strategy", strategy]
+    for name, value in (SHAPE | changes).items():
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    return words
+
+
+def deepspeed_config(folder: Path, stage: int, **changes: object) -> Path:
+    """Write DeepSpeed's JSON with ddp's optimizer and every timer line switched on."""
+    adam = {"betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.01, "torch_adam": True}
+    config = {
+        "train_micro_batch_size_per_gpu": 4,
+        "gradient_accumulation_steps": 1,
+        "zero_optimization": {"stage": stage},
+        "optimizer": {"type": "AdamW", "params": {"lr": LEARNING_RATE, **adam}},
+        "log_level": "info",
+        "steps_per_print": 1,
+        "wall_clock_breakdown": True,
+    }
+    path = folder / "ds_config.json"
+    path.write_text(json.dumps(config | changes), encoding="utf-8")
+    return path
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """Return this environment without the traces of a launcher around the tests."""
+    launcher = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
+    inherited = {name: text for name, text in os.environ.items() if not name.startswith(launcher)}
+    # DeepSpeed looks for ninja on the PATH, where a virtual environment need not be.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    return inherited | {"PATH": path, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"} | variables
+
+
+def start(command: Sequence[str], **variables: str) -> subprocess.Popen[str]:
+    """Start a command in the repository."""
+    return subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> Finished:
+    """Wait for a process, the first build of DeepSpeed's extensions included."""
+    try:
+        stdout, stderr = process.communicate(timeout=400)
+    finally:
+        process.terminate()  # a launcher passes it on to its ranks
+    return Finished(process.returncode, stdout, stderr)
+
+
+def train(*command: str, launcher: Sequence[str] = TORCHRUN) -> Finished:
+    """Run the program to its end."""
+    return finish(start([*launcher, *MODULE, *command]))
+
+
+@pytest.fixture(scope="module", params=STRATEGIES)
+def strategy(request: pytest.FixtureRequest) -> str:
+    """Each strategy in turn."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def trained(strategy: str, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """One run of each strategy on two ranks."""
+    if strategy == "ddp":
+        return train(*arguments())
+    pytest.importorskip("deepspeed")
+    name, _, offload = strategy.partition("-")
+    zero = {"stage": int(name[-1])} | (OFFLOAD if offload else {})
+    config = deepspeed_config(tmp_path_factory.mktemp(strategy), 0, zero_optimization=zero)
+    return train(*arguments(name, deepspeed_config=config))
+
+
+def settings(**changes: Any) -> gpt.Settings:
+    """Return the settings of the tiny shape."""
+    return gpt.parse_arguments(arguments(**changes))
+
+
+@pytest.fixture(scope="module")
+def reference_loss() -> float:
+    """The final loss of a plain loop over the tokens of both ranks, without any of the strategies.
+
+    It is checked to be far from the untrained model's, so that being near it means something.
+    """
+    shape = settings()
+    model = gpt.build_model(shape, torch.device("cpu"), None, None)
+    adam = {"betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.01}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, **adam)
+    batches = [
+        torch.cat([gpt.dummy_tokens(shape, iteration, rank)[0] for rank in (0, 1)])
+        for iteration in range(1, TRAIN_ITERS + 1)
+    ]
+    untrained = model(batches[-1]).item()
+    final_loss = 0.0
+    for batch in batches:
+        loss = model(batch)
+        final_loss = loss.item()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert abs(final_loss - untrained) > 50 * TOLERANCE
+    return final_loss
+
+
+@pytest.mark.parametrize(
+    ("num_layers", "hidden_size", "ffn_hidden_size", "vocab_size", "seq_length", "parameters"),
+    [
+        (2, 64, 256, 512, 64, PARAMETERS),
+        (1, 32, 128, 100, 16, 12 * 32**2 + 13 * 32 + 100 * 32 + 16 * 32 + 2 * 32),
+        (3, 48, 96, 300, 20, 3 * (4 * 48**2 + 4 * 48 + 2 * 48 * 96 + 96 + 5 * 48) + 322 * 48),
+        (12, 768, 3072, 50257, 1024, 124_439_808),
+        (48, 1600, 6400, 50257, 1024, 1_557_611_200),
+    ],
+)
+def test_the_parameter_count_is_that_of_the_formula(
+    num_layers: int,
+    hidden_size: int,
+    ffn_hidden_size: int,
+    vocab_size: int,
+    seq_length: int,
+    parameters: int,
+) -> None:
+    """l(4h² + 4h + 2hf + f + h + 4h) + vh + sh + 2h, which gives GPT-2's published sizes."""
+    shape = settings(
+        num_layers=num_layers,
+        hidden_size=hidden_size,
+        ffn_hidden_size=ffn_hidden_size,
+        vocab_size=vocab_size,
+        seq_length=seq_length,
+    )
+    with torch.device("meta"):
+        model = gpt.GPT(shape)
+    l, h, f, v, s = num_layers, hidden_size, ffn_hidden_size, vocab_size, seq_length  # noqa: E741
+    formula = l * (4 * h**2 + 4 * h + 2 * h * f + f + h + 4 * h) + v * h + s * h + 2 * h
+    assert sum(weight.numel() for weight in model.parameters()) == formula == parameters
+
+
+@pytest.mark.parametrize("activation_checkpointing", [False, True])
+def test_the_flop_counter_agrees_with_the_formula(activation_checkpointing: bool) -> None:
+    """A pass costs 72·B·s·l·h²(1 + s/6h + v/12lh) FLOPs, and 24·B·s·l·h²(1 + s/6h) to recompute."""
+    checkpointing = {"activation_checkpointing": True} if activation_checkpointing else {}
+    shape = settings(**checkpointing)
+    model = gpt.build_model(shape, torch.device("cpu"), None, None)
+    counter = FlopCounterMode(display=False)
+    with sdpa_kernel(SDPBackend.MATH), counter:
+        model(gpt.dummy_tokens(shape, iteration=1, rank=0)[0]).backward()
+    b, s, l, h, v = 4, 64, 2, 64, 512  # noqa: E741
+    forward = 24 * b * s * l * h**2 + 4 * b * s**2 * l * h
+    head = 2 * b * s * h * v
+    passes = 4 if activation_checkpointing else 3
+    assert counter.get_total_flops() == passes * forward + 3 * head
+
+
+def test_tokens_differ_between_ranks_iterations_and_seeds_only() -> None:
+    """Equal seeds give equal samples however they are cut into micro-batches."""
+    tokens = gpt.dummy_tokens(settings(), 1, 0)
+    cut = gpt.dummy_tokens(settings(micro_batch_size=2, num_microbatches=2), 1, 0)
+    others = [
+        gpt.dummy_tokens(settings(), 2, 0),
+        gpt.dummy_tokens(settings(), 1, 1),
+        gpt.dummy_tokens(settings(seed=1235), 1, 0),
+    ]
+    assert torch.equal(tokens.flatten(0, 1), cut.flatten(0, 1))
+    assert not any(torch.equal(tokens, other) for other in others)
+
+
+@pytest.mark.train
+def test_every_strategy_reports_its_start_and_its_end(strategy: str, trained: Finished) -> None:
+    """The first and the last line have the documented form."""
+    version = "" if strategy == "ddp" else r" \| deepspeed \S+"
+    assert re.fullmatch(
+        rf"\[teralog\] start \| strategy {strategy.partition('-')[0]} \| world_size 2"
+        r" \| backend gloo \| device cpu \| precision fp32"
+        rf" \| parameters {PARAMETERS} \| torch \S+{version}",
+        trained.reports[0],
+    )
+    assert re.fullmatch(
+        rf"\[teralog\] finished \| iterations {TRAIN_ITERS} \| train_seconds \d+\.\d{{6}}"
+        r" \| final_loss \d+\.\d{6} \| max_memory_allocated_gib \d+\.\d{3}",
+        trained.reports[-1],
+    )
+    assert trained.exit_code == 0
+
+
+@pytest.mark.train
+def test_every_strategy_has_the_same_loss(trained: Finished, reference_loss: float) -> None:
+    """Equal weights, tokens and optimizer lead to the same loss, partitioned or not."""
+    assert trained.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
+
+
+@pytest.mark.train
+def test_every_iteration_has_a_line(strategy: str, trained: Finished) -> None:
+    """With ddp it is the program's own, with ZeRO those of DeepSpeed's timers."""
+    if strategy == "ddp":
+        form = (
+            r"\[teralog\] iteration (\d+)/6 \| step_seconds (\d+\.\d{6})"
+            r" \| samples_per_second (\d+\.\d\d) \| loss \d+\.\d{6}"
+            r" \| memory_allocated_gib \d+\.\d{3} \| max_memory_allocated_gib \d+\.\d{3}"
+        )
+        lines = [re.fullmatch(form, line) for line in trained.reports[1:-1]]
+        assert [line and line[1] for line in lines] == ["1", "2", "3", "4", "5", "6"]
+        for line in lines:
+            assert line is not None
+            assert float(line[3]) == pytest.approx(8 / float(line[2]), rel=0.01)
+    else:
+        assert len(trained.reports) == 2
+        assert re.findall(r"\] step=(\d+), skipped=0", trained.stdout)[-1] == str(TRAIN_ITERS)
+        assert len(re.findall(r"time \(ms\) \| fwd: ", trained.stdout)) == TRAIN_ITERS
+        assert "RunningAvgSamplesPerSec=" in trained.stdout
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"micro_batch_size": 2, "num_microbatches": 2}, id="gradient-accumulation"),
+        pytest.param({"activation_checkpointing": True}, id="activation-checkpointing"),
+    ],
+)
+@pytest.mark.parametrize("name", ["ddp", "zero3"])
+def test_saving_memory_does_not_change_the_loss(
+    name: str, changes: dict[str, Any], reference_loss: float, tmp_path: Path
+) -> None:
+    """Accumulated or recomputed, the gradients are the same."""
+    if name != "ddp":
+        pytest.importorskip("deepspeed")
+        batch = {
+            "train_micro_batch_size_per_gpu": changes.get("micro_batch_size", 4),
+            "gradient_accumulation_steps": changes.get("num_microbatches", 1),
+        }
+        changes = changes | {"deepspeed_config": deepspeed_config(tmp_path, 3, **batch)}
+    assert train(*arguments(name, **changes)).final_loss == pytest.approx(
+        reference_loss, abs=TOLERANCE
+    )
+
+
+@pytest.mark.train
+@pytest.mark.parametrize("name", ["ddp", "zero3"])
+def test_bf16_trains(name: str, reference_loss: float, tmp_path: Path) -> None:
+    """In bf16 the loss is near that of fp32, and not the same."""
+    changes: dict[str, object] = {"precision": "bf16"}
+    if name != "ddp":
+        pytest.importorskip("deepspeed")
+        changes["deepspeed_config"] = deepspeed_config(tmp_path, 3, bf16={"enabled": True})
+    run = train(*arguments(name, **changes))
+    assert " | precision bf16 | " in run.reports[0]
+    assert run.final_loss == pytest.approx(reference_loss, abs=0.05)
+    assert run.final_loss != reference_loss
+
+
+def free_job_id() -> int:
+    """Return a job number whose port nobody uses."""
+    for job_id in range(4_321, 10_000):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", 20_000 + job_id)):
+                return job_id
+    raise AssertionError("no port is free")
+
+
+@pytest.mark.train
+def test_the_deepspeed_launcher_starts_it(reference_loss: float, tmp_path: Path) -> None:
+    """Two ranks train although the launcher adds --local_rank to the arguments."""
+    pytest.importorskip("deepspeed")
+    launcher = [str(Path(sys.executable).with_name("deepspeed")), "--num_gpus", "2"]
+    launcher += ["--master_port", str(20_000 + free_job_id()), "--module"]
+    command = arguments("zero1", deepspeed_config=deepspeed_config(tmp_path, 1))
+    run = finish(start([*launcher, MODULE[1], *command]))
+    assert " | world_size 2 | " in run.reports[0]
+    assert run.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
+
+
+def slurm_tasks(folder: Path, *command: str) -> list[Finished]:
+    """Run two plain processes as srun would, with a scontrol that knows the host list."""
+    job_id = str(free_job_id())
+    scontrol = folder / "scontrol"
+    hosts = '[ "$*" = "show hostnames node[1-2]" ] && printf "127.0.0.1\\nnode2\\n"'
+    scontrol.write_text(f"#!/bin/sh\n{hosts}\n", encoding="utf-8")
+    scontrol.chmod(0o755)
+    tasks = [
+        start(
+            [sys.executable, *MODULE, *command],
+            PATH=f"{folder}:{environment()['PATH']}",
+            SLURM_PROCID=str(rank),
+            SLURM_LOCALID=str(rank),
+            SLURM_NTASKS="2",
+            SLURM_JOB_ID=job_id,
+            SLURM_JOB_NODELIST="node[1-2]",
+        )
+        for rank in (0, 1)
+    ]
+    return [finish(task) for task in tasks]
+
+
+@pytest.mark.train
+def test_slurm_variables_are_enough(reference_loss: float, tmp_path: Path) -> None:
+    """Under srun the ranks, the address and the port come from Slurm's variables."""
+    first, second = slurm_tasks(tmp_path, *arguments())
+    assert first.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
+    assert (second.exit_code, second.stdout) == (0, "")
+
+
+@pytest.mark.train
+def test_one_process_trains_alone_and_a_loss_may_be_nan() -> None:
+    """A diverging run goes on to its end and says nan."""
+    run = train(*arguments(learning_rate=1e30), launcher=[sys.executable])
+    assert " | world_size 1 | " in run.reports[0]
+    assert len(run.reports) == TRAIN_ITERS + 2
+    assert " | loss nan | " in run.reports[-2]
+    assert " | final_loss nan | " in run.reports[-1]
+
+
+@pytest.mark.train
+def test_a_mistake_is_told_once_and_ends_every_rank(tmp_path: Path) -> None:
+    """Rank 0 says the sentence, without a traceback; all ranks leave with exit code 1."""
+    first, second = slurm_tasks(tmp_path, *arguments(precision="fp16"))
+    sentence = "gpt.py: --precision fp16 does not train on the CPU; try bf16, fp32 or a GPU\n"
+    assert (first.exit_code, first.stdout, first.stderr) == (1, "", sentence)
+    assert (second.exit_code, second.stdout, second.stderr) == (1, "", "")
+
+
+@pytest.mark.train
+def test_a_launcher_does_not_swallow_the_sentence() -> None:
+    """The other ranks wait a moment, lest torchrun stops rank 0 before it has spoken."""
+    run = train(*arguments(hidden_size=66))
+    assert run.exit_code == 1
+    assert run.stderr.count("gpt.py: ") == 1
+
+
+@pytest.fixture
+def rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in this process, as the only rank, and put the environment back afterwards."""
+    for name, text in {"RANK": "0", "LOCAL_RANK": "0", "DS_ACCELERATOR": "cpu"}.items():
+        monkeypatch.setenv(name, text)
+
+
+@pytest.mark.usefixtures("rank_0")
+@pytest.mark.parametrize(
+    ("strategy_name", "json_changes", "changes", "sentence"),
+    [
+        (
+            "ddp",
+            None,
+            {"hidden_size": 66},
+            "--hidden-size 66 is not divisible by --num-attention-heads 4; change one of them",
+        ),
+        (
+            "zero2",
+            {"fp16": {"enabled": True}},
+            {"precision": "fp16"},
+            "--precision fp16 does not train on the CPU; try bf16, fp32 or a GPU",
+        ),
+        ("zero2", None, {}, "--strategy zero2 needs --deepspeed-config FILE"),
+        (
+            "zero2",
+            {"zero_optimization": {"stage": 1}},
+            {},
+            "ds_config.json: zero_optimization.stage is 1, but the arguments say 2",
+        ),
+        (
+            "zero2",
+            {},
+            {"micro_batch_size": 8},
+            "ds_config.json: train_micro_batch_size_per_gpu is 4, but the arguments say 8",
+        ),
+        (
+            "zero2",
+            {},
+            {"num_microbatches": 2},
+            "ds_config.json: gradient_accumulation_steps is 1, but the arguments say 2",
+        ),
+        (
+            "zero2",
+            {"bf16": {"enabled": True}},
+            {},
+            "ds_config.json: bf16.enabled is True, but the arguments say False",
+        ),
+        ("zero2", {}, {}, "DeepSpeed is not installed; try `pip install deepspeed`"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    strategy_name: str,
+    json_changes: dict[str, object] | None,
+    changes: dict[str, object],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It says where and what, and main returns 1."""
+    monkeypatch.setitem(sys.modules, "deepspeed", None)  # as if it were not installed
+    if json_changes is not None:
+        changes["deepspeed_config"] = deepspeed_config(tmp_path, 2, **json_changes)
+    assert gpt.main(arguments(strategy_name, **changes)) == 1
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.startswith("gpt.py: ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.usefixtures("rank_0")
+@pytest.mark.parametrize("text", [None, "{", "[1]"])
+def test_an_unreadable_json_is_one_sentence(
+    text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is missing, cut off or no object is named."""
+    path = tmp_path / "ds_config.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    assert gpt.main(arguments("zero1", deepspeed_config=path)) == 1
+    assert f"gpt.py: {path}: cannot be read as DeepSpeed's JSON: " in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("rank_0")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
+def test_cuda_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Asked for by name, it is not silently replaced by the CPU."""
+    assert gpt.main(arguments(device="cuda")) == 1
+    assert "--device cuda: torch finds no CUDA device here" in capsys.readouterr().err
+
+
+def test_a_host_list_that_cannot_be_read_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Without MASTER_ADDR and without scontrol the reader is told what to set."""
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "")  # so that it is put back afterwards
+        monkeypatch.delenv(name)
+    slurm = {"PROCID": "0", "NTASKS": "2", "LOCALID": "0", "JOB_ID": "7", "JOB_NODELIST": "node1"}
+    for name, text in slurm.items():
+        monkeypatch.setenv(f"SLURM_{name}", text)
+    for name in ("WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpt.main(arguments()) == 1
+    assert "`scontrol show hostnames node1` names no host" in capsys.readouterr().err
