@@ -4,6 +4,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+MAX_LISTED = 20
+
+
 class UserError(Exception):
     """One or more mistakes of the user's, each a sentence that says where, what, and what to try.
 
@@ -16,9 +19,9 @@ class UserError(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the known word nearest to `word`, or the list of them."""
+    """Return `; did you mean 'x'?` for the known word nearest to `word`, or a short list of all."""
     choices = sorted(known)
     near = get_close_matches(word, choices, n=1, cutoff=0.6)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f"; known are {', '.join(choices)}" if choices else ""
+    return f"; known are {', '.join(choices)}" if 0 < len(choices) <= MAX_LISTED else ""

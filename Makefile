@@ -1,0 +1,65 @@
+# Every habit has a target; `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# torch's CPU build, the one the tests are measured with; `make setup TORCH=torch` takes the newest,
+# with CUDA, for a machine with GPUs.
+TORCH ?= torch==2.13.0
+# DeepSpeed compiles its extensions once into this folder.
+export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(VENV)/.installed ## Make .venv with everything: torch, DeepSpeed, the tools of development.
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train,dev]'
+	touch $@
+
+.PHONY: demo
+demo: $(VENV)/.installed ## Train seven small models for real and print their table.
+	$(BIN)/teralog submit examples/zero-stages.yaml
+	$(BIN)/teralog report examples/zero-stages.yaml
+
+.PHONY: test
+test: $(VENV)/.installed ## Run all tests; real training among them.
+	$(BIN)/python -m pytest
+
+.PHONY: check
+check: lint types test ## What CI runs: lint, types, test.
+
+.PHONY: lint
+lint: $(VENV)/.installed ## Check style and format.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: types
+types: $(VENV)/.installed ## Check types, strictly.
+	$(BIN)/mypy
+
+.PHONY: bench
+bench: $(VENV)/.installed ## Measure how fast teralog itself is.
+	$(BIN)/python tests/benchmarks/command_line.py
+
+.PHONY: record
+record: $(VENV)/.installed ## Rewrite recorded scripts and DeepSpeed's keys; look at git diff after.
+	$(BIN)/python tools/record_scripts.py
+	DS_ACCELERATOR=cpu $(BIN)/python tools/record_deepspeed_keys.py
+
+.PHONY: wheel
+wheel: $(VENV)/.installed ## Build the wheel into dist/.
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+
+.PHONY: clean
+clean: ## Remove .venv, caches and dist/; results/ stays.
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,67 @@
+"""Asking other programs a question, without ever waiting long for the answer."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+TIMEOUT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The lines a program wrote; `problem` says why they are no answer, None where they are."""
+
+    lines: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def ask_all(
+    commands: Sequence[tuple[str, ...]], timeout_seconds: float = TIMEOUT_SECONDS
+) -> list[Answer | None]:
+    """Run all commands at once; an answer each, None where PATH has no such program."""
+    with ThreadPoolExecutor(max_workers=max(len(commands), 1)) as pool:
+        return list(pool.map(lambda command: ask(command, timeout_seconds), commands))
+
+
+def ask(command: tuple[str, ...], timeout_seconds: float = TIMEOUT_SECONDS) -> Answer | None:
+    """Run a command to its end, or to the timeout's; None where PATH has no such program."""
+    if shutil.which(command[0]) is None:
+        return None
+    asked = " ".join(command[:2])
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        return Answer(problem=f"{asked} does not start: {error.strerror}")
+    try:
+        output, errors = process.communicate(timeout=timeout_seconds)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        return Answer(problem=f"{asked} gave no answer within {timeout_seconds:g} s")
+    lines = tuple(line.strip() for line in output.splitlines() if line.strip())
+    if process.returncode:
+        complaint = next((line.strip() for line in errors.splitlines() if line.strip()), None)
+        said = complaint or next(iter(lines), "and said nothing")
+        return Answer(lines, f"{asked} exits with {process.returncode}: {said}")
+    return Answer(lines)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    # Its children hold the pipes too, so the whole group is ended. A process that the driver keeps
+    # in the kernel outlives even SIGKILL, and is not waited for.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.communicate(timeout=1)

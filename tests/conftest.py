@@ -1,0 +1,120 @@
+"""What tests of several modules share: a folder in which teralog is used as a user uses it."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+TERALOG = str(Path(sys.executable).parent / "teralog")
+
+# Stands in for Python in job scripts: what a run does is not what these tests are about.
+STAND_IN = """\
+#!/bin/bash
+run=$(basename "$(dirname "$PWD")")
+exec 9>"$LEDGER.$run"
+flock --nonblock 9 || echo "$run overlap" >> "$LEDGER"
+echo "$run start ${CUDA_VISIBLE_DEVICES:-none}" >> "$LEDGER"
+{body}
+echo "$run end ${CUDA_VISIBLE_DEVICES:-none}" >> "$LEDGER"
+"""
+
+
+@dataclass
+class Playground:
+    """A folder with a campaign whose runs execute a few lines of bash in place of training."""
+
+    path: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ledger(self) -> Path:
+        """Where every stand-in notes its start and its end."""
+        return self.path / "ledger"
+
+    def write_campaign(
+        self, body: str, matrix: str = "seed: [1, 2, 3, 4]", **defaults: Any
+    ) -> None:
+        """Write campaign.yaml; its runs execute the bash lines in `body`."""
+        stand_in = self.path / "stand-in"
+        stand_in.write_text(STAND_IN.replace("{body}", body))
+        stand_in.chmod(0o755)
+        (self.path / "here.yaml").write_text(
+            f"scheduler: local\ngpus_per_node: {self.environment.get('GPUS', 0)}\n"
+            f"python: {json.dumps(str(stand_in))}\n"
+        )
+        values = {"framework": "gpt", "model": "s", "time_limit": 5, **defaults}
+        (self.path / "campaign.yaml").write_text(
+            textwrap.dedent(
+                f"""\
+                name: play
+                cluster: here.yaml
+                defaults: {json.dumps(values)}
+                matrix: {{{matrix}}}
+                """
+            )
+        )
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start teralog in the folder."""
+        return subprocess.Popen(
+            [TERALOG, *arguments],
+            cwd=self.path,
+            env={**os.environ, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def teralog(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run teralog in the folder to its end."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def status(self) -> list[dict[str, Any]]:
+        """Return what `teralog status --json` says."""
+        found: list[dict[str, Any]] = json.loads(
+            self.teralog("status", "campaign.yaml", "--json").stdout
+        )
+        return found
+
+    def states(self) -> list[str]:
+        """Return the state of every run."""
+        return [run["state"] for run in self.status()]
+
+    def events(self) -> list[tuple[str, ...]]:
+        """Return the ledger's lines, as words."""
+        if not self.ledger.exists():
+            return []
+        return [tuple(line.split()) for line in self.ledger.read_text().splitlines()]
+
+    def processes(self) -> list[psutil.Process]:
+        """Return every process that was started for a run in this folder and still lives."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("LEDGER") == str(self.ledger):
+                    found.append(process)
+            except (psutil.Error, OSError):
+                continue
+        return found
+
+
+@pytest.fixture
+def playground(tmp_path: Path) -> Iterator[Playground]:
+    """A fresh playground with device locks of its own, and nothing left running after it."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    play = Playground(tmp_path)
+    play.environment = {"LEDGER": str(play.ledger), "XDG_RUNTIME_DIR": str(runtime)}
+    yield play
+    for process in play.processes():
+        process.kill()
