@@ -169,9 +169,9 @@ def _gpus(nvidia_smi: Answer | None) -> Iterator[Finding]:
 
 def _compilers(with_gpu: bool) -> Iterator[Finding]:
     yield _cpp_compiler()
-    # A run's script puts Python's own folder on PATH, so ninja is found there too.
+    # A run's script puts Python's own folder in front of PATH.
     beside = Path(sys.executable).parent
-    ninja = shutil.which("ninja") or shutil.which("ninja", path=beside)
+    ninja = shutil.which("ninja", path=beside) or shutil.which("ninja")
     yield _program("compiler", "ninja", ninja, "pip install ninja", optional=True)
     if with_gpu:
         homes = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")

@@ -9,7 +9,7 @@ DISTRIBUTION = "teralog"
 # As metadata has them: submitit<1.6,>=1.5.4 and torch>=2.2; extra == 'train'
 _REQUIREMENT = re.compile(
     r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?"
-    r"\s*\(?(?P<specifier>[^;@()]*?)\)?\s*(?:@[^;]*)?(?:;(?P<marker>.*))?"
+    r"\s*\(?(?P<specifier>(?:[<>=!~][^;@()]*?)?)\)?\s*(?:@[^;]*)?(?:;(?P<marker>.*))?"
 )
 _EXTRA = re.compile(r"""\bextra\s*==\s*["'](?P<extra>[^"']+)["']""")
 

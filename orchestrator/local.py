@@ -125,13 +125,15 @@ def run_all(
                 os.close(job.lifeline)
                 event(job.planned, job.folder.state())
             while waiting and (slots is None or len(running) < slots):
-                job = _try_start(waiting[0], devices)
-                if job is None:
+                started = _try_start(waiting[0], devices)
+                if started is None:
                     break
                 planned = waiting.popleft().planned
-                if isinstance(job, _Job):
-                    running.append(job)
-                event(planned, store.RUNNING if isinstance(job, _Job) else job)
+                if isinstance(started, _Job):
+                    running.append(started)
+                    event(planned, store.RUNNING)
+                else:
+                    event(planned, started)
             time.sleep(POLL_SECONDS)
     finally:
         for job in running:

@@ -51,6 +51,9 @@ def start(
     waiting = [
         local.Waiting(planned, folder, len(folder.attempts())) for planned, folder in folders
     ]
-    if waiting:
-        with progress(len(waiting)) as tell:
-            local.run_all(waiting, this_machines_devices(), slots, tell)
+    if not waiting:
+        return
+    devices = this_machines_devices()
+    on = f"{len(devices.names)} {devices.kind}{'s' if len(devices.names) > 1 else ''}"
+    with progress(len(waiting), on) as tell:
+        local.run_all(waiting, devices, slots, tell)

@@ -12,11 +12,12 @@ Tell = Callable[[Event], None]
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Tell]:
+def progress(total: int, devices: str) -> Iterator[Tell]:
     """Give a function that is told of every start and end of `total` runs.
 
-    It writes to stderr.
+    It writes to stderr; `devices` says what they run on.
     """
+    print(f"{total} runs to start on {devices}", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
         with _live(total) as tell:
             yield tell

@@ -99,8 +99,10 @@ def _number(value: float, style: Style) -> str:
 
 
 def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda text: text) -> str:
-    from tabulate import tabulate
+    import tabulate
 
+    # Two blanks between columns are enough; tabulate gives headers two more.
+    tabulate.MIN_PADDING = 0
     numeric = [
         any(isinstance(row[index], (int, float)) for row in table.rows)
         for index in range(len(table.titles))
@@ -109,7 +111,7 @@ def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda t
         [escape(shown(cell, style)) for cell, style in zip(row, table.styles, strict=True)]
         for row in table.rows
     ]
-    return tabulate(
+    return tabulate.tabulate(
         cells,
         headers=table.titles,
         tablefmt=layout,
