@@ -51,9 +51,10 @@ bench: $(VENV)/.installed ## Measure how fast teralog itself is.
 	$(BIN)/python tests/benchmarks/command_line.py
 
 .PHONY: record
-record: $(VENV)/.installed ## Rewrite recorded scripts and DeepSpeed's keys; look at git diff after.
+record: $(VENV)/.installed ## Rewrite recorded scripts, DeepSpeed's keys and the README's output.
 	$(BIN)/python tools/record_scripts.py
 	DS_ACCELERATOR=cpu $(BIN)/python tools/record_deepspeed_keys.py
+	$(BIN)/python tools/readme.py
 
 .PHONY: wheel
 wheel: $(VENV)/.installed ## Build the wheel into dist/.

@@ -12,11 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from orchestrator.installed import DISTRIBUTION, Requirement, installed_version, requirements
+from orchestrator.installed import DISTRIBUTION, Needed, installed_version, needed_packages
 from orchestrator.machine import cores, visible_gpus
 from orchestrator.name_clashes import PACKAGES, clashes, imported_file, is_checkout
 from orchestrator.programs import TIMEOUT_SECONDS, Answer, ask_all
-from orchestrator.specifiers import satisfies
 from orchestrator.tables import Column, Table, make_table
 
 MINIMUM_PYTHON = (3, 11)
@@ -105,24 +104,24 @@ def _python() -> Finding:
 
 
 def _packages() -> Iterator[Finding]:
-    needed = requirements()
+    needed = needed_packages()
     if needed is None:
         folder = Path(__file__).resolve().parents[1]
         where = shlex.quote(str(folder)) if is_checkout(folder) else "<teralog's folder>"
         yield Finding("package", DISTRIBUTION, False, False, None, f"pip install -e {where}")
         return
     yield Finding("package", DISTRIBUTION, True, False, installed_version(DISTRIBUTION), None)
-    for requirement in needed:
-        if requirement.extra is None:
-            remedy = f"pip install {shlex.quote(requirement.name + requirement.specifier)}"
-            yield _package("package", requirement, remedy, optional=False)
+    for package in needed:
+        if package.extra is None:
+            remedy = f"pip install {shlex.quote(str(package.requirement))}"
+            yield _package("package", package, remedy, optional=False)
     for extra in EXTRAS:
         yield from _extra(extra, [each for each in needed if each.extra == extra])
 
 
-def _extra(extra: str, needed: Sequence[Requirement]) -> Iterator[Finding]:
+def _extra(extra: str, needed: Sequence[Needed]) -> Iterator[Finding]:
     topic, remedy = f"extra {extra}", f"pip install '{DISTRIBUTION}[{extra}]'"
-    each = [_package(topic, requirement, remedy, optional=True) for requirement in needed]
+    each = [_package(topic, package, remedy, optional=True) for package in needed]
     ready = sum(finding.ok for finding in each)
     complete = ready == len(each)
     found = f"{ready} of {len(each)} packages"
@@ -130,10 +129,9 @@ def _extra(extra: str, needed: Sequence[Requirement]) -> Iterator[Finding]:
     yield from each
 
 
-def _package(topic: str, requirement: Requirement, remedy: str, optional: bool) -> Finding:
-    version = installed_version(requirement.name)
-    ok = version is not None and satisfies(version, requirement.specifier)
-    return Finding(topic, requirement.name, ok, optional, version, None if ok else remedy)
+def _package(topic: str, package: Needed, remedy: str, optional: bool) -> Finding:
+    ok = package.satisfied
+    return Finding(topic, package.name, ok, optional, package.installed, None if ok else remedy)
 
 
 def _slurm(command: str, answer: Answer | None) -> Finding:

@@ -1,47 +1,64 @@
 """What is installed in this environment, read from metadata alone: nothing is imported."""
 
-import re
 from dataclasses import dataclass
 from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 DISTRIBUTION = "teralog"
 
-# As metadata has them: submitit<1.6,>=1.5.4 and torch>=2.2; extra == 'train'
-_REQUIREMENT = re.compile(
-    r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[[^\]]*\])?"
-    r"\s*\(?(?P<specifier>(?:[<>=!~][^;@()]*?)?)\)?\s*(?:@[^;]*)?(?:;(?P<marker>.*))?"
-)
-_EXTRA = re.compile(r"""\bextra\s*==\s*["'](?P<extra>[^"']+)["']""")
-
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
-    """What a distribution asks for: `extra` is None where it always does."""
+class Needed:
+    """A package that teralog asks for, always or (`extra`) with one of its extras."""
 
-    name: str
-    specifier: str
+    requirement: "Requirement"
     extra: str | None
 
+    @property
+    def name(self) -> str:
+        """The package's name."""
+        return self.requirement.name
 
-def requirements() -> tuple[Requirement, ...] | None:
-    """Return what teralog asks for; None where teralog itself is not installed."""
+    @property
+    def installed(self) -> str | None:
+        """The version that is installed; None where none is."""
+        return installed_version(self.name)
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the version that is installed is one that is asked for."""
+        version = self.installed
+        specifier = self.requirement.specifier
+        return version is not None and specifier.contains(version, prereleases=True)
+
+
+def needed_packages() -> tuple[Needed, ...] | None:
+    """Return what teralog asks for here; None where teralog itself is not installed."""
     try:
-        lines = metadata.requires(DISTRIBUTION)
+        distribution = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return None
-    return tuple(parse_requirement(line) for line in lines or ())
+    # Where teralog is not installed this is not either, and that much is to be said.
+    from packaging.requirements import Requirement
+
+    extras: list[str] = distribution.metadata.get_all("Provides-Extra") or []
+    return tuple(
+        needed
+        for line in distribution.requires or ()
+        if (needed := _asked_for(Requirement(line), extras)) is not None
+    )
 
 
-def parse_requirement(line: str) -> Requirement:
-    """Read one `Requires-Dist`, of whose marker only `extra == "..."` is understood.
-
-    Raises ValueError where the line is no requirement.
-    """
-    match = _REQUIREMENT.fullmatch(line)
-    if match is None:
-        raise ValueError(f"{line!r} is no requirement")
-    extra = _EXTRA.search(match["marker"] or "")
-    return Requirement(match["name"], match["specifier"].strip(), extra["extra"] if extra else None)
+def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
+    """Return a package with the first extra that asks for it; None where none does here."""
+    marker = requirement.marker
+    for extra in (None, *extras):
+        if marker is None or marker.evaluate({"extra": extra or ""}):
+            return Needed(requirement, extra)
+    return None
 
 
 def installed_version(name: str) -> str | None:

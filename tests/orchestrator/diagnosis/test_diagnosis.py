@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator import diagnosis
 from orchestrator.diagnosis import Finding
-from orchestrator.installed import requirements
+from orchestrator.installed import needed_packages
 from orchestrator.tables import as_text
 
 
@@ -55,7 +55,7 @@ def test_nothing_heavy_is_imported(here: Any) -> None:
 
 def test_each_core_package_is_named_with_its_version(here: Any) -> None:
     """The packages are those that the project's metadata asks for."""
-    core = [each.name for each in requirements() or () if each.extra is None]
+    core = [each.name for each in needed_packages() or () if each.extra is None]
     assert len(core) > 5
     for name in core:
         finding = here.one("package", name)

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.diagnosis import Finding
-from orchestrator.installed import requirements
+from orchestrator.installed import needed_packages
 
 
 def test_a_version_too_old_is_no_package(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
     """What is found is told, and the remedy asks for what teralog needs."""
-    (needed,) = [each for each in requirements() or () if each.name == "jinja2"]
+    (needed,) = [each for each in needed_packages() or () if each.name == "jinja2"]
     found = examine(tmp_path, PYTHONPATH=install(tmp_path / "site", "jinja2", "1.2.3"))
     finding = found.one("package", "jinja2")
     assert (finding.ok, finding.optional, finding.found) == (False, False, "1.2.3")
-    assert finding.remedy == f"pip install 'jinja2{needed.specifier}'"
+    assert finding.remedy == f"pip install 'jinja2{needed.requirement.specifier}'"
 
 
 def test_a_package_that_is_not_installed_is_missing(
@@ -26,6 +26,8 @@ def test_a_package_that_is_not_installed_is_missing(
     """None is found, and the remedy installs it; an extra's is optional."""
     site = install(
         tmp_path / "site", "teralog", "9.9",
+        train="Provides-Extra: train",
+        dev="Provides-Extra: dev",
         core="Requires-Dist: nobody-has-this<2,>=1",
         extra='Requires-Dist: nor_this[with]>=3 ; extra == "train"',
         other="Requires-Dist: only-for-tests; extra == 'dev'",

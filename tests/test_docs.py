@@ -1,0 +1,104 @@
+"""The documents are true: commands print what the README shows, links lead somewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import readme
+from click.testing import CliRunner
+
+from orchestrator.cli import SECTIONS, main
+from orchestrator.presets import PRESETS
+from orchestrator.starter import STARTER
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted(path for path in ROOT.rglob("*.md") if ".venv" not in path.parts)
+README = (ROOT / "README.md").read_text()
+
+_LINK = re.compile(r"\]\((?!https?:|#)(?P<target>[^)#]+)")
+_NUMBER = re.compile(r"\d[\d.,]*(e[-+]\d+)?")
+
+
+def masked(text: str) -> list[str]:
+    """Return the lines of an output without what is measured: numbers, checksums, order."""
+    without = re.sub(r"sha256 [0-9a-f]+", "sha256 #", text)
+    without = re.sub(r"\d{4}-\d\d-\d\d", "#", without)
+    lines = (re.sub(r"[ -]+", " ", _NUMBER.sub("#", line)) for line in without.splitlines())
+    return sorted(lines)
+
+
+@pytest.mark.train
+@pytest.mark.timeout(1200)
+def test_the_readme_s_commands_print_what_it_shows() -> None:
+    """Every command in the README is run, in order, in an empty folder: training and all."""
+    pytest.importorskip("deepspeed")
+    shown = readme.outputs(README)
+    for command, printed in readme.run_commands(readme.commands(README)):
+        if command.startswith(("teralog plan", "teralog init", "teralog render")):
+            assert printed == shown[command]
+        else:
+            assert masked(printed) == masked(shown[command])
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_relative_link_leads_to_a_file(path: Path) -> None:
+    """No document points at what is not there."""
+    for link in _LINK.finditer(path.read_text()):
+        assert (path.parent / link["target"]).exists(), link["target"]
+
+
+def test_every_command_has_help_and_stands_in_the_readme() -> None:
+    """A command that nobody can find does not exist."""
+    assert {name for names in SECTIONS.values() for name in names} == set(main.commands)
+    for name, command in main.commands.items():
+        assert command.help
+        assert f"`teralog {name}`" in README
+        assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
+
+
+def test_every_preset_stands_in_the_campaign_file_s_document() -> None:
+    """The list of presets is whole."""
+    document = (ROOT / "docs" / "campaign-file.md").read_text()
+    assert all(f"`{key}`" in document or f"`opt-{key}`" in document for key in PRESETS)
+
+
+def test_every_parameter_stands_in_the_campaign_file_s_document() -> None:
+    """What a campaign file may say is written down."""
+    from orchestrator.frameworks import FRAMEWORKS
+    from orchestrator.parameters import COMMON, option_names
+
+    document = (ROOT / "docs" / "campaign-file.md").read_text()
+    names = COMMON.union(*(option_names(name) for name in FRAMEWORKS))
+    assert {name for name in names if f"`{name}`" not in document} == set()
+
+
+def test_the_starter_and_the_examples_plan_without_a_problem(tmp_path: Path) -> None:
+    """What we give people to start from works."""
+    starter = tmp_path / "campaign.yaml"
+    starter.write_text(STARTER.format(file=starter.name))
+    for path in (starter, *sorted((ROOT / "examples").glob("*.yaml"))):
+        assert CliRunner().invoke(main, ["plan", str(path)]).exit_code == 0, path
+
+
+def test_make_lists_every_target() -> None:
+    """`make` alone says what can be made."""
+    listed = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    targets = set(re.findall(r"^\.PHONY: (\S+)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {line.split()[0] for line in listed.stdout.splitlines()} == targets
+    assert targets >= {"help", "setup", "demo", "test", "check", "bench", "record", "wheel"}
+
+
+def test_the_version_is_told() -> None:
+    """`teralog --version` names program and version."""
+    done = subprocess.run(
+        [Path(sys.executable).parent / "teralog", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert re.fullmatch(r"teralog \d+\.\d+\.\d+\n", done.stdout)
