@@ -97,7 +97,7 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
         parallelism=parallelism,
         batch=_batch(values, resources.world_size // parallelism.ranks_per_replica),
         resources=resources,
-        training=Training(**{field: values[field] for field in _names(Training) & values.keys()}),
+        training=_training(values),
         options=framework.options(
             **{option: values[option] for option in option_names(name) & values.keys()}
         ),
@@ -109,7 +109,7 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
 def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
     """Return a label for each entry: the values of what varies, in the file's order.
 
-    A value that is the parameter's default is left out unless the matrix names the parameter. A
+    A value that is the campaign's default is left out unless the matrix names the parameter. A
     label is for people; it need not be unique.
     """
     candidates = dict.fromkeys((*file.matrix, *(key for entry in file.include for key in entry)))
@@ -118,23 +118,24 @@ def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
         for name in candidates
         if len({repr(entry.values.get(name, _default(name))) for entry in all_entries}) > 1
     ]
-    return [_label(entry.values, varying, file.matrix) for entry in all_entries]
+    return [_label(entry.values, varying, file) for entry in all_entries]
 
 
-def _label(values: Values, varying: Sequence[str], matrix: Values) -> str:
+def _label(values: Values, varying: Sequence[str], file: CampaignFile) -> str:
+    usual = {name: file.defaults.get(name, _default(name)) for name in varying}
     parts = [
-        _part(name, values.get(name, _default(name)))
+        _part(name, values.get(name, usual[name]))
         for name in varying
-        if name in matrix or values.get(name, _default(name)) != _default(name)
+        if name in file.matrix or values.get(name, usual[name]) != usual[name]
     ]
     text = " ".join(parts) or str(values.get("framework"))
     return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
 
 
 def _part(name: str, value: Any) -> str:
-    if name == "model":
-        return _model_name(value) or "-".join(f"{key}={size}" for key, size in value.items())
-    if name in ("framework", "strategy", "precision"):
+    if name == "model" and isinstance(value, Mapping):
+        return "-".join(str(size) for size in value.values())
+    if name in ("framework", "model", "strategy", "precision"):
         return str(value)
     if name == "script":
         return PurePath(value).name
@@ -168,12 +169,21 @@ def _shape(key: str | None, given: tuple[tuple[str, int], ...]) -> ModelShape | 
     missing = [name for name in MODEL_SIZES if name not in sizes and name != "ffn_hidden_size"]
     if missing:
         return f"the model lacks {', '.join(missing)}; give them, or a preset"
+    if sizes.get("ffn_hidden_size") == 4 * sizes["hidden_size"]:
+        del sizes["ffn_hidden_size"]  # the same model, with its default written out
     return ModelShape(**sizes)
 
 
 def _model_name(model: Any) -> str | None:
     key = model.get("preset") if isinstance(model, Mapping) else model
     return None if key is None else str(key)
+
+
+def _training(values: Values) -> Training:
+    chosen = {field: values[field] for field in _names(Training) & values.keys()}
+    if "learning_rate" in chosen:
+        chosen["learning_rate"] = float(chosen["learning_rate"])  # 1 and 1.0 are one value
+    return Training(**chosen)
 
 
 def _batch(values: Values, replicas: int) -> Batch:

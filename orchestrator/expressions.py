@@ -48,7 +48,7 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
 
     `names` are the parameters it may name. Raises UserError where the text is no expression of the
     language or names something else; the function raises it where the values do not fit (a number
-    compared with a text, a division by zero).
+    compared with a text, a division by zero, whole numbers beyond what a fraction can hold).
     """
     if len(text) > MAX_LENGTH:
         raise UserError(f"an expression has at most {MAX_LENGTH} characters")
@@ -67,6 +67,8 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
             raise UserError(f"{text!r} divides by zero") from None
         except TypeError:
             raise UserError(f"{text!r} mixes numbers and texts") from None
+        except OverflowError:
+            raise UserError(f"{text!r} holds a number that is too large") from None
 
     return holds
 

@@ -1,7 +1,7 @@
 """A campaign's results: the table, the line that says how it was made, the page around them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,12 +151,15 @@ def json_number(value: Any) -> Any:
 
 def _describing(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns that tell runs apart; their labels too where those do not suffice."""
-    frameworks = dict.fromkeys(run.planned.run.framework for run in runs)
-    own = {column.name: column for name in frameworks for column in FRAMEWORKS[name].columns}
     varying = [
         column for column in _VARYING if len({column.value(run.planned.run) for run in runs}) > 1
     ]
-    columns = tuple(_of_run(column) for column in (*varying, *own.values()))
+    frameworks = dict.fromkeys(run.planned.run.framework for run in runs)
+    own = {column.name: column for name in frameworks for column in FRAMEWORKS[name].columns}
+    columns = (
+        *(_of_run(column, column.value) for column in varying),
+        *(_of_run(column, _value_by_name(column.name)) for column in own.values()),
+    )
     descriptions = {tuple(column.value(run) for column in columns) for run in runs}
     if len(descriptions) < len(runs):
         label: Column[Collected] = Column("run", "label", lambda run: run.planned.label)
@@ -164,13 +167,20 @@ def _describing(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     return columns
 
 
-def _of_run(column: Column[Run]) -> Column[Collected]:
-    def value(collected: Collected) -> Cell:
-        run = collected.planned.run
-        has_it = column in _VARYING or column in FRAMEWORKS[run.framework].columns
-        return column.value(run) if has_it else None
+def _of_run(column: Column[Run], value: Callable[[Run], Cell]) -> Column[Collected]:
+    return Column(
+        column.title, column.name, lambda collected: value(collected.planned.run), column.style
+    )
 
-    return Column(column.title, column.name, value, column.style)
+
+def _value_by_name(name: str) -> Callable[[Run], Cell]:
+    """Return a function that asks a run's own framework; one that has no such column says None."""
+
+    def value(run: Run) -> Cell:
+        columns = FRAMEWORKS[run.framework].columns
+        return next((column.value(run) for column in columns if column.name == name), None)
+
+    return value
 
 
 def _told(run: Collected) -> str:
@@ -182,13 +192,11 @@ def _told(run: Collected) -> str:
 
 
 def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:
-    counts = [run.summary.reports for run in runs if run.summary.reports]
-    n = DASH if not counts else str(counts[0]) if len(set(counts)) == 1 else "as given"
     memory = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
     return (
         "TFLOPs per GPU: FLOPs of the exact matrix products, recomputation included (Narayanan et "
         "al. 2021, eq. 3), over the median step time and the ranks; "
-        f"step times over n = {n} reports, spread = sample standard deviation; "
+        "step times over n reports, spread = sample standard deviation; "
         f"warm-up left out: {campaign.warmup}; memory: {memory}; "
         f"teralog {version()}, {date}; logs sha256 {logs_checksum(runs) or DASH}."
     )

@@ -3,7 +3,8 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -120,11 +121,10 @@ def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda t
     )
 
 
-_MARKDOWN: Mapping[int, str] = str.maketrans(
-    {character: f"\\{character}" for character in "\\|`*_<>[]#"}
-)
+# An underscore within a word is text as it is; a # makes a heading only at the start.
+_MARKDOWN = re.compile(r"[\\|`*<>\[\]]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^#")
 
 
 def escape_markdown(text: str) -> str:
     """Return text that markdown shows as it is."""
-    return text.translate(_MARKDOWN)
+    return _MARKDOWN.sub(r"\\\g<0>", text)

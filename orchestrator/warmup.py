@@ -1,7 +1,10 @@
 """Which of a run's first iterations are left out of its numbers."""
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
+
+_PERCENT = re.compile(r"\s*(?P<percent>[0-9]{1,2})%\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +24,10 @@ class Warmup:
             if value < 0:
                 raise ValueError(f"{value} is too small; the least is 0")
             return cls(iterations=value)
-        percent = value.strip().removesuffix("%")
-        if not value.strip().endswith("%") or not percent.isdigit() or int(percent) >= 100:
+        match = _PERCENT.fullmatch(value)
+        if match is None:
             raise ValueError(f"{value!r} is no warm-up; write iterations, as 5, or a part, as 10%")
-        return cls(fraction=Fraction(int(percent), 100))
+        return cls(fraction=Fraction(int(match["percent"]), 100))
 
     def last_iteration(self, train_iters: int) -> int:
         """Return the last iteration, counted from 1, that is left out; 0 where none is."""

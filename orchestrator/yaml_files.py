@@ -1,7 +1,8 @@
-"""Reading YAML files as people mean them: no duplicate keys, no `6:00:00` that becomes a number."""
+"""Reading YAML files as people mean them: plain data, and no `6:00:00` that becomes a number."""
 
+import math
 import re
-from collections.abc import Hashable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,50 +10,105 @@ import yaml
 
 from orchestrator.errors import UserError
 
+_TAG = "tag:yaml.org,2002:"
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+def _refusal(problem: str, node: Any) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
 class _Loader(_Base):  # type: ignore[misc]
-    """safe_load with YAML 1.2's plain scalars, and an error where a key stands twice."""
+    """YAML 1.2's core schema and merges; an error where a key is no text or stands twice."""
 
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  (PyYAML's own class attribute)
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  (PyYAML's own class attributes)
+    yaml_constructors: dict[str, Any] = {}  # noqa: RUF012
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+        """Return the mapping; PyYAML itself takes any key, and the last of those that are equal."""
         seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands twice", key.start_mark
-                )
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if not isinstance(key, yaml.ScalarNode):
+                raise _refusal("a key is not text", key)
+            if key.tag not in (f"{_TAG}str", f"{_TAG}merge"):
+                raise _refusal(f"the key {key.value!r} is not text; put it in quotes", key)
+            if key.value in seen and key.tag != f"{_TAG}merge":
+                raise _refusal(f"the key {key.value!r} stands twice", key)
             seen.add(key.value)
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        mapping: dict[str, Any] = super().construct_mapping(node, deep)
         return mapping
 
 
-# YAML 1.1 reads 6:00:00 as 21600, `on` as true and 1e-4 as text; 1.2's core schema does not.
-for _tag, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("null", r"~|null|Null|NULL|", "~nN\0"),
-    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
-    (
-        "float",
-        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan",
-        "-+.0123456789",
+def _whole(text: str) -> int:
+    value = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10)) if len(text) < 100 else 2**63
+    if abs(value) >= 2**63:
+        raise ValueError(f"{text!r} is too large")
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text.replace(".inf", "inf").replace(".nan", "nan"))
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is not a finite number")
+    return value
+
+
+def _printable(text: str) -> str:
+    # What stands in a file is printed to terminals and written into scripts.
+    if not text.isprintable():
+        raise ValueError(f"{text!r} holds a control character or a line break")
+    return text
+
+
+# YAML 1.1 reads 6:00:00 as 21600, 010 as 8, `on` as true and 1e-4 as text; 1.2's core schema does
+# not. Each kind: the text that is one, the characters it begins with ("" where it is empty), and
+# its value.
+_SCALARS: dict[str, tuple[str, list[str], Callable[[str], Any]]] = {
+    "bool": (
+        r"true|True|TRUE|false|False|FALSE",
+        [*"tTfF"],
+        lambda text: text.lower() == "true",
     ),
-    ("merge", r"<<", "<"),
-):
-    _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}",
-        re.compile(f"^(?:{_pattern})$"),
-        ["" if first == "\0" else first for first in _first],
-    )
+    "null": (r"~|null|Null|NULL|", [*"~nN", ""], lambda text: None),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", [*"-+0123456789"], _whole),
+    "float": (
+        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan",
+        [*"-+.0123456789"],
+        _finite,
+    ),
+    "str": (r"(?s:.*)", [], _printable),
+}
+
+
+def _scalar(kind: str, pattern: str, convert: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
+    def construct(loader: Any, node: Any) -> Any:
+        text = loader.construct_scalar(node)
+        if not re.fullmatch(pattern, text):
+            raise _refusal(f"{text!r} is no {kind}", node)
+        try:
+            return convert(text)
+        except ValueError as error:
+            raise _refusal(str(error), node) from None
+
+    return construct
+
+
+for _kind, (_pattern, _first, _convert) in _SCALARS.items():
+    _Loader.add_constructor(_TAG + _kind, _scalar(_kind, _pattern, _convert))
+    if _first:
+        _Loader.add_implicit_resolver(_TAG + _kind, re.compile(f"^(?:{_pattern})$"), _first)
+_Loader.add_implicit_resolver(f"{_TAG}merge", re.compile(r"^<<$"), ["<"])
+# Made whole before they are passed on, so that one within itself is refused.
+_Loader.add_constructor(f"{_TAG}map", lambda loader, node: loader.construct_mapping(node, True))
+_Loader.add_constructor(f"{_TAG}seq", lambda loader, node: loader.construct_sequence(node, True))
+_Loader.add_constructor(None, _Base.construct_undefined)
 
 
 def read_yaml(path: Path, what: str) -> dict[str, Any]:
     """Return the mapping in the file at `path`; `what` names its kind ("a campaign file").
 
-    Raises UserError where it cannot be read, is no YAML (with the line), or holds no mapping with
-    text keys.
+    All of it is what JSON can say too: printable texts, finite numbers of at most 64 bits, lists,
+    mappings with texts for keys. Raises UserError where it is anything else, or cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -65,7 +121,7 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise UserError(f"{path}{line}: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from None
     if not isinstance(data, dict):
         raise UserError(f"{path}: {what} is a mapping, as `name: my-campaign`")

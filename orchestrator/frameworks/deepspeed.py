@@ -1,6 +1,7 @@
 """`deepspeed`: any training script of the user's that takes a DeepSpeed configuration file."""
 
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -45,7 +46,7 @@ DEEPSPEED = Framework(
     problems=zero.problems,
     config_files=zero.config_files,
     columns=(
-        Column("script", "script", lambda run: run.options.script),
+        Column("script", "script", lambda run: PurePath(run.options.script).name),
         Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
         Column("offload", "offload", zero.offload),
         Column("precision", "precision", lambda run: run.training.precision),

@@ -1,0 +1,24 @@
+"""A user's own training script under DeepSpeed: one linear layer, a few steps."""
+
+import argparse
+
+import deepspeed
+import torch
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--width", type=int, required=True)
+parser.add_argument("--steps", type=int, default=12)
+parser.add_argument("--fail", action="store_true")
+parser.add_argument("--local_rank", type=int)
+parser = deepspeed.add_config_arguments(parser)
+arguments = parser.parse_args()
+
+model = torch.nn.Linear(arguments.width, arguments.width)
+engine, *_ = deepspeed.initialize(args=arguments, model=model, model_parameters=model.parameters())
+for _ in range(arguments.steps):
+    rows = torch.randn(engine.train_micro_batch_size_per_gpu(), arguments.width)
+    loss = engine(rows).square().mean()
+    engine.backward(loss)
+    engine.step()
+if arguments.fail:
+    raise ValueError("this run was told to fail")
