@@ -90,7 +90,7 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _name_problem(name: str) -> str:
-    words = "-".join(re.findall(r"[A-Za-z0-9_]+", name))[:64]
+    words = "-".join(re.findall(r"[A-Za-z0-9_]+", name)).lstrip("_-")[:64]
     hint = f"; try {words!r}" if words else ""
     return (
         f"name: {name!r} cannot name a folder: use up to 64 letters, digits, '.', '_' and '-', "

@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.flops import hardware_flops, model_flops, tflops_per_gpu
 from orchestrator.model import Run
 from orchestrator.warmup import Warmup
-from parsers.records import RunTotals, Step
+from parsers.records import Record, RunTotals, Step, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Summary:
     parameters_logged: int | None = None
 
 
-def merge_steps(records: Iterable[Step | RunTotals]) -> list[Step]:
+def merge_steps(records: Iterable[Record]) -> list[Step]:
     """Return one Step an iteration, made of all that the log's lines say of it, in order.
 
     An iteration that is reported again, by a further line or by a further rank, counts once: what
@@ -64,7 +64,7 @@ def step_seconds(step: Step, run: Run) -> float | None:
     return run.batch.global_batch_size / step.samples_per_second
 
 
-def summarise(run: Run, records: Iterable[Step | RunTotals], warmup: Warmup) -> Summary:
+def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
     """Return the numbers of a run; those of a run that did not get far enough are None."""
     records = list(records)
     steps = merge_steps(records)
@@ -74,7 +74,11 @@ def summarise(run: Run, records: Iterable[Step | RunTotals], warmup: Warmup) -> 
     seconds = [time for step in counted if (time := step_seconds(step, run)) is not None]
     mean = statistics.fmean(seconds) if seconds else None
     median = statistics.median(seconds) if seconds else None
-    reported = (record.max_memory_allocated_gib for record in records)
+    reported = (
+        record.max_memory_allocated_gib
+        for record in records
+        if isinstance(record, Step | Usage | RunTotals)
+    )
     peaks = [peak for peak in reported if peak is not None]
     return Summary(
         reports=len(seconds),

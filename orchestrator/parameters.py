@@ -6,7 +6,8 @@ schema and the reader.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -15,29 +16,37 @@ from pydantic import Field, WithJsonSchema
 from pydantic.functional_validators import AfterValidator
 
 from orchestrator.errors import UserError, did_you_mean
-from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.frameworks import FRAMEWORKS, framework
 from orchestrator.presets import preset
 from orchestrator.validation import field_problems, field_types, mapping_problems
 
 Size = Annotated[int, Field(ge=1)]
 
 
-def time_limit_seconds(value: int | str) -> int:
-    """Return the seconds of a time limit: minutes as a number, or Slurm's [D-][H:]M:S as text.
+# Slurm's own forms: M:S, H:M:S, D-H, D-H:M and D-H:M:S.
+_CLOCK = re.compile(r"(?:(?P<hours>[0-9]{1,6}):)?(?P<minutes>[0-9]{1,6}):(?P<seconds>[0-9]{1,6})")
+_DAYS = re.compile(
+    r"(?P<days>[0-9]{1,6})-(?P<hours>[0-9]{1,6})"
+    r"(?::(?P<minutes>[0-9]{1,6})(?::(?P<seconds>[0-9]{1,6}))?)?",
+)
 
-    Raises ValueError where it is neither, or nothing.
+
+def time_limit_seconds(value: int | str) -> int:
+    """Return the seconds of a time limit: minutes as a number, or as text what Slurm takes.
+
+    M:S, H:M:S, D-H, D-H:M or D-H:M:S. Raises ValueError where it is none of these, or nothing.
     """
     if isinstance(value, int):
         seconds = 60 * value
     else:
-        days, _, clock = value.rpartition("-")
-        parts = clock.split(":")
-        if not 2 <= len(parts) <= 3 or not all(part.isdigit() for part in (*parts, days or "0")):
+        match = _CLOCK.fullmatch(value) or _DAYS.fullmatch(value)
+        if match is None:
             raise ValueError(
                 f"{value!r} is not a time limit; write minutes, as 30, or H:MM:SS, as 1:30:00"
             )
-        hours, minutes, rest = [0] * (3 - len(parts)) + [int(part) for part in parts]
-        seconds = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + rest
+        parts = {unit: int(count or 0) for unit, count in match.groupdict().items()}
+        hours = 24 * parts.get("days", 0) + parts["hours"]
+        seconds = (60 * hours + parts["minutes"]) * 60 + parts["seconds"]
     if seconds <= 0:
         raise ValueError(f"{value!r} leaves no time to run")
     return seconds
@@ -130,8 +139,8 @@ def parameter_problems(
         if not having:
             known = {known for kind in kinds for known in field_types(kind)}
             yield f"{where}: unknown key {name!r}{did_you_mean(str(name), known)}"
-        elif name == "framework" and value not in FRAMEWORKS:
-            yield f"{path}: there is no framework {value!r}{did_you_mean(str(value), FRAMEWORKS)}"
+        elif name == "framework" and isinstance(value, str):
+            yield from _unknown(path, framework, value)
         elif name == "model":
             yield from _model_problems(path, value)
         else:
@@ -142,12 +151,16 @@ def parameter_problems(
 def _model_problems(where: str, value: Any) -> Iterator[str]:
     key = value.get("preset") if isinstance(value, dict) else value
     if key is not None:
-        try:
-            preset(str(key))
-        except UserError as error:
-            yield f"{where}: {error}"
+        yield from _unknown(where, preset, str(key))
     elif not isinstance(value, dict):
         yield f"{where}: has no value; give a preset's key or a mapping of sizes"
     if isinstance(value, dict):
         sizes = {name: size for name, size in value.items() if name != "preset"}
         yield from mapping_problems(where, ModelSizes, sizes)
+
+
+def _unknown(where: str, look_up: Callable[[str], object], key: str) -> Iterator[str]:
+    try:
+        look_up(key)
+    except UserError as error:
+        yield f"{where}: {error}"

@@ -34,16 +34,14 @@ def field_problems(where: str, kind: type, name: str, value: Any) -> Iterator[st
     if value is None:
         yield f"{where}: has no value"
         return
-    unprintable = next(_unprintable(value), None)
-    if unprintable is not None:
-        yield f"{where}: {unprintable!r} holds a control character or a line break"
-        return
     try:
         _adapter(kind, name).validate_python(value, strict=True)
     except ValidationError as error:
+        # A value that fits none of several types has an error for each; the first will do.
+        first: dict[str, str] = {}
         for detail in error.errors():
-            path = ".".join((where, *(str(part) for part in detail["loc"])))
-            yield f"{path}: {_sentence(detail)}"
+            first.setdefault(_path(where, value, detail), _sentence(detail))
+        yield from (f"{path}: {sentence}" for path, sentence in first.items())
 
 
 @cache
@@ -58,18 +56,14 @@ def _adapter(kind: type, name: str) -> TypeAdapter[Any]:
     return TypeAdapter(field_types(kind)[name])
 
 
-def _unprintable(value: Any) -> Iterator[str]:
-    # What stands in a campaign file is printed to terminals and written into scripts.
-    if isinstance(value, str):
-        if not value.isprintable():
-            yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _unprintable(str(key))
-            yield from _unprintable(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _unprintable(inner)
+def _path(where: str, value: Any, detail: Any) -> str:
+    # The location also names the type tried, or "[key]", which are no part of what was written.
+    for part in detail["loc"]:
+        if value is detail["input"] or part == "[key]":
+            break
+        where = f"{where}[{part}]" if isinstance(value, list) else f"{where}.{part}"
+        value = value[part]
+    return where
 
 
 def _sentence(detail: Any) -> str:

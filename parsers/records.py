@@ -13,12 +13,18 @@ class Step:
 
     iteration: number of the iteration, counted as the line counts.
     iterations: how many the run is to do.
-    step_seconds: duration of this iteration.
-    samples_per_second: of this iteration, over all ranks.
+    step_seconds: duration of an iteration; with Megatron's programs, the mean over the iterations
+        since the report before.
+    samples_per_second, tokens_per_second: of this report, over all ranks.
     running_samples_per_second: mean since the program's own warm-up, over all ranks.
-    loss: may be nan or inf.
-    skipped: iterations left out so far, mostly for overflowing gradients.
+    consumed_samples, consumed_tokens: since the beginning of training.
+    global_batch_size: sequences an iteration.
+    loss: may be nan or inf. learning_rate, loss_scale, grad_norm: as printed.
+    skipped: iterations left out so far, mostly for overflowing gradients (DeepSpeed).
+    skipped_iterations, nan_iterations: among those since the report before (Megatron).
+    reported_tflops_per_gpu: what the program claims.
     memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
+    timestamp: ISO 8601, in the log's own time zone, which it does not tell.
     offset: byte at which the line starts.
     """
 
@@ -26,11 +32,71 @@ class Step:
     iterations: int | None = None
     step_seconds: float | None = None
     samples_per_second: float | None = None
+    tokens_per_second: float | None = None
     running_samples_per_second: float | None = None
+    consumed_samples: int | None = None
+    consumed_tokens: int | None = None
+    global_batch_size: int | None = None
     loss: float | None = None
+    learning_rate: float | None = None
+    loss_scale: float | None = None
+    grad_norm: float | None = None
     skipped: int | None = None
+    skipped_iterations: int | None = None
+    nan_iterations: int | None = None
+    reported_tflops_per_gpu: float | None = None
     memory_allocated_gib: float | None = None
     max_memory_allocated_gib: float | None = None
+    timestamp: str | None = None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """One report of memory, or of how busy a GPU is.
+
+    rank: the process that reports; device: the GPU's index on its node; either may be unknown.
+    memory_*_gib: of torch's allocator where a training program reports it (allocated: held by
+        tensors, reserved: held by the allocator), of the whole device from nvidia-smi.
+    host_memory_gib: of the node, in use.
+    gpu_utilization_percent: 0 to 100.
+    """
+
+    iteration: int | None = None
+    rank: int | None = None
+    device: int | None = None
+    memory_allocated_gib: float | None = None
+    max_memory_allocated_gib: float | None = None
+    memory_reserved_gib: float | None = None
+    max_memory_reserved_gib: float | None = None
+    host_memory_gib: float | None = None
+    gpu_utilization_percent: float | None = None
+    timestamp: str | None = None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """How long parts of an iteration took: (name, seconds) pairs in the order of the log.
+
+    Where the log gives the fastest and the slowest rank, the seconds are the slowest's.
+    """
+
+    seconds: tuple[tuple[str, float], ...]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Something the log tells of the run's configuration, as text: `hidden_size` is `8192`.
+
+    source: where it stands: "arguments" (the program's own dump), "echo" (`set -x` of the
+        script), "report" (a sentence of the program), "host".
+    """
+
+    name: str
+    value: str
+    source: str
     offset: int
 
 
@@ -42,7 +108,12 @@ class RunTotals:
         those of the whole model, device is a GPU's name or `cpu`.
     versions: (package, version) pairs, in the order of the line; empty if it names none.
     iterations, train_seconds: how many were done, and the seconds of the whole training loop.
-    final_loss: of the last iteration; may be nan or inf.
+    samples_per_second, steps_per_second, tokens_per_second: over the whole run and all ranks,
+        unless `per_gpu`.
+    tflops_per_gpu: what the program claims.
+    phase: what part of the work the numbers are of, where a program reports several
+        (ColossalAI: "make_experience", "learn", "overall").
+    final_loss: of the last iteration; mean_loss: over the run; may be nan or inf.
     max_memory_allocated_gib: peak of the reporting rank.
     offset: byte at which the line starts.
     """
@@ -56,12 +127,19 @@ class RunTotals:
     versions: tuple[tuple[str, str], ...] = ()
     iterations: int | None = None
     train_seconds: float | None = None
+    samples_per_second: float | None = None
+    steps_per_second: float | None = None
+    tokens_per_second: float | None = None
+    per_gpu: bool = False
+    tflops_per_gpu: float | None = None
+    phase: str | None = None
     final_loss: float | None = None
+    mean_loss: float | None = None
     max_memory_allocated_gib: float | None = None
     offset: int
 
 
-Record = Step | RunTotals
+Record = Step | Usage | Timers | Setting | RunTotals
 
 
 class OutcomeKind(StrEnum):

@@ -31,11 +31,32 @@ class LogFormat:
     anchors: byte strings without newline; each line of this kind contains at least one.
     parse: takes the offset of a line with an anchor and its text (see `decode`), yields what the
         line says. It never raises: a malformed line is no record.
+    following: how many further lines belong to a line with an anchor; `parse` is given them too,
+        joined by newlines, as far as the log has them.
     """
 
     name: str
     anchors: tuple[bytes, ...]
     parse: Callable[[int, str], Iterator[Record]]
+    following: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """Rows that mean nothing without the line above them all, as those of a CSV file.
+
+    name: for people.
+    header: a byte string that the header line contains, and no row.
+    anchors: byte strings of which each row contains at least one; they may be as common as a
+        comma, for rows are looked for only once a header has been seen.
+    row: takes the text of a header line; returns what parses a row, as `LogFormat.parse` does,
+        or None where the line is no header after all. A later header replaces an earlier one.
+    """
+
+    name: str
+    header: bytes
+    anchors: tuple[bytes, ...]
+    row: Callable[[str], Callable[[int, str], Iterator[Record]] | None]
 
 
 class Candidate(NamedTuple):
