@@ -71,7 +71,7 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
     if name is None:
         raise UserError(f"{entry.where}: names no framework; known are {', '.join(FRAMEWORKS)}")
     framework = FRAMEWORKS[name]
-    problems = [*_misfits(values, name)]
+    problems = list(_misfits(values, name))
     model = _model(values)
     if model is None and framework.needs_model:
         problems.append(f"names no model; framework {name} needs a preset or sizes")
@@ -123,10 +123,11 @@ def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
 
 def _label(values: Values, varying: Sequence[str], file: CampaignFile) -> str:
     usual = {name: file.defaults.get(name, _default(name)) for name in varying}
+    chosen = {name: values.get(name, usual[name]) for name in varying}
     parts = [
-        _part(name, values.get(name, usual[name]))
-        for name in varying
-        if name in file.matrix or values.get(name, usual[name]) != usual[name]
+        _part(name, value)
+        for name, value in chosen.items()
+        if value is not None and (name in file.matrix or value != usual[name])
     ]
     text = " ".join(parts) or str(values.get("framework"))
     return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
@@ -143,8 +144,10 @@ def _part(name: str, value: Any) -> str:
 
 
 def _misfits(values: Values, framework: str) -> Iterator[str]:
-    for name in values.keys() - COMMON - option_names(framework):
-        yield f"framework {framework} has no parameter {name!r}"
+    known = COMMON | option_names(framework)
+    for name in values:
+        if name not in known:
+            yield f"framework {framework} has no parameter {name!r}"
     for option in fields(FRAMEWORKS[framework].options):
         required = option.default is MISSING and option.default_factory is MISSING
         if required and option.name not in values:

@@ -1,13 +1,14 @@
 """Runs and steps as pandas frames, for notebooks and for CSV."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
 from orchestrator.collection import Collected
 from orchestrator.metrics import step_seconds
 from orchestrator.model import sizes
 from orchestrator.warmup import Warmup
+from parsers.records import Step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,9 @@ def steps_frame(runs: Sequence[Collected], warmup: Warmup) -> "pd.DataFrame":
         for run in runs
         for step in run.steps
     ]
-    return pd.DataFrame(rows)
+    names = ("run_id", "label", *(field.name for field in fields(Step)), "warmup")
+    # Named, for without a report there is no row to take them from.
+    return pd.DataFrame(rows, columns=list(names))
 
 
 def runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":

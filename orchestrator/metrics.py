@@ -19,8 +19,8 @@ class Summary:
     reports: how many step reports are averaged, those after the warm-up.
     step_seconds_mean, _median, _spread: of those; the spread is the sample standard deviation.
     tflops_per_gpu: hardware FLOPs, at the median step; model_tflops_per_gpu: model FLOPs.
-    samples_per_second: of the last report; running_samples_per_second: the mean that the program
-        itself keeps (DeepSpeed), else global batch / mean step.
+    samples_per_second: of the last report after the warm-up; running_samples_per_second: the mean
+        that the program itself keeps (DeepSpeed), else global batch / mean step.
     memory_allocated_gib: of the last report; max_memory_allocated_gib: the highest reported.
     final_loss: of the last iteration; may be nan or inf, which is what the log says.
     parameters_logged: what the program counted, beside the size formula's `parameters`.
@@ -86,8 +86,8 @@ def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
         step_seconds_mean=mean,
         step_seconds_median=median,
         step_seconds_spread=statistics.stdev(seconds) if len(seconds) > 1 else None,
-        samples_per_second=_last(steps, "samples_per_second"),
-        running_samples_per_second=_last(steps, "running_samples_per_second")
+        samples_per_second=_last(counted, "samples_per_second"),
+        running_samples_per_second=_last(counted, "running_samples_per_second")
         or _rate(run.batch.global_batch_size, mean),
         tflops_per_gpu=tflops_per_gpu(hardware_flops(run), median, run.world_size),
         model_tflops_per_gpu=tflops_per_gpu(model_flops(run), median, run.world_size),

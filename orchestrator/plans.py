@@ -4,7 +4,7 @@ from typing import Any
 
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.model import sizes
-from orchestrator.tables import EXACT, Column, Table, make_table
+from orchestrator.tables import EXACT, Column, Table, make_table, shown
 
 
 def _billions(planned: PlannedRun) -> float | None:
@@ -55,7 +55,7 @@ def plan_totals(campaign: Campaign) -> str:
     parts = [f"{len(campaign.runs)} runs on {campaign.cluster.name}"]
     if impossible:
         parts.append(f"{impossible} impossible")
-    parts.append(f"{hours:,.4g} GPU-hours asked for at most")
+    parts.append(f"{shown(hours, EXACT)} GPU-hours asked for at most")
     return "; ".join((*parts, *campaign.notes))
 
 

@@ -129,8 +129,9 @@ def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -
         {
             "run_id": run.planned.run_id,
             "label": run.planned.label,
-            **sizes(run.planned.run),
             **row,
+            # Over what the table shows of them: a size is the same value everywhere.
+            **sizes(run.planned.run),
             "state": run.state,
             "outcome": run.outcome,
             "model_tflops_per_gpu": run.summary.model_tflops_per_gpu,

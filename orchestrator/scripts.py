@@ -1,5 +1,6 @@
 """From a run to the text of its job script."""
 
+import re
 import shlex
 import sys
 from functools import cache
@@ -8,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.version import version
 
@@ -20,6 +22,18 @@ class _Raw(str):
 
 def _quote(value: object) -> str:
     return value if isinstance(value, _Raw) else shlex.quote(str(value))
+
+
+def _directive(value: object) -> _Raw:
+    """Quote a value as sbatch reads it in an #SBATCH line.
+
+    That is not the shell's way: in single quotes, too, a backslash takes the next character as it
+    is. Quotes and spaces, and `#` outside of quotes, mean the same to both.
+    """
+    text = str(value)
+    if shlex.quote(text) == text:
+        return _Raw(text)
+    return _Raw('"' + re.sub(r'(["\\])', r"\\\1", text) + '"')
 
 
 @cache
@@ -35,6 +49,7 @@ def _environment() -> Environment:
         finalize=_quote,
     )
     environment.filters["raw"] = _Raw
+    environment.filters["directive"] = _directive
     return environment
 
 
@@ -42,11 +57,20 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
     """Return the complete job script of a run that lives in `folder`, an absolute path.
 
     The script does the same by `bash job.sh`, by `sbatch job.sh` on a Slurm cluster, and by
-    `teralog submit`. Raises jinja2.UndefinedError where a template names what a run does not have.
+    `teralog submit`. Raises jinja2.UndefinedError where a template names what a run does not have,
+    and UserError where a path has a line break or a control character in it.
     """
     run = planned.run
     template = _environment().get_template(FRAMEWORKS[run.framework].template)
     script = getattr(run.options, "script", None)
+    if script is not None:
+        script = str((campaign.path.parent / script).absolute())
+    for path in (str(folder), script or ""):
+        if not path.isprintable():
+            raise UserError(
+                f"{path!r}: holds a line break or a control character, which a job script cannot "
+                "hold; rename the folder"
+            )
     return template.render(
         run=run,
         run_id=planned.run_id,
@@ -55,10 +79,23 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         cluster=campaign.cluster,
         folder=str(folder),
         python=campaign.cluster.python or sys.executable,
-        script=script and str((campaign.path.parent / script).absolute()),
+        output_pattern=_output_pattern(folder),
+        script=script,
         time_limit=_slurm_time(run.resources.time_limit_seconds),
         version=version(),
     )
+
+
+def _output_pattern(folder: Path) -> str:
+    """Return where a Slurm job writes its output, as sbatch's pattern, with the job's id in it.
+
+    `%` begins a replacement; a backslash anywhere stops all replacements, so that a path with one
+    in it has to do without the id.
+    """
+    text = str(folder)
+    if "\\" in text:
+        return text.replace("\\", "\\\\") + "/slurm.out"
+    return text.replace("%", "%%") + "/slurm-%j.out"
 
 
 def _slurm_time(seconds: int) -> str:

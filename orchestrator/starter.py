@@ -1,5 +1,6 @@
 """The campaign file that `teralog init` writes."""
 
+import shlex
 from pathlib import Path
 
 from orchestrator.errors import UserError
@@ -54,4 +55,4 @@ def write_starter(file: Path, force: bool) -> None:
     if file.exists() and not force:
         raise UserError(f"{file}: is there already; give another name, or --force to overwrite it")
     with disk_errors(file):
-        write_text(file, STARTER.format(file=file))
+        write_text(file, STARTER.format(file=shlex.quote(str(file))))

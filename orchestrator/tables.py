@@ -90,13 +90,15 @@ def shown(value: Cell, style: Style = MEASURED) -> str:
 
 
 def _number(value: float, style: Style) -> str:
-    if style.exact or value == 0 or not math.isfinite(value):
-        return f"{value:,.{style.digits}g}"
-    if abs(value) >= 10**style.digits:
+    digits = style.digits
+    rounded = abs(float(f"{value:.{digits - 1}e}"))
+    if math.isfinite(value) and rounded >= 10**digits:
         return f"{value:,.0f}"
-    if abs(value) < 1e-4:  # where Python's g turns to exponents too
-        return f"{value:.{style.digits - 1}e}"
-    return f"{value:#.{style.digits}g}".removesuffix(".")
+    if style.exact or value == 0 or not math.isfinite(value):
+        return f"{value:,.{digits}g}"
+    if rounded < 1e-4:  # where Python's g turns to exponents too
+        return f"{value:.{digits - 1}e}"
+    return f"{value:#.{digits}g}".removesuffix(".")
 
 
 def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda text: text) -> str:

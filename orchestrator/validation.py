@@ -78,6 +78,8 @@ def _sentence(detail: Any) -> str:
             return f"{value!r} is not true or false"
         case "string_type":
             return f"{value!r} is not text; put it in quotes"
+        case "string_too_short":
+            return f"{value!r} is too short"
         case "list_type":
             return f"{value!r} is not a list; write it as [a, b]"
         case "dict_type" | "model_type" | "dataclass_type":

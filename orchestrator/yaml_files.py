@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,13 +53,6 @@ def _finite(text: str) -> float:
     return value
 
 
-def _printable(text: str) -> str:
-    # What stands in a file is printed to terminals and written into scripts.
-    if not text.isprintable():
-        raise ValueError(f"{text!r} holds a control character or a line break")
-    return text
-
-
 # YAML 1.1 reads 6:00:00 as 21600, 010 as 8, `on` as true and 1e-4 as text; 1.2's core schema does
 # not. Each kind: the text that is one, the characters it begins with ("" where it is empty), and
 # its value.
@@ -76,7 +69,7 @@ _SCALARS: dict[str, tuple[str, list[str], Callable[[str], Any]]] = {
         [*"-+.0123456789"],
         _finite,
     ),
-    "str": (r"(?s:.*)", [], _printable),
+    "str": (r"(?s:.*)", [], str),
 }
 
 
@@ -125,4 +118,24 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from None
     if not isinstance(data, dict):
         raise UserError(f"{path}: {what} is a mapping, as `name: my-campaign`")
+    problems = [f"{path}: {problem}" for problem in _unprintable("", data)]
+    if problems:
+        raise UserError(*problems)
     return data
+
+
+def _unprintable(where: str, value: Any) -> Iterator[str]:
+    # What stands in a file is printed to terminals and written into scripts.
+    fault = "holds a control character or a line break"
+    if isinstance(value, str):
+        if not value.isprintable():
+            yield f"{where}: {value!r} {fault}"
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key.isprintable():
+                yield from _unprintable(f"{where}.{key}" if where else key, inner)
+            else:
+                yield f"{where}: the key {key!r} {fault}" if where else f"the key {key!r} {fault}"
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _unprintable(where if isinstance(inner, str) else f"{where}[{index}]", inner)

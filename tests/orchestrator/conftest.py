@@ -5,11 +5,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from orchestrator.campaign import Campaign, load_campaign
+from orchestrator.collection import Collected, collect
 from orchestrator.errors import UserError
 from orchestrator.expansion import Entry, make_run
 from orchestrator.model import Run
+from orchestrator.reports import Report, make_report
+from orchestrator.store import (
+    Attempt,
+    CampaignStore,
+    Ended,
+    RunFolder,
+    Started,
+    write_ended,
+    write_started,
+)
+
+# How long an example takes depends on the machine, and is nothing to fail for.
+settings.register_profile("teralog", deadline=None)
+settings.load_profile("teralog")
 
 SMALL = {
     "num_layers": 2,
@@ -18,6 +34,17 @@ SMALL = {
     "vocab_size": 512,
     "seq_length": 64,
 }
+
+STAGES = """\
+name: stages
+defaults:
+  framework: gpt
+  model: {num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}
+  gpus_per_node: 2
+  micro_batch_size: 4
+  train_iters: 4
+warmup: 1
+"""
 
 
 @pytest.fixture(scope="session")
@@ -58,3 +85,50 @@ def problems_of(
             yield problem.removeprefix(str(tmp_path / "campaign.yaml")).removeprefix(": ")
 
     return lambda text: list(sentences(text))
+
+
+@pytest.fixture(scope="session")
+def attempt_in() -> Callable[..., Attempt]:
+    """Return a function that makes an attempt in a run's folder, ended where a state is given."""
+
+    def make(folder: RunFolder, log: str | None = None, **ended: Any) -> Attempt:
+        attempt = folder.new_attempt()
+        started = Started(
+            pid=1,
+            host="here",
+            token="t",
+            started_at="2026-01-02T03:04:05+00:00",
+            time_limit_seconds=60,
+            devices=(),
+        )
+        write_started(attempt.folder, started)
+        if log is not None:
+            attempt.log.write_text(log)
+        if ended:
+            write_ended(attempt.folder, Ended(ended_at="2026-01-02T03:05:05+00:00", **ended))
+        return folder.attempts()[-1]
+
+    return make
+
+
+@pytest.fixture
+def reported(
+    campaign_of: Callable[[str], Campaign], attempt_in: Callable[..., Attempt], tmp_path: Path
+) -> Callable[..., tuple[Campaign, list[Collected], Report]]:
+    """Return a function that makes the report of a campaign whose runs had these attempts.
+
+    The campaign is STAGES and some lines more; None stands for a run that has not begun.
+    """
+
+    def make(
+        text: str, *attempts: dict[str, Any] | None
+    ) -> tuple[Campaign, list[Collected], Report]:
+        campaign = campaign_of(STAGES + text)
+        store = CampaignStore(tmp_path / "results")
+        for planned, attempt in zip(campaign.runs, attempts, strict=True):
+            if attempt is not None:
+                attempt_in(store.run(planned.run_id), **attempt)
+        runs = collect(campaign, store)
+        return campaign, runs, make_report(campaign, runs, "2026-01-02")
+
+    return make

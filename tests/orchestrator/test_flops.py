@@ -20,9 +20,7 @@ COUNTED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("shape", "forward", "step", "recomputed"), COUNTED.values(), ids=COUNTED
-)
+@pytest.mark.parametrize(("shape", "forward", "step", "recomputed"), COUNTED.values(), ids=COUNTED)
 def test_flops_are_what_torch_counts(
     run_of: RunOf, shape: tuple[int, ...], forward: int, step: int, recomputed: int
 ):

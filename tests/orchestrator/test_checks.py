@@ -1,0 +1,118 @@
+"""What makes a run impossible, one sentence each."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.checks import run_problems
+from orchestrator.cluster import Cluster
+from orchestrator.model import Run
+from orchestrator.warmup import Warmup
+
+RunOf = Callable[..., Run]
+
+CPUS = Cluster(name="here", scheduler="local", nodes=1, gpus_per_node=0)
+V100 = Cluster(name="jean-zay", nodes=4, gpus_per_node=4, gpu="v100-SXM2-32GB")
+UNKNOWN = Cluster(name="somewhere")
+
+PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
+    "nothing": ({}, CPUS, []),
+    "a cluster that says nothing of itself": (
+        {"nodes": 1000, "gpus_per_node": 1000, "precision": "fp16"},
+        UNKNOWN,
+        [],
+    ),
+    "heads": (
+        {"num_attention_heads": 7},
+        CPUS,
+        ["hidden_size=64 is not divisible by num_attention_heads=7"],
+    ),
+    "a batch that does not divide": (
+        {"gpus_per_node": 3, "micro_batch_size": 2, "global_batch_size": 8},
+        CPUS,
+        ["global_batch_size=8 is not divisible by micro_batch_size*data_parallel_size=6"],
+    ),
+    "a batch smaller than one pass": (
+        {"gpus_per_node": 3, "micro_batch_size": 2, "global_batch_size": 3},
+        CPUS,
+        ["global_batch_size=3 is not divisible by micro_batch_size*data_parallel_size=6"],
+    ),
+    "ranks that do not divide into replicas": (
+        {"framework": "deepspeed", "script": "a", "gpus_per_node": 3, "tensor_parallel_size": 2},
+        CPUS,
+        ["world_size=3 is not divisible by tensor_parallel_size*pipeline_parallel_size=2"],
+    ),
+    "fewer ranks than a replica needs": (
+        {
+            "framework": "deepspeed",
+            "script": "a",
+            "tensor_parallel_size": 2,
+            "pipeline_parallel_size": 2,
+        },
+        CPUS,
+        ["world_size=1 is not divisible by tensor_parallel_size*pipeline_parallel_size=4"],
+    ),
+    "too many nodes": ({"nodes": 5}, V100, ["nodes=5, but cluster jean-zay has 4"]),
+    "too many GPUs": ({"gpus_per_node": 8}, V100, ["gpus_per_node=8, but cluster jean-zay has 4"]),
+    "as many processes as one likes, without GPUs": ({"gpus_per_node": 64}, CPUS, []),
+    "fp16 without a GPU": (
+        {"precision": "fp16"},
+        CPUS,
+        ["precision=fp16 needs a GPU, and cluster here has none; try bf16 or fp32"],
+    ),
+    "bf16 on a V100": (
+        {"precision": "bf16"},
+        V100,
+        ["precision=bf16 is not supported by v100-SXM2-32GB; try fp16"],
+    ),
+    "fp16 on a V100": ({"precision": "fp16"}, V100, []),
+    "srun without Slurm": (
+        {"launcher": "srun"},
+        CPUS,
+        ["launcher=srun needs a Slurm cluster, and here is none"],
+    ),
+    "srun with Slurm": ({"launcher": "srun"}, V100, []),
+    "everything at once": (
+        {
+            "num_attention_heads": 7,
+            "nodes": 2,
+            "micro_batch_size": 2,
+            "global_batch_size": 3,
+            "precision": "fp16",
+            "launcher": "srun",
+            "train_iters": 3,
+            "offload_param": "cpu",
+        },
+        CPUS,
+        [
+            "hidden_size=64 is not divisible by num_attention_heads=7",
+            "global_batch_size=3 is not divisible by micro_batch_size*data_parallel_size=4",
+            "nodes=2, but cluster here has 1",
+            "precision=fp16 needs a GPU, and cluster here has none; try bf16 or fp32",
+            "launcher=srun needs a Slurm cluster, and here is none",
+            "offload_param=cpu needs ZeRO stage 3",
+            "warmup is the first 3 iterations, which leaves nothing of train_iters=3",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "cluster", "problems"), PROBLEMS.values(), ids=PROBLEMS)
+def test_every_reason_is_said_with_its_numbers(
+    run_of: RunOf, values: dict[str, Any], cluster: Cluster, problems: list[str]
+):
+    """All at once, in the words of the campaign file."""
+    assert list(run_problems(run_of(**values), cluster, Warmup(3))) == problems
+
+
+@pytest.mark.parametrize(
+    ("warmup", "train_iters", "measured"),
+    [(0, 1, True), (1, 1, False), (3, 4, True), (4, 4, False), ("99%", 1, True), (5, 4, False)],
+)
+def test_a_warmup_must_leave_something_to_measure(
+    run_of: RunOf, warmup: int | str, train_iters: int, measured: bool
+):
+    """A table of dashes is found out before the GPU-hours are spent."""
+    problems = list(run_problems(run_of(train_iters=train_iters), CPUS, Warmup.parse(warmup)))
+    assert (not problems) == measured

@@ -1,0 +1,100 @@
+"""Cluster profiles, and this machine."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cluster import Cluster, load_cluster
+from orchestrator.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"), [("", 0), ("-1", 0), ("0", 1), ("0,2,5", 3), ("GPU-1a,GPU-2b", 2)]
+)
+def test_this_machine_is_one_node_with_the_gpus_that_may_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, gpus: int
+):
+    """What CUDA_VISIBLE_DEVICES hides is not there."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    local = load_cluster("local", tmp_path)
+    assert (local.scheduler, local.nodes, local.gpus_per_node) == ("local", 1, gpus)
+    assert local.has_gpus == (gpus > 0)
+
+
+def test_a_profile_says_what_a_cluster_has(tmp_path: Path):
+    """Every key of it; the file's name is the cluster's where it has none."""
+    (tmp_path / "v100.yaml").write_text(
+        "nodes: 261\ngpus_per_node: 4\ngpu: V100-SXM2-32GB\ncores_per_rank: 10\n"
+        "partition: gpu_p13\nconstraint: v100-32g\naccount: six@gpu\nqos: qos_gpu-dev\n"
+        "hint: nomultithread\nmodules: [cuda/11.1, nccl]\nsetup: [export NCCL_DEBUG=INFO]\n"
+        "python: /opt/python\n"
+    )
+    assert load_cluster("v100.yaml", tmp_path) == Cluster(
+        name="v100",
+        scheduler="slurm",
+        nodes=261,
+        gpus_per_node=4,
+        gpu="V100-SXM2-32GB",
+        cores_per_rank=10,
+        partition="gpu_p13",
+        constraint="v100-32g",
+        account="six@gpu",
+        qos="qos_gpu-dev",
+        hint="nomultithread",
+        modules=["cuda/11.1", "nccl"],
+        setup=["export NCCL_DEBUG=INFO"],
+        python="/opt/python",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "has_gpus"),
+    [("gpus_per_node: 0", False), ("gpus_per_node: 4", True), ("nodes: 2", True)],
+)
+def test_a_cluster_that_does_not_count_its_gpus_has_some(tmp_path: Path, text: str, has_gpus: bool):
+    """Only 0 says that ranks are processes."""
+    (tmp_path / "a.yaml").write_text(text)
+    assert load_cluster("a.yaml", tmp_path).has_gpus is has_gpus
+
+
+def test_a_profile_may_have_a_name_of_its_own(tmp_path: Path):
+    """Two files may then stand for one cluster."""
+    (tmp_path / "v100-big.yaml").write_text("name: v100\n")
+    assert load_cluster(str(tmp_path / "v100-big.yaml"), Path("/elsewhere")).name == "v100"
+
+
+REFUSED = {
+    "an unknown key": ("patition: gpu\n", [": unknown key 'patition'; did you mean 'partition'?"]),
+    "several": (
+        "nodes: 0\ngpus_per_node: '4'\nmodules: cuda\nscheduler: pbs\nname: ''\n",
+        [
+            ": name: '' is too short",
+            ": nodes: 0 is too small; the least is 1",
+            ": gpus_per_node: '4' is text; write the whole number 4 without quotes",
+            ": modules: 'cuda' is not a list; write it as [a, b]",
+            ": scheduler: 'pbs' is not one of local, slurm",
+        ],
+    ),
+    "a key without a value": ("qos:\n", [": qos: has no value"]),
+    "no mapping": ("- nodes\n", [": a cluster profile is a mapping"]),
+    "a line break": ('setup: ["a\\nb"]\n', [": setup: 'a\\nb' holds a control character"]),
+}
+
+
+@pytest.mark.parametrize(("text", "problems"), REFUSED.values(), ids=REFUSED)
+def test_a_profile_that_does_not_fit_is_refused(tmp_path: Path, text: str, problems: list[str]):
+    """All that is wrong at once, with the file."""
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        load_cluster("a.yaml", tmp_path)
+    assert len(caught.value.problems) == len(problems)
+    for said, expected in zip(caught.value.problems, problems, strict=True):
+        assert said.startswith(f"{path}{expected}")
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "", ".", "Local"])
+def test_a_cluster_without_a_file_is_named(tmp_path: Path, name: str):
+    """A folder is no profile either."""
+    with pytest.raises(UserError, match=r"there is no such profile file in .*; give a file's name"):
+        load_cluster(name, tmp_path)

@@ -1,0 +1,243 @@
+"""DeepSpeed's configuration: what is made, what is checked, and that DeepSpeed agrees."""
+
+import importlib.util
+import itertools
+import json
+from collections.abc import Callable
+from importlib import metadata
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from orchestrator.deepspeed_config import FILE_NAME, unknown_keys
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.model import Run
+
+RunOf = Callable[..., Run]
+
+RECORDER = Path(__file__).parents[2] / "tools" / "record_deepspeed_keys.py"
+RECORD = json.loads((files("orchestrator") / "deepspeed_keys.json").read_text())
+
+
+def config(run: Run) -> dict[str, Any]:
+    """Return the configuration of a run."""
+    made = FRAMEWORKS[run.framework].config_files(run)
+    assert list(made) == [FILE_NAME]
+    return dict(made[FILE_NAME])
+
+
+@pytest.fixture(scope="module")
+def recorder() -> ModuleType:
+    """Return the tool that records DeepSpeed's keys."""
+    spec = importlib.util.spec_from_file_location("record_deepspeed_keys", RECORDER)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_configuration_is_complete(run_of: RunOf):
+    """Batch, optimizer, ZeRO and a throughput line at every step."""
+    run = run_of(
+        strategy="zero3",
+        gpus_per_node=2,
+        micro_batch_size=4,
+        num_microbatches=3,
+        precision="bf16",
+        learning_rate=0.001,
+        offload_optimizer="cpu",
+        offload_param="cpu",
+    )
+    assert config(run) == {
+        "train_micro_batch_size_per_gpu": 4,
+        "gradient_accumulation_steps": 3,
+        "steps_per_print": 1,
+        "log_level": "info",
+        "optimizer": {
+            "type": "AdamW",
+            "params": {"lr": 0.001, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.01},
+        },
+        "zero_optimization": {
+            "stage": 3,
+            "offload_optimizer": {"device": "cpu"},
+            "offload_param": {"device": "cpu"},
+        },
+        "bf16": {"enabled": True},
+    }
+
+
+def test_without_offload_torchs_own_adam_is_taken(run_of: RunOf):
+    """It needs no compiled extension; an offloaded one has DeepSpeed's."""
+    assert config(run_of(strategy="zero2"))["optimizer"]["params"]["torch_adam"] is True
+
+
+def test_ddp_has_no_configuration(run_of: RunOf):
+    """It runs without DeepSpeed."""
+    assert FRAMEWORKS["gpt"].config_files(run_of(strategy="ddp")) == {}
+
+
+OVERLAYS: dict[str, tuple[dict[str, Any], str, Any]] = {
+    "a key of its own": ({"gradient_clipping": 1.0}, "gradient_clipping", 1.0),
+    "a key that is there": ({"steps_per_print": 10}, "steps_per_print", 10),
+    "a section joined": (
+        {"zero_optimization": {"reduce_bucket_size": 4096}},
+        "zero_optimization",
+        {"stage": 1, "reduce_bucket_size": 4096},
+    ),
+    "deep inside": (
+        {"optimizer": {"params": {"eps": 1e-6, "betas": [0.8, 0.9]}}},
+        "optimizer",
+        {
+            "type": "AdamW",
+            "params": {
+                "lr": 1.5e-4,
+                "betas": [0.8, 0.9],
+                "eps": 1e-6,
+                "weight_decay": 0.01,
+                "torch_adam": True,
+            },
+        },
+    ),
+    "a section replaced": ({"optimizer": None}, "optimizer", None),
+}
+
+
+@pytest.mark.parametrize(("extra", "key", "value"), OVERLAYS.values(), ids=OVERLAYS)
+def test_what_the_user_says_of_deepspeed_is_laid_over_it(
+    run_of: RunOf, extra: dict[str, Any], key: str, value: Any
+):
+    """Section by section: what is not mentioned stays."""
+    plain, laid_over = (
+        config(run_of(strategy="zero1", deepspeed=overlay)) for overlay in ({}, extra)
+    )
+    assert laid_over == {**plain, key: value}
+    assert plain == config(run_of(strategy="zero1"))
+
+
+UNKNOWN: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": ({}, []),
+    "known ones": (
+        {
+            "train_batch_size": 8,
+            "zero_optimization": {"stage3_param_persistence_threshold": 10, "overlap_comm": True},
+            "fp16": {"enabled": True, "loss_scale": 0},
+        },
+        [],
+    ),
+    "the misspelt key of 2021": (
+        {"zero_optimization": {"stage3_param_persitence_threshold": 10}},
+        [
+            (
+                "DeepSpeed knows no key 'zero_optimization.stage3_param_persitence_threshold'; "
+                "did you mean 'stage3_param_persistence_threshold'?"
+            )
+        ],
+    ),
+    "at the top": (
+        {"zero_optimisation": {"stage": 3}},
+        ["DeepSpeed knows no key 'zero_optimisation'; did you mean 'zero_optimization'?"],
+    ),
+    "two levels down": (
+        {"zero_optimization": {"offload_param": {"devise": "cpu", "pin_memory": True}}},
+        ["DeepSpeed knows no key 'zero_optimization.offload_param.devise'; did you mean 'device'?"],
+    ),
+    "several": (
+        {"steps_per_prnt": 1, "bf16": {"enable": True}, "optimizer": {"kind": "Adam"}},
+        [
+            "DeepSpeed knows no key 'steps_per_prnt'; did you mean 'steps_per_print'?",
+            "DeepSpeed knows no key 'bf16.enable'; did you mean 'enabled'?",
+            "DeepSpeed knows no key 'optimizer.kind'; known are legacy_fusion, params, type",
+        ],
+    ),
+    "a value where a section belongs": ({"fp16": True, "zero_optimization": None}, []),
+    "what no list is known for": ({"optimizer": {"params": {"anything": 1}}}, []),
+}
+
+
+@pytest.mark.parametrize(("written", "problems"), UNKNOWN.values(), ids=UNKNOWN)
+def test_a_key_that_deepspeed_would_ignore_is_refused(written: dict[str, Any], problems: list[str]):
+    """With its path and the nearest known key."""
+    assert list(unknown_keys(written)) == problems
+
+
+def test_the_record_has_every_section_that_is_written(run_of: RunOf):
+    """What is not recorded is not checked."""
+    run = run_of(strategy="zero3", precision="fp16", offload_param="cpu", offload_optimizer="cpu")
+    written = config(run)
+    assert written.keys() <= set(RECORD["sections"][""])
+    for section in ("zero_optimization", "optimizer", "fp16"):
+        assert written[section].keys() <= set(RECORD["sections"][section])
+
+
+def test_the_record_is_what_deepspeed_knows(recorder: ModuleType):
+    """The installed DeepSpeed is asked again, where it is the one that was recorded."""
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    installed = metadata.version("deepspeed")
+    if installed != RECORD["deepspeed"]:
+        pytest.skip(f"keys of DeepSpeed {RECORD['deepspeed']} are recorded, not of {installed}")
+    assert recorder.known_keys() == RECORD["sections"]
+
+
+def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):
+    """It notes every way in which a key is looked up, and nothing else changes."""
+    recording = recorder.RecordingDict({"a": 1})
+    assert ("a" in recording, "b" in recording) == (True, False)
+    assert (recording["a"], recording.get("c"), recording.get("d", 2)) == (1, None, 2)
+    with pytest.raises(KeyError):
+        recording["e"]
+    assert recording.asked == {"a", "b", "c", "d", "e"}
+
+
+def every_run(run_of: RunOf) -> list[Run]:
+    """Return runs of all frameworks under DeepSpeed that are possible."""
+    frameworks = [
+        *({"framework": "gpt", "strategy": f"zero{stage}"} for stage in range(4)),
+        *({"framework": "deepspeed", "script": "a", "zero_stage": stage} for stage in range(4)),
+    ]
+    chosen = itertools.product(
+        frameworks, ["fp32", "bf16", "fp16"], [1, 3], ["none", "cpu"], ["none", "cpu"]
+    )
+    runs = [
+        run_of(
+            **framework,
+            precision=precision,
+            num_microbatches=count,
+            offload_optimizer=optimizer,
+            offload_param=param,
+        )
+        for framework, precision, count, optimizer, param in chosen
+    ]
+    return [run for run in runs if not list(FRAMEWORKS[run.framework].problems(run))]
+
+
+def test_deepspeed_accepts_every_configuration_of_every_framework(run_of: RunOf):
+    """The real parser, with the batch that was planned."""
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    from deepspeed.runtime.config import DeepSpeedConfig
+
+    runs = every_run(run_of)
+    assert len(runs) == 2 * 3 * 2 * (1 + 2 + 2 + 4)
+    for run in runs:
+        read = DeepSpeedConfig(config(run))
+        assert read.train_micro_batch_size_per_gpu == run.batch.micro_batch_size
+        assert read.gradient_accumulation_steps == run.num_microbatches
+        assert read.zero_optimization_stage == run.zero_stage
+        assert read.steps_per_print == 1
+
+
+def test_deepspeed_itself_refuses_the_misspelt_key_today():
+    """In the section it validates; ours says what was meant."""
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    from deepspeed.runtime.config import DeepSpeedConfig
+
+    written = {
+        "train_batch_size": 1,
+        "zero_optimization": {"stage3_param_persitence_threshold": 10},
+    }
+    assert list(unknown_keys(written))
+    with pytest.raises(ValueError, match="stage3_param_persitence_threshold"):
+        DeepSpeedConfig(written)

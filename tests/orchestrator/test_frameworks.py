@@ -1,0 +1,178 @@
+"""The contract that every framework of the table keeps; a new one is tested by being there."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from orchestrator.errors import UserError
+from orchestrator.frameworks import FRAMEWORKS, framework
+from orchestrator.frameworks.base import Framework
+from orchestrator.model import Run, sizes
+from orchestrator.validation import field_problems, field_types
+
+RunOf = Callable[..., Run]
+
+every_framework = pytest.mark.parametrize("known", FRAMEWORKS.values(), ids=FRAMEWORKS)
+
+
+def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Return values that fit a JSON schema, as far as options have such schemas."""
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    match schema["type"]:
+        case "boolean":
+            return st.booleans()
+        case "integer":
+            least = schema.get("minimum", 0)
+            return st.integers(least, schema.get("maximum", least + 3))
+        case "number":
+            return st.sampled_from([0.5, 1.0])
+        case "string":
+            return st.sampled_from(["train.py", "two words", "--flag"])
+        case "array":
+            return st.lists(fitting(schema["items"]), max_size=2)
+        case "object":
+            words = st.sampled_from(["fp16", "zero_optimization", "stage", "enabled"])
+            return st.dictionaries(words, st.booleans() | st.dictionaries(words, st.integers(0, 3)))
+    raise NotImplementedError(schema)
+
+
+def options(known: Framework) -> st.SearchStrategy[dict[str, Any]]:
+    """Return options of a framework, those that it needs among them."""
+    needed, free = {}, {}
+    for field in dataclasses.fields(known.options):
+        values = fitting(TypeAdapter(field_types(known.options)[field.name]).json_schema())
+        required = field.default is dataclasses.MISSING
+        required &= field.default_factory is dataclasses.MISSING
+        (needed if required else free)[field.name] = values
+    return st.fixed_dictionaries(needed, optional=free)
+
+
+common = st.fixed_dictionaries(
+    {},
+    optional={
+        "precision": st.sampled_from(["fp32", "bf16", "fp16"]),
+        "gpus_per_node": st.integers(1, 4),
+        "tensor_parallel_size": st.integers(1, 4),
+        "pipeline_parallel_size": st.integers(1, 3),
+        "num_microbatches": st.integers(1, 3),
+        "activation_checkpointing": st.booleans(),
+    },
+)
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> dict[str, Any]:
+    """Return what a campaign file may say of a run of any framework."""
+    known = draw(st.sampled_from([*FRAMEWORKS.values()]))
+    return {"framework": known.name, **draw(common), **draw(options(known))}
+
+
+@every_framework
+def test_a_framework_is_found_by_its_name(known: Framework):
+    """The key in the table is the name in the campaign file."""
+    assert FRAMEWORKS[known.name] is known
+    assert framework(known.name) is known
+
+
+def test_an_unknown_framework_is_refused_with_the_nearest_name():
+    """Or with all of them where none is near."""
+    with pytest.raises(UserError, match="there is no framework 'deepsped'; did you mean 'deepspee"):
+        framework("deepsped")
+    with pytest.raises(UserError, match=r"there is no framework 'x'; known are .*deepspeed.*gpt"):
+        framework("x")
+
+
+@every_framework
+def test_options_are_frozen_and_each_is_described(known: Framework):
+    """Type, limits and description in one place make checks, schema and documentation."""
+    assert known.options.__dataclass_params__.frozen
+    for name, annotation in field_types(known.options).items():
+        schema = TypeAdapter(annotation).json_schema()
+        assert schema["description"].endswith("."), name
+
+
+@every_framework
+def test_an_option_left_out_has_a_value_that_fits(known: Framework):
+    """A default is what a user could have written."""
+    for field in dataclasses.fields(known.options):
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if default is not dataclasses.MISSING:
+            assert not list(field_problems(field.name, known.options, field.name, default))
+
+
+@every_framework
+def test_the_template_is_there(known: Framework):
+    """It ships with the package."""
+    assert (files("slurm_templates") / known.template).is_file()
+
+
+@every_framework
+def test_a_log_can_be_read(known: Framework):
+    """Each log format has anchors to be found by, and takes any line without raising."""
+    assert known.log_formats
+    for log_format in known.log_formats:
+        assert log_format.anchors
+        for anchor in log_format.anchors:
+            assert b"\n" not in anchor
+            assert list(log_format.parse(0, f"x {anchor.decode()} \x00 nan")) == []
+
+
+@every_framework
+def test_columns_have_titles_and_names_of_their_own(known: Framework):
+    """They stand in one table."""
+    assert len({column.title for column in known.columns}) == len(known.columns)
+    assert len({column.name for column in known.columns}) == len(known.columns)
+    assert all(column.title and column.name.isidentifier() for column in known.columns)
+
+
+@every_framework
+def test_the_vocabulary_is_padded_to_something(known: Framework):
+    """A multiple of 1 pads nothing."""
+    assert known.vocab_size_multiple >= 1
+
+
+@given(choices())
+def test_problems_are_sentences(run_of: RunOf, values: dict[str, Any]):
+    """Each is one line that says what is wrong, whatever the options are; none comes twice."""
+    run = run_of(**values)
+    problems = list(FRAMEWORKS[run.framework].problems(run))
+    assert all(problem == problem.strip() and problem.isprintable() for problem in problems)
+    assert all(" " in problem for problem in problems)
+    assert len(set(problems)) == len(problems)
+
+
+@given(choices())
+def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
+    """Named, and read back as they were written; they go into the run's folder."""
+    run = run_of(**values)
+    for name, content in FRAMEWORKS[run.framework].config_files(run).items():
+        assert "/" not in name
+        assert json.loads(json.dumps(content, allow_nan=False)) == content
+
+
+@given(choices())
+def test_cells_are_text_or_numbers(run_of: RunOf, values: dict[str, Any]):
+    """None where there is nothing to say, never a list or a mapping."""
+    run = run_of(**values)
+    for column in FRAMEWORKS[run.framework].columns:
+        cell = column.value(run)
+        assert cell is None or isinstance(cell, str | int | float)
+
+
+@given(choices())
+def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[str, Any]):
+    """Rules, run.json and `plan --json` know all that was chosen."""
+    run = run_of(**values)
+    named = sizes(run)
+    for name, value in dataclasses.asdict(run.options).items():
+        assert named[name] == value == values.get(name, value)

@@ -1,0 +1,124 @@
+"""How a run ended: the state decides, the log explains a failure."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator import locks
+from orchestrator.errors import UserError
+from orchestrator.outcomes import UNSUCCESSFUL, outcome, parse_outcomes, run_outcome
+from orchestrator.store import Attempt, RunFolder
+from parsers.records import Outcome, OutcomeKind
+
+AttemptIn = Callable[..., Attempt]
+
+OUTCOMES = [
+    ("NOT_STARTED", None, None),
+    ("RUNNING", None, None),
+    ("COMPLETED", None, "completed"),
+    ("FAILED", None, "failed"),
+    ("TIMEOUT", None, "timeout"),
+    ("CANCELLED", None, "cancelled"),
+    ("INTERRUPTED", None, "interrupted"),
+    ("FAILED", OutcomeKind.OUT_OF_MEMORY_GPU, "oom"),
+    ("FAILED", OutcomeKind.OUT_OF_MEMORY_HOST, "oom"),
+    ("FAILED", OutcomeKind.TRACEBACK, "failed"),
+    ("FAILED", OutcomeKind.COMPLETED, "failed"),
+    ("FAILED", OutcomeKind.KILLED, "failed"),
+    # What the scheduler says is not overruled by what a log says.
+    ("COMPLETED", OutcomeKind.OUT_OF_MEMORY_GPU, "completed"),
+    ("TIMEOUT", OutcomeKind.OUT_OF_MEMORY_GPU, "timeout"),
+    ("CANCELLED", OutcomeKind.OUT_OF_MEMORY_HOST, "cancelled"),
+    ("a state of tomorrow", None, None),
+]
+
+
+@pytest.mark.parametrize(("state", "told", "word"), OUTCOMES)
+def test_an_outcome_is_one_word(state: str, told: OutcomeKind | None, word: str | None):
+    """None where the run has not ended."""
+    assert outcome(state, told and Outcome(kind=told)) == word
+
+
+def test_every_way_to_end_badly_can_be_retried():
+    """The words of `retry --only` are all but one of those above."""
+    words = {word for _, _, word in OUTCOMES}
+    assert words == {*UNSUCCESSFUL, "completed", None}
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1\nKeyError: 1\n'
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.26 GiB.\n"
+
+FOLDERS = {
+    "completed": ({"log": "fine\n", "state": "COMPLETED"}, ("COMPLETED", "completed", None)),
+    "failed, with a reason": (
+        {"log": f"so far\n{OOM}", "state": "FAILED", "exit_code": 1},
+        ("FAILED", "oom", OutcomeKind.OUT_OF_MEMORY_GPU),
+    ),
+    "failed, with another reason": (
+        {"log": f"so far\n{TRACEBACK}", "state": "FAILED"},
+        ("FAILED", "failed", OutcomeKind.TRACEBACK),
+    ),
+    "failed, without a log": ({"state": "FAILED"}, ("FAILED", "failed", None)),
+    "completed, though the log complains": (
+        {"log": OOM, "state": "COMPLETED"},
+        ("COMPLETED", "completed", None),
+    ),
+    "its supervisor was killed": ({"log": OOM}, ("INTERRUPTED", "interrupted", None)),
+}
+
+
+@pytest.mark.parametrize(("attempt", "expected"), FOLDERS.values(), ids=FOLDERS)
+def test_a_run_ended_as_its_last_attempt_did(
+    tmp_path: Path,
+    attempt_in: AttemptIn,
+    attempt: dict[str, str],
+    expected: tuple[str, str | None, OutcomeKind | None],
+):
+    """Whatever an earlier attempt did."""
+    folder = RunFolder(tmp_path)
+    attempt_in(folder, log="Traceback", state="TIMEOUT")
+    attempt_in(folder, **attempt)
+    state, word, told = run_outcome(folder)
+    assert (state, word, told and told.kind) == expected
+
+
+def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):
+    """Its folder need not even exist."""
+    assert run_outcome(RunFolder(tmp_path / "missing")) == ("NOT_STARTED", None, None)
+
+
+def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in: AttemptIn):
+    """The lock tells, and dies with its holder."""
+    folder = RunFolder(tmp_path)
+    attempt_in(folder, log=OOM)
+    held = locks.acquire(folder.lock)
+    assert held is not None
+    assert run_outcome(folder) == ("RUNNING", None, None)
+    os.close(held)
+    assert run_outcome(folder) == ("INTERRUPTED", "interrupted", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", UNSUCCESSFUL),
+        (" , ", UNSUCCESSFUL),
+        ("oom", ("oom",)),
+        ("FAILED, timeout", ("failed", "timeout")),
+    ],
+)
+def test_a_list_of_outcomes_is_words_with_commas(text: str, words: tuple[str, ...]):
+    """None at all stands for every way to end badly."""
+    assert parse_outcomes(text) == words
+
+
+def test_an_unknown_outcome_is_refused_with_the_nearest():
+    """All at once."""
+    with pytest.raises(UserError) as caught:
+        parse_outcomes("oom,timeot,completed")
+    assert caught.value.problems == (
+        "--only: no run ends 'timeot'; did you mean 'timeout'?",
+        "--only: no run ends 'completed'; known are cancelled, failed, interrupted, oom, timeout",
+    )

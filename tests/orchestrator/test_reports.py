@@ -1,0 +1,186 @@
+"""A campaign's results, from its logs to its table, its page and its JSON."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign import Campaign
+from orchestrator.collection import Collected
+from orchestrator.reports import Report, make_report, report_json, report_markdown
+from orchestrator.tables import as_records
+from orchestrator.version import version
+
+Reported = tuple[Campaign, list[Collected], Report]
+
+MEASURED = [
+    "running_samples_per_second",
+    "samples_per_second",
+    "memory_allocated_gib",
+    "max_memory_allocated_gib",
+    "step_seconds_mean",
+    "step_seconds_median",
+    "step_seconds_spread",
+    "reports",
+    "tflops_per_gpu",
+    "final_loss",
+    "outcome",
+]
+
+
+def log(*seconds: float, loss: str = "6.25") -> str:
+    """Return the lines of a run that made steps of these durations."""
+    return "".join(
+        f"[teralog] iteration {number}/4 | step_seconds {time} | samples_per_second {8 / time} "
+        f"| loss {loss} | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
+        for number, time in enumerate(seconds, start=1)
+    )
+
+
+FULL = log(9.0, 1.0, 2.0, 3.0)
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.26 GiB. <script>|`x`\n"
+COMPLETED: dict[str, Any] = {"log": FULL, "state": "COMPLETED"}
+
+
+def test_a_run_has_its_numbers_in_its_row(reported: Callable[..., Reported]):
+    """What the log says after the warm-up, and how the run ended."""
+    _, _, report = reported("matrix: {strategy: [zero1]}\n", COMPLETED)
+    (row,) = as_records(report.table)
+    assert row == {
+        "strategy": "zero1",
+        "offload": None,
+        "precision": "fp32",
+        "running_samples_per_second": 4.0,
+        "samples_per_second": pytest.approx(8 / 3),
+        "memory_allocated_gib": 0.25,
+        "max_memory_allocated_gib": 0.5,
+        "step_seconds_mean": 2.0,
+        "step_seconds_median": 2.0,
+        "step_seconds_spread": 1.0,
+        "reports": 3,
+        "tflops_per_gpu": pytest.approx(226_492_416 * 2 / 2 / 2.0 / 1e12),
+        "final_loss": 6.25,
+        "outcome": "completed",
+    }
+
+
+ENDS: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
+    "completed": (COMPLETED, {"outcome": "completed", "reports": 3, "final_loss": 6.25}),
+    "out of memory": (
+        {"log": log(9.0, 1.0) + OOM, "state": "FAILED"},
+        {"outcome": "OOM", "reports": 1, "step_seconds_mean": 1.0, "step_seconds_spread": None},
+    ),
+    "out of memory in the warm-up": (
+        {"log": log(9.0) + OOM, "state": "FAILED"},
+        {
+            "outcome": "OOM",
+            "reports": None,
+            "step_seconds_mean": None,
+            "tflops_per_gpu": None,
+            "max_memory_allocated_gib": 0.5,
+        },
+    ),
+    "too slow": ({"log": log(9.0, 9.0), "state": "TIMEOUT"}, {"outcome": "TIMEOUT", "reports": 1}),
+    "failed at once": (
+        {"log": "", "state": "FAILED"},
+        {"outcome": "FAILED", "reports": None, "final_loss": None},
+    ),
+    "cancelled": ({"log": "", "state": "CANCELLED"}, {"outcome": "CANCELLED"}),
+    "killed": ({"log": log(9.0, 1.0)}, {"outcome": "INTERRUPTED", "reports": 1}),
+    "not begun": (None, {"outcome": "not started", "reports": None, "final_loss": None}),
+}
+
+
+@pytest.mark.parametrize(("attempt", "cells"), ENDS.values(), ids=ENDS)
+def test_every_run_keeps_its_row_however_it_ended(
+    reported: Callable[..., Reported], attempt: dict[str, Any] | None, cells: dict[str, Any]
+):
+    """Its end is in it, and a dash where there is no number."""
+    _, _, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, attempt)
+    rows = as_records(report.table)
+    assert [row["seed"] for row in rows] == [1, 2]
+    assert cells.items() <= rows[1].items()
+
+
+def test_one_line_says_how_the_numbers_were_made(reported: Callable[..., Reported]):
+    """Formula, warm-up, memory, version, date, and a checksum of the logs."""
+    campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
+    assert "Narayanan et al. 2021, eq. 3" in report.provenance
+    assert "over the median step time" in report.provenance
+    assert "warm-up left out: the first 1 iterations" in report.provenance
+    assert "memory: rank 0's resident set" in report.provenance
+    assert f"teralog {version()}, 2026-01-02; logs sha256 " in report.provenance
+    assert "\n" not in report.provenance
+    runs[0].log.write_text(FULL + "one more line\n")
+    assert make_report(campaign, runs, "2026-01-02").provenance != report.provenance
+
+
+def test_without_logs_there_is_no_checksum(reported: Callable[..., Reported]):
+    """A dash, not the checksum of nothing."""
+    _, _, report = reported("", None)
+    assert report.provenance.endswith("logs sha256 —.")
+
+
+def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..., Reported]):
+    """Text of logs and labels stays text."""
+    failed = {"log": OOM, "state": "FAILED"}
+    campaign, runs, report = reported(
+        "matrix: {deepspeed: [{}, {comet: {name: '<b>|x`'}}], strategy: [zero1]}\n",
+        COMPLETED,
+        failed,
+    )
+    page = report_markdown(campaign, report, runs, ["old | run", "other"])
+    title, table, provenance, heading, failures, gone = page.rstrip("\n").split("\n\n")
+    assert title == "# stages"
+    assert len(table.splitlines()) == 4
+    assert "Narayanan" in provenance
+    assert heading == "## Runs that did not complete"
+    assert "OOM — torch.OutOfMemoryError: CUDA out of memory." in failures
+    assert r"\<script\>\|\`x\`" in failures
+    assert r"\<b\>\|x\`" in failures
+    assert gone == r"Measured earlier and no longer in the campaign file: old \| run, other."
+    assert "\n\n\n" not in page
+
+
+def test_a_page_of_runs_that_completed_says_nothing_of_failures(reported: Callable[..., Reported]):
+    """Nor of runs that are gone, or have not begun."""
+    campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
+    assert report_markdown(campaign, report, runs, []).count("\n\n") == 2
+
+
+def test_a_very_long_line_of_a_log_is_cut(reported: Callable[..., Reported]):
+    """It is there to be recognised."""
+    failed = {"log": f"RuntimeError: CUDA out of memory. {'x' * 5000}\n", "state": "FAILED"}
+    campaign, runs, report = reported("", failed)
+    (line,) = re.findall(r"^- .*$", report_markdown(campaign, report, runs, []), re.MULTILINE)
+    assert len(line) < 250
+    assert line.endswith("x…")
+
+
+def test_the_json_has_every_size_and_every_number(reported: Callable[..., Reported]):
+    """Values of the sizes are those of run.json, whatever the table shows of them."""
+    campaign, runs, report = reported(
+        "matrix: {activation_checkpointing: [true, false]}\n", COMPLETED, None
+    )
+    record = report_json(campaign, report, runs)
+    assert (record["campaign"], record["provenance"]) == ("stages", report.provenance)
+    done, waiting = record["runs"]
+    assert done["activation_checkpointing"] is True
+    assert done["model_tflops_per_gpu"] < done["tflops_per_gpu"]
+    assert {"world_size": 2, "parameters": 136_960, "state": "COMPLETED"}.items() <= done.items()
+    assert (waiting["state"], waiting["outcome"]) == ("NOT_STARTED", None)
+    assert set(MEASURED) <= waiting.keys()
+    assert waiting["step_seconds_mean"] is None
+
+
+@pytest.mark.parametrize(("loss", "said"), [("nan", "nan"), ("inf", "inf"), ("-inf", "-inf")])
+def test_a_loss_that_is_no_number_is_shown_and_is_a_text_in_json(
+    reported: Callable[..., Reported], loss: str, said: str
+):
+    """JSON has no literal for it, and other readers stop at one."""
+    campaign, runs, report = reported("", {"log": log(1.0, 1.0, loss=loss), "state": "COMPLETED"})
+    assert f" {said} " in report_markdown(campaign, report, runs, [])
+    text = json.dumps(report_json(campaign, report, runs), allow_nan=False)
+    assert json.loads(text)["runs"][0]["final_loss"] == said

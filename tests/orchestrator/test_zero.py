@@ -1,0 +1,91 @@
+"""What the frameworks under DeepSpeed share: ZeRO's limits and its cell."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.model import Run
+
+RunOf = Callable[..., Run]
+
+OFFLOADS = {
+    "nothing": ({}, None),
+    "optimizer": ({"offload_optimizer": "cpu"}, "optimizer → cpu"),
+    "both to one place": (
+        {"offload_optimizer": "cpu", "offload_param": "cpu"},
+        "optimizer+parameters → cpu",
+    ),
+    "both to two places": (
+        {"offload_optimizer": "nvme", "offload_param": "cpu"},
+        "optimizer → nvme, parameters → cpu",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "shown"), OFFLOADS.values(), ids=OFFLOADS)
+def test_a_cell_tells_what_is_offloaded_and_where_to(
+    run_of: RunOf, values: dict[str, Any], shown: str | None
+):
+    """In the words of the table."""
+    run = run_of(framework="deepspeed", script="train.py", zero_stage=3, **values)
+    cells = {column.name: column.value(run) for column in FRAMEWORKS["deepspeed"].columns}
+    assert cells["offload"] == shown
+
+
+def gpt(**values: Any) -> dict[str, Any]:
+    """Return options of the gpt framework."""
+    return {"framework": "gpt", **values}
+
+
+def deepspeed(**values: Any) -> dict[str, Any]:
+    """Return options of the deepspeed framework."""
+    return {"framework": "deepspeed", "script": "train.py", **values}
+
+
+PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "gpt, all well": (gpt(strategy="zero3", offload_param="cpu", offload_optimizer="cpu"), []),
+    "deepspeed, all well": (deepspeed(zero_stage=1, offload_optimizer="nvme"), []),
+    "gpt split over ranks": (
+        gpt(gpus_per_node=2, tensor_parallel_size=2),
+        [
+            (
+                "framework gpt splits no layers: tensor_parallel_size=2 and "
+                "pipeline_parallel_size=1 must both be 1"
+            )
+        ],
+    ),
+    "deepspeed options for ddp": (
+        gpt(strategy="ddp", deepspeed={"gradient_clipping": 1.0}),
+        ["strategy ddp runs without DeepSpeed: take the key 'deepspeed' out or choose a zero"],
+    ),
+    "offload without ZeRO": (
+        gpt(strategy="ddp", offload_optimizer="cpu", offload_param="cpu"),
+        [
+            "offload_optimizer=cpu needs ZeRO stage 1, 2 or 3",
+            "offload_param=cpu needs ZeRO stage 3",
+        ],
+    ),
+    "offload with stage 0": (
+        deepspeed(offload_optimizer="cpu"),
+        ["offload_optimizer=cpu needs ZeRO stage 1, 2 or 3"],
+    ),
+    "parameters offloaded at stage 2": (
+        gpt(strategy="zero2", offload_param="cpu"),
+        ["offload_param=cpu needs ZeRO stage 3"],
+    ),
+    "a misspelt key": (
+        gpt(strategy="zero1", deepspeed={"gradient_cliping": 1.0}),
+        ["DeepSpeed knows no key 'gradient_cliping'; did you mean 'gradient_clipping'?"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
+def test_what_deepspeed_refuses_or_ignores_is_said_before_the_run(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    """In the words of the campaign file."""
+    run = run_of(**values)
+    assert list(FRAMEWORKS[run.framework].problems(run)) == problems

@@ -1,0 +1,26 @@
+#!/bin/bash
+# Campaign deepspeed-local-cpu, run 29cfb725f14c: launcher=torchrun
+# Rendered by teralog VERSION.
+set -eo pipefail
+
+# Only now: modules and activation scripts may use variables that are not set.
+set -u
+python=/usr/bin/python3
+# ninja, which DeepSpeed compiles with, lies beside Python where pip installed it.
+PATH="$(dirname "$python"):$PATH"
+export PATH
+# DeepSpeed compiles small extensions at first use; all runs share them.
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-$HOME/.cache/teralog/torch_extensions}"
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+export DS_ACCELERATOR=cpu
+
+program=(/programs/train.py)
+args=(
+  --data
+  '/datasets/the pile'
+  --steps=20
+  --deepspeed_config /results/deepspeed-local-cpu/29cfb725f14c/ds_config.json
+)
+
+"$python" -u -m torch.distributed.run --standalone --nproc_per_node=2 \
+  "${program[@]}" "${args[@]}"

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Campaign gpt-local-gpus, run bc8881414b76: launcher=deepspeed
+# Rendered by teralog VERSION.
+set -eo pipefail
+
+# Only now: modules and activation scripts may use variables that are not set.
+set -u
+python=/usr/bin/python3
+# ninja, which DeepSpeed compiles with, lies beside Python where pip installed it.
+PATH="$(dirname "$python"):$PATH"
+export PATH
+# DeepSpeed compiles small extensions at first use; all runs share them.
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-$HOME/.cache/teralog/torch_extensions}"
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+
+program=(--module orchestrator.workloads.gpt)
+args=(
+  --strategy zero2
+  --num-layers 12
+  --hidden-size 768
+  --ffn-hidden-size 3072
+  --num-attention-heads 12
+  --vocab-size 50257
+  --seq-length 1024
+  --micro-batch-size 1
+  --num-microbatches 1
+  --train-iters 20
+  --precision fp32
+  --learning-rate 0.00015
+  --seed 1234
+  --deepspeed-config /results/gpt-local-gpus/bc8881414b76/ds_config.json
+)
+
+launcher=("$python" -m deepspeed.launcher.runner)
+# Any free port, so that runs that share the machine do not meet.
+MASTER_PORT="$("$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')"
+# --num_gpus would take the machine's first GPUs, whatever CUDA_VISIBLE_DEVICES says.
+gpus="$(cut -d , -f 1-4 <<< "${CUDA_VISIBLE_DEVICES:-0,1,2,3}")"
+"${launcher[@]}" --include "localhost:$gpus" --master_port "$MASTER_PORT" \
+  "${program[@]}" "${args[@]}"

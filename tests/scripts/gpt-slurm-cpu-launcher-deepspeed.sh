@@ -1,0 +1,54 @@
+#!/bin/bash
+#SBATCH --job-name=gpt-slurm-cpu-b87a139513ea
+#SBATCH --comment=b87a139513ea
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --time=0:30:00
+#SBATCH --output=/results/gpt-slurm-cpu/b87a139513ea/slurm-%j.out
+# Campaign gpt-slurm-cpu, run b87a139513ea: launcher=deepspeed
+# Rendered by teralog VERSION.
+set -eo pipefail
+
+# Only now: modules and activation scripts may use variables that are not set.
+set -u
+python=python3
+# DeepSpeed compiles small extensions at first use; all runs share them.
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-$HOME/.cache/teralog/torch_extensions}"
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+export DS_ACCELERATOR=cpu
+
+program=(--module orchestrator.workloads.gpt)
+args=(
+  --strategy ddp
+  --num-layers 12
+  --hidden-size 768
+  --ffn-hidden-size 3072
+  --num-attention-heads 12
+  --vocab-size 50257
+  --seq-length 1024
+  --micro-batch-size 1
+  --num-microbatches 1
+  --train-iters 20
+  --precision fp32
+  --learning-rate 0.00015
+  --seed 1234
+)
+
+# Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
+if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
+  export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"
+fi
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)"
+export MASTER_ADDR
+# One port a job, so that jobs that share a node do not meet.
+export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
+
+hostfile=/results/gpt-slurm-cpu/b87a139513ea/hostfile-"$SLURM_JOB_ID"
+scontrol show hostnames "$SLURM_JOB_NODELIST" | sed 's/$/ slots=2/' > "$hostfile"
+# One launcher a node, by srun: DeepSpeed's own way is ssh, whose processes outlive a cancelled job.
+# shellcheck disable=SC2016  # each task expands its own
+srun --ntasks-per-node=1 --kill-on-bad-exit=1 bash -c \
+  'exec "$1" -m deepspeed.launcher.runner --no_ssh --node_rank "$SLURM_NODEID" "${@:2}"' node \
+  "$python" --hostfile "$hostfile" --num_gpus 2 \
+  --master_addr "$MASTER_ADDR" --master_port "$MASTER_PORT" \
+  "${program[@]}" "${args[@]}"

@@ -1,0 +1,64 @@
+#!/bin/bash
+#SBATCH --job-name=gpt-v100-162602cd5a89
+#SBATCH --comment=162602cd5a89
+#SBATCH --nodes=16
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:4
+#SBATCH --cpus-per-task=40
+#SBATCH --partition=gpu_p13
+#SBATCH --constraint=v100-32g
+#SBATCH --account=abc@v100
+#SBATCH --qos=qos_gpu-t3
+#SBATCH --hint=nomultithread
+#SBATCH --time=30:00:00
+#SBATCH --output=/results/gpt-v100/162602cd5a89/slurm-%j.out
+# Campaign gpt-v100, run 162602cd5a89: 'launcher=torchrun nodes=16'
+# Rendered by teralog VERSION.
+set -eo pipefail
+
+module purge
+module load cuda/12.1.0
+module load nccl/2.18
+export NCCL_DEBUG=WARN
+export HF_HOME="$SCRATCH/hugging face"
+# Only now: modules and activation scripts may use variables that are not set.
+set -u
+python=/usr/bin/python3
+# ninja, which DeepSpeed compiles with, lies beside Python where pip installed it.
+PATH="$(dirname "$python"):$PATH"
+export PATH
+# DeepSpeed compiles small extensions at first use; all runs share them.
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-$HOME/.cache/teralog/torch_extensions}"
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+
+program=(-m orchestrator.workloads.gpt)
+args=(
+  --strategy zero3
+  --num-layers 48
+  --hidden-size 1600
+  --ffn-hidden-size 6400
+  --num-attention-heads 25
+  --vocab-size 50257
+  --seq-length 1024
+  --micro-batch-size 1
+  --num-microbatches 8
+  --train-iters 20
+  --precision fp16
+  --learning-rate 0.00015
+  --seed 1234
+  --deepspeed-config /results/gpt-v100/162602cd5a89/ds_config.json
+)
+
+# Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
+if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
+  export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"
+fi
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)"
+export MASTER_ADDR
+# One port a job, so that jobs that share a node do not meet.
+export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
+
+srun --ntasks-per-node=1 --kill-on-bad-exit=1 "$python" -u -m torch.distributed.run \
+  --nnodes=16 --nproc_per_node=4 \
+  --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$MASTER_ADDR:$MASTER_PORT" \
+  "${program[@]}" "${args[@]}"
