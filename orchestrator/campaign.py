@@ -1,8 +1,10 @@
 """A campaign: the runs a file asks for, each with its identity, label and problems."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from orchestrator.campaign_file import Checked, read_campaign_file
 from orchestrator.checks import run_problems
@@ -10,6 +12,7 @@ from orchestrator.cluster import Cluster, load_cluster
 from orchestrator.errors import UserError
 from orchestrator.expansion import entries, labels, make_run
 from orchestrator.model import Run, run_id, sizes
+from orchestrator.rules import Rule
 from orchestrator.warmup import Warmup
 
 
@@ -50,6 +53,16 @@ def load_campaign(path: Path) -> Campaign:
     return Campaign(path, checked.file.name, cluster, checked.warmup, tuple(runs), tuple(notes))
 
 
+def _excluding_rule(rules: Iterable[Rule], values: Mapping[str, Any]) -> Rule | None:
+    for rule in rules:
+        try:
+            if rule.excludes(values):
+                return rule
+        except UserError as error:
+            raise UserError(f"{rule.where}: {error}") from None
+    return None
+
+
 def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[str]]:
     file = checked.file
     all_entries = entries(file)
@@ -65,7 +78,7 @@ def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[st
                 problems.update(dict.fromkeys(error.problems))
                 break
             values = sizes(run)
-            rule = next((rule for rule in checked.rules if rule.excludes(values)), None)
+            rule = _excluding_rule(checked.rules, values)
             identity = run_id(run)
             if rule is not None:
                 left_out[rule.text] += 1

@@ -12,7 +12,7 @@ from orchestrator.cluster import LOCAL
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import size_names
-from orchestrator.parameters import option_names, parameter_problems
+from orchestrator.parameters import is_parameter, option_names, parameter_problems
 from orchestrator.rules import Rule, make_rule
 from orchestrator.validation import mapping_problems
 from orchestrator.warmup import Warmup
@@ -129,16 +129,27 @@ def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
     written = data.get("exclude")
     if not isinstance(written, list):
         return (), []
-    names: set[str] = set(size_names())
-    for framework in frameworks_in_play(data):
-        names |= option_names(framework)
-    rules, problems = [], []
+    frameworks = frameworks_in_play(data)
+    names = size_names().union(*(option_names(name) for name in frameworks))
+    rules: list[Rule] = []
+    problems: list[str] = []
     for index, rule in enumerate(written):
+        where = f"exclude[{index}]"
         try:
-            rules.append(make_rule(rule, names))
+            rules.append(make_rule(where, rule, names))
         except UserError as error:
-            problems += [f"exclude[{index}]: {problem}" for problem in error.problems]
+            problems += [f"{where}: {problem}" for problem in error.problems]
+        else:
+            problems += _value_problems(where, rule, frameworks)
     return tuple(rules), problems
+
+
+def _value_problems(where: str, rule: object, frameworks: tuple[str, ...]) -> Iterator[str]:
+    """Yield which values of a rule no run can have; the names have been checked."""
+    for name, value in rule.items() if isinstance(rule, dict) else ():
+        for one in value if isinstance(value, list) else [value]:
+            if is_parameter(name, frameworks):
+                yield from parameter_problems(where, {name: one}, frameworks)
 
 
 def _warmup(data: Mapping[str, Any]) -> tuple[Warmup, list[str]]:

@@ -51,6 +51,38 @@ def deepspeed_config(
     return _overlay(config, extra)
 
 
+def contradictions(run: Run, config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield where a configuration says otherwise than the run's parameters.
+
+    The plan, the table and run.json tell what the parameters say.
+    """
+    training = run.training
+    said = {
+        "zero_optimization.stage": ("zero_stage", run.zero_stage),
+        "train_batch_size": ("global_batch_size", run.batch.global_batch_size),
+        "train_micro_batch_size_per_gpu": ("micro_batch_size", run.batch.micro_batch_size),
+        "gradient_accumulation_steps": ("num_microbatches", run.num_microbatches),
+        "optimizer.params.lr": ("learning_rate", training.learning_rate),
+        "fp16.enabled": ("precision", training.precision == "fp16"),
+        "bf16.enabled": ("precision", training.precision == "bf16"),
+        **{
+            f"zero_optimization.{key}.device": (key, getattr(run.options, key))
+            for key in ("offload_optimizer", "offload_param")
+        },
+    }
+    for path, (parameter, value) in said.items():
+        found = value_at(config, path)
+        if found is not None and found != value:
+            yield f"deepspeed: {path}={found} contradicts the run's {parameter}; set that instead"
+
+
+def value_at(config: Any, path: str) -> Any:
+    """Return what stands at a dotted path of a configuration; None where nothing does."""
+    for key in path.split("."):
+        config = config.get(key) if isinstance(config, Mapping) else None
+    return config
+
+
 def unknown_keys(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield one sentence for each key that DeepSpeed does not know.
 

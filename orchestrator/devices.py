@@ -41,14 +41,22 @@ class Devices:
         """Return devices for so many ranks, or None where too few are free just now.
 
         Where ranks are processes and more of them than there are cores, all cores are asked for.
+        Raises UserError where there are fewer GPUs than ranks, which no waiting would change.
         """
         wanted = ranks if self.kind == "gpu" else min(ranks, len(self.names))
+        if wanted > len(self.names):
+            raise UserError(
+                f"gpus_per_node={ranks}, but this machine has {len(self.names)} GPUs to share out; "
+                "lower it, or see CUDA_VISIBLE_DEVICES"
+            )
         granted: list[str] = []
         held: list[int] = []
         for name in self.names:
             if len(granted) == wanted:
                 break
-            descriptor = locks.acquire(self.folder / f"{self.kind}-{name}.lock")
+            # The names of a GPU's parts may have slashes in them.
+            lock = f"{self.kind}-{name.replace('/', '-')}.lock"
+            descriptor = locks.acquire(self.folder / lock)
             if descriptor is not None:
                 granted.append(name)
                 held.append(descriptor)
@@ -60,12 +68,16 @@ class Devices:
 
     def environment(self, lease: Lease) -> dict[str, str]:
         """Return the variables that confine a run to its devices."""
-        return {"CUDA_VISIBLE_DEVICES": ",".join(lease.devices)} if self.kind == "gpu" else {}
+        gpus = lease.devices if self.kind == "gpu" else ()
+        return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
 
 
-def this_machines_devices() -> Devices:
-    """Return the devices of this machine; the locks lie in a folder of the user's own."""
-    gpus = visible_gpus()
+def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
+    """Return the devices of this machine; the locks lie in a folder of the user's own.
+
+    They are its GPUs, if it has any and they are wanted, and its cores otherwise.
+    """
+    gpus = visible_gpus() if gpus_wanted else ()
     if gpus:
         return Devices("gpu", gpus, _lock_folder())
     return Devices("core", tuple(str(number) for number in range(cores())), _lock_folder())
@@ -79,7 +91,10 @@ def _lock_folder() -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
     except OSError as error:
-        raise UserError(f"{folder}: cannot hold lock files: {error.strerror}") from error
+        raise UserError(
+            f"{folder}: cannot hold lock files: {error.strerror}; let XDG_RUNTIME_DIR name a "
+            "folder you may write to, or unset it"
+        ) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise UserError(f"{folder}: is not a folder of yours; move it out of the way")
     return folder

@@ -39,12 +39,13 @@ class Entry:
 def entries(file: CampaignFile) -> tuple[Entry, ...]:
     """Return the values of every run: the matrix crossed, then what is included.
 
-    Where the file has neither, its defaults are the one run. Raises UserError where the matrix
-    crosses to more than `MAX_RUNS` runs.
+    Where the file has neither, its defaults are the one run. Raises UserError where there are
+    more than `MAX_RUNS` runs.
     """
-    count = math.prod(len(values) for values in file.matrix.values()) * file.repeats
+    crossings = math.prod(len(values) for values in file.matrix.values())
+    count = (crossings + len(file.include)) * file.repeats
     if count > MAX_RUNS:
-        raise UserError(f"matrix: crosses to {count:,} runs; the most is {MAX_RUNS:,}")
+        raise UserError(f"asks for {count:,} runs; the most is {MAX_RUNS:,}")
     crossed: Iterator[tuple[Any, ...]] = itertools.product(*file.matrix.values())
     if not file.matrix and file.include:
         crossed = iter(())

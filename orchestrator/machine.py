@@ -2,20 +2,24 @@
 
 import os
 import re
+from itertools import takewhile
 from pathlib import Path
 
 _GPU_DEVICE = re.compile(r"nvidia(\d+)")
+_GPU_NAME = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 
 
 def visible_gpus() -> tuple[str, ...]:
     """Return the GPUs this process may use, as CUDA_VISIBLE_DEVICES would name them.
 
-    Read from the variable where it is set, else from the driver's device files: no driver call, so
-    it costs nothing and needs no library.
+    Read from the variable where it is set, up to the first word that names no GPU, as CUDA reads
+    it; else from the driver's device files: no driver call, so it costs nothing and needs no
+    library.
     """
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
-        return tuple(part.strip() for part in chosen.split(",") if part.strip() not in ("", "-1"))
+        names = (part.strip() for part in chosen.split(","))
+        return tuple(takewhile(_GPU_NAME.fullmatch, names))
     numbers = (_GPU_DEVICE.fullmatch(entry.name) for entry in Path("/dev").glob("nvidia*"))
     return tuple(str(number) for number in sorted(int(match[1]) for match in numbers if match))
 

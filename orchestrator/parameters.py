@@ -125,6 +125,11 @@ def option_names(framework: str) -> frozenset[str]:
     return frozenset(field.name for field in dataclasses.fields(FRAMEWORKS[framework].options))
 
 
+def is_parameter(name: str, frameworks: Iterable[str]) -> bool:
+    """Return whether a campaign file gives `name` its value, rather than others do."""
+    return name in COMMON or any(name in option_names(framework) for framework in frameworks)
+
+
 def parameter_problems(
     where: str, values: Mapping[str, Any], frameworks: Iterable[str]
 ) -> Iterator[str]:

@@ -69,5 +69,5 @@ def problem_lines(campaign: Campaign) -> list[str]:
 
 
 def _named(labels: list[str]) -> str:
-    shown = ", ".join(labels[:3])
-    return shown if len(labels) <= 3 else f"{shown} and {len(labels) - 3} more runs"
+    first, more = ", ".join(labels[:3]), len(labels) - 3
+    return first if more <= 0 else f"{first} and {more} more run{'s' if more > 1 else ''}"

@@ -10,20 +10,21 @@ from orchestrator.expressions import compile_expression
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule as it was written, and the function it stands for."""
+    """A rule as it was written, where it stands, and the function it stands for."""
 
+    where: str
     text: str
     excludes: Callable[[Mapping[str, Any]], bool]
 
 
-def make_rule(written: object, names: Collection[str]) -> Rule:
+def make_rule(where: str, written: object, names: Collection[str]) -> Rule:
     """Return the rule written as an expression or as a mapping of values, all of which must match.
 
     A value that is a list matches any of its members. `names` are the sizes a rule may name.
     Raises UserError where the rule says nothing that can be understood.
     """
     if isinstance(written, str):
-        return Rule(written, compile_expression(written, names))
+        return Rule(where, written, compile_expression(written, names))
     if not isinstance(written, Mapping) or not written:
         raise UserError(f"{written!r} is no rule: write an expression or {{parameter: value}}")
     unknown = [name for name in written if name not in names]
@@ -35,4 +36,6 @@ def make_rule(written: object, names: Collection[str]) -> Rule:
         (name, value if isinstance(value, list) else [value]) for name, value in written.items()
     ]
     text = ", ".join(f"{name}: {value}" for name, value in written.items())
-    return Rule(text, lambda sizes: all(sizes.get(name) in accepted for name, accepted in wanted))
+    return Rule(
+        where, text, lambda sizes: all(sizes.get(name) in accepted for name, accepted in wanted)
+    )

@@ -54,5 +54,5 @@ def write_starter(file: Path, force: bool) -> None:
     """Write the starter to `file`; UserError where it is there already, unless `force` is set."""
     if file.exists() and not force:
         raise UserError(f"{file}: is there already; give another name, or --force to overwrite it")
-    with disk_errors(file):
+    with disk_errors(file, "give another file"):
         write_text(file, STARTER.format(file=shlex.quote(str(file))))

@@ -13,8 +13,9 @@ ended.json                           how it ended; absent until it has
 """
 
 import errno
+import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,9 +23,18 @@ from pathlib import Path
 from orchestrator import locks
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
-from orchestrator.files import json_text, read_json, write_folder, write_json, write_text
+from orchestrator.files import (
+    json_text,
+    made_folder,
+    read_json,
+    write_folder,
+    write_json,
+    write_text,
+)
 from orchestrator.model import sizes
 from orchestrator.version import version
+
+ELSEWHERE = "give a folder you may write to with --results"
 
 NOT_STARTED = "NOT_STARTED"
 RUNNING = "RUNNING"
@@ -33,6 +43,8 @@ FAILED = "FAILED"
 TIMEOUT = "TIMEOUT"
 CANCELLED = "CANCELLED"
 INTERRUPTED = "INTERRUPTED"
+
+_ATTEMPT = re.compile(r"attempt-(?P<number>[1-9][0-9]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +106,19 @@ class RunFolder:
 
     def attempts(self) -> list[Attempt]:
         """Return the starts of the run, oldest first."""
-        numbers = sorted(
-            int(folder.name.removeprefix("attempt-"))
-            for folder in self.path.glob("attempt-*")
-            if folder.name.removeprefix("attempt-").isdigit()
-        )
+        names = (_ATTEMPT.fullmatch(folder.name) for folder in self.path.glob("attempt-*"))
+        numbers = sorted(int(name["number"]) for name in names if name)
         return [read_attempt(self.path / f"attempt-{number}") for number in numbers]
 
     def new_attempt(self) -> Attempt:
         """Make the folder of the next attempt; two callers never get the same one."""
-        number = max((attempt.number for attempt in self.attempts()), default=0) + 1
-        folder = self.path / f"attempt-{number}"
-        folder.mkdir(parents=True)
-        return Attempt(number, folder, None, None)
+        number = max((attempt.number for attempt in self.attempts()), default=0)
+        while True:
+            number += 1
+            folder = self.path / f"attempt-{number}"
+            with suppress(FileExistsError):
+                folder.mkdir(parents=True)
+                return Attempt(number, folder, None, None)
 
     def state(self) -> str:
         """Return the state of the last attempt, or NOT_STARTED.
@@ -186,8 +198,7 @@ class CampaignStore:
     def write(self, name: str, text: str) -> Path:
         """Write a derived file, as a report, and return its path."""
         path = self.path / name
-        with disk_errors(path):
-            self.path.mkdir(parents=True, exist_ok=True)
+        with disk_errors(path), made_folder(self.path):
             write_text(path, text)
         return path
 
@@ -224,13 +235,11 @@ def utc_now() -> str:
 
 
 @contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what a disk refuses into a UserError that says what to do."""
+def disk_errors(path: Path, otherwise: str = ELSEWHERE) -> Iterator[None]:
+    """Turn what a disk refuses into a UserError that says what to do, or to do `otherwise`."""
     try:
         yield
     except OSError as error:
-        remedy = {
-            errno.ENOSPC: "free some space, or give another folder with --results",
-            errno.EDQUOT: "your quota is used up: free some, or give another folder by --results",
-        }.get(error.errno or 0, "give a folder you may write to with --results")
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = f"free some space, or {otherwise}" if full else otherwise
         raise UserError(f"{path}: cannot be written: {error.strerror}; {remedy}") from error

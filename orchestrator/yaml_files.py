@@ -1,5 +1,6 @@
 """Reading YAML files as people mean them: plain data, and no `6:00:00` that becomes a number."""
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -97,6 +98,9 @@ _Loader.add_constructor(f"{_TAG}seq", lambda loader, node: loader.construct_sequ
 _Loader.add_constructor(None, _Base.construct_undefined)
 
 
+MAX_NESTING = 200
+
+
 def read_yaml(path: Path, what: str) -> dict[str, Any]:
     """Return the mapping in the file at `path`; `what` names its kind ("a campaign file").
 
@@ -109,6 +113,8 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
         raise UserError(f"{path}: not UTF-8 text") from None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; give the path of {what}") from None
+    if _nesting(text) > MAX_NESTING:
+        raise UserError(f"{path}: brackets are nested more than {MAX_NESTING} deep")
     try:
         data = yaml.load(text, _Loader)  # noqa: S506  (a SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -122,6 +128,12 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
     if problems:
         raise UserError(*problems)
     return data
+
+
+def _nesting(text: str) -> int:
+    """Return how deep brackets are nested, at most; libyaml's parser crashes on very deep ones."""
+    steps = (1 if bracket in "[{" else -1 for bracket in re.findall(r"[\[{\]}]", text))
+    return max(itertools.accumulate(steps), default=0)
 
 
 def _unprintable(where: str, value: Any) -> Iterator[str]:

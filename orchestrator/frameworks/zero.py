@@ -3,7 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from orchestrator.deepspeed_config import FILE_NAME, deepspeed_config, unknown_keys
+from orchestrator.deepspeed_config import (
+    FILE_NAME,
+    contradictions,
+    deepspeed_config,
+    unknown_keys,
+    value_at,
+)
 from orchestrator.model import Run
 
 Launcher = Literal["torchrun", "deepspeed", "srun"]
@@ -18,6 +24,20 @@ def problems(run: Run) -> Iterator[str]:
         yield f"offload_param={options.offload_param} needs ZeRO stage 3"
     for config in config_files(run).values():
         yield from unknown_keys(config)
+        yield from contradictions(run, config)
+        yield from _homeless_offload(config)
+
+
+def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
+    for key in ("offload_optimizer", "offload_param"):
+        section = f"zero_optimization.{key}"
+        if value_at(config, f"{section}.device") == "nvme" and not value_at(
+            config, f"{section}.nvme_path"
+        ):
+            yield (
+                f"{key}=nvme needs a folder: "
+                f"deepspeed: {{zero_optimization: {{{key}: {{nvme_path: /local/ssd}}}}}}"
+            )
 
 
 def config_files(run: Run) -> dict[str, dict[str, Any]]:

@@ -117,18 +117,18 @@ PROBLEMS = {
     ),
     "a rule that does not fit the runs": (
         f"{HEAD}exclude: ['strategy > 3']\n",
-        ["'strategy > 3' mixes numbers and texts"],
+        ["exclude[0]: 'strategy > 3' mixes numbers and texts"],
     ),
     "a rule that divides by zero": (
         f"{HEAD}exclude: ['seed / (nodes - 1) > 3']\n",
-        ["'seed / (nodes - 1) > 3' divides by zero"],
+        ["exclude[0]: 'seed / (nodes - 1) > 3' divides by zero"],
     ),
     "too many runs": (
         (
             f"{HEAD}matrix: {{seed: [1, 2], nodes: {[*range(1, 200)]}, train_iters: [3, 4]}}\n"
             "repeats: 1000\n"
         ),
-        ["matrix: crosses to 796,000 runs; the most is 100,000"],
+        ["asks for 796,000 runs; the most is 100,000"],
     ),
 }
 

@@ -77,9 +77,7 @@ def test_a_matrix_that_crosses_to_too_many_runs_is_refused_before_it_is_crossed(
     matrix = {name: [*range(1000)] for name in ("seed", "nodes", "train_iters", "num_layers")}
     with pytest.raises(UserError) as caught:
         entries(file(matrix=matrix))
-    assert str(caught.value) == (
-        f"matrix: crosses to 1,000,000,000,000 runs; the most is {MAX_RUNS:,}"
-    )
+    assert str(caught.value) == (f"asks for 1,000,000,000,000 runs; the most is {MAX_RUNS:,}")
 
 
 MISFITS: dict[str, tuple[dict[str, Any], list[str]]] = {

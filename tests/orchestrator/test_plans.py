@@ -98,6 +98,26 @@ def test_each_problem_is_said_once_with_the_runs_that_have_it(campaign_of: Campa
     ]
 
 
+@pytest.mark.parametrize(
+    ("seeds", "named"),
+    [
+        ([1], "seed=1"),
+        ([1, 2, 3], "seed=1, seed=2, seed=3"),
+        ([1, 2, 3, 4], "seed=1, seed=2, seed=3 and 1 more run"),
+        ([1, 2, 3, 4, 5], "seed=1, seed=2, seed=3 and 2 more runs"),
+    ],
+)
+def test_up_to_three_runs_are_named(campaign_of: CampaignOf, seeds: list[int], named: str):
+    """The rest is counted."""
+    included = [{"seed": 9, "num_attention_heads": 12}, *({"seed": seed} for seed in seeds)]
+    campaign = campaign_of(
+        "name: a\ndefaults: {framework: gpt, model: s, num_attention_heads: 7, seed: 9}\n"
+        f"include: {included}\n"
+    )
+    (line,) = problem_lines(campaign)
+    assert line == f"hidden_size=768 is not divisible by num_attention_heads=7 ({named})"
+
+
 def test_a_plan_without_problems_says_nothing_of_them(campaign_of: CampaignOf):
     """No news."""
     assert problem_lines(campaign_of("name: a\ndefaults: {framework: gpt, model: s}\n")) == []

@@ -27,7 +27,7 @@ RULES = {
 @pytest.mark.parametrize(("written", "excludes"), RULES.values(), ids=RULES)
 def test_a_rule_excludes_what_matches_all_of_it(written: object, excludes: bool):
     """Values of a mapping are joined by and, members of a list by or."""
-    assert make_rule(written, SIZES).excludes(SIZES) is excludes
+    assert make_rule("exclude[0]", written, SIZES).excludes(SIZES) is excludes
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_rule_excludes_what_matches_all_of_it(written: object, excludes: bool)
 )
 def test_a_rule_is_quoted_as_it_was_written(written: object, text: str):
     """Notes about runs that were left out name the rule."""
-    assert make_rule(written, SIZES).text == text
+    assert make_rule("exclude[0]", written, SIZES).text == text
 
 
 REFUSED: dict[str, tuple[Any, list[str]]] = {
@@ -65,5 +65,5 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
 def test_a_rule_that_says_nothing_is_refused(written: object, problems: list[str]):
     """A misspelt parameter would otherwise exclude nothing, in silence."""
     with pytest.raises(UserError) as caught:
-        make_rule(written, SIZES)
+        make_rule("exclude[0]", written, SIZES)
     assert list(caught.value.problems) == problems

@@ -225,3 +225,11 @@ def test_any_text_is_plain_data_or_a_users_mistake(folder: Path, text: str):
     except UserError:
         return
     assert is_plain(data)
+
+
+def test_brackets_nested_absurdly_deep_are_refused(tmp_path: Path) -> None:
+    """The parser of libyaml would crash on them."""
+    path = tmp_path / "deep.yaml"
+    path.write_text("name: " + "[" * 100_000)
+    with pytest.raises(UserError, match="nested more than 200 deep"):
+        read_yaml(path, "a campaign file")

@@ -46,7 +46,7 @@ def deepspeed(**values: Any) -> dict[str, Any]:
 
 PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "gpt, all well": (gpt(strategy="zero3", offload_param="cpu", offload_optimizer="cpu"), []),
-    "deepspeed, all well": (deepspeed(zero_stage=1, offload_optimizer="nvme"), []),
+    "deepspeed, all well": (deepspeed(zero_stage=1, offload_optimizer="cpu"), []),
     "gpt split over ranks": (
         gpt(gpus_per_node=2, tensor_parallel_size=2),
         [
@@ -89,3 +89,43 @@ def test_what_deepspeed_refuses_or_ignores_is_said_before_the_run(
     """In the words of the campaign file."""
     run = run_of(**values)
     assert list(FRAMEWORKS[run.framework].problems(run)) == problems
+
+
+OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "another stage": ({"zero_optimization": {"stage": 2}}, "zero_optimization.stage=2"),
+    "another micro-batch": (
+        {"train_micro_batch_size_per_gpu": 9},
+        "train_micro_batch_size_per_gpu=9",
+    ),
+    "other accumulation": ({"gradient_accumulation_steps": 9}, "gradient_accumulation_steps=9"),
+    "another batch": ({"train_batch_size": 9}, "train_batch_size=9"),
+    "another precision": ({"bf16": {"enabled": True}}, "bf16.enabled=True"),
+    "another learning rate": ({"optimizer": {"params": {"lr": 1}}}, "optimizer.params.lr=1"),
+    "offload of its own": (
+        {"zero_optimization": {"offload_param": {"device": "cpu"}}},
+        "zero_optimization.offload_param.device=cpu",
+    ),
+}
+
+
+@pytest.mark.parametrize(("overlay", "said"), OVERLAYS.values(), ids=OVERLAYS)
+def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, Any], said: str):
+    """What a parameter says is said there: else the table would tell of another run."""
+    run = run_of(**gpt(strategy="zero3", deepspeed=overlay))
+    [problem] = FRAMEWORKS["gpt"].problems(run)
+    assert problem.startswith(f"deepspeed: {said} contradicts the run's ")
+
+
+def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
+    """Agreement is no contradiction."""
+    overlay = {"zero_optimization": {"stage": 3}, "train_batch_size": 1}
+    assert not list(FRAMEWORKS["gpt"].problems(run_of(**gpt(strategy="zero3", deepspeed=overlay))))
+
+
+def test_offload_to_nvme_needs_a_path(run_of: RunOf):
+    """DeepSpeed's own check lets it pass, and the run would fail."""
+    values = deepspeed(zero_stage=3, offload_param="nvme")
+    [problem] = FRAMEWORKS["deepspeed"].problems(run_of(**values))
+    assert "offload_param=nvme needs a folder" in problem
+    path = {"zero_optimization": {"offload_param": {"nvme_path": "/scratch"}}}
+    assert not list(FRAMEWORKS["deepspeed"].problems(run_of(**values, deepspeed=path)))
