@@ -1,5 +1,6 @@
 """What tests of several modules share: a folder in which teralog is used as a user uses it."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -96,6 +97,14 @@ class Playground:
             return []
         return [tuple(line.split()) for line in self.ledger.read_text().splitlines()]
 
+    def process_names(self) -> list[str]:
+        """Return the names of `processes`, of those that are still there to be asked."""
+        names = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                names.append(process.name())
+        return names
+
     def processes(self) -> list[psutil.Process]:
         """Return every process that was started for a run in this folder and still lives."""
         found = []
@@ -117,4 +126,5 @@ def playground(tmp_path: Path) -> Iterator[Playground]:
     play.environment = {"LEDGER": str(play.ledger), "XDG_RUNTIME_DIR": str(runtime)}
     yield play
     for process in play.processes():
-        process.kill()
+        with contextlib.suppress(psutil.Error):
+            process.kill()

@@ -1,5 +1,6 @@
 """Submitting on this machine: every run ends once, whatever dies, and nothing is left behind."""
 
+import contextlib
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+import psutil
 import pytest
 
 MOMENTS = 10
@@ -77,12 +79,13 @@ def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) 
         matrix="seed: [1]",
     )
     submit = playground.start("submit", "campaign.yaml")
-    wait_until(lambda: any(process.name() == "sleep" for process in playground.processes()))
+    wait_until(lambda: "sleep" in playground.process_names())
     for process in playground.processes():
-        if process.name() not in ("sleep", "bash", "stand-in"):
-            process.kill()
+        with contextlib.suppress(psutil.Error):
+            if process.name() not in ("sleep", "bash", "stand-in"):
+                process.kill()
     submit.communicate()
-    assert any(process.name() == "sleep" for process in playground.processes())
+    assert "sleep" in playground.process_names()
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
     assert playground.processes() == []
     assert [words[1] for words in playground.events()] == ["start", "start", "end"]
