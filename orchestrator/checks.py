@@ -45,6 +45,8 @@ def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
     nodes, gpus = run.resources.nodes, run.resources.gpus_per_node
     if cluster.nodes is not None and nodes > cluster.nodes:
         yield f"nodes={nodes}, but cluster {cluster.name} has {cluster.nodes}"
+    elif cluster.scheduler == "local" and nodes > 1:
+        yield f"nodes={nodes}, but cluster {cluster.name} is this one machine"
     if cluster.gpus_per_node and gpus > cluster.gpus_per_node:
         yield f"gpus_per_node={gpus}, but cluster {cluster.name} has {cluster.gpus_per_node}"
     if run.training.precision == "fp16" and not cluster.has_gpus:

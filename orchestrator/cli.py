@@ -308,6 +308,8 @@ def _finish_submit(
     click.echo(statuses.totals(found, store.other_runs(campaign)), err=True)
     ids = {planned.run_id for planned in runs}
     failed = [one for one in found if one.planned.run_id in ids and one.unsuccessful]
+    for status in failed:
+        click.echo(statuses.failure_line(status), err=True)
     if failed:
         click.echo(f"teralog retry {campaign.path} starts what did not complete again", err=True)
         sys.exit(1)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.metrics import Summary, merge_steps, summarise
+from orchestrator.metrics import Summary, summarise
 from orchestrator.outcomes import run_outcome
 from orchestrator.store import CampaignStore
+from parsers.merge import merge_steps
 from parsers.records import Outcome, Step
 from parsers.scan import read_records
 

@@ -37,18 +37,22 @@ class Devices:
     names: tuple[str, ...]
     folder: Path
 
-    def lease(self, ranks: int) -> Lease | None:
-        """Return devices for so many ranks, or None where too few are free just now.
-
-        Where ranks are processes and more of them than there are cores, all cores are asked for.
-        Raises UserError where there are fewer GPUs than ranks, which no waiting would change.
-        """
-        wanted = ranks if self.kind == "gpu" else min(ranks, len(self.names))
-        if wanted > len(self.names):
+    def require(self, ranks: int) -> None:
+        """Raise UserError where there are fewer GPUs than ranks, which no waiting would change."""
+        if self.kind == "gpu" and ranks > len(self.names):
             raise UserError(
                 f"gpus_per_node={ranks}, but this machine has {len(self.names)} GPUs to share out; "
                 "lower it, or see CUDA_VISIBLE_DEVICES"
             )
+
+    def lease(self, ranks: int) -> Lease | None:
+        """Return devices for so many ranks, or None where too few are free just now.
+
+        Where ranks are processes and more of them than there are cores, all cores are asked for.
+        Raises UserError as `require` does.
+        """
+        self.require(ranks)
+        wanted = min(ranks, len(self.names))
         granted: list[str] = []
         held: list[int] = []
         for name in self.names:

@@ -9,6 +9,7 @@ are `supervise`'s and `run_all`'s.
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,6 +32,8 @@ from orchestrator.processes import GRACE_SECONDS, end_all
 from orchestrator.supervise import Order, supervise
 
 POLL_SECONDS = 0.1
+# Longer than a supervisor takes to end a job that ignores being told to.
+END_SECONDS = 2 * GRACE_SECONDS + 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,8 @@ def _try_start(waiting: Waiting, devices: Devices) -> _Job | str | None:
     lease = devices.lease(waiting.planned.run.resources.gpus_per_node)
     if lease is None:
         return None
-    lock = locks.acquire(waiting.folder.lock)
+    with store.disk_errors(waiting.folder.path):
+        lock = locks.acquire(waiting.folder.lock)
     if lock is None:
         lease.close()
         return None
@@ -195,7 +199,8 @@ def settle(folder: store.RunFolder) -> None:
     attempts = folder.attempts()
     if not attempts or attempts[-1].ended is not None:
         return
-    deadline = time.monotonic() + 2 * GRACE_SECONDS + 10
+    _refuse_other_host(attempts[-1])
+    deadline = time.monotonic() + END_SECONDS
     while (lock := locks.acquire(folder.lock)) is None:
         if time.monotonic() > deadline:
             raise UserError(f"{folder.lock}: is held by a process that does not end")
@@ -216,7 +221,7 @@ def cancel(folder: store.RunFolder) -> str:
 
     A run that has ended stays as it is. Raises UserError where it does not end in time.
     """
-    deadline = time.monotonic() + 2 * GRACE_SECONDS + 10
+    deadline = time.monotonic() + END_SECONDS
     signalled = False
     while (state := folder.state()) in (store.NOT_STARTED, store.RUNNING):
         if time.monotonic() > deadline:
@@ -244,9 +249,21 @@ def _mark_cancelled(folder: store.RunFolder) -> None:
 
 def _signal_supervisor(folder: store.RunFolder) -> bool:
     # As long as the run's lock is held, the pid on record is the supervisor's and nobody else's.
-    started = folder.attempts()[-1].started
+    attempt = folder.attempts()[-1]
+    started = attempt.started
     if started is None:
         return False
+    _refuse_other_host(attempt)
     with suppress(ProcessLookupError):
         os.kill(started.pid, signal.SIGTERM)
     return True
+
+
+def _refuse_other_host(attempt: store.Attempt) -> None:
+    """Raise UserError where an attempt is another machine's: its pid means nothing here."""
+    here = socket.gethostname()
+    if attempt.started is not None and attempt.started.host != here:
+        raise UserError(
+            f"{attempt.folder}: was started on {attempt.started.host}, and this is {here}; "
+            "work on the campaign there"
+        )

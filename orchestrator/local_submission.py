@@ -45,6 +45,9 @@ def start(
     campaign: Campaign, store: CampaignStore, runs: Sequence[PlannedRun], slots: int | None
 ) -> None:
     """Render `runs`, start them, and wait until all have ended. Call it within a `session`."""
+    devices = this_machines_devices(gpus_wanted=campaign.cluster.has_gpus)
+    for planned in runs:
+        devices.require(planned.run.resources.gpus_per_node)
     render(campaign, runs, store)
     store.save_submission(campaign)
     folders = [(planned, store.run(planned.run_id)) for planned in runs]
@@ -53,7 +56,6 @@ def start(
     ]
     if not waiting:
         return
-    devices = this_machines_devices()
     on = f"{len(devices.names)} {devices.kind}{'s' if len(devices.names) > 1 else ''}"
     with progress(len(waiting), on) as tell:
         local.run_all(waiting, devices, slots, tell)

@@ -1,6 +1,5 @@
 """From the records of a run's log to its numbers."""
 
-import dataclasses
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 from orchestrator.flops import hardware_flops, model_flops, tflops_per_gpu
 from orchestrator.model import Run
 from orchestrator.warmup import Warmup
+from parsers.merge import merge_steps
 from parsers.records import Record, RunTotals, Step, Usage
 
 
@@ -39,20 +39,6 @@ class Summary:
     max_memory_allocated_gib: float | None = None
     final_loss: float | None = None
     parameters_logged: int | None = None
-
-
-def merge_steps(records: Iterable[Record]) -> list[Step]:
-    """Return one Step an iteration, made of all that the log's lines say of it, in order.
-
-    An iteration that is reported again, by a further line or by a further rank, counts once: what
-    an earlier line said stays.
-    """
-    merged: dict[int, Step] = {}
-    for record in records:
-        if isinstance(record, Step):
-            known = merged.get(record.iteration)
-            merged[record.iteration] = record if known is None else _filled(known, record)
-    return [merged[iteration] for iteration in sorted(merged)]
 
 
 def step_seconds(step: Step, run: Run) -> float | None:
@@ -96,15 +82,6 @@ def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
         final_loss=_last([*steps, *totals], "final_loss", "loss"),
         parameters_logged=_last(totals, "parameters"),
     )
-
-
-def _filled(known: Step, more: Step) -> Step:
-    fresh = {
-        field.name: getattr(more, field.name)
-        for field in dataclasses.fields(Step)
-        if getattr(known, field.name) is None
-    }
-    return dataclasses.replace(known, **fresh)
 
 
 def _last(parts: Iterable[Any], *names: str) -> Any:

@@ -22,7 +22,7 @@ _BY_STATE = {
     store.CANCELLED: CANCELLED,
     store.INTERRUPTED: INTERRUPTED,
 }
-_OUT_OF_MEMORY = (OutcomeKind.OUT_OF_MEMORY_GPU, OutcomeKind.OUT_OF_MEMORY_HOST)
+_OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
 
 def outcome(state: str, log_outcome: Outcome | None) -> str | None:

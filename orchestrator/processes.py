@@ -30,8 +30,11 @@ def end_all(token: str, group: int | None = None, grace_seconds: float = GRACE_S
     """
     _signal(token, group, signal.SIGTERM)
     deadline = time.monotonic() + grace_seconds
-    while any(True for _ in marked(token)):
-        if time.monotonic() > deadline:
+    # One look can miss a process that is just being started, by one that ends.
+    empty_looks = 0
+    while empty_looks < 2:
+        empty_looks = 0 if any(True for _ in marked(token)) else empty_looks + 1
+        if not empty_looks and time.monotonic() > deadline:
             _signal(token, group, signal.SIGKILL)
         time.sleep(0.05)
     if group is not None:

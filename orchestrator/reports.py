@@ -186,10 +186,10 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
 
 def _told(run: Collected) -> str:
     told = run.told
-    if told is None or told.line is None or told.kind == OutcomeKind.COMPLETED:
+    if told is None or told.text is None or told.kind == OutcomeKind.COMPLETED:
         return ""
-    line = told.line if len(told.line) <= 200 else f"{told.line[:199]}…"
-    return f" — {escape_markdown(line)}"
+    text = told.text if len(told.text) <= 200 else f"{told.text[:199]}…"
+    return f" — {escape_markdown(text)}"
 
 
 def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:

@@ -56,9 +56,10 @@ def _environment() -> Environment:
 def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
     """Return the complete job script of a run that lives in `folder`, an absolute path.
 
-    The script does the same by `bash job.sh`, by `sbatch job.sh` on a Slurm cluster, and by
-    `teralog submit`. Raises jinja2.UndefinedError where a template names what a run does not have,
-    and UserError where a path has a line break or a control character in it.
+    The script starts the same training by `bash job.sh`, by `sbatch job.sh` on a Slurm cluster, and
+    by `teralog submit`, which works in the attempt's folder, keeps the log there and hands out the
+    devices. Raises jinja2.UndefinedError where a template names what a run does not have, and
+    UserError where a path has a line break or a control character in it.
     """
     run = planned.run
     template = _environment().get_template(FRAMEWORKS[run.framework].template)

@@ -9,15 +9,20 @@ from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.outcomes import COMPLETED, run_outcome
 from orchestrator.store import Attempt, CampaignStore
 from orchestrator.tables import Column, Style, Table, make_table
+from parsers.records import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run's state, its outcome once it has ended, and its attempts, oldest first."""
+    """A run's state, its outcome once it has ended, and its attempts, oldest first.
+
+    `told` is what the log of a failed run says of its end.
+    """
 
     planned: PlannedRun
     state: str
     outcome: str | None
+    told: Outcome | None
     attempts: tuple[Attempt, ...]
 
     @property
@@ -47,8 +52,8 @@ def run_statuses(campaign: Campaign, store: CampaignStore) -> list[RunStatus]:
     found = []
     for planned in campaign.runs:
         folder = store.run(planned.run_id)
-        state, outcome, _ = run_outcome(folder)
-        found.append(RunStatus(planned, state, outcome, tuple(folder.attempts())))
+        state, outcome, told = run_outcome(folder)
+        found.append(RunStatus(planned, state, outcome, told, tuple(folder.attempts())))
     return found
 
 
@@ -69,6 +74,14 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
     if gone:
         parts.append(f"{len(gone)} no longer in the campaign file, results kept")
     return f"{len(statuses)} runs: {', '.join(parts)}"
+
+
+def failure_line(status: RunStatus) -> str:
+    """Return how an unsuccessful run ended, what its log says of it, and where the log lies."""
+    told = f": {status.told.text}" if status.told and status.told.text else ""
+    log = status.attempts[-1].log if status.attempts else None
+    where = f" ({log})" if log and log.exists() else ""
+    return f"{status.planned.label}: {(status.outcome or status.state).upper()}{told}{where}"
 
 
 def _record(status: RunStatus) -> dict[str, Any]:

@@ -104,8 +104,15 @@ def _ended(exit_code: int | None, stopped: str | None, seconds: float) -> store.
     if exit_code is None:
         return store.Ended(stopped or store.FAILED, store.utc_now(), seconds)
     state = store.COMPLETED if exit_code == 0 else store.FAILED
-    name = signal.Signals(-exit_code).name if exit_code < 0 else None
+    name = _signal_name(-exit_code) if exit_code < 0 else None
     return store.Ended(state, store.utc_now(), seconds, exit_code if exit_code >= 0 else None, name)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # a real-time signal has no name of its own
 
 
 def _parent_is_gone() -> bool:

@@ -18,6 +18,12 @@ the timer.py of older versions:
   micro-step since the start of the epoch, so that gradient accumulation counts several times.
   The progress line counts optimizer steps, across restarts from a checkpoint.
 * "GB" is 2**30 bytes, rounded to two decimals. On the CPU it is the resident set of the process.
+
+An overflow is told by a line of its own, `[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted
+loss scale: 65536, reducing to 32768`, `…: 65536, but hysteresis is 2. Reducing hysteresis to 1`, or
+`Overflow detected. Skipping step. Attempted loss scale: …` (optimizers without ZeRO). None says of
+which iteration it speaks, and the next line with a number may be thousands of iterations away. So
+it is no step; how many were skipped so far is in the progress line.
 """
 
 import re
@@ -63,6 +69,11 @@ def _parse(offset: int, line: str) -> Iterator[Step]:
             )
 
 
+# Not ordered: its two lines count from different beginnings, the timer's of old once an epoch.
 DEEPSPEED_TIMER = LogFormat(
-    name="DeepSpeed throughput timer", anchors=(b"SamplesPerSec=", b", skipped="), parse=_parse
+    name="DeepSpeed throughput timer",
+    anchors=(b"SamplesPerSec=", b", skipped="),
+    parse=_parse,
+    report=re.compile(r"SamplesPerSec=-?[0-9i]|\bstep=[1-9][0-9]*, skipped=[0-9]"),
+    ordered=False,
 )

@@ -101,4 +101,9 @@ def _measured(value: str) -> float:
     return number
 
 
-GPT_WORKLOAD = LogFormat(name="teralog GPT workload", anchors=(_MARK.encode(),), parse=_parse)
+GPT_WORKLOAD = LogFormat(
+    name="teralog GPT workload",
+    anchors=(_MARK.encode(),),
+    parse=_parse,
+    report=re.compile(r"\[teralog\] (?:iteration|start|finished) "),
+)

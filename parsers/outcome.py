@@ -8,83 +8,34 @@ A line that says the training is finished ends a run: what came before it was su
 comes after it is clearing up, until a line says that another run starts in the same log.
 """
 
+import dataclasses
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import IntEnum
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
+from parsers.candidates import Candidate, Pass, Wanted
 from parsers.fields import NUMBER
 from parsers.gpt_workload import GPT_WORKLOAD
-from parsers.records import Outcome, OutcomeKind, RunTotals
-from parsers.scan import Candidate, decode, read_candidates
-from parsers.tracebacks import HEADER, exception_line, is_harmless, split_label
+from parsers.launches import LAUNCH_ANCHORS, LaunchDetector, launch_signs
+from parsers.records import Outcome, OutcomeKind, RunTotals, Step
+from parsers.scan import decode
+from parsers.signs import LOST_CONNECTION, NO_SIGN, REPORTED_END, SIGNS, Weight
+from parsers.sources import LogPath, name_of, open_source
+from parsers.tracebacks import HARMLESS_ANCHORS, HEADER, exception_line, is_harmless, split_label
+from parsers.window import Bounds
 
+_FINISHED_MARK = "[teralog] finished "
+_HEADER = HEADER.encode()
+_TRACEBACK_LINES = 400
 
-class _Weight(IntEnum):
-    FINISHED = 0
-    CAUSE = 1  # explains itself and much of what surrounds it
-    END = 2  # ends a run; a consequence if something of this weight came before
-    CONSEQUENCE = 3  # happens because another process ended
-    LAUNCHER = 4  # the launcher saw nothing go wrong
+END_ANCHORS = {
+    **dict.fromkeys((sign.anchor for sign in SIGNS), 0),
+    **dict.fromkeys(HARMLESS_ANCHORS, 0),
+    _FINISHED_MARK.encode(): 0,
+    _HEADER: _TRACEBACK_LINES,
+}
+"""What to search a log for to know how it ended, with the number of further lines to give."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    kind: OutcomeKind
-    weight: _Weight
-    anchor: bytes
-    pattern: re.Pattern[str]
-
-
-def _sign(kind: OutcomeKind, weight: _Weight, anchor: bytes, pattern: str) -> _Sign:
-    return _Sign(kind, weight, anchor, re.compile(pattern))
-
-
-_GPU, _HOST = OutcomeKind.OUT_OF_MEMORY_GPU, OutcomeKind.OUT_OF_MEMORY_HOST
-_FAILED, _KILLED = OutcomeKind.FAILED, OutcomeKind.KILLED
-_CAUSE, _END = _Weight.CAUSE, _Weight.END
-_CANCELLED_AT = r"\*\*\* (?:JOB|STEP) .*CANCELLED AT \S+"
-_DEVICE = "(?:CUDA|HIP|XPU)"
-_TASKS = r"\btasks? [0-9,\[\]-]+: "
-
-# The first sign that matches a line counts. Wordings of PyTorch's allocators, of slurmstepd, srun
-# and salloc, of torchrun's agent, DeepSpeed's launcher, NCCL and Megatron-LM, old and new.
-_SIGNS = (
-    _sign(_GPU, _CAUSE, b"out of memory", rf"Error: {_DEVICE} out of memory"),
-    _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} out of memory\. Tried to allocate"),
-    _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} error: out of memory"),
-    _sign(_GPU, _CAUSE, b"out of memory", r"cuda runtime error \(2\) ?: out of memory"),
-    _sign(_GPU, _CAUSE, b"out of memory", r"Cuda failure (?:2 )?'out of memory'"),
-    _sign(_GPU, _CAUSE, b"MemoryError", r"^torch\.(?:cuda\.)?OutOfMemoryError: \S"),
-    _sign(_GPU, _CAUSE, b"ALLOC_FAILED", r"CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
-    _sign(_HOST, _CAUSE, b"DefaultCPUAllocator", r"DefaultCPUAllocator: (?:can't|not enough)"),
-    _sign(_HOST, _CAUSE, b"MemoryError", r"^(?:\w+\.)*_?(?:Array)?MemoryError(?::|$)"),
-    _sign(_HOST, _CAUSE, b"oom-kill", r"\b[Dd]etected [0-9]+ oom-kill event"),
-    _sign(_HOST, _CAUSE, b"oom_kill", r"\b[Dd]etected [0-9]+ oom_kill event"),
-    _sign(_HOST, _CAUSE, b"Out Of Memory", rf"{_TASKS}Out Of Memory"),
-    _sign(OutcomeKind.NAN_LOSS, _CAUSE, b"found NaN in", r"\bfound NaN in (?:local|the) "),
-    _sign(OutcomeKind.TIME_LIMIT, _END, b"CANCELLED", rf"{_CANCELLED_AT} DUE TO TIME LIMIT"),
-    _sign(OutcomeKind.TIME_LIMIT, _END, b"time limit", r"\bJob \S+ has exceeded its time limit"),
-    _sign(OutcomeKind.PREEMPTED, _END, b"CANCELLED", rf"{_CANCELLED_AT} DUE TO PREEMPTION"),
-    _sign(OutcomeKind.NODE_FAILURE, _END, b"CANCELLED", rf"{_CANCELLED_AT} DUE TO NODE FAILURE"),
-    _sign(OutcomeKind.NODE_FAILURE, _END, b"Node failure on", r"srun: error: Node failure on"),
-    _sign(OutcomeKind.CANCELLED, _END, b"CANCELLED", _CANCELLED_AT),
-    _sign(_KILLED, _END, b"exitcode", r"\(exitcode: -9\)|^\s*exitcode\s*: -9 \(pid"),
-    _sign(_KILLED, _END, b"return code", r"exits with return code = -9(?![0-9])"),
-    _sign(_KILLED, _END, b"Killed", rf"{_TASKS}Killed|: line [0-9]+: +[0-9]+ Killed\b"),
-    _sign(_FAILED, _END, b"exitcode", r"\(exitcode: -?[1-9]|^\s*exitcode\s*: -?[1-9][0-9]* \(pid"),
-    _sign(_FAILED, _END, b"return code", r"exits with return code = -?[1-9]"),
-    _sign(_FAILED, _END, b"Exited with exit code", rf"{_TASKS}Exited with exit code [1-9]"),
-    _sign(_FAILED, _END, b"Segmentation fault", r"(?:^|: )Segmentation fault"),
-    _sign(_FAILED, _END, b"Bus error", r"(?:^|: )Bus error"),
-    _sign(OutcomeKind.COMPLETED, _Weight.LAUNCHER, b"exits success", r"Process [0-9]+ exits succ"),
-)
-_MARKS = (b"[teralog] start ", b"[teralog] finished ")
-_ANCHORS = tuple(dict.fromkeys((*(sign.anchor for sign in _SIGNS), *_MARKS, HEADER.encode())))
-
-_FALSE_FRIEND = re.compile(r"\bNCCL INFO\b")
 _REQUESTED = re.compile(
     rf"(?:[Tt]ried to|Unable to) allocate (?P<size>{NUMBER}) (?P<unit>bytes|[KMGTPE]iB)"
 )
@@ -92,85 +43,126 @@ _UNITS = {
     unit: 1024.0**power
     for power, unit in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
 }
-# Exceptions of a process that lost another one, or was told to stop.
-_CONSEQUENCE = re.compile(
-    r"ChildFailedError|CalledProcessError|SignalException|DistBackendError|NCCL error"
-    r"|remote process exited|Connection (?:closed by|reset)|Broken pipe"
-)
-_TRACEBACK_BYTES = 2**16
-_LINE_BEFORE_BYTES = 2**9
+_OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
 
-def read_outcome(path: Path, *, complete: bool = True) -> Outcome | None:
-    """Return how the run whose log is `path` ended; the last one, if the log holds several.
+class EndDetector:
+    """Weighs what the lines of one run say about its end."""
 
-    While the log is still being written pass `complete=False`: a half-written last line is then
+    def __init__(self) -> None:
+        """Begin with a run of which nothing has been read."""
+        self.first: dict[Weight, Outcome] = {}
+        self._diverged: Candidate | None = None  # the line of the last loss, if it is nan or inf
+        self._harmless_end: int | None = None
+
+    def read(self, candidate: Candidate) -> bool:
+        """Take a line with any of END_ANCHORS; return whether it says something of an end."""
+        found = False
+        for weight, outcome in self._evidence(candidate):
+            self.first.setdefault(weight, outcome)
+            found = True
+        return found
+
+    def read_step(self, step: Step, candidate: Candidate) -> None:
+        """Take a step of the run, and its line: the last one promised ends it."""
+        if step.loss is not None:
+            self._diverged = None if math.isfinite(step.loss) else candidate
+        if step.iterations is not None and step.iteration >= step.iterations:
+            line = decode(candidate.line).rpartition("\r")[2]
+            self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))
+
+    def outcome(self) -> Outcome | None:
+        """Return what counts of all that was read; None where nothing says that the run ended."""
+        best = self.first[min(self.first)] if self.first else None
+        if self._diverged and (best is None or best.kind is OutcomeKind.COMPLETED):
+            line = decode(self._diverged.line)
+            return _outcome(OutcomeKind.NAN_LOSS, self._diverged, line)
+        return best
+
+    def _evidence(self, candidate: Candidate) -> Iterator[tuple[Weight, Outcome]]:
+        text = decode(candidate.line)
+        if _FINISHED_MARK in text:
+            yield from self._own_mark(candidate, text)
+        if HEADER in text and (ended := self._traceback(candidate)):
+            yield ended
+        anchored = [sign for sign in SIGNS if sign.anchor in candidate.anchors]
+        for part in text.split("\r"):
+            line = split_label(part)[1].rstrip()
+            if is_harmless(line):
+                self._harmless_end = candidate.offset + len(candidate.line)
+            sign = next((sign for sign in anchored if sign.pattern.search(line)), None)
+            if sign and not NO_SIGN.search(line):
+                explained = any(weight in self.first for weight in sign.explained_by)
+                weight = Weight.AFTERMATH if explained else sign.weight
+                yield weight, _outcome(sign.kind, candidate, line)
+
+    def _own_mark(self, candidate: Candidate, text: str) -> Iterator[tuple[Weight, Outcome]]:
+        for record in GPT_WORKLOAD.parse(candidate.offset, text):
+            if isinstance(record, RunTotals) and record.final_loss is not None:
+                sound = math.isfinite(record.final_loss)
+                kind = OutcomeKind.COMPLETED if sound else OutcomeKind.NAN_LOSS
+                _, mark, rest = text.rpartition(_FINISHED_MARK)
+                yield Weight.FINISHED, _outcome(kind, candidate, (mark + rest).partition("\r")[0])
+
+    def _traceback(self, candidate: Candidate) -> tuple[Weight, Outcome] | None:
+        """Return what a traceback says that begins on this line."""
+        harmless_end = self._harmless_end
+        # Between the two lines stands a line end, of one byte or two.
+        if harmless_end is not None and candidate.offset - harmless_end <= 2:
+            return None
+        if not (found := exception_line(candidate.line + candidate.following)):
+            return None
+        offset, line_number, line = found
+        if LOST_CONNECTION.search(line):
+            kind, weight = OutcomeKind.COMMUNICATION_FAILURE, Weight.CONSEQUENCE
+        else:
+            kind = OutcomeKind.ERROR
+            weight = Weight.EXIT if REPORTED_END.search(line) else Weight.END
+        outcome = _outcome(kind, candidate, line)
+        number = None if candidate.number is None else candidate.number + line_number
+        return weight, dataclasses.replace(outcome, offset=candidate.offset + offset, line=number)
+
+
+def _outcome(kind: OutcomeKind, candidate: Candidate, line: str) -> Outcome:
+    size = _REQUESTED.search(line) if kind in _OUT_OF_MEMORY else None
+    return Outcome(
+        kind=kind,
+        line=candidate.number,
+        offset=candidate.offset,
+        text=line.strip(),
+        requested_gib=float(size["size"]) * _UNITS[size["unit"]] / 2**30 if size else None,
+    )
+
+
+def read_outcome(
+    log: LogPath, *more_logs: LogPath, complete: bool = True, count_lines: bool = False
+) -> Outcome | None:
+    """Return how the run of a log ended; the last one, if the log holds several.
+
+    Further logs are of the same run, as its stderr is; the outcome then names the one that tells
+    it. While a log is still being written pass `complete=False`: a half-written last line is then
     not read, and None says that no end has been seen. A complete log without an end is TRUNCATED.
-    Raises OSError.
+    `count_lines`: tell the number of the line. Raises OSError.
     """
-    first: dict[_Weight, Outcome] = {}
-    for candidate in read_candidates(path, _ANCHORS, complete=complete):
-        for found in _evidence(path, candidate, complete):
-            if found is None:
-                first.clear()
-                continue
-            weight, outcome = found
-            first.setdefault(weight, outcome)
-    if first:
-        return first[min(first)]
+    told: list[tuple[Weight, Outcome]] = []
+    for path in (log, *more_logs):
+        source = name_of(path) if more_logs else None
+        ends = _last_ends(path, Bounds(complete=complete), count_lines)
+        told += [(weight, dataclasses.replace(end, source=source)) for weight, end in ends.items()]
+    if told:
+        return min(told, key=lambda weighed: weighed[0])[1]
     return Outcome(kind=OutcomeKind.TRUNCATED) if complete else None
 
 
-def _evidence(
-    path: Path, candidate: Candidate, complete: bool
-) -> Iterator[tuple[_Weight, Outcome] | None]:
-    """Yield what a line says about an end, and None where it says that a run starts."""
-    text = decode(candidate.line)
-    if any(mark in candidate.anchors for mark in _MARKS):
-        yield from _own_marks(candidate.offset, text)
-    if HEADER.encode() in candidate.anchors and (ended := _traceback(path, candidate, complete)):
-        yield ended
-    signs = [sign for sign in _SIGNS if sign.anchor in candidate.anchors]
-    for part in text.split("\r") if signs else ():
-        line = split_label(part)[1].rstrip()
-        sign = next((sign for sign in signs if sign.pattern.search(line)), None)
-        if sign and not _FALSE_FRIEND.search(line):
-            yield sign.weight, _outcome(sign.kind, candidate.offset, line)
-
-
-def _own_marks(offset: int, text: str) -> Iterator[tuple[_Weight, Outcome] | None]:
-    for record in GPT_WORKLOAD.parse(offset, text):
-        if isinstance(record, RunTotals) and record.strategy is not None:
-            yield None
-        if isinstance(record, RunTotals) and record.final_loss is not None:
-            sound = math.isfinite(record.final_loss)
-            kind = OutcomeKind.COMPLETED if sound else OutcomeKind.NAN_LOSS
-            _, mark, rest = text.rpartition(_MARKS[1].decode())
-            yield _Weight.FINISHED, _outcome(kind, offset, (mark + rest).partition("\r")[0])
-
-
-def _traceback(path: Path, candidate: Candidate, complete: bool) -> tuple[_Weight, Outcome] | None:
-    """Return what a line with the header of a traceback says, reading on to its exception."""
-    # The header may stand behind a long progress bar.
-    wanted = len(candidate.line) + _TRACEBACK_BYTES
-    with path.open("rb") as log:
-        log.seek(max(0, candidate.offset - _LINE_BEFORE_BYTES))
-        before = log.read(min(candidate.offset, _LINE_BEFORE_BYTES))
-        block = log.read(wanted)
-    if not complete or len(block) == wanted:
-        block = block[: block.rfind(b"\n")]
-    if is_harmless(before) or not (found := exception_line(block)):
-        return None
-    offset, line = found
-    weight = _Weight.CONSEQUENCE if _CONSEQUENCE.search(line) else _END
-    return weight, _outcome(OutcomeKind.TRACEBACK, candidate.offset + offset, line)
-
-
-def _outcome(kind: OutcomeKind, offset: int, line: str) -> Outcome:
-    size = _REQUESTED.search(line) if kind in (_GPU, _HOST) else None
-    return Outcome(
-        kind=kind,
-        line=line.strip(),
-        offset=offset,
-        requested_gib=float(size["size"]) * _UNITS[size["unit"]] / 2**30 if size else None,
-    )
+def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> Mapping[Weight, Outcome]:
+    """Return what a log says of the end of its last run."""
+    detector, launches = EndDetector(), LaunchDetector()
+    wanted = Wanted(dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS)
+    with open_source(log) as source:
+        for candidate in Pass(source, wanted, bounds, count_lines=count_lines):
+            for sign, part in launch_signs(candidate):
+                if sign and launches.begins_another(sign):
+                    detector = EndDetector()
+                launches.ended |= detector.read(part)
+                launches.progress |= Weight.FINISHED in detector.first
+    return detector.first

@@ -146,29 +146,34 @@ class OutcomeKind(StrEnum):
     """How a run ended, as far as its log tells; says nothing on whether its numbers are of use."""
 
     COMPLETED = "completed"
-    OUT_OF_MEMORY_GPU = "out_of_memory_gpu"
-    OUT_OF_MEMORY_HOST = "out_of_memory_host"
+    GPU_OUT_OF_MEMORY = "gpu_out_of_memory"
+    HOST_OUT_OF_MEMORY = "host_out_of_memory"
     NAN_LOSS = "nan_loss"  # the last loss is nan or inf, or the program gave up for it
     TIME_LIMIT = "time_limit"
     PREEMPTED = "preempted"
     NODE_FAILURE = "node_failure"
     CANCELLED = "cancelled"
-    KILLED = "killed"  # by signal 9, without a line that says why: often the host's memory
-    TRACEBACK = "traceback"
-    FAILED = "failed"  # a process ended badly, without a line that says why
-    TRUNCATED = "truncated"  # the log stops without an end
+    COMMUNICATION_FAILURE = "communication_failure"  # of NCCL or the network, without another cause
+    KILLED = "killed"  # without a line that says why: often the host's memory
+    ERROR = "error"  # an exception, or a process that ended badly
+    TRUNCATED = "truncated"  # the log of a run stops without an end
+    UNKNOWN = "unknown"  # nothing in the log is of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """How a run ended, and the line that says so.
 
-    line: without rank prefix, progress bar and colours; None if no line says it.
-    offset: byte at which that line starts.
+    line: its number, the first being 1; None where lines were not counted.
+    offset: byte at which it starts.
+    text: the line without rank prefix, progress bar and colours; None if no line says it.
     requested_gib: size of the allocation that failed, where a memory failure names it.
+    source: the log with that line, where a run has several.
     """
 
     kind: OutcomeKind
-    line: str | None = None
+    line: int | None = None
     offset: int | None = None
+    text: str | None = None
     requested_gib: float | None = None
+    source: str | None = None

@@ -1,26 +1,39 @@
-"""The fast reader: finds the few lines of a log that can hold a record.
+"""The fast reader: finds the few lines of a log that can hold a record, and has them parsed.
 
 A literal search costs little next to reading the file, a regular expression on every line does
 not; so a log is searched for anchors, byte strings that a record's line must contain, and only
-lines with an anchor are cut out, decoded and parsed. stringzilla's search is some ten times as
-fast as `bytes.find`, and chunks of 1 MiB stay in the processor's cache while each anchor's turn
-comes.
+lines with an anchor are cut out, decoded and parsed.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
-import stringzilla
-
+from parsers.candidates import Candidate, Pass, Wanted, candidate_lines, read_candidates
 from parsers.records import Record
+from parsers.sources import LogPath, open_source
+from parsers.window import CHUNK_BYTES, Bounds
 
-CHUNK_BYTES = 2**20
-LINE_LIMIT = 4 * 2**20
+__all__ = [
+    "AnyFormat",
+    "Candidate",
+    "LineReader",
+    "LogFormat",
+    "ReadLine",
+    "TableFormat",
+    "candidate_lines",
+    "decode",
+    "read_candidates",
+    "read_records",
+]
+
+# A table is given up after so many lines with its anchors of which none was a row.
+_LINES_WITHOUT_ROW = 2**16
 
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+ParseLine = Callable[[int, str], Iterator[Record]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +45,18 @@ class LogFormat:
     parse: takes the offset of a line with an anchor and its text (see `decode`), yields what the
         line says. It never raises: a malformed line is no record.
     following: how many further lines belong to a line with an anchor; `parse` is given them too,
-        joined by newlines, as far as the log has them.
+        joined by newlines, as far as the log has them within the next 64 KiB.
+    report: what a line looks like that ought to hold a record, to count those that were not
+        understood. Without it, each line with an anchor and a digit behind the anchor does.
+    ordered: whether the iteration numbers of one run only ever rise.
     """
 
     name: str
     anchors: tuple[bytes, ...]
-    parse: Callable[[int, str], Iterator[Record]]
+    parse: ParseLine
     following: int = 0
+    report: re.Pattern[str] | None = None
+    ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +66,8 @@ class TableFormat:
     name: for people.
     header: a byte string that the header line contains, and no row.
     anchors: byte strings of which each row contains at least one; they may be as common as a
-        comma, for rows are looked for only once a header has been seen.
+        comma, for rows are looked for only once a header has been seen, and no longer after many
+        thousand lines of which none was a row.
     row: takes the text of a header line; returns what parses a row, as `LogFormat.parse` does,
         or None where the line is no header after all. A later header replaces an earlier one.
     """
@@ -56,124 +75,147 @@ class TableFormat:
     name: str
     header: bytes
     anchors: tuple[bytes, ...]
-    row: Callable[[str], Callable[[int, str], Iterator[Record]] | None]
+    row: Callable[[str], ParseLine | None]
 
 
-class Candidate(NamedTuple):
-    """A line that contains anchors: byte at which it starts, its bytes, the anchors in it."""
-
-    offset: int
-    line: bytes
-    anchors: tuple[bytes, ...]
+AnyFormat = LogFormat | TableFormat
 
 
-def candidate_lines(
-    data: bytes | bytearray | memoryview,
-    anchors: Iterable[bytes],
-    *,
-    complete: bool = True,
-    line_limit: int = LINE_LIMIT,
-) -> Iterator[Candidate]:
-    r"""Yield the lines of `data` that contain an anchor: in order, each line once.
+class ReadLine(NamedTuple):
+    """A line with an anchor, and what each of the formats that it concerns found on it."""
 
-    A line ends at \n, and is given without it and without a \r before it; other carriage returns
-    stay in. A last line without \n may be half written: it counts only if the data is `complete`.
-    Lines of more than `line_limit` bytes are left out. Each anchor is searched for once.
+    candidate: Candidate
+    found: list[tuple[AnyFormat, list[Record]]]
+
+
+@dataclass(slots=True)
+class _OpenTable:
+    table: TableFormat
+    parse: ParseLine
+    lines_without_row: int = 0
+
+
+class LineReader:
+    """Has the lines of a log parsed by the formats that they concern.
+
+    headers: the text of the header of each table that is being read, by the table's name.
     """
-    view = memoryview(data)
-    text = stringzilla.Str(view)
-    end = len(view) if complete else text.rfind(b"\n") + 1
-    position = 0
-    following = {anchor: text.find(anchor, 0, end) for anchor in anchors}
-    while following := {anchor: hit for anchor, hit in following.items() if hit >= 0}:
-        hit = min(following.values())
-        start = text.rfind(b"\n", position, hit) + 1 or position
-        newline = text.find(b"\n", hit, end)
-        position = end if newline < 0 else newline
-        found = tuple(anchor for anchor, hit in following.items() if hit < position)
-        if position - start <= line_limit:
-            yield Candidate(start, bytes(view[start:position]).removesuffix(b"\r"), found)
-        for anchor in found:
-            following[anchor] = text.find(anchor, position, end)
 
+    def __init__(
+        self,
+        formats: Sequence[AnyFormat],
+        more_anchors: Mapping[bytes, int] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare for some formats.
 
-def read_candidates(
-    path: Path,
-    anchors: Iterable[bytes],
-    *,
-    start: int = 0,
-    complete: bool = True,
-    chunk_bytes: int = CHUNK_BYTES,
-    line_limit: int = LINE_LIMIT,
-) -> Iterator[Candidate]:
-    """Yield the lines of a file that contain an anchor, with their offsets in the file.
+        more_anchors: lines with any of these are given too, with so many following lines.
+        headers: those of tables that begin in front of what will be read.
+        """
+        self._log_formats = [one for one in formats if isinstance(one, LogFormat)]
+        self._tables = [one for one in formats if isinstance(one, TableFormat)]
+        self._more_anchors = dict(more_anchors or {})
+        self._open: dict[str, _OpenTable] = {}
+        self._known: dict[tuple[bytes, ...], tuple[list[LogFormat], list[TableFormat]]] = {}
+        self.headers: dict[str, str] = {}
+        for table in self._tables:
+            if headers and table.name in headers:
+                self._read_header(table, headers[table.name])
+        self.wanted = Wanted(self._anchors())
 
-    Reading begins at `start`, the offset of some line: with that of the last line seen, it goes on
-    where it stopped, giving that line once more. Takes `chunk_bytes` + `line_limit` bytes of
-    memory whatever the file's size. `complete` and `line_limit` are as in `candidate_lines`.
-    Raises OSError.
-    """
-    anchors = tuple(anchors)
-    for offset, block in _whole_lines(path, start, complete, chunk_bytes, line_limit):
-        for candidate in candidate_lines(block, anchors, line_limit=line_limit):
-            yield candidate._replace(offset=offset + candidate.offset)
+    def read(self, candidates: Iterator[Candidate]) -> Iterator[ReadLine]:
+        """Yield the candidates of a pass that searches for `wanted`, parsed."""
+        for candidate in candidates:
+            log_formats, tables = self._known.get(candidate.anchors) or self._know(candidate)
+            text = decode(candidate.line)
+            found: list[tuple[AnyFormat, list[Record]]] = [
+                (one, list(one.parse(candidate.offset, _text(candidate, text, one.following))))
+                for one in log_formats
+            ]
+            if tables or self._open:
+                found += self._read_tables(candidate, text, tables)
+            yield ReadLine(candidate, found)
+
+    def _know(self, candidate: Candidate) -> tuple[list[LogFormat], list[TableFormat]]:
+        anchors = set(candidate.anchors)
+        log_formats = [one for one in self._log_formats if not anchors.isdisjoint(one.anchors)]
+        tables = [one for one in self._tables if one.header in anchors]
+        self._known[candidate.anchors] = log_formats, tables
+        return log_formats, tables
+
+    def _read_tables(
+        self, candidate: Candidate, text: str, headed: list[TableFormat]
+    ) -> Iterator[tuple[AnyFormat, list[Record]]]:
+        """Yield the rows on a line, of the open tables but those of which it is a header."""
+        before = set(self._open)
+        for table in headed:
+            self._read_header(table, text)
+        for rows in [*self._open.values()]:
+            if rows.table in headed or not any(a in candidate.anchors for a in rows.table.anchors):
+                continue
+            records = list(rows.parse(candidate.offset, text))
+            if records:
+                rows.lines_without_row = 0
+                yield rows.table, records
+                continue
+            rows.lines_without_row += 1
+            if rows.lines_without_row > _LINES_WITHOUT_ROW:
+                del self._open[rows.table.name], self.headers[rows.table.name]
+        if before != set(self._open):
+            self.wanted.change(self._anchors())
+
+    def _read_header(self, table: TableFormat, text: str) -> None:
+        if parse := table.row(text):
+            self._open[table.name] = _OpenTable(table, parse)
+            self.headers[table.name] = text
+
+    def _anchors(self) -> dict[bytes, int]:
+        """Return what to search for, each with the number of lines to give with it."""
+        anchors = dict(self._more_anchors)
+        for one in self._log_formats:
+            for anchor in one.anchors:
+                anchors[anchor] = max(anchors.get(anchor, 0), one.following)
+        for table in self._tables:
+            anchors.setdefault(table.header, 0)
+        for rows in self._open.values():
+            for anchor in rows.table.anchors:
+                anchors.setdefault(anchor, 0)
+        return anchors
 
 
 def read_records(
-    path: Path,
-    formats: Sequence[LogFormat],
+    path: LogPath,
+    formats: Sequence[AnyFormat],
     *,
     start: int = 0,
     complete: bool = True,
     chunk_bytes: int = CHUNK_BYTES,
+    threads: int = 1,
 ) -> Iterator[Record]:
     """Yield what a log says in any of `formats`, in the order of its lines.
 
-    The parameters are those of `read_candidates`; pass `complete=False` while the log is still
-    being written. Two runs in one log come one after the other. Raises OSError.
+    `path` and `start` are as in `read_candidates`. While the log is still being written pass
+    `complete=False`: a last line without newline may be half written, and is left out. Two runs in
+    one log come one after the other. Raises OSError.
     """
-    anchors = dict.fromkeys(anchor for log_format in formats for anchor in log_format.anchors)
-    candidates = read_candidates(
-        path, anchors, start=start, complete=complete, chunk_bytes=chunk_bytes
-    )
-    for offset, line, found in candidates:
-        text = decode(line)
-        for log_format in formats:
-            if any(anchor in found for anchor in log_format.anchors):
-                yield from log_format.parse(offset, text)
+    bounds = Bounds(chunk_bytes=chunk_bytes, complete=complete)
+    with open_source(path) as source:
+        reader = LineReader(formats)
+        lines = Pass(source, reader.wanted, bounds, begin=start, threads=threads)
+        for _, found in reader.read(iter(lines)):
+            for _, records in found:
+                yield from records
 
 
 def decode(line: bytes) -> str:
     """Return a line as text: bytes that are no UTF-8 replaced, the terminal's colours left out."""
-    return _TERMINAL_CODE.sub("", line.decode("utf-8", errors="replace"))
+    text = line.decode("utf-8", errors="replace")
+    return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
 
 
-def _whole_lines(
-    path: Path, start: int, complete: bool, chunk_bytes: int, line_limit: int
-) -> Iterator[tuple[int, memoryview]]:
-    """Yield a file in blocks of whole lines, each with its offset and valid until the next one.
-
-    What follows a chunk's last newline is carried over in front of the next chunk. If that grows
-    beyond `line_limit`, the line is dropped up to its newline.
-    """
-    buffer = bytearray(line_limit + chunk_bytes)
-    view = memoryview(buffer)
-    carried = 0
-    dropping = False
-    with path.open("rb", buffering=0) as log:
-        offset = log.seek(start)  # of the buffer's first byte
-        while count := log.readinto(view[carried : carried + chunk_bytes]):
-            filled = carried + count
-            begin = 0
-            if dropping:
-                begin = buffer.find(b"\n", 0, filled) + 1 or filled
-                dropping = buffer[begin - 1] != ord("\n")
-            end = buffer.rfind(b"\n", begin, filled) + 1 or begin
-            yield offset + begin, view[begin:end]
-            carried = filled - end
-            if carried > line_limit:
-                dropping, end, carried = True, filled, 0
-            view[:carried] = view[end:filled]
-            offset += end
-    if complete:
-        yield offset, view[:carried]
+def _text(candidate: Candidate, line: str, following: int) -> str:
+    """Return what a format is to parse: a line, with the lines that belong to it."""
+    if not following or not candidate.following:
+        return line
+    lines = (candidate.line + candidate.following).split(b"\n", following + 1)[: following + 1]
+    return decode(b"\n".join(one.removesuffix(b"\r") for one in lines))

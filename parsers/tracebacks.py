@@ -19,7 +19,8 @@ _EXCEPTION = re.compile(
     r"|(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|Iteration)"
 )
 _LOGGER = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|Traceback\b[^:]*):")
-_HARMLESS = ("Exception ignored in", "--- Logging error ---")
+_HARMLESS = ("Exception ignored ", "--- Logging error ---")
+HARMLESS_ANCHORS = tuple(text.encode() for text in _HARMLESS)
 
 
 def split_label(text: str) -> tuple[str, str]:
@@ -29,13 +30,14 @@ def split_label(text: str) -> tuple[str, str]:
     return text[:end].strip(), text[end:]
 
 
-def exception_line(block: bytes) -> tuple[int, str] | None:
+def exception_line(block: bytes) -> tuple[int, int, str] | None:
     """Return the line naming the exception of the traceback with which `block` begins.
 
-    It is given with its offset in the block and without label. Lines of other ranks and of loggers
-    between those of the traceback are passed over. Of chained exceptions it is the first one, the
-    cause. Where the block ends too early, the header is returned; where no frames follow the
-    header, or it does not end its line, it is text about tracebacks, and None is returned.
+    It is given with its offset in the block, how many lines it is behind the first, and without
+    label. Lines of other ranks and of loggers between those of the traceback are passed over. Of
+    chained exceptions it is the first one, the cause. Where the block ends too early, the header
+    is returned; where no frames follow the header, or it does not end its line, it is text about
+    tracebacks, and None is returned.
     """
     header, *lines = block.split(b"\n")
     header_text = decode(header).rstrip()
@@ -44,26 +46,25 @@ def exception_line(block: bytes) -> tuple[int, str] | None:
     label = split_label(header_text.rpartition("\r")[2])[0]
     offset = len(header) + 1
     frames = others = False
-    for raw in lines:
+    for number, raw in enumerate(lines, start=1):
         line_label, text = split_label(decode(raw).rstrip())
         if line_label == label and text:
             if text.startswith(" "):
                 frames = frames or text.lstrip().startswith('File "')
             elif frames and _names_exception(text):
-                return offset, text
+                return offset, number, text
             others = True
         offset += len(raw) + 1
-    return (0, HEADER) if frames or not others else None
+    return (0, 0, HEADER) if frames or not others else None
 
 
 def _names_exception(text: str) -> bool:
     return _EXCEPTION.fullmatch(text) is not None and _LOGGER.match(text) is None
 
 
-def is_harmless(before: bytes) -> bool:
-    """Return whether a traceback whose log up to its header is `before` was only reported.
+def is_harmless(line: str) -> bool:
+    """Return whether a line, without its label, says that the traceback below is only reported.
 
-    Python says so in the line above, for exceptions in destructors and in logging calls.
+    Python does so for exceptions in destructors and in logging calls.
     """
-    previous = before.rstrip(b"\r\n").rpartition(b"\n")[2]
-    return split_label(decode(previous))[1].startswith(_HARMLESS)
+    return line.startswith(_HARMLESS)

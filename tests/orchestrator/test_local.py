@@ -240,11 +240,13 @@ def test_a_campaign_edited_after_it_ran_is_not_run_by_mistake(playground) -> Non
 
 
 def test_an_out_of_memory_is_told_from_another_failure(playground) -> None:
-    """The log's end says what the exit code does not, and the report quotes it."""
+    """The log's end says what the exit code does not; submit and report quote it."""
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     playground.write_campaign(f"echo '{message}'; exit 1", matrix="seed: [1]")
-    playground.teralog("submit", "campaign.yaml")
-    assert playground.status()[0]["outcome"] == "oom"
+    submit = playground.teralog("submit", "campaign.yaml")
+    [run] = playground.status()
+    assert run["outcome"] == "oom"
+    assert f": OOM: {message} ({run['log']})" in submit.stderr
     assert "OOM" in playground.teralog("report", "campaign.yaml").stdout
     page = (playground.path / "results" / "play" / "report.md").read_text()
     assert "CUDA out of memory. Tried to allocate 2.00 GiB" in page
@@ -273,3 +275,34 @@ def test_a_terminal_gets_a_live_display(playground) -> None:
     assert done.returncode == 0
     assert "\x1b[" in done.stdout
     assert "2/2" in done.stdout
+
+
+def test_a_job_killed_by_a_signal_without_a_name_has_failed(playground) -> None:
+    """A real-time signal is an end like any other."""
+    playground.write_campaign("kill -35 $PPID", matrix="seed: [1]")
+    assert playground.teralog("submit", "campaign.yaml").returncode == 1
+    [run] = playground.status()
+    assert (run["state"], run["signal"]) == ("FAILED", "signal 35")
+
+
+def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
+    """On a shared disk, a pid on record may be some other process of this machine."""
+    playground.write_campaign("true", matrix="seed: [1]")
+    playground.teralog("submit", "campaign.yaml")
+    [attempt] = playground.path.glob("results/play/*/attempt-1")
+    started = json.loads((attempt / "attempt.json").read_text())
+    (attempt / "attempt.json").write_text(json.dumps({**started, "host": "elsewhere"}))
+    (attempt / "ended.json").unlink()
+    refused = playground.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "was started on elsewhere" in refused.stderr
+
+
+def test_more_gpus_than_there_are_is_said_before_anything_starts(playground) -> None:
+    """A profile may promise more GPUs than this machine lets us see."""
+    playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "4"}
+    playground.write_campaign("true", matrix="gpus_per_node: [1, 2]")
+    refused = playground.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "gpus_per_node=2, but this machine has 1 GPUs to share out" in refused.stderr
+    assert playground.events() == []

@@ -48,7 +48,7 @@ def test_without_the_variable_the_drivers_device_files_count(tmp_path: Path) -> 
     program.write_text("from orchestrator.machine import visible_gpus\nprint(*visible_gpus())\n")
     shell = """
         touch /mnt/nvidia{0,10,2,ctl,-uvm,-caps,3x} /mnt/xnvidia1
-        mount --move /mnt /dev
+        mount --bind /mnt /dev
         unset CUDA_VISIBLE_DEVICES
         "$1" "$2"
     """

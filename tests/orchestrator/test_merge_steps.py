@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.metrics import merge_steps
+from parsers.merge import merge_steps
 from parsers.records import Record, RunTotals, Setting, Step, Timers, Usage
 
 

@@ -22,15 +22,15 @@ OUTCOMES = [
     ("TIMEOUT", None, "timeout"),
     ("CANCELLED", None, "cancelled"),
     ("INTERRUPTED", None, "interrupted"),
-    ("FAILED", OutcomeKind.OUT_OF_MEMORY_GPU, "oom"),
-    ("FAILED", OutcomeKind.OUT_OF_MEMORY_HOST, "oom"),
-    ("FAILED", OutcomeKind.TRACEBACK, "failed"),
+    ("FAILED", OutcomeKind.GPU_OUT_OF_MEMORY, "oom"),
+    ("FAILED", OutcomeKind.HOST_OUT_OF_MEMORY, "oom"),
+    ("FAILED", OutcomeKind.ERROR, "failed"),
     ("FAILED", OutcomeKind.COMPLETED, "failed"),
     ("FAILED", OutcomeKind.KILLED, "failed"),
     # What the scheduler says is not overruled by what a log says.
-    ("COMPLETED", OutcomeKind.OUT_OF_MEMORY_GPU, "completed"),
-    ("TIMEOUT", OutcomeKind.OUT_OF_MEMORY_GPU, "timeout"),
-    ("CANCELLED", OutcomeKind.OUT_OF_MEMORY_HOST, "cancelled"),
+    ("COMPLETED", OutcomeKind.GPU_OUT_OF_MEMORY, "completed"),
+    ("TIMEOUT", OutcomeKind.GPU_OUT_OF_MEMORY, "timeout"),
+    ("CANCELLED", OutcomeKind.HOST_OUT_OF_MEMORY, "cancelled"),
     ("a state of tomorrow", None, None),
 ]
 
@@ -54,11 +54,11 @@ FOLDERS = {
     "completed": ({"log": "fine\n", "state": "COMPLETED"}, ("COMPLETED", "completed", None)),
     "failed, with a reason": (
         {"log": f"so far\n{OOM}", "state": "FAILED", "exit_code": 1},
-        ("FAILED", "oom", OutcomeKind.OUT_OF_MEMORY_GPU),
+        ("FAILED", "oom", OutcomeKind.GPU_OUT_OF_MEMORY),
     ),
     "failed, with another reason": (
         {"log": f"so far\n{TRACEBACK}", "state": "FAILED"},
-        ("FAILED", "failed", OutcomeKind.TRACEBACK),
+        ("FAILED", "failed", OutcomeKind.ERROR),
     ),
     "failed, without a log": ({"state": "FAILED"}, ("FAILED", "failed", None)),
     "completed, though the log complains": (

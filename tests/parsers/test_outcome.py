@@ -9,10 +9,10 @@ from parsers.records import Outcome, OutcomeKind
 
 Read = Callable[..., Outcome | None]
 
-GPU, HOST = OutcomeKind.OUT_OF_MEMORY_GPU, OutcomeKind.OUT_OF_MEMORY_HOST
+GPU, HOST = OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY
 NAN, TIME_LIMIT = OutcomeKind.NAN_LOSS, OutcomeKind.TIME_LIMIT
 CANCELLED, KILLED = OutcomeKind.CANCELLED, OutcomeKind.KILLED
-TRACEBACK, FAILED = OutcomeKind.TRACEBACK, OutcomeKind.FAILED
+COMMUNICATION, ERROR = OutcomeKind.COMMUNICATION_FAILURE, OutcomeKind.ERROR
 COMPLETED, TRUNCATED = OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED
 
 START = (
@@ -33,6 +33,13 @@ EXIT_9 = (
 FRAMES = '  File "train.py", line 7, in <module>\n    main()\n'
 TRACE = f"Traceback (most recent call last):\n{FRAMES}"
 LOST = f"{TRACE}torch.distributed.DistBackendError: NCCL error: remote process exited\n"
+WATCHDOG = (
+    "[E ProcessGroupNCCL.cpp:737] [Rank 1] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802212 milliseconds"
+)
+MEGATRON_END = "[after training is done] datetime: 2026-01-02 03:04:05 "
+OMP = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+SET_UP = "> using world size: 8, data-parallel-size: 8\n"
 
 
 ORDERS = {
@@ -46,7 +53,7 @@ ORDERS = {
     "Slurm explains a kill": (f"{EXIT_9}\n{TRACE}ChildFailedError: x\n{OOM_KILL}\n", HOST),
     "the first of two memory failures": (f"{CUDA_OOM}\n{OOM_KILL}\n", GPU),
     "a lost connection explains nothing": (f"{LOST}{EXIT_9}\n", KILLED),
-    "an error, then cancelled": (f"{TRACE}ValueError: x\n{SLURM} ***\n", TRACEBACK),
+    "an error, then cancelled": (f"{TRACE}ValueError: x\n{SLURM} ***\n", ERROR),
     "cancelled, then killed": (f"{SLURM} ***\n{EXIT_9}\n", CANCELLED),
     "cancelled, then told so": (
         f"{SLURM} ***\n{TRACE}torch.distributed.elastic.SignalException: Process 1 got 15\n",
@@ -54,11 +61,31 @@ ORDERS = {
     ),
     "a task's exit, then cancelled": (
         f"srun: error: n1: task 3: Exited with exit code 1\n{SLURM} ***\n",
-        FAILED,
+        ERROR,
     ),
     "found NaN, raised": (f"{TRACE}AssertionError: Rank 3: found NaN in local forward loss\n", NAN),
-    "only a lost connection": (LOST, TRACEBACK),
-    "only one process ended well": (f"Process 4 exits successfully.\n{LOST}", TRACEBACK),
+    "only a lost connection": (LOST, COMMUNICATION),
+    "only one process ended well": (f"Process 4 exits successfully.\n{LOST}", COMMUNICATION),
+    "a lost connection and its process's end": (f"{LOST}{EXIT_9[:-2]}1\n", COMMUNICATION),
+    "a lost connection, then cancelled": (f"{LOST}{SLURM} ***\n", COMMUNICATION),
+    "a lost connection, until time was up": (
+        f"{WATCHDOG}\n{SLURM} DUE TO TIME LIMIT ***\n",
+        COMMUNICATION,
+    ),
+    "cancelled, so that the connection is lost": (f"{SLURM} ***\n{LOST}", CANCELLED),
+    "an error of one rank, the connection of the others": (f"{LOST}{TRACE}ValueError: x\n", ERROR),
+    "a node's failure explains a lost connection": (
+        f"{WATCHDOG}\nsrun: error: Node failure on n1\n",
+        OutcomeKind.NODE_FAILURE,
+    ),
+    "stopped because one of them ended": (f"{EXIT_9[:-2]}1\n{EXIT_9}\n", ERROR),
+    "stopped for no reason that is told": ("Killing subprocess 7\nKilling subprocess 8\n", KILLED),
+    "stopped for a reason": (f"Killing subprocess 7\n{LOST}", COMMUNICATION),
+    "stopped because it was cancelled": (f"Killing subprocess 7\n{SLURM} ***\n", CANCELLED),
+    "Megatron's end, then cancelled": (f"{MEGATRON_END}\n{SLURM} ***\n", COMPLETED),
+    "another launch after an end": (f"{OMP}{SET_UP}{CUDA_OOM}\n{OMP}{SET_UP}", TRUNCATED),
+    "a slow node's launcher after another one's end": (f"{OMP}{CUDA_OOM}\n{OMP}{SET_UP}", GPU),
+    "a slow node's set-up after another one's end": (f"{OMP}{SET_UP}{CUDA_OOM}\n{SET_UP}", GPU),
     "survived a failure": (f"{START}\n{CUDA_OOM}\n{FINISHED}\n", COMPLETED),
     "cancelled after the end": (f"{START}\n{FINISHED}\n{SLURM} ***\n", COMPLETED),
     "failed, then run again": (f"{START}\n{CUDA_OOM}\n{START}\n{FINISHED}\n", COMPLETED),
@@ -120,7 +147,7 @@ def test_a_traceback_is_shown_by_its_exception(
     """Its last line says what went wrong; the offset is that line's own."""
     found = outcome(f"noise\n{log}")
     assert found is not None
-    assert (found.kind, found.line) == (TRACEBACK, line)
+    assert (found.kind, found.text) == (ERROR, line)
     assert found.offset is not None
     here = (tmp_path / "log").read_bytes()[found.offset :].splitlines()[0]
     assert here.endswith(line.encode())
@@ -146,4 +173,4 @@ def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome:
     assert outcome(FINISHED, complete=False) is None
     found = outcome(f"{TRACE}ValueEr", complete=False)
     assert found is not None
-    assert found.line == "Traceback (most recent call last):"
+    assert found.text == "Traceback (most recent call last):"

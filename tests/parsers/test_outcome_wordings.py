@@ -12,10 +12,11 @@ from parsers.records import Outcome, OutcomeKind
 
 Read = Callable[..., Outcome | None]
 
-GPU, HOST = OutcomeKind.OUT_OF_MEMORY_GPU, OutcomeKind.OUT_OF_MEMORY_HOST
+GPU, HOST = OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY
 NAN, TIME_LIMIT = OutcomeKind.NAN_LOSS, OutcomeKind.TIME_LIMIT
 CANCELLED, KILLED = OutcomeKind.CANCELLED, OutcomeKind.KILLED
-FAILED, TRUNCATED = OutcomeKind.FAILED, OutcomeKind.TRUNCATED
+ERROR, TRUNCATED = OutcomeKind.ERROR, OutcomeKind.TRUNCATED
+COMMUNICATION = OutcomeKind.COMMUNICATION_FAILURE
 COMPLETED = OutcomeKind.COMPLETED
 
 START = (
@@ -76,12 +77,48 @@ LINES = {
     "  exitcode  : -9 (pid: 14750)": (KILLED, None),
     "srun: error: node01: task 0: Killed": (KILLED, None),
     "/var/spool/slurm_script: line 33: 430069 Killed   python train.py": (KILLED, None),
-    "E0102 03:04:05.6 26 api.py:869] failed (exitcode: -11) local_rank: 0": (FAILED, None),
-    "  exitcode  : 1 (pid: 14750)": (FAILED, None),
-    EXIT_9.replace("-9", "1"): (FAILED, None),
-    "srun: error: node01: task 3: Exited with exit code 1": (FAILED, None),
-    "srun: error: node01: task 5: Segmentation fault (core dumped)": (FAILED, None),
-    "srun: error: node01: task 289: Bus error": (FAILED, None),
+    "E0102 03:04:05.6 26 api.py:869] failed (exitcode: -11) local_rank: 0": (ERROR, None),
+    "  exitcode  : 1 (pid: 14750)": (ERROR, None),
+    EXIT_9.replace("-9", "1"): (ERROR, None),
+    "srun: error: node01: task 3: Exited with exit code 1": (ERROR, None),
+    "srun: error: node01: task 5: Segmentation fault (core dumped)": (ERROR, None),
+    "srun: error: node01: task 289: Bus error": (ERROR, None),
+    "run.sh: line 7: 430069 Segmentation fault      (core dumped) python train.py": (ERROR, None),
+    "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TASK FAILURE": (
+        ERROR,
+        None,
+    ),
+    "slurmstepd: error: *** STEP 1.0 ON n1 FAILED (non-zero exit code or other failure mode) ***": (
+        ERROR,
+        None,
+    ),
+    "[E ProcessGroupNCCL.cpp:737] [Rank 1] Watchdog caught collective operation timeout: Work": (
+        COMMUNICATION,
+        None,
+    ),
+    "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:514, unhandled system error": (
+        COMMUNICATION,
+        None,
+    ),
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process": (
+        COMMUNICATION,
+        None,
+    ),
+    "n1:1:1 [0] transport/net_ib.cc:86 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<1> with"
+    " error 12, opcode 0": (COMMUNICATION, None),
+    "Killing subprocess 4303": (KILLED, None),
+    "[INFO] [launch.py:319:sigkill_handler] Killing subprocess 4303": (KILLED, None),
+    "[after training is done] datetime: 2026-01-02 03:04:05": (COMPLETED, None),
+    "{'train_runtime': 871.7, 'train_samples_per_second': 1.1, 'epoch': 1.0}": (COMPLETED, None),
+    "{'train_runtime': '871', 'train_samples_per_second': '1.1', 'epoch': '1'}": (COMPLETED, None),
+    "{'train_runtime': 8.0, 'train_loss': nan, 'epoch': 1.0}": (NAN, None),
+    "{'train_runtime': '8', 'train_loss': 'nan', 'epoch': '1'}": (NAN, None),
+    "[INFO|trainer_pt_utils.py:907] 2026-01-02 03:04:05,027 >> ***** train metrics *****": (
+        COMPLETED,
+        None,
+    ),
+    "Peak CUDA mem: 12.34 GB": (COMPLETED, None),
+    "Overall throughput: 4.93 samples/s": (COMPLETED, None),
 }
 
 NO_ENDS = (
@@ -103,7 +140,14 @@ NO_ENDS = (
     "  check_for_nan ................................... found NaN in: stop",
     "print('Traceback (most recent call last):')",
     "srun: Job step aborted: Waiting up to 62 seconds for job step to finish.",
-    "Killing subprocess 4303",
+    "{'loss': 2.5, 'train_runtime': 8.1, 'epoch': 0.3}",
+    "{'train_runtime': 8.1, 'epoch': 0.",
+    "***** Running training *****",
+    "training ...",
+    "n1:1:1 [0] NCCL INFO NET/IB : Got completion from peer with error 12",
+    "n1:1:1 [0] NCCL INFO ncclRemoteError: x",
+    "  TORCH_NCCL_ASYNC_ERROR_HANDLING=1 Watchdog thread started",
+    "Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678",
     FINISHED.removesuffix(" | max_memory_allocated_gib 0.402"),
     START,
 )
@@ -118,7 +162,7 @@ def test_a_line_tells_how_the_run_ended(
     kind, requested_gib = expected
     found = outcome(f"noise\n{before}{line}\r\nnoise\n")
     assert found is not None
-    assert (found.kind, found.line, found.offset) == (kind, line.strip(), 6)
+    assert (found.kind, found.text, found.offset) == (kind, line.strip(), 6)
     assert found.requested_gib == pytest.approx(requested_gib)
 
 
@@ -144,7 +188,7 @@ def test_noise_around_an_end_does_not_hide_it(
     log.write_bytes(b"\n".join((around, CUDA_OOM.encode(), around)))
     found = read_outcome(log)
     assert found is not None
-    assert (found.kind, found.line, found.offset) == (GPU, CUDA_OOM, len(around) + 1)
+    assert (found.kind, found.text, found.offset) == (GPU, CUDA_OOM, len(around) + 1)
 
 
 @given(start=st.sampled_from([*LINES, *NO_ENDS]), cut=st.integers(0, 99), rest=st.binary())

@@ -1,0 +1,126 @@
+"""The search for anchors: which of several byte strings stand on which lines of a buffer.
+
+All are searched for in one go (Teddy, a vectorised search of the Rust crate aho-corasick, which
+works for up to 64 strings and lets other threads run meanwhile). It gives matches that do not
+overlap, so for every anchor it is worked out beforehand which others a match of it may hide; those
+are looked for again, on its line alone.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from ahocorasick_rs import BytesAhoCorasick, MatchKind
+
+_MOST_AT_ONCE = 64
+
+
+class AnchoredLine(NamedTuple):
+    """Where a line stands in a buffer, its newline not included, and the anchors on it."""
+
+    begin: int
+    end: int
+    anchors: tuple[bytes, ...]
+
+
+class AnchorSearch:
+    """A search for some anchors, to be used on any number of buffers, by several threads."""
+
+    def __init__(self, anchors: Iterable[bytes]) -> None:
+        """Prepare the search. An anchor is a byte string without a newline, and not empty."""
+        self.anchors = tuple(dict.fromkeys(anchors))
+        # A string that contains another one need not be searched for: the other one finds it.
+        searched = [
+            number
+            for number, anchor in enumerate(self.anchors)
+            if not any(other in anchor for other in self.anchors if other != anchor)
+        ]
+        groups = -(-len(searched) // _MOST_AT_ONCE)
+        self._groups = [
+            (numbers, BytesAhoCorasick([self.anchors[number] for number in numbers], _LEFTMOST))
+            for numbers in (searched[group::groups] for group in range(groups))
+        ]
+        self._hidden = [
+            [
+                other
+                for other in range(len(self.anchors))
+                if other != number and _may_hide(self.anchors[number], self.anchors[other])
+            ]
+            for number in range(len(self.anchors))
+        ]
+        self._known: dict[int, tuple[tuple[bytes, ...], list[int]]] = {}
+
+    def lines(
+        self, buffer: bytes | bytearray, view: memoryview, begin: int, end: int
+    ) -> Iterator[AnchoredLine]:
+        r"""Yield the lines of `buffer[begin:end]` that hold an anchor, in order, each once.
+
+        A line ends at \n; `begin` is the beginning of one. `view` is a view of the buffer.
+        """
+        line_begin = line_end = begin
+        found = 0
+        for number, position in self._matches(view[begin:end]):
+            at = begin + position
+            if at >= line_end:
+                if found:
+                    yield self._line(buffer, line_begin, line_end, found)
+                line_begin = buffer.rfind(b"\n", line_end, at) + 1 or line_end
+                line_end = buffer.find(b"\n", at, end)
+                if line_end < 0:
+                    line_end = end
+                found = 0
+            found |= 1 << number
+        if found:
+            yield self._line(buffer, line_begin, line_end, found)
+
+    def _matches(self, view: memoryview) -> Iterable[tuple[int, int]]:
+        if len(self._groups) == 1:
+            ((numbers, search),) = self._groups
+            return [
+                (numbers[index], begin) for index, begin, _ in search.find_matches_as_indexes(view)
+            ]
+        return sorted(
+            (
+                (numbers[index], begin)
+                for numbers, search in self._groups
+                for index, begin, _ in search.find_matches_as_indexes(view)
+            ),
+            key=_position,
+        )
+
+    def _line(self, buffer: bytes | bytearray, begin: int, end: int, found: int) -> AnchoredLine:
+        anchors, hidden = self._known.get(found) or self._know(found)
+        if hidden:
+            more = found
+            for number in hidden:
+                if buffer.find(self.anchors[number], begin, end) >= 0:
+                    more |= 1 << number
+            if more != found:
+                anchors, _ = self._known.get(more) or self._know(more)
+        return AnchoredLine(begin, end, anchors)
+
+    def _know(self, found: int) -> tuple[tuple[bytes, ...], list[int]]:
+        numbers = [number for number in range(len(self.anchors)) if found >> number & 1]
+        hidden = {other for number in numbers for other in self._hidden[number]} - {*numbers}
+        self._known[found] = tuple(self.anchors[number] for number in numbers), sorted(hidden)
+        return self._known[found]
+
+
+_LEFTMOST = MatchKind.LeftmostFirst
+
+
+@lru_cache(maxsize=32)
+def anchor_search(anchors: tuple[bytes, ...]) -> AnchorSearch:
+    """Return a search for these, prepared once: preparing takes longer than a small log."""
+    return AnchorSearch(anchors)
+
+
+def _position(match: tuple[int, int]) -> int:
+    return match[1]
+
+
+def _may_hide(match: bytes, other: bytes) -> bool:
+    """Return whether `other` may stand where it is not found, for an occurrence of `match`."""
+    return match in other or any(
+        match[at : at + len(other)] == other[: len(match) - at] for at in range(len(match))
+    )

@@ -1,0 +1,96 @@
+"""Compressed logs as plain bytes: gzip through isal, Zstandard through zstandard.
+
+A file may be several compressed ones in a row. Where its bytes end too early or are damaged, what
+could be read counts, and a sentence says so. Memory stays bounded however far a few bytes unfold.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import zstandard
+from isal import igzip_lib, isal_zlib
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+_OUTPUT_BYTES = 2**20
+# The stubs call isal's class of exceptions an exception.
+_DAMAGED = (cast("type[Exception]", isal_zlib.error), zstandard.ZstdError)
+
+
+class _GzipMember:
+    input_bytes = 2**17
+
+    def __init__(self) -> None:
+        self._decoder = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
+
+    def decompress(self, data: bytes) -> bytes:
+        return self._decoder.decompress(data, _OUTPUT_BYTES)
+
+    @property
+    def wants_input(self) -> bool:
+        return self._decoder.needs_input
+
+    @property
+    def rest(self) -> bytes | None:
+        """What follows the member; None as long as its end has not come."""
+        return self._decoder.unused_data if self._decoder.eof else None
+
+
+class _ZstandardFrame:
+    # zstandard takes no limit on its output, and four bytes can stand for a block of 128 KiB.
+    input_bytes = 2**10
+    wants_input = True
+
+    def __init__(self) -> None:
+        self._decoder = zstandard.ZstdDecompressor().decompressobj()
+
+    def decompress(self, data: bytes) -> bytes:
+        return self._decoder.decompress(data)
+
+    @property
+    def rest(self) -> bytes | None:
+        return self._decoder.unused_data if self._decoder.eof else None
+
+
+_Member = type[_GzipMember] | type[_ZstandardFrame]
+
+
+def compression(head: bytes) -> _Member | None:
+    """Return how bytes that begin with `head` are compressed; None where they are not."""
+    if head.startswith(GZIP_MAGIC):
+        return _GzipMember
+    return _ZstandardFrame if head.startswith(ZSTANDARD_MAGIC) else None
+
+
+def decompressed(
+    member: _Member, read: Callable[[memoryview], int], notes: list[str]
+) -> Iterator[bytes]:
+    """Yield the plain bytes of what `read` gives, adding what is wrong with it to `notes`."""
+    pieces = _pieces(read, member.input_bytes)
+    data = next(pieces, b"")
+    while data:
+        decoder = member()
+        while (rest := decoder.rest) is None:
+            try:
+                output = decoder.decompress(data)
+            except _DAMAGED:
+                notes.append("is damaged: its compressed data cannot be read to the end")
+                return
+            if output:
+                yield output
+            data = b""
+            if decoder.rest is None and decoder.wants_input and not (data := next(pieces, b"")):
+                notes.append("is cut off: its compressed data stops before its end")
+                return
+        # Behind the last member may stand zeros, with which some programs fill up a block.
+        data = rest.lstrip(b"\0")
+        while not data and (piece := next(pieces, b"")):
+            data = piece.lstrip(b"\0")
+
+
+def _pieces(read: Callable[[memoryview], int], size: int) -> Iterator[bytes]:
+    buffer = bytearray(size)
+    view = memoryview(buffer)
+    while count := read(view):
+        yield bytes(view[:count])

@@ -1,0 +1,65 @@
+"""Every format that is read, in one table."""
+
+import re
+from dataclasses import replace
+
+from parsers.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.deepspeed import DEEPSPEED_TIMER
+from parsers.deepspeed_memory import DEEPSPEED_MEMORY
+from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
+from parsers.deepspeed_profiler import DEEPSPEED_PROFILER
+from parsers.environment import ENVIRONMENT
+from parsers.gpt_workload import GPT_WORKLOAD
+from parsers.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_RESULT
+from parsers.megatron import MEGATRON, NANOTRON
+from parsers.megatron_memory import MEGATRON_MEMORY
+from parsers.megatron_timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
+from parsers.nvidia_smi import (
+    NVIDIA_SMI_CSV,
+    NVIDIA_SMI_DMON,
+    NVIDIA_SMI_MEMORY_CSV,
+    NVIDIA_SMI_TABLE,
+)
+from parsers.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
+from parsers.scan import AnyFormat, LogFormat
+from parsers.settings import SETTINGS
+
+
+def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
+    """Return the format, with what its reports look like, for anchors that others use, too."""
+    return replace(log_format, report=re.compile(report))
+
+
+_NEVER = r"(?!)"
+
+ALL_FORMATS: tuple[AnyFormat, ...] = (
+    GPT_WORKLOAD,
+    MEGATRON,
+    NANOTRON,
+    MEGATRON_MEMORY,
+    TIMERS,
+    MEGATRON_TIMERS,
+    MEGATRON_RANK_TIMERS,
+    DEEPSPEED_TIMER,
+    DEEPSPEED_PIPELINE,
+    DEEPSPEED_MEMORY,
+    DEEPSPEED_PROFILER,
+    _reported_as(HF_TRAINER_RESULT, r"'train_samples_per_second': '?[0-9]"),
+    _reported_as(HF_TRAINER_METRICS, r"\*{5} train metrics \*{5}\s*$"),
+    _reported_as(COLOSSALAI_MODELS, r"Actor: [0-9.]+ [KMB]\b"),
+    _reported_as(
+        COLOSSALAI_THROUGHPUT,
+        r"(?:Making experience|Learning|Overall) throughput: [0-9]"
+        r"|(?:Generate|Train) [0-9]+ samples, throughput: [0-9]|Peak CUDA mem: [0-9]",
+    ),
+    _reported_as(ONEFLOW_STEP, r"\bstep: [0-9]+, loss: |micro_batches=[0-9]"),
+    ONEFLOW_TABLE,
+    _reported_as(ONEFLOW_MEMORY, r"gp[tu][0-9]+ max memory|max device[0-9]+ memory"),
+    ONEFLOW_ARGUMENTS,
+    NVIDIA_SMI_TABLE,
+    NVIDIA_SMI_CSV,
+    NVIDIA_SMI_MEMORY_CSV,
+    NVIDIA_SMI_DMON,
+    # Their anchors are common words; a line without a setting is a line like any other.
+    *(_reported_as(log_format, _NEVER) for log_format in (*SETTINGS, *ENVIRONMENT)),
+)

@@ -1,0 +1,126 @@
+"""Lines that say how a run ended: the wordings, and how much each of them weighs.
+
+Wordings of PyTorch's allocators and process groups, of NCCL, slurmstepd, srun and salloc, of bash,
+of torchrun's agent and DeepSpeed's launcher, of Megatron-LM and other programs, old and new.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+from parsers.records import OutcomeKind
+
+
+class Weight(IntEnum):
+    """A lower weight wins over a higher one, wherever it stands."""
+
+    FINISHED = 0  # the training is done: what came before was survived
+    CAUSE = 1  # explains itself and much of what surrounds it
+    END = 2  # ends a run; a consequence if something of this weight came before
+    CONSEQUENCE = 3  # happens because another process ended
+    EXIT = 4  # a process ended badly, and nothing says why
+    AFTERMATH = 5  # what is left is stopped
+    LAUNCHER = 6  # the launcher saw nothing go wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A wording: the anchor that its lines contain, and what it means.
+
+    explained_by: if a line of such a weight came before, this one belongs to the aftermath.
+    """
+
+    kind: OutcomeKind
+    weight: Weight
+    anchor: bytes
+    pattern: re.Pattern[str]
+    explained_by: tuple[Weight, ...] = ()
+
+
+def _sign(
+    kind: OutcomeKind, weight: Weight, anchor: bytes, pattern: str, *explained_by: Weight
+) -> Sign:
+    return Sign(kind, weight, anchor, re.compile(pattern), explained_by)
+
+
+_COMPLETED, _NAN = OutcomeKind.COMPLETED, OutcomeKind.NAN_LOSS
+_GPU, _HOST = OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY
+_TIME_LIMIT, _CANCELLED = OutcomeKind.TIME_LIMIT, OutcomeKind.CANCELLED
+_NODE_FAILURE, _PREEMPTED = OutcomeKind.NODE_FAILURE, OutcomeKind.PREEMPTED
+_COMMUNICATION = OutcomeKind.COMMUNICATION_FAILURE
+_ERROR, _KILLED = OutcomeKind.ERROR, OutcomeKind.KILLED
+
+_FINISHED, _CAUSE, _END = Weight.FINISHED, Weight.CAUSE, Weight.END
+_CONSEQUENCE, _EXIT, _AFTERMATH = Weight.CONSEQUENCE, Weight.EXIT, Weight.AFTERMATH
+
+_SLURMSTEPD, _SRUN, _BASH = b"slurmstepd: ", b"srun: error: ", b": line "
+_CANCELLED_AT = r"\*\*\* (?:JOB|STEP) .*CANCELLED AT \S+"
+_DEVICE = "(?:CUDA|HIP|XPU)"
+_TASKS = r"\btasks? [0-9,\[\]-]+: "
+_PROCESS = r": line [0-9]+: +[0-9]+ "
+_RESULT = r"\{(?![^{}]*'loss': )[^{}]*'train_runtime': [^{}]*"  # of a whole training
+
+# The first sign that matches a line counts.
+SIGNS = (
+    _sign(_NAN, _FINISHED, b"'train_runtime': ", _RESULT + r"'train_loss': '?nan[^{}]*\}"),
+    _sign(_COMPLETED, _FINISHED, b"'train_runtime': ", _RESULT + r"\}"),
+    _sign(_COMPLETED, _FINISHED, b"***** train metrics *****", r"\*{5} train metrics \*{5}\s*$"),
+    _sign(_COMPLETED, _FINISHED, b"[after training is done]", r"\[after training is done\]"),
+    _sign(_COMPLETED, _FINISHED, b"Peak CUDA mem: ", r"Peak CUDA mem: [0-9.]+ GB"),
+    _sign(_COMPLETED, _FINISHED, b"throughput: ", r"Overall throughput: [0-9.]+ samples/s"),
+    _sign(_GPU, _CAUSE, b"out of memory", rf"Error: {_DEVICE} out of memory"),
+    _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} out of memory\. Tried to allocate"),
+    _sign(_GPU, _CAUSE, b"out of memory", rf"\b{_DEVICE} error: out of memory"),
+    _sign(_GPU, _CAUSE, b"out of memory", r"cuda runtime error \(2\) ?: out of memory"),
+    _sign(_GPU, _CAUSE, b"out of memory", r"Cuda failure (?:2 )?'out of memory'"),
+    _sign(_GPU, _CAUSE, b"MemoryError", r"^torch\.(?:cuda\.)?OutOfMemoryError: \S"),
+    _sign(_GPU, _CAUSE, b"ALLOC_FAILED", r"CUDA error: CUBLAS_STATUS_ALLOC_FAILED"),
+    _sign(_HOST, _CAUSE, b"DefaultCPUAllocator", r"DefaultCPUAllocator: (?:can't|not enough)"),
+    _sign(_HOST, _CAUSE, b"MemoryError", r"^(?:\w+\.)*_?(?:Array)?MemoryError(?::|$)"),
+    _sign(_HOST, _CAUSE, _SLURMSTEPD, r"\b[Dd]etected [0-9]+ oom[-_]kill event"),
+    _sign(_HOST, _CAUSE, _SRUN, rf"{_TASKS}Out Of Memory"),
+    _sign(_NAN, _CAUSE, b"found NaN in", r"\bfound NaN in (?:local|the) "),
+    _sign(
+        _TIME_LIMIT,
+        _END,
+        _SLURMSTEPD,
+        rf"{_CANCELLED_AT} DUE TO TIME LIMIT",
+        _CONSEQUENCE,
+        _EXIT,
+    ),
+    _sign(_TIME_LIMIT, _END, b"time limit", r"\bJob \S+ has exceeded its time limit"),
+    _sign(_PREEMPTED, _END, _SLURMSTEPD, rf"{_CANCELLED_AT} DUE TO PREEMPTION"),
+    _sign(_NODE_FAILURE, _END, _SLURMSTEPD, rf"{_CANCELLED_AT} DUE TO NODE FAILURE"),
+    _sign(_NODE_FAILURE, _END, _SRUN, r"srun: error: Node failure on"),
+    _sign(_ERROR, _EXIT, _SLURMSTEPD, rf"{_CANCELLED_AT} DUE TO TASK FAILURE"),
+    _sign(_ERROR, _EXIT, _SLURMSTEPD, r"\*\*\* (?:JOB|STEP) .* FAILED \(non-zero exit code"),
+    # A job is also cancelled when one of its tasks has died.
+    _sign(_CANCELLED, _END, _SLURMSTEPD, _CANCELLED_AT, _CONSEQUENCE, _EXIT),
+    _sign(_KILLED, _END, b"exitcode", r"\(exitcode: -9\)|^\s*exitcode\s*: -9 \(pid", _EXIT),
+    _sign(_KILLED, _END, b"return code", r"exits with return code = -9(?![0-9])", _EXIT),
+    _sign(_KILLED, _END, _SRUN, rf"{_TASKS}Killed", _EXIT),
+    _sign(_KILLED, _END, _BASH, rf"{_PROCESS}Killed\b", _EXIT),
+    _sign(_COMMUNICATION, _CONSEQUENCE, b"Watchdog caught", r"\bWatchdog caught collective "),
+    _sign(_COMMUNICATION, _CONSEQUENCE, b"NCCL error", r"\bNCCL error in: \S"),
+    _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclRemoteError", r"\bncclRemoteError: \S"),
+    _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclSystemError", r"\bncclSystemError: \S"),
+    _sign(_COMMUNICATION, _CONSEQUENCE, b"Got completion", r"\bNET/IB ?: Got completion .* error"),
+    _sign(_ERROR, _EXIT, b"exitcode", r"\(exitcode: -?[1-9]|^\s*exitcode\s*: -?[1-9][0-9]* \(pid"),
+    _sign(_ERROR, _EXIT, b"return code", r"exits with return code = -?[1-9]"),
+    _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Exited with exit code [1-9]"),
+    _sign(_ERROR, _EXIT, _BASH, rf"{_PROCESS}(?:Segmentation fault|Bus error|Aborted)\b"),
+    _sign(_ERROR, _EXIT, b"Segmentation fault", r"(?:^|: )Segmentation fault"),
+    _sign(_ERROR, _EXIT, b"Bus error", r"(?:^|: )Bus error"),
+    # torch.distributed.launch stops its processes when one has died, and when it is told to stop.
+    _sign(_KILLED, _AFTERMATH, b"Killing subprocess", r"\bKilling subprocess [0-9]+"),
+    _sign(_COMPLETED, Weight.LAUNCHER, b"exits success", r"Process [0-9]+ exits succ"),
+)
+
+NO_SIGN = re.compile(r"\bNCCL INFO\b")
+
+# Exceptions of a process that has lost another one, and of those that report its end.
+LOST_CONNECTION = re.compile(
+    r"Dist(?:Backend|Network|Store)Error|NCCL error|nccl(?:Remote|System)Error"
+    r"|remote process exited|Connection (?:closed by|reset)|Socket Timeout"
+)
+REPORTED_END = re.compile(r"ChildFailedError|CalledProcessError|SignalException|Broken pipe")

@@ -1,0 +1,145 @@
+"""The part of a log that is in memory: whole lines, moving on through the bytes.
+
+Memory is bounded whatever the log: a line longer than a limit is left out.
+"""
+
+from dataclasses import dataclass
+
+import stringzilla
+
+from parsers.sources import Read
+
+CHUNK_BYTES = 2**20
+LINE_LIMIT = 4 * 2**20
+
+# How far a segment reads on behind its end at a time, to finish its last line.
+_OVERRUN_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much is in memory, and what counts as a line.
+
+    chunk_bytes: read at a time. line_limit: longest line that is given. lookahead_bytes: of whole
+    lines, how many may be kept until more stand behind them. complete: whether a last line without
+    newline is whole.
+    """
+
+    chunk_bytes: int = CHUNK_BYTES
+    line_limit: int = LINE_LIMIT
+    lookahead_bytes: int = 2**16
+    complete: bool = True
+
+
+class Window:
+    """A buffer on a log, of which `[begin, end)` holds whole lines.
+
+    Set `used` to less than `end` to have the lines from there on again, with more behind them.
+    `settled` says that nothing can come to stand behind these lines: the log ends there
+    (`at_end`), or goes on with a line that is left out (`within_line`). `offset` is that of the
+    buffer's first byte; behind the whole lines the buffer is `filled` with half a line.
+    """
+
+    def __init__(
+        self,
+        read: Read,
+        bounds: Bounds,
+        *,
+        begin: int = 0,
+        stop: int | None = None,
+        within_line: bool = False,
+    ) -> None:
+        """Begin at the byte `begin`, from which `read` reads.
+
+        Lines that begin at `stop` or later are not wanted. `within_line`: the first line began
+        before `begin`, and is left out.
+        """
+        size = bounds.chunk_bytes + bounds.line_limit + bounds.lookahead_bytes
+        self.buffer = bytearray(size)
+        self.view = memoryview(self.buffer)
+        self.offset = begin
+        self.begin = self.end = self.used = self.filled = 0
+        self.settled = False
+        self._read, self._bounds, self._stop = read, bounds, stop
+        self.at_end = False
+        self.within_line = within_line
+        self._newlines = 0
+        self._counted = int(within_line)
+
+    def advance(self) -> bool:
+        """Move on by up to a chunk; False where nothing more is wanted."""
+        if self.at_end or (self._stop is not None and self.next_line >= self._stop):
+            return False
+        self._drop(self.next_line - self.offset)
+        count = self._read(self.view[self.filled : self.filled + self._chunk_bytes()])
+        self.filled += count
+        self.at_end = not count
+        self.begin = 0
+        if self.within_line:
+            newline = self.buffer.find(b"\n", 0, self.filled)
+            self.within_line = newline < 0
+            self.begin = self.filled if newline < 0 else newline + 1
+        self.end = self.buffer.rfind(b"\n", self.begin, self.filled) + 1 or self.begin
+        self.within_line |= self.filled - self.end > self._bounds.line_limit
+        if self.at_end and self._bounds.complete and not self.within_line:
+            self.end = self.filled
+        self.used = self.end
+        self.settled = self.at_end or self.within_line
+        return True
+
+    @property
+    def next_line(self) -> int:
+        """Offset behind the used lines; where a line is being left out, of the rest of that."""
+        return self.offset + (self.filled if self.within_line else self.used)
+
+    def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:
+        """Return where `count` further lines end, behind the line that ends at `end`.
+
+        Or where the last of them ends, if there are fewer within the bounds; `end` where there are
+        none. None: there may be more after `advance`, or with `hold` when the log has grown.
+        """
+        lookahead = self._bounds.lookahead_bytes
+        region = min(self.end, end + 1 + lookahead)
+        last = end
+        for _ in range(count):
+            newline = self.buffer.find(b"\n", last + 1, region)
+            if newline < 0:
+                break
+            if newline - last - 1 > self._bounds.line_limit:
+                return last
+            last = newline
+        else:
+            return last
+        if self.filled - end > lookahead:
+            return last
+        if not self.settled or (self.at_end and hold):
+            return None
+        # The log's last line may do without a newline.
+        return region if self.at_end and region > last + 1 else last
+
+    def newlines_before(self, place: int) -> int:
+        """Return how many newlines were read up to a place in the buffer.
+
+        Those at `stop` or later do not count, nor that of a first byte within a line. Places must
+        not go back, and whoever counts has to do so before each `advance`.
+        """
+        if self._stop is not None:
+            place = min(place, self._stop - self.offset)
+        if place > self._counted:
+            text = stringzilla.Str(self.view[self._counted : place])
+            self._newlines += text.count(b"\n")
+            self._counted = place
+        return self._newlines
+
+    def _chunk_bytes(self) -> int:
+        if self._stop is None:
+            return self._bounds.chunk_bytes
+        left = self._stop - self.offset - self.filled
+        return min(self._bounds.chunk_bytes, max(left, _OVERRUN_BYTES))
+
+    def _drop(self, count: int) -> None:
+        """Give up the first bytes of the buffer."""
+        self.view[: self.filled - count] = self.view[count : self.filled]
+        self.filled -= count
+        self.offset += count
+        self._counted -= count

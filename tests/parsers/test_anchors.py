@@ -1,0 +1,59 @@
+"""The search for many anchors at once finds what looking for each of them finds."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.anchors import AnchorSearch
+
+# Small alphabet: anchors that overlap, hold and hide each other are the rule.
+words = st.text(alphabet="ab:", min_size=1, max_size=4).map(str.encode)
+texts = st.text(alphabet="ab:\n", max_size=60).map(str.encode)
+
+
+def slow_lines(data: bytes, anchors: list[bytes]) -> list[tuple[int, int, tuple[bytes, ...]]]:
+    """Look at every line for every anchor."""
+    found, begin = [], 0
+    for line in data.split(b"\n"):
+        there = tuple(anchor for anchor in anchors if anchor in line)
+        if there:
+            found.append((begin, begin + len(line), there))
+        begin += len(line) + 1
+    return found
+
+
+@given(data=texts, anchors=st.lists(words, min_size=1, max_size=8, unique=True))
+def test_every_anchor_of_a_line_is_found(data: bytes, anchors: list[bytes]) -> None:
+    """Also those that overlap with another one, or stand within it."""
+    search = AnchorSearch(anchors)
+    assert list(search.lines(data, memoryview(data), 0, len(data))) == slow_lines(data, anchors)
+
+
+@given(data=texts, offset=st.integers(0, 20))
+def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
+    """Places are those in the whole buffer."""
+    anchors = [b"ab", b"::"]
+    before = b"ab" * offset + b"\n"
+    buffer = before + data + b"\nab"
+    found = AnchorSearch(anchors).lines(
+        buffer, memoryview(buffer), len(before), len(before) + len(data)
+    )
+    assert list(found) == [
+        (begin + len(before), end + len(before), there)
+        for begin, end, there in slow_lines(data, anchors)
+    ]
+
+
+def test_there_may_be_more_anchors_than_are_searched_for_at_once() -> None:
+    """They are told apart all the same, in the order of their lines."""
+    anchors = [b"anchor %03d;" % number for number in range(200)]
+    lines = [b"x" * number + anchors[number * 7 % 200] for number in range(200)]
+    data = b"\n".join(lines)
+    search = AnchorSearch(anchors)
+    found = list(search.lines(data, memoryview(data), 0, len(data)))
+    assert [data[line.begin : line.end] for line in found] == lines
+    assert [line.anchors for line in found] == [(anchors[n * 7 % 200],) for n in range(200)]
+
+
+def test_without_anchors_nothing_is_found() -> None:
+    """There is nothing to look for."""
+    assert list(AnchorSearch([]).lines(b"a\nb", memoryview(b"a\nb"), 0, 3)) == []

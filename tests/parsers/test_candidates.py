@@ -1,0 +1,193 @@
+"""One pass gives the same lines as a slow one, however it is cut into chunks and segments."""
+
+import io
+import os
+import threading
+import tracemalloc
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.candidates import Candidate, Pass, Wanted
+from parsers.sources import open_source
+from parsers.window import Bounds
+
+# How many further lines are wanted with a line that holds it.
+WANTED = {b"one": 0, b"two": 2, b"many": 9}
+
+fragments = st.sampled_from(
+    [b"one", b"tw", b"o", b"two", b"many", b"\n", b"\n", b"\r\n", b"\0", b"-"]
+)
+texts = st.lists(fragments, max_size=50).map(b"".join)
+bounds = st.builds(
+    Bounds,
+    chunk_bytes=st.integers(1, 60),
+    line_limit=st.integers(1, 30),
+    lookahead_bytes=st.integers(0, 40),
+    complete=st.booleans(),
+)
+
+
+def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[Candidate]:
+    """Do what a pass does, line by line."""
+    *lines, last = data.split(b"\n")
+    if bounds.complete and last:
+        lines.append(last)
+    ends = [sum(len(line) + 1 for line in lines[: number + 1]) - 1 for number in range(len(lines))]
+    found = []
+    for number, (line, end) in enumerate(zip(lines, ends, strict=True)):
+        anchors = tuple(anchor for anchor in wanted if anchor in line)
+        if not anchors or len(line) > bounds.line_limit:
+            continue
+        last_end = end
+        for further in range(number + 1, number + 1 + max(wanted[anchor] for anchor in anchors)):
+            too_far = further >= len(lines) or ends[further] > end + bounds.lookahead_bytes
+            if too_far or len(lines[further]) > bounds.line_limit:
+                break
+            last_end = ends[further]
+        text = line.removesuffix(b"\r")
+        following = data[end - len(line) + len(text) : last_end] if last_end > end else b""
+        found.append(Candidate(end - len(line), text, anchors, following, number + 1))
+    return found
+
+
+@given(data=texts, bounds=bounds)
+def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
+    """Neither the lines, nor those that follow them, nor their numbers."""
+    with open_source(io.BytesIO(data)) as source:
+        found = Pass(source, Wanted(WANTED), bounds, count_lines=True)
+        assert list(found) == slow_pass(data, WANTED, bounds)
+        half_written = len(data) - data.rfind(b"\n") - 1
+        assert found.within_line == (half_written > bounds.line_limit)
+        used = bounds.complete or found.within_line
+        assert found.position == len(data) - (0 if used else half_written)
+
+
+@given(data=texts, bounds=bounds, segment_bytes=st.integers(1, 40), threads=st.integers(2, 3))
+def test_segments_change_nothing(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: bytes,
+    bounds: Bounds,
+    segment_bytes: int,
+    threads: int,
+) -> None:
+    """No line is lost or doubled at a border, and their order stays."""
+    log = tmp_path_factory.getbasetemp() / "segments.log"
+    log.write_bytes(data)
+    with open_source(log) as source:
+        found = Pass(
+            source,
+            Wanted(WANTED),
+            bounds,
+            threads=threads,
+            segment_bytes=segment_bytes,
+            count_lines=True,
+        )
+        assert list(found) == slow_pass(data, WANTED, bounds)
+
+
+@given(data=texts, bounds=bounds, segment_bytes=st.integers(1, 40), changes=st.integers(0, 3))
+def test_other_anchors_hold_from_the_next_line_on(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: bytes,
+    bounds: Bounds,
+    segment_bytes: int,
+    changes: int,
+) -> None:
+    """Whoever searches ahead must not have searched for the old ones."""
+    log = tmp_path_factory.getbasetemp() / "changes.log"
+    log.write_bytes(data)
+    more = {b"-": 0, b"\0": 1}
+    expected, after = [], 0
+    for number, wanted in enumerate([WANTED, *([WANTED | more, WANTED] * 2)]):
+        rest = [one for one in slow_pass(data, wanted, bounds) if one.offset >= after]
+        if not rest or number == changes:
+            expected += rest
+            break
+        expected.append(rest[0])
+        after = rest[0].offset + 1
+    for threads in (1, 2):
+        with open_source(log) as source:
+            wanted = Wanted(WANTED)
+            found = []
+            for candidate in Pass(
+                source,
+                wanted,
+                bounds,
+                threads=threads,
+                segment_bytes=segment_bytes,
+                count_lines=True,
+            ):
+                found.append(candidate)
+                if len(found) <= changes:
+                    wanted.change(WANTED | more if len(found) % 2 else WANTED)
+        assert found == expected
+
+
+@given(data=texts, cut=st.integers(0, 200))
+def test_what_is_held_back_is_given_whole_when_the_log_has_grown(data: bytes, cut: int) -> None:
+    """A line waits for those that belong to it, and for its own end."""
+    growing = Bounds(complete=False)
+    with open_source(io.BytesIO(data[:cut])) as source:
+        first = Pass(source, Wanted(WANTED), growing, hold=True)
+        found = list(first)
+    with open_source(io.BytesIO(data)) as source:
+        rest = Pass(source, Wanted(WANTED), growing, begin=first.position)
+        found += rest
+    assert found == [one._replace(number=None) for one in slow_pass(data, WANTED, growing)]
+
+
+def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
+    """Through a pipe, as standard input is: nothing can be skipped there."""
+    read, write = os.pipe()
+    piece = b"#" * 2**20
+
+    def fill() -> None:
+        with os.fdopen(write, "wb", buffering=0) as pipe:
+            pipe.write(b"one\n")
+            for _ in range(1024):
+                pipe.write(piece)
+            pipe.write(b"one\none\n")
+
+    writer = threading.Thread(target=fill)
+    writer.start()
+    tracemalloc.start()
+    with os.fdopen(read, "rb") as pipe, open_source(pipe) as source:
+        found = Pass(source, Wanted(WANTED), Bounds(), count_lines=True)
+        places = [(one.offset, one.number) for one in found]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    writer.join()
+    assert places == [(0, 1), (2**30 + 8, 3)]
+    assert found.position == 2**30 + 12
+    assert peak < 8 * 2**20
+
+
+def test_memory_stays_bounded_where_every_line_is_wanted(tmp_path: Path) -> None:
+    """However many lines are found, few of them are kept until their turn comes."""
+    log = tmp_path / "log"
+    log.write_bytes(b"one and some more words on a line of a log\n" * 2**16)
+    with open_source(log) as source:
+        small = Bounds(chunk_bytes=2**16, line_limit=2**16)
+        found = Pass(source, Wanted(WANTED), small, threads=2, segment_bytes=2**16)
+        tracemalloc.start()
+        count = sum(1 for _ in found)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert count == 2**16
+    assert peak < 5 * 2**20
+
+
+def test_a_pass_may_be_left_early(tmp_path: Path) -> None:
+    """Its threads end with it."""
+    log = tmp_path / "log"
+    log.write_bytes(b"one\n" * 2**16)
+    before = threading.active_count()
+    with open_source(log) as source:
+        found = iter(Pass(source, Wanted(WANTED), Bounds(), threads=2, segment_bytes=2**10))
+        assert next(found).offset == 0
+        del found
+    assert threading.active_count() == before

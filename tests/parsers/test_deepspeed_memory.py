@@ -1,0 +1,157 @@
+"""DeepSpeed's reports of memory."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.deepspeed_memory import DEEPSPEED_MEMORY
+from parsers.records import Record, Usage
+from parsers.scan import decode
+
+LOGS = Path(__file__).parents[3] / "shared" / "logs"
+
+
+def parse(text: str) -> list[Record]:
+    """Return the records of a report whose line starts at byte 7."""
+    return list(DEEPSPEED_MEMORY.parse(7, decode(text.encode())))
+
+
+LOGGED = "[2026-01-02 03:04:05,678] [INFO] [utils.py:822:see_memory_usage] "
+DEVICE = "MA 0.28 GB         Max_MA 0.29 GB         CA 2.93 GB         Max_CA 3 GB "
+HOST = "CPU Virtual Memory:  used = 65.88 GB, percent = 3.3%"
+ALONE = Usage(
+    memory_allocated_gib=0.28,
+    max_memory_allocated_gib=0.29,
+    memory_reserved_gib=2.93,
+    max_memory_reserved_gib=3.0,
+    offset=7,
+)
+USAGE = Usage(
+    memory_allocated_gib=0.28,
+    max_memory_allocated_gib=0.29,
+    memory_reserved_gib=2.93,
+    max_memory_reserved_gib=3.0,
+    host_memory_gib=65.88,
+    offset=7,
+)
+TIMED = Usage(
+    memory_allocated_gib=0.28,
+    max_memory_allocated_gib=0.29,
+    memory_reserved_gib=2.93,
+    max_memory_reserved_gib=3.0,
+    host_memory_gib=65.88,
+    timestamp="2026-01-02T03:04:05.678",
+    offset=7,
+)
+
+REPORTS = {
+    "printed": (f"{DEVICE}\n{HOST}", [USAGE]),
+    "logged": (f"{LOGGED}{DEVICE}\n{LOGGED}{HOST}", [TIMED]),
+    "the node's line cut off": (f"{DEVICE}\n{HOST[:-1]}", [ALONE]),
+    "the node's line missing": (DEVICE, [ALONE]),
+    "another rank's lines between": (f"{DEVICE}\nreduce bucket 5\n[rank1]: 3 GB\n{HOST}", [USAGE]),
+    "the next report's node is its own": (f"{DEVICE}\n{DEVICE}\n{HOST}", [ALONE]),
+    "both on one line": (f"{DEVICE}{HOST}", [USAGE]),
+    "two reports on one line": (f"{DEVICE}{HOST}{DEVICE}{HOST}", [USAGE, USAGE]),
+    "spaces collapsed": (f"{' '.join(DEVICE.split())}\n{' '.join(HOST.split())}", [USAGE]),
+    "rank label": (f"[rank0]: {DEVICE}\n[rank0]: {HOST}", [USAGE]),
+    "srun label": (f"  0: {LOGGED}{DEVICE}\n  0: {LOGGED}{HOST}", [TIMED]),
+    "coloured": (f"\x1b[32m{LOGGED}{DEVICE}\x1b[0m\n{HOST}", [TIMED]),
+    "behind a bar": (f" 5%|█ | 1/20 [00:01<00:19, 1.01s/it]{LOGGED}{DEVICE}\r\n{HOST}", [TIMED]),
+}
+
+NO_REPORTS = (
+    "",
+    HOST,
+    DEVICE.replace("3 GB", "3"),
+    DEVICE.replace("Max_MA", "MaxMA"),
+    DEVICE.replace("GB", "MB"),
+    DEVICE.replace("0.28", ""),
+    DEVICE.replace("0.28", "1,28"),
+    DEVICE.removeprefix("M"),
+    "LA" + DEVICE,
+    'print(f"MA {allocated} GB         Max_MA {peak} GB")',
+)
+
+
+@pytest.mark.parametrize(("text", "records"), REPORTS.values(), ids=REPORTS.keys())
+def test_two_lines_are_one_report(text: str, records: list[Record]) -> None:
+    """The device's, and the node's if it follows soon."""
+    assert parse(text) == records
+
+
+@pytest.mark.parametrize("text", NO_REPORTS)
+def test_what_is_no_report_is_no_record(text: str) -> None:
+    """Torn lines and others."""
+    assert parse(text) == []
+
+
+hundredths = st.integers(0, 10**6).map(lambda number: number / 100)
+
+
+@given(
+    device=st.tuples(hundredths, hundredths, hundredths),
+    max_reserved=st.integers(0, 10**4),
+    host=hundredths,
+    before=st.sampled_from(("", "0: ", "[default7]:", "\x1b[1m", "\r50%|██ | 1/2\r")),
+)
+def test_a_printed_report_is_read_back(
+    device: tuple[float, float, float], max_reserved: int, host: float, before: str
+) -> None:
+    """Rounded to two decimals, but for the peak that is rounded to none."""
+    gap = " GB         "
+    usage = parse(
+        f"{before}MA {device[0]}{gap}Max_MA {device[1]}{gap}CA {device[2]}{gap}"
+        f"Max_CA {max_reserved} GB \n{before}CPU Virtual Memory:  used = {host} GB, percent = 9%"
+    )
+    assert usage == [
+        Usage(
+            memory_allocated_gib=device[0],
+            max_memory_allocated_gib=device[1],
+            memory_reserved_gib=device[2],
+            max_memory_reserved_gib=max_reserved,
+            host_memory_gib=host,
+            offset=7,
+        )
+    ]
+
+
+def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own words, and its own idea of how much memory the node uses."""
+    utils = pytest.importorskip("deepspeed.runtime.utils", exc_type=ImportError)
+    capsys.readouterr()
+    utils.see_memory_usage("now", force=True)
+    message, report = capsys.readouterr().out.split("\n", maxsplit=1)
+    (usage,) = parse(report)
+    assert message == "now"
+    assert isinstance(usage, Usage)
+    assert usage.memory_allocated_gib is not None
+    assert usage.max_memory_reserved_gib is not None
+    memory = utils.psutil.virtual_memory()
+    assert usage.host_memory_gib == pytest.approx(
+        (memory.total - memory.available) / 2**30, rel=0.5
+    )
+
+
+@pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not beside the checkout")
+@pytest.mark.parametrize(
+    ("name", "reports"),
+    [
+        ("gpt2-hf-ds/hf_ds_gpt2_base_n4-1832555.out", 3),
+        ("gpt2-hf-ds/hf_ds_gpt2_perf_n16_bs4-mbs8.out", 9),
+        ("gpt2-meg-ds-zero/meg_ds_zero_gpt2_perf_n16_nbs48_ms48.out", 5),
+    ],
+)
+def test_each_report_of_the_published_logs_is_read_with_its_node(name: str, reports: int) -> None:
+    """As many as the log has lines with the words."""
+    lines = (LOGS / name).read_text().splitlines()
+    usages = [
+        usage
+        for number, line in enumerate(lines)
+        if "Max_MA " in line
+        for usage in parse("\n".join(lines[number : number + 4]))
+    ]
+    assert len(usages) == reports
+    assert all(isinstance(usage, Usage) and usage.host_memory_gib for usage in usages)

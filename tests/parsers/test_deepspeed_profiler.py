@@ -1,0 +1,250 @@
+"""The summary of DeepSpeed's flops profiler."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.deepspeed_profiler import DEEPSPEED_PROFILER
+from parsers.records import Record, RunTotals, Timers
+from parsers.scan import decode
+
+
+def parse(text: str) -> list[Record]:
+    """Return the records of a summary whose first line starts at byte 7."""
+    return list(DEEPSPEED_PROFILER.parse(7, decode(text.encode())))
+
+
+def summary(values: dict[str, str]) -> str:
+    """Return the profiler's lines for some labels and values."""
+    lines = (f"{label + ': ':<70}  {value:<8}" for label, value in values.items())
+    return "\n".join(("Profile Summary at step 10:", "Notations:", "", *lines, "", ""))
+
+
+VALUES = {
+    "world size": "8",
+    "data parallel size": "8",
+    "model parallel size": "1",
+    "batch size per GPU": "80",
+    "params per gpu": "336.23 M",
+    "params of model = params per GPU * mp_size": "336.23 M",
+    "fwd MACs per GPU": "3139.93 GMACs",
+    "fwd flops per GPU": "6279.86 G",
+    "fwd flops of model = fwd flops per GPU * mp_size": "6279.86 G",
+    "fwd latency": "76.67 ms",
+    "fwd FLOPS per GPU = fwd flops per GPU / fwd latency": "81.9 TFLOPS",
+    "bwd latency": "108.02 ms",
+    "bwd FLOPS per GPU = 2 * fwd flops per GPU / bwd latency": "116.27 TFLOPS",
+    "fwd+bwd FLOPS per GPU = 3 * fwd flops per GPU / (fwd+bwd latency)": "102.0 TFLOPS",
+    "step latency": "34.09 us",
+    "iter latency": "184.73 ms",
+    "FLOPS per GPU = 3 * fwd flops per GPU / iter latency": "101.98 TFLOPS",
+    "samples/second": "3464.52",
+}
+TOTALS = RunTotals(
+    world_size=8,
+    parameters=336_230_000,
+    samples_per_second=3464.52,
+    tflops_per_gpu=101.98,
+    phase="profiled_step",
+    offset=7,
+)
+TIMERS = Timers(
+    seconds=(
+        ("fwd latency", 0.07667),
+        ("bwd latency", 0.10802),
+        ("step latency", 0.00003409),
+        ("iter latency", 0.18473),
+    ),
+    offset=7,
+)
+WHOLE = summary(VALUES)
+
+
+def changed(**changes: str) -> str:
+    """Return the summary with other values for labels, `_` for a space."""
+    return summary(VALUES | {label.replace("_", " "): value for label, value in changes.items()})
+
+
+def of_iteration(flops: str) -> str:
+    """Return the summary with another value for the iteration's flops."""
+    return WHOLE.replace("101.98 TFLOPS", flops)
+
+
+SUMMARIES = {
+    "whole": (WHOLE, [TOTALS, TIMERS]),
+    "rank label": ("".join(f"0: {x}" for x in WHOLE.splitlines(keepends=True)), [TOTALS, TIMERS]),
+    "carriage returns": (WHOLE.replace("\n", "\r\n"), [TOTALS, TIMERS]),
+    "spaces collapsed": (
+        "\n".join(" ".join(line.split()) for line in WHOLE.split("\n")),
+        [TOTALS, TIMERS],
+    ),
+    "other ranks' lines between": (WHOLE.replace("\n", "\n[rank1]: step 5\n"), [TOTALS, TIMERS]),
+    "recomputed activations": (WHOLE.replace("= 3 *", "= 4 *"), [TOTALS, TIMERS]),
+    "with the details behind it": (
+        WHOLE + "\n---- Aggregated Profile per GPU ----\nfwd latency: 5 s\n",
+        [TOTALS, TIMERS],
+    ),
+    "before another summary": (
+        f"{WHOLE}\n---- DeepSpeed Flops Profiler ----\n{changed(iter_latency='9 s')}",
+        [TOTALS, TIMERS],
+    ),
+    "without an engine": (
+        summary(
+            {
+                "params per gpu": "463.21 M",
+                "params of model = params per GPU * mp_size": "1",
+                "fwd latency": "12.27 s",
+                "fwd FLOPS per GPU = fwd flops per GPU / fwd latency": "39.5 TFLOPS",
+            }
+        ),
+        [Timers(seconds=(("fwd latency", 12.27),), offset=7)],
+    ),
+    "no engine, but a summary all the same": (summary({"params per GPU": "463.21 M"}), []),
+    "title alone": ("Profile Summary at step 10:", []),
+    "title of something else": (WHOLE.replace("step 10", "step ten"), []),
+    "no title": (WHOLE.replace("Profile Summary at step 10:", ""), []),
+}
+
+
+@pytest.mark.parametrize(("text", "records"), SUMMARIES.values(), ids=SUMMARIES.keys())
+def test_a_summary_is_the_profiled_step_s_sums_and_times(text: str, records: list[Record]) -> None:
+    """However it was logged, and no more of it than there is."""
+    assert parse(text) == records
+
+
+@pytest.mark.parametrize(
+    ("flops", "tflops"),
+    [
+        ("1.2 PFLOPS", None),
+        ("102 TFLOPS", 102.0),
+        ("950.5 GFLOPS", 0.9505),
+        ("326.19 KFLOPS", 3.2619e-07),
+        ("1e+15 FLOPS", 1000.0),
+        ("12 FLOPS", 1.2e-11),
+        ("inf TFLOPS", None),
+        ("102.0 T", None),
+        ("", None),
+    ],
+)
+def test_flops_are_read_in_every_unit_that_is_printed(flops: str, tflops: float | None) -> None:
+    """An unknown unit is no number."""
+    (totals, _) = parse(of_iteration(flops))
+    assert isinstance(totals, RunTotals)
+    assert totals.tflops_per_gpu == tflops
+
+
+@pytest.mark.parametrize(
+    ("latency", "seconds"),
+    [("20.66 s", 20.66), ("184.73 ms", 0.18473), ("34.09 us", 3.409e-05), ("1.2 Ks", 1200.0)],
+)
+def test_times_are_read_in_every_unit_that_is_printed(latency: str, seconds: float) -> None:
+    """The same label, microseconds in one run and seconds in another."""
+    (_, timers) = parse(changed(iter_latency=latency))
+    assert isinstance(timers, Timers)
+    assert dict(timers.seconds)["iter latency"] == seconds
+
+
+@pytest.mark.parametrize(
+    ("printed", "parameters"),
+    [("1.25 B", 1_250_000_000), ("2.6 G", 2_600_000_000), ("4.68 k", 4680), ("512", 512)],
+)
+def test_parameters_are_read_in_every_unit_that_is_printed(printed: str, parameters: int) -> None:
+    """B is 10**9."""
+    (totals, _) = parse(WHOLE.replace("336.23 M", printed))
+    assert isinstance(totals, RunTotals)
+    assert totals.parameters == parameters
+
+
+def test_a_summary_cut_anywhere_holds_no_other_number() -> None:
+    """A line counts once another one stands behind it."""
+    for end in range(len(WHOLE)):
+        for record in parse(WHOLE[:end]):
+            if isinstance(record, Timers):
+                assert record.seconds == TIMERS.seconds[: len(record.seconds)]
+            else:
+                for name in RunTotals.__slots__:
+                    assert getattr(record, name) in (None, getattr(TOTALS, name))
+
+
+hundredths = st.integers(1, 99_999).map(lambda number: number / 100)
+
+
+@given(
+    world_size=st.integers(1, 10**6),
+    latency=hundredths,
+    flops=hundredths,
+    samples=hundredths,
+    before=st.sampled_from(("", "0: ", "[rank0]: ", "[default7]:", "\x1b[32m")),
+)
+def test_a_printed_summary_is_read_back(
+    world_size: int, latency: float, flops: float, samples: float, before: str
+) -> None:
+    """For every number, whatever stands before its lines."""
+    text = summary(
+        {
+            "world size": str(world_size),
+            "iter latency": f"{latency:g} ms",
+            "FLOPS per GPU = 3 * fwd flops per GPU / iter latency": f"{flops:g} TFLOPS",
+            "samples/second": str(samples),
+        }
+    )
+    assert parse("\n".join(before + line for line in text.split("\n"))) == [
+        RunTotals(
+            world_size=world_size,
+            samples_per_second=samples,
+            tflops_per_gpu=float(f"{flops:g}"),
+            phase="profiled_step",
+            offset=7,
+        ),
+        Timers(seconds=(("iter latency", float(f"{latency:g}e-3")),), offset=7),
+    ]
+
+
+PROGRAM = """
+import os
+os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # 0: any free port
+import deepspeed, torch
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+config = {
+    "train_micro_batch_size_per_gpu": 4,
+    "optimizer": {"type": "SGD", "params": {"lr": 0.1}},
+    "wall_clock_breakdown": True,
+    "flops_profiler": {"enabled": True, "profile_step": 2},
+}
+engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
+for _ in range(3):
+    engine.backward(engine(torch.randn(4, 64)).sum())
+    engine.step()
+"""
+
+
+@pytest.mark.train
+def test_the_installed_deepspeed_s_summary_is_read(tmp_path: Path) -> None:
+    """Its own words, of a model whose size is known."""
+    pytest.importorskip("deepspeed.utils.timer", exc_type=ImportError)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        cwd=tmp_path,
+        env={**os.environ, "DS_ACCELERATOR": "cpu"},
+    )
+    lines = done.stdout.split("\n")
+    start = next(number for number, line in enumerate(lines) if "Profile Summary at" in line)
+    totals, timers = parse("\n".join(lines[start : start + 1 + DEEPSPEED_PROFILER.following]))
+    assert isinstance(totals, RunTotals)
+    assert isinstance(timers, Timers)
+    assert totals.world_size == 1
+    assert totals.parameters == 64 * 64 + 64 + 64 * 8 + 8
+    seconds = dict(timers.seconds)
+    parts = sum(seconds[f"{part} latency"] for part in ("fwd", "bwd", "step"))
+    assert parts == pytest.approx(seconds["iter latency"], rel=0.05)
+    assert totals.samples_per_second == pytest.approx(4 / seconds["iter latency"], rel=0.05)

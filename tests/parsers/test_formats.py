@@ -1,0 +1,32 @@
+"""The table of formats holds all that there are."""
+
+import importlib
+import pkgutil
+
+import parsers
+from parsers.formats import ALL_FORMATS
+from parsers.scan import LogFormat, TableFormat
+
+
+def test_every_format_is_in_the_table() -> None:
+    """Whatever a module of the package calls a format."""
+    made = {
+        value.name
+        for module in pkgutil.iter_modules(parsers.__path__)
+        for value in vars(importlib.import_module(f"parsers.{module.name}")).values()
+        if isinstance(value, LogFormat | TableFormat)
+    }
+    assert {one.name for one in ALL_FORMATS} == made
+
+
+def test_names_of_formats_are_their_own() -> None:
+    """What is counted by format is counted by name."""
+    names = [one.name for one in ALL_FORMATS]
+    assert len(set(names)) == len(names)
+
+
+def test_anchors_can_be_searched_for() -> None:
+    """None is empty, and none goes beyond its line."""
+    for one in ALL_FORMATS:
+        anchors = [*one.anchors, *([one.header] if isinstance(one, TableFormat) else [])]
+        assert all(anchor and b"\n" not in anchor for anchor in anchors)

@@ -1,0 +1,185 @@
+"""The result that Hugging Face's Trainer prints as a dictionary."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.hf_trainer import HF_TRAINER_RESULT
+from parsers.records import Record, RunTotals
+from parsers.scan import decode
+
+LOGS = Path(__file__).parents[3] / "shared" / "logs" / "gpt2-hf-ds"
+
+
+def result(line: str) -> list[Record]:
+    """Return the records of a line that starts at byte 7."""
+    return list(HF_TRAINER_RESULT.parse(7, decode(line.encode())))
+
+
+DICTIONARY = (
+    "{'train_runtime': 437.8544, 'train_samples_per_second': 25.132,"
+    " 'train_steps_per_second': 3.145, 'train_loss': 0.456, 'epoch': 3.0}"
+)
+QUOTED = (
+    "{'train_runtime': '7767', 'train_samples_per_second': '4.12',"
+    " 'train_steps_per_second': '0.257', 'train_loss': '1.2e-05', 'epoch': '142.9'}"
+)
+TOTALS = RunTotals(
+    train_seconds=437.8544,
+    samples_per_second=25.132,
+    steps_per_second=3.145,
+    mean_loss=0.456,
+    offset=7,
+)
+BAR = " 20%|██        | 4/20 [00:48<03:12, 12.01s/it]"
+
+RESULTS = {
+    "4.7 and later": (DICTIONARY, [TOTALS]),
+    "4.7, without a loss": (
+        DICTIONARY.replace(" 'train_loss': 0.456,", ""),
+        [
+            RunTotals(
+                train_seconds=437.8544, samples_per_second=25.132, steps_per_second=3.145, offset=7
+            )
+        ],
+    ),
+    "5.0: numbers in quotes": (
+        QUOTED,
+        [
+            RunTotals(
+                train_seconds=7767,
+                samples_per_second=4.12,
+                steps_per_second=0.257,
+                mean_loss=1.2e-05,
+                offset=7,
+            )
+        ],
+    ),
+    "4.6 and earlier: the rate is of steps": (
+        "{'train_runtime': 437.8544, 'train_samples_per_second': 3.145, 'epoch': 3.0}",
+        [RunTotals(train_seconds=437.8544, offset=7)],
+    ),
+    "tokens are those of one device": (
+        DICTIONARY.replace(" 'train_loss'", " 'train_tokens_per_second': 812.5, 'train_loss'"),
+        [TOTALS, RunTotals(tokens_per_second=812.5, per_gpu=True, offset=7)],
+    ),
+    "memory and counts beside": (
+        DICTIONARY.replace("'epoch'", "'train_mem_cpu_alloc_delta': -1024, 'epoch'"),
+        [TOTALS],
+    ),
+    "a mean loss of inf": (
+        DICTIONARY.replace("0.456", "inf"),
+        [
+            RunTotals(
+                train_seconds=437.8544,
+                samples_per_second=25.132,
+                steps_per_second=3.145,
+                mean_loss=float("inf"),
+                offset=7,
+            )
+        ],
+    ),
+    "behind a bar, after its erasure": (BAR + "\r" + " " * 60 + "\r" + DICTIONARY, [TOTALS]),
+    "glued behind a bar": (BAR + DICTIONARY + BAR, [TOTALS]),
+    "behind a cursor's movement": ("\r" + " " * 40 + "\r\x1b[A" + DICTIONARY, [TOTALS]),
+    "two nodes on one line": (DICTIONARY + DICTIONARY, [TOTALS, TOTALS]),
+    "torn by another node": (DICTIONARY[:30] + DICTIONARY, [TOTALS]),
+    "a report of the way before": ("{'loss': nan, 'epoch': 3.0}" + DICTIONARY, [TOTALS]),
+    "in the object that train() returns": (
+        f"TrainOutput(global_step=12, training_loss=0.456, metrics={DICTIONARY})",
+        [TOTALS],
+    ),
+}
+
+NO_RESULTS = (
+    "",
+    "# " + DICTIONARY,  # quoted in a script
+    "{'loss': 2.2788, 'learning_rate': 5e-05, 'epoch': 0.31}",
+    "{'loss': 2.27, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.31}",
+    "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 0.0, 'epoch': 0.31}",
+    # with include_num_input_tokens_seen: the training so far
+    "{'loss': '3.636', 'epoch': '0.25', 'train_runtime': '0.03', 'train_tokens_per_second': '97'}",
+    "{'eval_loss': 3.6, 'eval_runtime': 0.01, 'eval_samples_per_second': 1404.0, 'epoch': 1.0}",
+    "{'train_runtime': 437.8544, 'epoch': 3.0}",  # the clock stood still: no rates
+    "{'train_runtime': nan, 'train_samples_per_second': 25.132, 'epoch': 3.0}",
+    '{"train_runtime": 437.8544, "train_samples_per_second": 25.132}',
+    DICTIONARY[1:],
+    DICTIONARY[:-1],
+    DICTIONARY.replace("'train_runtime'", "'eval_runtime'"),
+    DICTIONARY.replace("437.8544", "437,8544"),
+    DICTIONARY.replace("437.8544", "'437.8544"),
+    DICTIONARY.replace("437.8544", "4" * 5000),
+    DICTIONARY.replace(",", "{"),
+    BAR,
+    "Downloading: 100%|██████████| 1.04M/1.04M [00:00<00:00, 2.42MB/s] 'train_runtime': 3",
+)
+
+
+@pytest.mark.parametrize(("line", "records"), RESULTS.values(), ids=RESULTS.keys())
+def test_the_result_is_read_whatever_stands_around_it(line: str, records: list[Record]) -> None:
+    """Every version's dictionary."""
+    assert result(line) == records
+
+
+@pytest.mark.parametrize("line", NO_RESULTS)
+def test_what_is_not_the_result_is_no_record(line: str) -> None:
+    """Reports on the way and of evaluation, torn dictionaries, bars."""
+    assert result(line) == []
+
+
+def test_a_mean_loss_of_nan_is_kept() -> None:
+    """That training diverged is a fact of the log."""
+    (totals,) = result(DICTIONARY.replace("0.456", "nan"))
+    assert isinstance(totals, RunTotals)
+    assert str(totals.mean_loss) == "nan"
+
+
+numbers = st.floats(min_value=0, max_value=1e12)
+before = st.sampled_from(("", "0: ", "127: ", "[rank0]: ", "[default7]:", "\x1b[32m", BAR, "\r"))
+
+
+@given(
+    seconds=numbers,
+    samples=numbers,
+    steps=numbers,
+    loss=st.floats(),
+    quoted=st.booleans(),
+    before=before,
+)
+def test_a_printed_result_is_read_back(
+    seconds: float, samples: float, steps: float, loss: float, quoted: bool, before: str
+) -> None:
+    """For every number, as the versions print them: whole, or four digits in quotes."""
+    printed = [f"'{x:.4g}'" if quoted else repr(x) for x in (seconds, samples, steps, loss)]
+    (totals,) = result(
+        f"{before}{{'train_runtime': {printed[0]}, 'train_samples_per_second': {printed[1]},"
+        f" 'train_steps_per_second': {printed[2]}, 'train_loss': {printed[3]}, 'epoch': 1.0}}\r"
+    )
+    values = [float(x.strip("'")) for x in printed]
+    assert repr(totals) == repr(
+        RunTotals(
+            train_seconds=values[0],
+            samples_per_second=values[1],
+            steps_per_second=values[2],
+            mean_loss=values[3],
+            offset=7,
+        )
+    )
+
+
+@pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not beside the checkout")
+@pytest.mark.parametrize(
+    ("name", "rates"),
+    [
+        ("hf_ds_gpt2_base_n4-1832555.out", {1.088: 4}),
+        ("hf_ds_gpt2_perf_n16_bs4-mbs8.out", {3.663: 15, 3.664: 1}),
+    ],
+)
+def test_the_published_logs_say_what_is_known_of_them(name: str, rates: dict[float, int]) -> None:
+    """A copy of the result from each node."""
+    lines = (LOGS / name).read_text().split("\n")
+    records = [record for line in lines for record in result(line)]
+    assert Counter(r.samples_per_second for r in records if isinstance(r, RunTotals)) == rates

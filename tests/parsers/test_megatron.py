@@ -1,0 +1,198 @@
+"""Megatron's iteration lines, in the words of every version of NVIDIA's and BigScience's."""
+
+from dataclasses import replace
+
+import pytest
+
+from parsers.megatron import MEGATRON, NANOTRON
+from parsers.records import Step
+
+
+def parse(line: str) -> list[object]:
+    """Return the records of a line that starts at byte 7."""
+    return list(MEGATRON.parse(7, line))
+
+
+V1 = (
+    " iteration      100/  320000 | elapsed time per iteration (ms): 512.4 | learning rate:"
+    " 1.500E-04 | lm loss: 9.250000E+00 | loss scale: 65536.0 | number of skipped iterations:"
+    "   2 | number of nan iterations:   0 |"
+)
+V1_STEP = Step(
+    iteration=100,
+    iterations=320000,
+    step_seconds=0.5124,
+    learning_rate=1.5e-4,
+    loss=9.25,
+    loss_scale=65536.0,
+    skipped_iterations=2,
+    nan_iterations=0,
+    offset=7,
+)
+V2 = (
+    " iteration       30/     500 | consumed samples:          960 | elapsed time per iteration"
+    " (ms): 812.5 | learning rate: 3.000E-04 | global batch size:    32 | lm loss: 8.125000E+00"
+    " | loss scale: 32768.0 | grad norm: 4.750 | num zeros: 12.0 | params norm: 310.125 | number"
+    " of skipped iterations:   1 | number of nan iterations:   0 |"
+)
+V2_STEP = Step(
+    iteration=30,
+    iterations=500,
+    step_seconds=0.8125,
+    consumed_samples=960,
+    global_batch_size=32,
+    loss=8.125,
+    learning_rate=3e-4,
+    loss_scale=32768.0,
+    grad_norm=4.75,
+    skipped_iterations=1,
+    nan_iterations=0,
+    offset=7,
+)
+CORE = (
+    " [2025-07-01 10:20:30] iteration        2/     100 | consumed samples:          512 | skipped"
+    " samples:            8 | elapsed time per iteration (ms): 15800.5 | throughput per GPU"
+    " (TFLOP/s/GPU): 412.5 | energy per GPU (J/iter/GPU): 9050.1 | power per GPU (W/GPU): 572.8 |"
+    " learning rate: 4.125000E-07 | decoupled learning rate: 8.000000E-07 | global batch size:  "
+    " 256 | lm loss: 1.250000E+01 | seq_load_balancing_loss: 1.000203E+00 | loss scale: 1.0 | grad"
+    " norm: 2.875 | number of skipped iterations:   0 | number of nan iterations:   0 |"
+)
+CORE_STEP = Step(
+    iteration=2,
+    iterations=100,
+    step_seconds=15.8005,
+    consumed_samples=512,
+    global_batch_size=256,
+    loss=12.5,
+    learning_rate=4.125e-7,
+    loss_scale=1.0,
+    grad_norm=2.875,
+    skipped_iterations=0,
+    nan_iterations=0,
+    reported_tflops_per_gpu=412.5,
+    timestamp="2025-07-01T10:20:30",
+    offset=7,
+)
+BIGSCIENCE = (
+    " iteration      250/  115311 | consumed samples:       512000 | consumed tokens:   1048576000"
+    " | elapsed time per iteration (s): 105.25 | learning rate: 6.000E-05 | global batch size: "
+    " 2048 | lm loss: 2.500000E+00 | grad norm: 0.250 | num zeros: 0.0 | number of skipped"
+    " iterations:   0 | number of nan iterations:   0 | samples per second: 19.458 |"
+    " TFLOPs: 148.98 |"
+)
+BIGSCIENCE_STEP = Step(
+    iteration=250,
+    iterations=115311,
+    step_seconds=105.25,
+    samples_per_second=19.458,
+    consumed_samples=512000,
+    consumed_tokens=1048576000,
+    global_batch_size=2048,
+    loss=2.5,
+    learning_rate=6e-5,
+    grad_norm=0.25,
+    skipped_iterations=0,
+    nan_iterations=0,
+    reported_tflops_per_gpu=148.98,
+    offset=7,
+)
+COUNTS = "number of skipped iterations:   0 | number of nan iterations:   0 |"
+
+
+FEW = Step(iteration=3, iterations=50, skipped_iterations=0, nan_iterations=0, offset=7)
+LINES = {
+    "1.1.5": (V1, V1_STEP),
+    "2.0 to 23.04": (V2, V2_STEP),
+    "core 0.13": (CORE, CORE_STEP),
+    "core 0.16, microseconds": (
+        f" [2026-02-03 04:05:06.789012] iteration 3/50 | {COUNTS}",
+        replace(FEW, timestamp="2026-02-03T04:05:06.789012"),
+    ),
+    "BigScience": (BIGSCIENCE, BIGSCIENCE_STEP),
+    "BigScience, when samples were per millisecond": (
+        BIGSCIENCE.replace("(s): 105.25", "(ms): 105250.0").replace("19.458", "0.019"),
+        replace(BIGSCIENCE_STEP, samples_per_second=19.0),
+    ),
+    "BigScience, before the tokens": (
+        BIGSCIENCE.replace(" | consumed tokens:   1048576000", ""),
+        replace(BIGSCIENCE_STEP, consumed_tokens=None),
+    ),
+    "slow, but per second": (
+        BIGSCIENCE.replace("(s): 105.25", "(ms): 2048000000.0").replace("19.458", "0.001"),
+        replace(BIGSCIENCE_STEP, step_seconds=2048000.0, samples_per_second=0.001),
+    ),
+    "DeepSpeed scales the loss": (
+        f" iteration 3/50 | lm-loss: 9.5E+00 | loss scale: -1.0 | grad norm: 0.000 | {COUNTS}",
+        replace(FEW, loss=9.5, loss_scale=-1.0, grad_norm=0.0),
+    ),
+    "another order": (
+        f" iteration 3/50 | {COUNTS} loss: 9.5 | elapsed time per iteration (ms): 250.0 |",
+        replace(FEW, loss=9.5, step_seconds=0.25),
+    ),
+    "no time": (
+        f" iteration 3/50 | elapsed time per iteration (ms): nan | {COUNTS}",
+        FEW,
+    ),
+    "before other text": (V2 + "[Rank 3] (after 30 iterations) memory (MB) | al", V2_STEP),
+    "before timers": (V2 + "time (ms) | forward: 148.22 | optimizer: 30.50", V2_STEP),
+    "behind a torn report": (V1[: V1.index("lm loss")] + V2, V2_STEP),
+    "behind a bar": (" 45%|####5     | 5/11 [00:10<00:12,  2.1s/it]" + V2, V2_STEP),
+    "between carriage returns": ("\r 50%|█ | 5/10\r" + V2 + "\r 60%|█ | 6/10", V2_STEP),
+    "quoted": ("> " + V2, V2_STEP),
+    "pdsh": ("node2: " + V2, V2_STEP),
+    "a day that is none": (f" [2025-99-01 10:20:30] iteration 3/50 | {COUNTS}", FEW),
+}
+NO_STEPS = (
+    "",
+    " validation loss at iteration 100 | lm loss value: 8.017406E+00 | lm loss PPL: 3.033300E+03 |",
+    "#" + V2,
+    "  # " + V2,
+    "> # [2025-07-01 10:20:30]" + V2 + V2,
+    V2.replace("30/     500", "30"),
+    V2.replace("iteration  ", "at_iteration "),
+    V2.replace("812.5", "812,5"),
+    V2.replace("812.5", "8[Rank 0] (after 1 iterations)"),
+    V2.replace("960", "9_60"),
+    V2.replace("   32 ", "   3.2 "),
+    V2.replace("   32 ", "    "),
+    V2.replace("   1 |", " nan |"),
+    V2.replace("30/     500", "30/" + "5" * 5000),
+    V2.partition(" | number of skipped")[0] + " |",
+    V2.replace("number of", "\r number of").partition("\r")[0],
+    " iteration  11/50000 | elapsed time per iteration (ms):  52728.1 | number of skipped",
+    "iterations: 0 | number of nan iterations:   0 | samples per second: 9.710 | TFLOPs: 167.52 |",
+    'log_string = " iteration {:8d}/{:8d} | elapsed time per iteration (ms): {:.1f} |"',
+    "saved checkpoint from iteration 500/1000 | elapsed time per iteration (ms) is above",
+)
+
+
+@pytest.mark.parametrize(("line", "step"), LINES.values(), ids=LINES.keys())
+def test_a_report_is_a_step_with_what_its_own_line_says(line: str, step: Step) -> None:
+    """Every version's and dialect's fields, with what may stand around them."""
+    assert parse(line) == [step]
+
+
+@pytest.mark.parametrize("line", [V1, V2, CORE, BIGSCIENCE])
+def test_a_report_holds_an_anchor(line: str) -> None:
+    """Or it would never be read."""
+    assert any(anchor.decode() in line for anchor in MEGATRON.anchors)
+
+
+def test_reports_glued_to_each_other_are_as_many_steps() -> None:
+    """Each with what stands in front of it."""
+    assert parse(V2 + CORE + V1 + CORE) == [V2_STEP, CORE_STEP, V1_STEP, CORE_STEP]
+
+
+@pytest.mark.parametrize("line", NO_STEPS)
+def test_what_is_no_report_is_no_step(line: str) -> None:
+    """Torn, quoted and foreign lines, and values that are none."""
+    assert parse(line) == []
+    assert list(NANOTRON.parse(7, line)) == []
+
+
+@pytest.mark.parametrize("loss", ["NAN", "nan", "INF", "-INF", "inf"])
+def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
+    """In format E Python prints it in capitals."""
+    (step,) = parse(V1.replace("9.250000E+00", loss))
+    assert isinstance(step, Step)
+    assert str(step.loss) == loss.lower()

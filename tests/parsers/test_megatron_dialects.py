@@ -1,0 +1,180 @@
+"""Iteration lines of the programs that were made from Megatron, and of nanotron."""
+
+from dataclasses import replace
+
+import pytest
+
+from parsers.megatron import MEGATRON, NANOTRON
+from parsers.records import Step
+
+
+def parse(line: str) -> list[object]:
+    """Return the records of a line that starts at byte 7."""
+    return list(MEGATRON.parse(7, line))
+
+
+def parse_nanotron(line: str) -> list[object]:
+    """Return the records of a line that starts at byte 7."""
+    return list(NANOTRON.parse(7, line))
+
+
+COUNTS = "number of skipped iterations:   0 | number of nan iterations:   0 |"
+FEW = Step(iteration=3, iterations=50, skipped_iterations=0, nan_iterations=0, offset=7)
+MICROSOFT = (
+    " iteration        3/      50 | elapsed time per iteration (ms): 4000.0 | global batch size:   "
+    f" 32 | actual seqlen:  2048 | {COUNTS} samples per second: 8.000 | tokens per gpu per second"
+    " (tgs): 4096.000 | TFLOPs: 53.25 |"
+)
+ALCF = (
+    "[2024-06-21 10:50:42][INFO][training:1609] -  iteration=       3/      50 |"
+    " consumed_samples=          96 | consumed_tokens=      393216 |"
+    " elapsed_time_per_iteration_ms=8457.5 | learning_rate=1.5e-08 | global_batch_size=   32 |"
+    " lm loss=11.125 | loss_scale=1.0 | grad_norm=6.375 | actual_seqlen= 4096 |"
+    " number_of_skipped_iterations=  0 | number_of_nan_iterations=  0 |"
+    " samples_per_second=3.784 | tokens_per_gpu_per_second_tgs=1203.674 | [LM]TFLOPs=70.98 |"
+    " [DS]TFLOPs=91.53 |"
+)
+PRIMUS = (
+    "[20251202 09:12:08][rank-7/8][INFO ] [--------trainer.py:2560] : iteration 3/ 50 | elapsed"
+    " time per iteration (ms): 13100.5/13240.9 | hip mem usage/free/total/usage_ratio:"
+    " 153.81GB/102.17GB/255.98GB/60.09% | throughput per GPU (TFLOP/s/GPU): 579.5/573.6 | tokens"
+    f" per GPU (tokens/s/GPU): 10005.5/9903.7 | lm loss: 4.125000E-03 | {COUNTS}"
+)
+MINDSPEED = (
+    "INFO [2026-06-22 19:25:37] >>  iteration 3/50 | elapsed time per iteration (ms): 981.25 |"
+    " max_memory_allocated(GB): 19.07 | max_memory_reserved(GB): 20.90 |"
+)
+NEOX = (
+    " samples/sec: 51.250 | iteration       3/      50 | elapsed time per iteration (ms): 1248.8 |"
+    " learning rate: 1.250E-04 | approx flops per GPU: 150.5TFLOPS | MFU: 41.20% | HFU: 55.10% |"
+    f" lm_loss: 7.125000E+00 | {COUNTS}"
+)
+NEOX_STEP = replace(
+    FEW,
+    step_seconds=1.2488,
+    samples_per_second=51.25,
+    learning_rate=1.25e-4,
+    loss=7.125,
+    reported_tflops_per_gpu=150.5,
+)
+LINES = {
+    "Microsoft": (
+        MICROSOFT,
+        replace(
+            FEW,
+            step_seconds=4.0,
+            global_batch_size=32,
+            samples_per_second=8.0,
+            reported_tflops_per_gpu=53.25,
+        ),
+    ),
+    "Habana": (
+        f"[default3]: iteration 3/50 | elapsed time per iteration (s): 7.2310 | {COUNTS}",
+        replace(FEW, step_seconds=7.231),
+    ),
+    "ALCF": (
+        ALCF,
+        replace(
+            FEW,
+            step_seconds=8.4575,
+            samples_per_second=3.784,
+            consumed_samples=96,
+            consumed_tokens=393216,
+            global_batch_size=32,
+            loss=11.125,
+            learning_rate=1.5e-8,
+            loss_scale=1.0,
+            grad_norm=6.375,
+            reported_tflops_per_gpu=70.98,
+            timestamp="2024-06-21T10:50:42",
+        ),
+    ),
+    "gpt-neox": (NEOX, NEOX_STEP),
+    "gpt-neox, faster than TFLOPS": (
+        NEOX.replace("150.5TFLOPS", "1.5PFLOPS"),
+        replace(NEOX_STEP, reported_tflops_per_gpu=1500.0),
+    ),
+    "gpt-neox, without suffix": (
+        NEOX.replace("150.5TFLOPS", "500.0"),
+        replace(NEOX_STEP, reported_tflops_per_gpu=5e-10),
+    ),
+    "Primus": (
+        PRIMUS,
+        replace(
+            FEW,
+            step_seconds=13.1005,
+            loss=0.004125,
+            reported_tflops_per_gpu=579.5,
+            timestamp="2025-12-02T09:12:08",
+        ),
+    ),
+    "MindSpeed": (
+        f" iteration  3/50 | gloabl batch size:  512 | learning rate:    1.500E-05 | {COUNTS}",
+        replace(FEW, global_batch_size=512, learning_rate=1.5e-5),
+    ),
+    "MindSpeed with FSDP": (
+        MINDSPEED,
+        Step(
+            iteration=3,
+            iterations=50,
+            step_seconds=0.98125,
+            timestamp="2026-06-22T19:25:37",
+            offset=7,
+        ),
+    ),
+    "abci": (
+        f" iteration 3/50 | iteration time: 270.125 s samples/sec: 3.75 | {COUNTS}",
+        replace(FEW, step_seconds=270.125, samples_per_second=3.75),
+    ),
+}
+NANOTRON_LINE = (
+    "08/31/2024 14:37:31 [INFO|DP=0|PP=0|TP=0]: iteration: 1 / 15 | consumed_tokens: 1.02K |"
+    " elapsed_time_per_iteration_ms: 4.75K | tokens_per_sec: 43.5K | tokens_per_sec_per_gpu: 10.9K"
+    " | global_batch_size: 512 | lm_loss: 5.25 | lr: 0.00015 | model_tflops_per_gpu: 1.5e-05 |"
+    " hardware_tflops_per_gpu: 2e-05 | grad_norm: 2.75 | cuda_memory_allocated: 67.5M |"
+    " cuda_max_memory_reserved: 520M | hd_total_memory_tb: 2.13T"
+)
+NANOTRON_STEP = Step(
+    iteration=1,
+    iterations=15,
+    step_seconds=4.75,
+    tokens_per_second=43500.0,
+    consumed_tokens=1020,
+    global_batch_size=512,
+    loss=5.25,
+    learning_rate=0.00015,
+    grad_norm=2.75,
+    reported_tflops_per_gpu=1.5e-5,
+    memory_allocated_gib=67.5e6 / 2**30,
+    timestamp="2024-08-31T14:37:31",
+    offset=7,
+)
+
+
+@pytest.mark.parametrize(("line", "step"), LINES.values(), ids=LINES.keys())
+def test_a_report_is_a_step_with_what_its_own_line_says(line: str, step: Step) -> None:
+    """In each dialect's words and units."""
+    assert parse(line) == [step]
+
+
+@pytest.mark.parametrize("line", [MICROSOFT, ALCF, PRIMUS, MINDSPEED, NEOX])
+def test_a_report_holds_an_anchor(line: str) -> None:
+    """Or it would never be read."""
+    assert any(anchor.decode() in line for anchor in MEGATRON.anchors)
+
+
+def test_a_rate_in_front_of_a_report_belongs_to_it() -> None:
+    """And not to the report that it is glued to."""
+    slower = NEOX.replace("51.250", "48.500")
+    slower_step = replace(NEOX_STEP, samples_per_second=48.5)
+    assert parse(NEOX + slower) == [NEOX_STEP, slower_step]
+    assert parse(NEOX.removesuffix(" |") + slower) == [slower_step]
+
+
+def test_nanotron_prints_rounded_numbers() -> None:
+    """With suffixes; its last field is not closed, and not read."""
+    assert parse_nanotron(NANOTRON_LINE) == [NANOTRON_STEP]
+    assert parse_nanotron("[default0]:" + NANOTRON_LINE * 2) == [NANOTRON_STEP] * 2
+    assert parse(NANOTRON_LINE) == []
+    assert parse_nanotron(NANOTRON_LINE.partition(" | model")[0]) == []
+    assert parse_nanotron(NANOTRON_LINE.partition(" | hardware")[0]) == []

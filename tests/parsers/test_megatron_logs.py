@@ -1,0 +1,145 @@
+"""The published logs of BigScience's GPT-2 experiments, where they are at hand."""
+
+import statistics
+from pathlib import Path
+
+import pytest
+
+from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
+from parsers.environment import ENVIRONMENT
+from parsers.megatron import MEGATRON
+from parsers.megatron_memory import MEGATRON_MEMORY
+from parsers.megatron_timers import TIMERS
+from parsers.records import Setting, Step, Usage
+from parsers.scan import LogFormat, read_records
+from parsers.settings import SETTINGS
+
+LOGS = Path(__file__).parents[3] / "shared" / "logs"
+pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not at hand")
+
+N4 = "gpt2-meg/meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out"
+N16 = "gpt2-meg/meg_gpt2_base_n16_dp1_tp4_pp16-1809577.out"
+N64 = "gpt2-meg/meg_gpt2_base_n64_dp1_tp4_pp64-1809655.out"
+PERF = "gpt2-meg/meg_gpt2_perf_n16.out"
+PIPELINE = "gpt2-meg-ds-3d-old/meg_ds_3d_gpt2_perf_n16.out"
+ZERO = "gpt2-meg-ds-zero/meg_ds_zero_gpt2_perf_n16_nbs48_ms48.out"
+HF = "gpt2-hf-ds/hf_ds_gpt2_base_n4-1832555.out"
+
+
+def records(name: str, *formats: LogFormat) -> list[object]:
+    """Return what the formats read in a log."""
+    return list(read_records(LOGS / name, formats))
+
+
+def settings(name: str, *sources: str) -> dict[str, set[str]]:
+    """Return the values that a log gives to each setting."""
+    values: dict[str, set[str]] = {}
+    for record in records(name, *SETTINGS, *ENVIRONMENT):
+        if isinstance(record, Setting) and (not sources or record.source in sources):
+            values.setdefault(record.name, set()).add(record.value)
+    return values
+
+
+@pytest.mark.parametrize(
+    ("name", "reports", "mean", "mean_without_first"),
+    [
+        (N4, 20, 1426.845, 1388.668),
+        (N16, 9, 3089.244, 2745.662),
+        (N64, 6, 8923.633, 6721.880),
+        (PERF, 3, 137801.367, 128960.150),
+        (PIPELINE, 2, 147839.150, 145207.0),
+        (ZERO, 3, 123906.667, 124910.100),
+    ],
+)
+def test_the_times_of_a_log_have_the_published_means(
+    name: str, reports: int, mean: float, mean_without_first: float
+) -> None:
+    """In milliseconds, of all reports and of all but the first."""
+    steps = records(name, MEGATRON)
+    times = [
+        1000 * step.step_seconds for step in steps if isinstance(step, Step) and step.step_seconds
+    ]
+    assert len(times) == len(steps) == reports
+    assert round(statistics.fmean(times), 3) == mean
+    assert round(statistics.fmean(times[1:]), 3) == mean_without_first
+
+
+@pytest.mark.parametrize(
+    ("name", "reports", "highest_mib"),
+    [(N4, 16, 30806), (N16, 64, 30346), (N64, 256, 27196), (PIPELINE, 1, 23330), (ZERO, 1, 28234)],
+)
+def test_memory_reports_are_counted_not_lines(name: str, reports: int, highest_mib: int) -> None:
+    """As many as there are ranks, or one where only the first rank reports."""
+    usages = [record for record in records(name, MEGATRON_MEMORY) if isinstance(record, Usage)]
+    assert len(usages) == reports
+    assert len({usage.rank for usage in usages}) == reports
+    peaks = [usage.max_memory_reserved_gib or 0 for usage in usages]
+    assert max(peaks) * 1024 == highest_mib
+
+
+def test_deepspeed_s_line_repeats_megatron_s() -> None:
+    """The same iterations, the same times to the millisecond, and a rate besides."""
+    ours = [step for step in records(PIPELINE, MEGATRON) if isinstance(step, Step)]
+    theirs = [step for step in records(PIPELINE, DEEPSPEED_PIPELINE) if isinstance(step, Step)]
+    assert [step.iteration for step in theirs] == [step.iteration for step in ours] == [1, 2]
+    for our, their in zip(ours, theirs, strict=True):
+        assert their.step_seconds == pytest.approx(our.step_seconds, abs=0.002)
+        assert their.samples_per_second == pytest.approx(1024 / (our.step_seconds or 0), abs=0.002)
+
+
+@pytest.mark.parametrize(("name", "lines"), [(N4, 22), (N16, 11), (N64, 8), (PERF, 5), (ZERO, 4)])
+def test_timers_stand_below_each_report(name: str, lines: int) -> None:
+    """And once or twice before the training."""
+    assert len(records(name, TIMERS)) == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "layers", "hidden", "pipeline", "world"),
+    [(N4, 4, 40, 6144, 4, 16), (N16, 16, 64, 9216, 16, 64), (N64, 64, 64, 16384, 64, 256)],
+)
+def test_script_arguments_and_sentences_tell_the_same_configuration(
+    name: str, nodes: int, layers: int, hidden: int, pipeline: int, world: int
+) -> None:
+    """Under one name, whoever calls it what."""
+    known = {
+        "num_layers": {str(layers)},
+        "hidden_size": {str(hidden)},
+        "micro_batch_size": {"1"},
+        "global_batch_size": {"4"},
+        "num_microbatches": {"4"},
+        "tensor_parallel_size": {"4"},
+        "pipeline_parallel_size": {str(pipeline)},
+        "data_parallel_size": {"1"},
+        "world_size": {str(world)},
+    }
+    said = settings(name)
+    assert {key: said[key] for key in known} == known
+    assert said["nodes"] == {str(nodes)}
+    assert said["gpu"] == {"Tesla V100-SXM2"}
+    ranks = [key for key in said if key.startswith("parameters_on_rank_")]
+    assert len(ranks) == world
+
+
+def test_deepspeed_s_words_are_megatron_s() -> None:
+    """Its world are the ranks that share data; its micro-batch is Megatron 1.1.5's batch."""
+    said = settings(ZERO)
+    assert said["micro_batch_size"] == {"48"}
+    assert said["global_batch_size"] == {"768"}
+    assert said["data_parallel_size"] == {"16"}
+    assert said["world_size"] == {"64"}
+    assert said["zero_stage"] == {"3"}
+    assert said["parameters"] == {"52005000000"}
+    assert said["deepspeed_version"] == {"0.3.17+unknown"}
+    said = settings(PIPELINE)
+    assert said["num_microbatches"] == {"256"}
+    assert said["nccl_version"] == {"2.7.8+cuda10.2"}
+    assert len(said["host"]) == 16
+
+
+def test_a_trainer_of_hugging_face_tells_its_batch() -> None:
+    """In its own block, in the script's echo and in DeepSpeed's configuration."""
+    said = settings(HF)
+    assert said["global_batch_size"] == {"64"}
+    assert said["micro_batch_size"] == {"4"}
+    assert said["train_iters"] == {"16"}
+    assert settings(HF, "echo")["hidden_size"] == {"7168"}

@@ -1,0 +1,157 @@
+"""Samples of nvidia-smi: CSV, in every dress."""
+
+from collections.abc import Callable, Iterator
+from datetime import date, time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.nvidia_smi import NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV
+from parsers.records import Record, Usage
+from parsers.scan import TableFormat, decode
+
+
+def rows(table: TableFormat, header: str) -> Callable[[int, str], Iterator[Record]]:
+    """Return what parses the rows below a header."""
+    row = table.row(header)
+    assert row is not None
+    return row
+
+
+HEADER = "timestamp, index, utilization.gpu [%], memory.used [MiB]"
+ROW = "2024/03/01 12:00:00.000, 3, 85 %, 4096 MiB"
+USAGE = Usage(
+    device=3,
+    memory_allocated_gib=4.0,
+    gpu_utilization_percent=85.0,
+    timestamp="2024-03-01T12:00:00.000",
+    offset=7,
+)
+MEMORY_ONLY = Usage(device=3, memory_allocated_gib=4.0, offset=7)
+BAR = " 50%|█████     | 5/10 [00:01<00:01,  4.2it/s]"
+
+CSV = {
+    "with units": (HEADER, ROW, [USAGE]),
+    "without units": (HEADER, "2024/03/01 12:00:00.000, 3, 85, 4096", [USAGE]),
+    "another order, more columns": (
+        "name, memory.used [MiB], memory.total [MiB], power.draw [W], utilization.gpu [%], index",
+        "NVIDIA A100-SXM4-80GB, 4096 MiB, 81920 MiB, 61.53 W, [N/A], 3",
+        [MEMORY_ONLY],
+    ),
+    "two columns": (
+        "utilization.gpu [%], memory.used [MiB]",
+        "85 %, 4096 MiB",
+        [Usage(memory_allocated_gib=4.0, gpu_utilization_percent=85.0, offset=7)],
+    ),
+    "bandwidth is not use": (
+        "index, utilization.gpu [%], utilization.memory [%], memory.used [MiB]",
+        "3, [Not Supported], 99 %, 4096 MiB",
+        [MEMORY_ONLY],
+    ),
+    "nothing is known": (HEADER, "2024/03/01 12:00:00.000, 3, [N/A], [Unknown Error]", []),
+    "labels": ("0: " + HEADER, "0: " + ROW, [USAGE]),
+    "a node's name": (HEADER, "node2: " + ROW, [USAGE]),
+    "behind a bar": (HEADER, BAR + ROW, [USAGE]),
+    "between carriage returns": (HEADER, f"\r{BAR}\r{ROW}\r", [USAGE]),
+    "columns of a command without header": (
+        "+ nvidia-smi -l 5 --query-gpu=index,memory.used,utilization.gpu --format=csv,noheader",
+        "3, 4096 MiB, [N/A]",
+        [MEMORY_ONLY],
+    ),
+    "columns of a command without header and units": (
+        "+ nvidia-smi --query-gpu=index,memory.used,utilization.gpu --format=csv,noheader,nounits",
+        "3, 4096, [N/A]",
+        [MEMORY_ONLY],
+    ),
+    "the header again": (HEADER, HEADER, []),
+    "a cell too many": (HEADER, ROW + ", 5", []),
+    "a cell too few": (HEADER, "2024/03/01 12:00:00.000, 3, 85 %", []),
+    "a cell of another kind": (HEADER, ROW.replace("85 %", "4096 MiB"), []),
+    "a torn row": (HEADER, ROW[:-1], []),
+    "numbers behind a word": ("utilization.gpu [%], memory.used [MiB]", "shape: 12, 34", []),
+    "numbers in brackets": ("utilization.gpu [%], memory.used [MiB]", "[12, 34]", []),
+    "prose": ("utilization.gpu [%], memory.used [MiB]", "it took 12, 34 and 5 %, 7 MiB", []),
+}
+
+
+@pytest.mark.parametrize(("header", "row", "records"), CSV.values(), ids=CSV.keys())
+def test_a_row_is_read_by_the_names_of_its_columns(
+    header: str, row: str, records: list[Record]
+) -> None:
+    """With and without units, in any order, and nothing else is a row."""
+    assert list(rows(NVIDIA_SMI_CSV, header)(7, row)) == records
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "utilization.gpu: 5",
+        "+ nvidia-smi --query-gpu=utilization.gpu,memory.used --format=csv",  # a header follows
+        "    --query-gpu=utilization.gpu,memory.used --format=csv,noheader",
+        "nvidia-smi --query-gpu=index --format=csv,noheader  # no utilization.gpu",
+        "timestamp,utilization.gpu",
+        "Utilization.gpu [%]",
+        "utilization.gpu [%], utilization.gpu [%]",
+        ROW,
+    ],
+)
+def test_other_lines_with_the_word_are_no_header(line: str) -> None:
+    """Commands whose output brings its header, and everything else."""
+    assert NVIDIA_SMI_CSV.row(line) is None
+
+
+def test_a_query_of_memory_alone_is_a_table_of_its_own() -> None:
+    """And a query with both is not read twice."""
+    row = rows(NVIDIA_SMI_MEMORY_CSV, "index, memory.used [MiB], memory.total [MiB]")
+    assert list(row(7, "3, 4096 MiB, 81920 MiB")) == [MEMORY_ONLY]
+    assert NVIDIA_SMI_MEMORY_CSV.row(HEADER) is None
+
+
+def test_a_row_without_an_end_mark_is_read_as_far_as_it_goes() -> None:
+    """`nounits` prints nothing behind the last number."""
+    (usage,) = rows(NVIDIA_SMI_CSV, "index, utilization.gpu [%], memory.used [MiB]")(7, "3, 85, 40")
+    assert isinstance(usage, Usage)
+    assert usage.memory_allocated_gib == 40 / 1024
+
+
+@given(
+    device=st.integers(0, 999),
+    utilization=st.integers(0, 100),
+    mib=st.integers(0, 10**6),
+    day=st.dates(min_value=date(1000, 1, 1)),
+    clock=st.times(),
+    order=st.permutations(range(4)),
+    units=st.booleans(),
+    before=st.sampled_from(("", "0: ", "[rank0]: ", "[default7]:", "\x1b[1m", BAR, "\r")),
+)
+def test_a_printed_sample_is_read_back(
+    device: int,
+    utilization: int,
+    mib: int,
+    day: date,
+    clock: time,
+    order: list[int],
+    units: bool,
+    before: str,
+) -> None:
+    """In any order of columns, with units and without."""
+    instant = f"{clock:%H:%M:%S}.{clock.microsecond // 1000:03}"
+    cells = [
+        f"{day:%Y/%m/%d} {instant}",
+        str(device),
+        f"{utilization} %" if units else str(utilization),
+        f"{mib} MiB" if units else str(mib),
+    ]
+    header = ", ".join(HEADER.split(", ")[column] for column in order)
+    line = before + ", ".join(cells[column] for column in order)
+    assert list(rows(NVIDIA_SMI_CSV, header)(7, decode(line.encode()))) == [
+        Usage(
+            device=device,
+            memory_allocated_gib=mib / 1024,
+            gpu_utilization_percent=utilization,
+            timestamp=f"{day:%Y-%m-%d}T{instant}",
+            offset=7,
+        )
+    ]

@@ -1,0 +1,250 @@
+"""What OneFlow's GPT benchmarks print: iterations, a table of them, memory, arguments."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
+from parsers.records import Record, Setting, Step, Usage
+from parsers.scan import decode
+
+
+def steps(line: str) -> list[Record]:
+    """Return the records of a line that starts at byte 7."""
+    return list(ONEFLOW_STEP.parse(7, decode(line.encode())))
+
+
+def memory(line: str) -> list[Record]:
+    """Return the records of a memory file's line that starts at byte 7."""
+    return list(ONEFLOW_MEMORY.parse(7, decode(line.encode())))
+
+
+def table(header: str) -> Callable[[int, str], Iterator[Record]]:
+    """Return what parses the rows below a header."""
+    row = ONEFLOW_TABLE.row(header)
+    assert row is not None
+    return row
+
+
+FIRST = "step: 10, loss: 9.725, throughput: 239.123 1607414400.1234567"
+FIRST_STEP = Step(
+    iteration=10,
+    loss=9.725,
+    samples_per_second=239.123,
+    timestamp="2020-12-08T08:00:00+00:00",
+    offset=7,
+)
+LATER = "step=10,micro_batches=320,samples=5120,throughput=35.88042,latency=14.26962,loss=11.23708,"
+LATER_STEP = Step(
+    iteration=10,
+    step_seconds=14.26962,
+    samples_per_second=35.88042,
+    consumed_samples=5120,
+    loss=11.23708,
+    offset=7,
+)
+
+LINES = {
+    "of the OSDI test": (FIRST, [FIRST_STEP]),
+    "newer": (LATER, [LATER_STEP]),
+    "newer, with batches": (LATER.replace("step=", "batches="), [LATER_STEP]),
+    "newer, with another key behind": (LATER + "accuracy=0.50000,", [LATER_STEP]),
+    "rank label": ("[rank0]: " + FIRST, [FIRST_STEP]),
+    "srun label": ("  0: " + LATER, [LATER_STEP]),
+    "behind a bar": ("50%|██ | 1/2 [00:01]" + LATER, [LATER_STEP]),
+    "glued": (LATER + LATER, [LATER_STEP, LATER_STEP]),
+    "of two kinds": (FIRST + LATER, [FIRST_STEP, LATER_STEP]),
+}
+
+NO_STEPS = (
+    "",
+    "# " + LATER,  # quoted in a script
+    "step: 10, loss: 9.725",
+    "step: 10, loss: 9.725, throughput: 239.123",
+    "step: 10, loss: 9.725, throughput: 239.123 16074144001.5",
+    "step: 10, loss: , throughput: 239.123 1607414400.5",
+    "steps: 10 loss: 0.0585 iter time (s): 0.186 samples/sec: 53.694",
+    "microstep=10,micro_batches=320,samples=5120,throughput=35.8,latency=14.2,loss=11.2,",
+    "Generate 512 samples, throughput: 9.87 samples/s, TFLOPS per GPU: 5.68",
+    LATER.replace("=320", "=many"),
+    LATER.replace("5120", "5" * 5000),
+    LATER.replace(",loss=11.23708", ""),
+    "epoch" + FIRST,
+)
+
+
+@pytest.mark.parametrize(("line", "records"), LINES.values(), ids=LINES.keys())
+def test_a_report_is_a_step_whatever_stands_around_it(line: str, records: list[Record]) -> None:
+    """Both programs' lines."""
+    assert steps(line) == records
+
+
+@pytest.mark.parametrize("line", NO_STEPS)
+def test_what_is_no_report_is_no_step(line: str) -> None:
+    """Torn lines and those of other programs."""
+    assert steps(line) == []
+
+
+@pytest.mark.parametrize(("line", "step"), [(FIRST, FIRST_STEP), (LATER, LATER_STEP)])
+def test_a_line_cut_anywhere_is_the_same_step_or_none(line: str, step: Step) -> None:
+    """Never one with a shorter number."""
+    for end in range(len(line)):
+        assert steps(line[:end]) in ([], [step])
+
+
+HEADER = "| step     | micro_batches   | samples         | throughput | latency    | loss       |"
+ROW = "| 10       | 320             | 5120            | 35.88042   | 14.26962   | 11.23708   |"
+WITHOUT_LOSS = Step(
+    iteration=10,
+    step_seconds=14.26962,
+    samples_per_second=35.88042,
+    consumed_samples=5120,
+    offset=7,
+)
+SHORT = ("| batches | micro_batches | samples | throughput | latency |", ROW[: ROW.rindex(" 11.")])
+WIDE = (HEADER + " accuracy   |", ROW + " 0.5        |")
+
+TABLES = {
+    "as printed": (HEADER, ROW, [LATER_STEP]),
+    "batches, without loss": (*SHORT, [WITHOUT_LOSS]),
+    "a further column": (*WIDE, [LATER_STEP]),
+    "labels": ("0: " + HEADER, "0: " + ROW, [LATER_STEP]),
+    "glued behind a bar": (HEADER, "50%|██ | 1/2 [00:01]" + ROW + "\r", [LATER_STEP]),
+    "glued": (HEADER, ROW + ROW, [LATER_STEP, LATER_STEP]),
+    "the line below the header": (HEADER, "| ---- | ---- | ---- | ---- | ---- | ---- |", []),
+    "a row of another table": (HEADER, "| 10 | 320 |", []),
+    "a row with a word": (HEADER, ROW.replace("14.26962", "fast"), []),
+    "a row cut off": (HEADER, ROW[:-1], []),
+    "nvidia-smi": (HEADER, "| N/A   51C    P0 | 67W / 400W |      0MiB |  0% |  Default | 0 |", []),
+}
+
+
+@pytest.mark.parametrize(("header", "row", "records"), TABLES.values(), ids=TABLES.keys())
+def test_a_table_s_row_is_a_step(header: str, row: str, records: list[Record]) -> None:
+    """In the columns of its header."""
+    assert list(table(header)(7, row)) == records
+
+
+@pytest.mark.parametrize("header", ["", "| micro_batches |", HEADER[:40], HEADER.replace("|", "")])
+def test_other_lines_with_the_word_are_no_header(header: str) -> None:
+    """An argument dump has micro_batches, too."""
+    assert ONEFLOW_TABLE.row(header) is None
+
+
+USAGES = {
+    "in M": (
+        "gpt0 max memory usage: 5603.00M",
+        [Usage(device=0, max_memory_allocated_gib=5603 / 1024, offset=7)],
+    ),
+    "in M, the word put right": (
+        "gpu12 max memory usage: 0.00M",
+        [Usage(device=12, max_memory_allocated_gib=0, offset=7)],
+    ),
+    "in bytes": (
+        "max device3 memory usage is: 5875302400",
+        [Usage(device=3, max_memory_allocated_gib=5875302400 / 2**30, offset=7)],
+    ),
+    "labelled": (
+        "[rank0]: gpt0 max memory usage: 5603.00M",
+        [Usage(device=0, max_memory_allocated_gib=5603 / 1024, offset=7)],
+    ),
+    "cut": ("gpt0 max memory usage: 5603.00", []),
+    "another unit": ("gpt0 max memory usage: 5603.00MB", []),
+    "no number": ("gpt0 max memory usage: nanM", []),
+    "in bytes and a fraction": ("max device3 memory usage is: 58753.5", []),
+    "of something else": ("Horde max memory usage: 12M; max memory usage is: 5", []),
+}
+
+
+@pytest.mark.parametrize(("line", "records"), USAGES.values(), ids=USAGES.keys())
+def test_a_memory_file_s_line_is_a_device_s_peak(line: str, records: list[Record]) -> None:
+    """In megabytes or in bytes."""
+    assert memory(line) == records
+
+
+ARGUMENTS = (
+    "Running GPT-2: num_gpu_per_node = 8, num_nodes = 1.",
+    "==================================================================",
+    "dataset = /data/a b.txt",
+    "batch_size = 4",
+    "node_ips = ['10.0.0.1', '10.0.0.2']",
+    "model_load_dir = None",
+    "------------------------------------------------------------------",
+    "time = 5",
+)
+TOLD = {
+    "dataset": "/data/a b.txt",
+    "batch_size": "4",
+    "node_ips": "['10.0.0.1', '10.0.0.2']",
+    "model_load_dir": "None",
+}
+
+
+@pytest.mark.parametrize("before", ["", "0: ", "[rank0]: ", "[default7]:"])
+def test_arguments_are_told_up_to_the_rule(before: str) -> None:
+    """Values as text, with their spaces."""
+    text = "\n".join(before + line for line in ARGUMENTS)
+    assert list(ONEFLOW_ARGUMENTS.parse(7, text)) == [
+        Setting(name=name, value=value, source="arguments", offset=7)
+        for name, value in TOLD.items()
+    ]
+
+
+@pytest.mark.parametrize("lines", [(), ARGUMENTS[1:], ARGUMENTS[:4], (*ARGUMENTS[:2], "x = 5")])
+def test_an_argument_that_may_be_cut_is_not_told(lines: tuple[str, ...]) -> None:
+    """The log's last line, and lines without a title."""
+    told = [setting.name for setting in ONEFLOW_ARGUMENTS.parse(7, "\n".join(lines))]
+    assert told == (["dataset"] if len(lines) == 4 else [])
+
+
+counts = st.integers(0, 10**12)
+fractions = st.integers(0, 10**12).map(lambda number: number / 100_000)
+before = st.sampled_from(("", "0: ", "[rank0]: ", "[default7]:", "\x1b[1m", "50%|██ | 1/2\r"))
+
+
+@given(iteration=counts, samples=counts, rate=fractions, latency=fractions, before=before)
+def test_a_printed_report_is_read_back_from_line_and_table(
+    iteration: int, samples: int, rate: float, latency: float, before: str
+) -> None:
+    """With five decimals."""
+    step = Step(
+        iteration=iteration,
+        step_seconds=latency,
+        samples_per_second=rate,
+        consumed_samples=samples,
+        loss=rate,
+        offset=7,
+    )
+    assert steps(
+        f"{before}step={iteration},micro_batches=1,samples={samples},throughput={rate:.5f},"
+        f"latency={latency:.5f},loss={rate:.5f},\r"
+    ) == [step]
+    row = (
+        f"{before}| {iteration:<8d} | {1:<15d} | {samples:<15d} | {rate:<10.5f} "
+        f"| {latency:<10.5f} | {rate:<10.5f} |\r"
+    )
+    assert list(table(HEADER)(7, decode(row.encode()))) == [step]
+
+
+@given(
+    iteration=counts, rate=st.integers(0, 10**9), time=st.floats(10**9, 5 * 10**9), before=before
+)
+def test_a_printed_report_of_the_osdi_test_is_read_back(
+    iteration: int, rate: int, time: float, before: str
+) -> None:
+    """With three decimals, and the time to the second."""
+    line = f"{before}step: {iteration}, loss: nan, throughput: {rate / 1000:.3f} {time}"
+    assert [repr(step) for step in steps(line)] == [
+        repr(
+            Step(
+                iteration=iteration,
+                loss=float("nan"),
+                samples_per_second=rate / 1000,
+                timestamp=datetime.fromtimestamp(int(time), UTC).isoformat(),
+                offset=7,
+            )
+        )
+    ]

@@ -1,0 +1,190 @@
+"""What is appended to a log is read once, and another log is noticed."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.formats import ALL_FORMATS
+from parsers.records import Record, Step, Usage
+from parsers.resume import Appended, ReadState, read_appended
+from parsers.scan import read_records
+
+REPORT = (
+    "[teralog] iteration {}/99 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
+    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
+)
+TIMERS = (
+    "max time across ranks (ms):\n"
+    "    save-checkpoint ................................: 18512.90\n"
+    "    forward-backward ...............................: 221.30\n"
+)
+CSV = "timestamp, index, utilization.gpu [%], memory.used [MiB]\n"
+ROW = "2026/01/02 03:04:05.678, 0, 85 %, 4096 MiB\n"
+
+pieces = st.sampled_from(
+    [REPORT.format(7), TIMERS, CSV, ROW, "noise\n", "Traceback (most recent call last):\n", "\r\n"]
+)
+
+
+def in_json(appended: Appended) -> ReadState:
+    """Return the state as the next call of another process would get it."""
+    return ReadState.from_json(appended.state.to_json())
+
+
+@given(text=st.lists(pieces, max_size=20).map("".join), cuts=st.lists(st.integers(0, 2000)))
+def test_a_log_that_grows_in_pieces_is_read_exactly_once(
+    tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int]
+) -> None:
+    """Wherever a piece ends: within a line, a block of lines, or a table."""
+    log = tmp_path_factory.getbasetemp() / "grows.log"
+    data = text.encode()
+    log.write_bytes(b"")
+    found: list[Record] = []
+    state = None
+    for end in [*sorted(cuts), len(data)]:
+        log.write_bytes(data[:end])
+        appended = read_appended(log, ALL_FORMATS, state)
+        assert appended.restarted is None
+        found += appended.records
+        state = in_json(appended)
+    found += read_appended(log, ALL_FORMATS, state, complete=True).records
+    assert found == list(read_records(log, ALL_FORMATS))
+
+
+def test_only_what_is_new_is_read(tmp_path: Path) -> None:
+    """The state tells how far it was read."""
+    log = tmp_path / "log"
+    log.write_text(REPORT.format(1) * 3 + REPORT.format(4)[:50])
+    first = read_appended(log, ALL_FORMATS)
+    assert len(first.records) == 3
+    assert first.state.offset == 3 * len(REPORT.format(1))
+    assert read_appended(log, ALL_FORMATS, first.state).records == ()
+    with log.open("a") as file:
+        file.write(REPORT.format(4)[50:])
+    (step,) = read_appended(log, ALL_FORMATS, first.state).records
+    assert isinstance(step, Step)
+    assert (step.iteration, step.offset) == (4, first.state.offset)
+
+
+def test_the_rows_of_a_table_are_known_by_a_header_read_before(tmp_path: Path) -> None:
+    """The state keeps it."""
+    log = tmp_path / "log"
+    log.write_text(CSV)
+    state = in_json(read_appended(log, ALL_FORMATS))
+    with log.open("a") as file:
+        file.write(ROW)
+    (usage,) = read_appended(log, ALL_FORMATS, state).records
+    assert isinstance(usage, Usage)
+    assert usage.gpu_utilization_percent == 85
+
+
+def rotated(log: Path) -> None:
+    """Move the log away and begin another one, of which more is there already."""
+    log.rename(log.with_suffix(".1"))
+    log.write_text("noise\n" * 99 + REPORT.format(1))
+
+
+def truncated(log: Path) -> None:
+    """Empty the log, as `copytruncate` does, and go on with it."""
+    with log.open("r+") as file:
+        file.truncate()
+        file.write(REPORT.format(1))
+
+
+def rewritten(log: Path) -> None:
+    """Write another log over the old one."""
+    with log.open("r+") as file:
+        file.write("noise\n" * 99 + REPORT.format(1))
+
+
+def rewritten_later(log: Path) -> None:
+    """Write something else behind the same beginning."""
+    with log.open("r+") as file:
+        file.seek(1500)
+        file.write("#" * 1500 + "\n" + REPORT.format(1))
+
+
+CHANGES = {
+    "rotated": (rotated, "is another file than before"),
+    "truncated": (truncated, "has become shorter"),
+    "rewritten": (rewritten, "begins otherwise than before"),
+    "rewritten later": (rewritten_later, "has changed before the place reached"),
+}
+
+
+@pytest.mark.parametrize(("change", "reason"), CHANGES.values(), ids=CHANGES)
+def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: str) -> None:
+    """And the call says why."""
+    log = tmp_path / "log"
+    log.write_text(REPORT.format(50) * 12)
+    state = read_appended(log, ALL_FORMATS).state
+    change(log)
+    appended = read_appended(log, ALL_FORMATS, state)
+    assert appended.restarted == f"{reason}: read from its beginning"
+    assert appended.records == tuple(read_records(log, ALL_FORMATS))
+    again = read_appended(log, ALL_FORMATS, appended.state)
+    assert (again.records, again.restarted) == ((), None)
+
+
+def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
+    """Its rest is no line when it comes."""
+    log = tmp_path / "log"
+    log.write_bytes(b"#" * (5 * 2**20))
+    state = in_json(read_appended(log, ALL_FORMATS))
+    assert state.offset == 5 * 2**20
+    with log.open("a") as file:
+        file.write(REPORT.format(1) + REPORT.format(2))
+    appended = read_appended(log, ALL_FORMATS, state)
+    assert [step.iteration for step in appended.records if isinstance(step, Step)] == [2]
+    assert appended.restarted is None
+
+
+def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
+    """It cannot be read on from the middle."""
+    log = tmp_path / "log.gz"
+    log.write_bytes(gzip.compress(REPORT.format(1).encode()))
+    first = read_appended(log, ALL_FORMATS)
+    assert len(first.records) == 1
+    again = read_appended(log, ALL_FORMATS, first.state)
+    assert (again.records, again.restarted) == ((), None)
+    with log.open("ab") as file:
+        file.write(gzip.compress(REPORT.format(2).encode()))
+    grown = read_appended(log, ALL_FORMATS, first.state)
+    assert len(grown.records) == 2
+    assert grown.restarted == "is compressed and has changed: read from its beginning"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"offset": 1}', '{"headers": 5}', "null"])
+def test_what_is_no_state_is_refused(text: str) -> None:
+    """With a sentence."""
+    with pytest.raises(ValueError, match="no state of a log that was read"):
+        ReadState.from_json(text)
+
+
+def test_the_state_is_a_plain_json_object(tmp_path: Path) -> None:
+    """With the file's identity and the place reached."""
+    log = tmp_path / "log"
+    log.write_text("noise\n")
+    values = json.loads(read_appended(log, ALL_FORMATS).state.to_json())
+    found = log.stat()
+    assert values.pop("head_sha256")
+    assert values == {
+        "device": found.st_dev,
+        "inode": found.st_ino,
+        "size": 6,
+        "offset": 6,
+        "within_line": False,
+        "head_bytes": 6,
+        "headers": [],
+    }
+
+
+@pytest.mark.parametrize("log", ["missing", "."])
+def test_what_cannot_be_read_is_an_error(tmp_path: Path, log: str) -> None:
+    """As in any other reading."""
+    with pytest.raises(OSError, match=log):
+        read_appended(tmp_path / log, ALL_FORMATS)

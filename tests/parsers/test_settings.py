@@ -1,0 +1,226 @@
+"""What a log tells of its configuration."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.records import Setting
+from parsers.scan import decode
+from parsers.settings import SETTINGS
+
+
+def parse(line: str) -> list[tuple[str, str, str]]:
+    """Return name, value and source of what any format of settings reads in a line."""
+    records = [
+        record
+        for log_format in SETTINGS
+        if any(anchor.decode() in line for anchor in log_format.anchors)
+        for record in log_format.parse(7, line)
+    ]
+    assert all(isinstance(record, Setting) and record.offset == 7 for record in records)
+    return [
+        (record.name, record.value, record.source)
+        for record in records
+        if isinstance(record, Setting)
+    ]
+
+
+def row(name: str, value: object, width: int = 48) -> str:
+    """Return a line as Megatron prints an argument."""
+    return f"  {name} {'.' * (width - len(name))} {value}"
+
+
+DEEPSPEED = "[2023-05-27 19:49:22,949] [INFO] [config.py:904:print] "
+ARGUMENTS = {
+    "Megatron": (row("hidden_size", 8192), [("hidden_size", "8192")]),
+    "its word is not ours": (
+        row("pipeline_model_parallel_size", 16),
+        [("pipeline_parallel_size", "16")],
+    ),
+    "1.1.5": (row("batch_size", 48, 32), [("micro_batch_size", "48")]),
+    "a value with spaces": (
+        row("betas", "(0.9, 0.95)  and more"),
+        [("betas", "(0.9, 0.95)  and more")],
+    ),
+    "not set": (row("rampup_batch_size", None), []),
+    "two glued": (row("gas", 4) + row("seed", 1234), [("num_microbatches", "4"), ("seed", "1234")]),
+    "gpt-neox": (
+        f"{row('train_batch_size', 128, 32):.<64}updated",
+        [("global_batch_size", "128")],
+    ),
+    "DeepSpeed": (
+        DEEPSPEED + row("zero_optimization_stage", 3, 28),
+        [("zero_stage", "3")],
+    ),
+    "DeepSpeed's world are the ranks that share the data": (
+        DEEPSPEED + row("world_size", 16, 28),
+        [("data_parallel_size", "16")],
+    ),
+    "Megatron's world are all": (row("world_size", 64), [("world_size", "64")]),
+    "a block opens": (DEEPSPEED + row("zero_config", "{", 28), []),
+    "with a label": ("[default0]:" + row("seed", 1), [("seed", "1")]),
+    "a title": ("------------------------ arguments ------------------------ ....", []),
+    "quoted in a script": ("#" + row("seed", 1), []),
+    "a timer": ("    forward-backward ..................: (210.40, 221.30)", []),
+    "progress of something": ("Loading checkpoint ....... done", []),
+    "an operator": ("async_io ............... [NO] ....... [OKAY]", []),
+}
+ECHOES = {
+    "BigScience's script": ("+ NHIDDEN=6144", [("hidden_size", "6144")]),
+    "a name of its own": ("+ MSIZE=18", [("MSIZE", "18")]),
+    "quotes": ("+ OUTPUT_ARGS=' --log-interval 10 '", [("OUTPUT_ARGS", "--log-interval 10")]),
+    "srun": ("0: + TP_SIZE=4", [("tensor_parallel_size", "4")]),
+    "a screen cleared": ("\x1b[H\x1b[2J\x1b[3J+ PP_CHUNKS=4", [("num_microbatches", "4")]),
+    "nothing": ("+ IFS=' '", []),
+    "of a subshell": ("++ NNODES=4", []),
+    "a command": ("+ cd /home", []),
+    "a lower-case name": ("+ config_json=./ds.json", []),
+    "an open quote": ("+ GPT_ARGS='     --num-layers 40", []),
+    "a command's own variable": ("+ NNODES=4 python train.py", []),
+    "in a sentence": ("echo + NNODES=4", []),
+}
+REPORTS = {
+    "parallel sizes": (
+        (
+            "using world size: 64, data-parallel-size: 2, tensor-model-parallel size: 4,"
+            " pipeline-model-parallel size: 8 "
+        ),
+        [
+            ("world_size", "64"),
+            ("data_parallel_size", "2"),
+            ("tensor_parallel_size", "4"),
+            ("pipeline_parallel_size", "8"),
+        ],
+    ),
+    "parallel sizes, 1.1.5": (
+        "using world size: 64 and model-parallel size: 4",
+        [("world_size", "64"), ("tensor_parallel_size", "4")],
+    ),
+    "parallel sizes, core": (
+        (
+            "using world size: 8, data-parallel size: 1, context-parallel size: 2, hierarchical"
+            " context-parallel sizes: Nonetensor-model-parallel size: 4,"
+            " encoder-tensor-model-parallel size: 3, pipeline-model-parallel size: 1"
+        ),
+        [
+            ("world_size", "8"),
+            ("data_parallel_size", "1"),
+            ("context_parallel_size", "2"),
+            ("tensor_parallel_size", "4"),
+            ("encoder_tensor_model_parallel_size", "3"),
+            ("pipeline_parallel_size", "1"),
+        ],
+    ),
+    "sizes in a traceback": ('    print("using world size: {}, data-parallel-size: {}")', []),
+    "parameters of a rank": (
+        " > number of parameters on (tensor, pipeline) model parallel rank (1, 8): 1019501568",
+        [("parameters_on_rank_1_8", "1019501568")],
+    ),
+    "parameters of two ranks, 1.1.5": (
+        (
+            " > number of parameters on model parallel rank 2: 805560320"
+            " > number of parameters on model parallel rank 3: 805560321"
+        ),
+        [("parameters_on_rank_2", "805560320"), ("parameters_on_rank_3", "805560321")],
+    ),
+    "parameters of the model": (
+        " > number of parameters on model parallel rank 3            52.005 Billion",
+        [("parameters", "52005000000")],
+    ),
+    "parameters of the layers": (
+        "Number of parameters in transformer layers in billions:  6.02",
+        [("transformer_parameters", "6020000000")],
+    ),
+    "parameters in all": (
+        "Total number of parameters in billions: 6.24",
+        [("parameters", "6240000000")],
+    ),
+    "micro-batches": (
+        "setting number of micro-batches to constant 256",
+        [("num_microbatches", "256")],
+    ),
+    "batch of the HF Trainer": (
+        (
+            "[INFO|trainer.py:1147] 2021-05-25 06:45:27,011 >>   Total train batch size"
+            " (w. parallel, distributed & accumulation) = 1,024"
+        ),
+        [("global_batch_size", "1024")],
+    ),
+    "batch of a GPU": (
+        "  Instantaneous batch size per device = 8",
+        [("micro_batch_size", "8")],
+    ),
+    "steps, spaces collapsed": ("INFO Total optimization steps = 4", [("train_iters", "4")]),
+    "steps of the HF Trainer": ("  Total optimization steps = 4", [("train_iters", "4")]),
+    "accumulation": ("  Gradient Accumulation steps = 2", [("num_microbatches", "2")]),
+    "DeepSpeed's launcher": (
+        "[INFO] [launch.py:164:main] dist_world_size=2",
+        [("world_size", "2")],
+    ),
+    "quoted": ("# setting number of micro-batches to constant 256", []),
+}
+JSON = {
+    '    "train_batch_size": 2.048000e+03, ': [("global_batch_size", "2048")],
+    '    "train_micro_batch_size_per_gpu": 32,': [("micro_batch_size", "32")],
+    '    "gradient_accumulation_steps": 256,': [("num_microbatches", "256")],
+    '        "stage": 3': [("zero_stage", "3")],
+    'node2:     "train_batch_size": 512,': [("global_batch_size", "512")],
+    '    "train_batch_size": "auto",': [],
+    '    "train_batch_size": 2.0480': [],
+    'ValueError: {"train_batch_size": 2048, "fp16": 1}': [],
+    '    "stage3_max_live_parameters": 1.000000e+09,': [],
+}
+CASES = [
+    *((line, "arguments", settings) for line, settings in ARGUMENTS.values()),
+    *((line, "arguments", settings) for line, settings in JSON.items()),
+    *((line, "echo", settings) for line, settings in ECHOES.values()),
+    *((line, "report", settings) for line, settings in REPORTS.values()),
+]
+UNCOLOURED = st.sampled_from([case for case in CASES if "\x1b" not in case[0]])
+LABELS = st.sampled_from(["", "0: ", "127: ", "[rank0]: ", "[default7]:", "node2: ", "> "])
+
+
+@pytest.mark.parametrize(("line", "source", "settings"), CASES)
+def test_a_setting_has_the_project_s_name_and_the_line_s_value(
+    line: str, source: str, settings: list[tuple[str, str]]
+) -> None:
+    """And says where it stands; what is no setting is none."""
+    assert parse(decode(line.encode())) == [(*setting, source) for setting in settings]
+
+
+@given(case=UNCOLOURED, label=LABELS, colour=st.integers(0, 200), end=st.booleans())
+def test_a_setting_is_read_whatever_its_label_and_colour(
+    case: tuple[str, str, list[tuple[str, str]]], label: str, colour: int, end: bool
+) -> None:
+    """In front of it a rank's label, in it a colour, behind it a carriage return."""
+    line, source, settings = case
+    coloured = label + line[:colour] + "\x1b[92m" + line[colour:] + "\r" * end
+    assert parse(decode(coloured.encode())) == [(*setting, source) for setting in settings]
+
+
+@given(case=st.sampled_from([case for case in CASES if case[2]]), end=st.integers(0, 300))
+def test_a_torn_line_tells_no_other_number(
+    case: tuple[str, str, list[tuple[str, str]]], end: int
+) -> None:
+    """As a setting goes to the end of its line, its text may end early, but is no other."""
+    line, _, settings = case
+    known = dict(settings)
+    for name, value, _ in parse(line[:end]):
+        assert known[name].startswith(value) or value.startswith(known[name])
+
+
+@given(
+    case=st.sampled_from(CASES),
+    changes=st.lists(st.tuples(st.integers(0, 300), st.binary(max_size=4)), max_size=4),
+)
+def test_no_setting_says_what_is_not_in_its_line(
+    case: tuple[str, str, list[tuple[str, str]]], changes: list[tuple[int, bytes]]
+) -> None:
+    """Whatever bytes are changed; counts may be printed in other words."""
+    line = bytearray(case[0].encode())
+    for position, replacement in changes:
+        line[position : position + len(replacement)] = replacement
+    text = decode(bytes(line))
+    plain = text.replace(",", "").replace(".", "")
+    for _, value, _ in parse(text):
+        assert value in text or value.rstrip("0") in plain

@@ -1,0 +1,155 @@
+"""The same bytes come out, however they are kept."""
+
+import bz2
+import gzip
+import io
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.formats import ALL_FORMATS
+from parsers.read import read
+from parsers.scan import read_records
+from parsers.sources import LogPath, open_source
+
+REPORT = (
+    "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
+    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
+)
+LOG = "".join(f"noise\n{REPORT.format(number)}" for number in range(1, 21)).encode()
+
+Pack = Callable[[bytes], bytes]
+
+
+def zstd(data: bytes) -> bytes:
+    """Compress to one frame."""
+    return zstandard.ZstdCompressor().compress(data)
+
+
+PACKS: dict[str, Pack] = {
+    "plain": bytes,
+    "gzip": gzip.compress,
+    "zstandard": zstd,
+    "several gzip members": lambda data: gzip.compress(data[:500]) + gzip.compress(data[500:]),
+    "several zstandard frames": lambda data: zstd(data[:500]) + zstd(data[500:]),
+    "gzip, filled up with zeros": lambda data: gzip.compress(data) + bytes(10_000),
+    "zstandard, filled up with zeros": lambda data: zstd(data) + bytes(10_000),
+}
+
+
+def plain(log: LogPath, piece: int = 2**16) -> tuple[bytes, list[str]]:
+    """Return all the bytes of a log, and what was wrong with them."""
+    found = bytearray()
+    view = memoryview(bytearray(piece))
+    with open_source(log) as source:
+        while count := source.read(view):
+            found += view[:count]
+        return bytes(found), source.notes
+
+
+@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+@given(data=st.binary(max_size=2000), piece=st.integers(1, 3000))
+def test_what_was_packed_comes_out(pack: Pack, data: bytes, piece: int) -> None:
+    """In pieces of any size."""
+    assert plain(io.BytesIO(pack(b"x" + data)), piece) == (b"x" + data, [])
+
+
+@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+def test_a_compressed_log_says_the_same_whatever_its_name(tmp_path: Path, pack: Pack) -> None:
+    """Offsets and line numbers are those of the plain bytes."""
+    (tmp_path / "plain").write_bytes(LOG)
+    (tmp_path / "packed.txt").write_bytes(pack(LOG))
+    (expected,) = read(tmp_path / "plain")
+    (found,) = read(tmp_path / "packed.txt")
+    assert found.segments == expected.segments
+    assert len(found.steps) == 20
+    assert found.outcome is not None
+    assert found.outcome.line == 40
+
+
+@pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
+def test_standard_input_says_the_same(tmp_path: Path, pack: Pack) -> None:
+    """Through a real pipe, which a slow program fills."""
+    (tmp_path / "log").write_bytes(LOG)
+    code = "from parsers.read import read; print(repr(read('-')[0].segments))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pack(LOG), capture_output=True, check=True, timeout=60
+    )
+    assert done.stdout.decode().strip() == repr(read(tmp_path / "log")[0].segments)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_of_a_log_that_is_cut_off_the_beginning_counts(tmp_path: Path, pack: Pack) -> None:
+    """And the run says so."""
+    noise = bytes(range(33, 127)) * 50_000
+    packed = pack(LOG + noise)
+    log = tmp_path / "log"
+    log.write_bytes(packed[: len(packed) * 2 // 3])
+    (run,) = read(log)
+    assert len(run.steps) == 20
+    assert run.notes == ("is cut off: its compressed data stops before its end",)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_of_a_log_that_is_damaged_the_beginning_counts(pack: Pack) -> None:
+    """What stands behind a whole member need not be one."""
+    found, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
+    assert found == LOG
+    assert notes == ["is damaged: its compressed data cannot be read to the end"]
+
+
+@pytest.mark.parametrize("magic", [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"])
+@given(data=st.binary(max_size=200))
+def test_bytes_that_only_begin_as_compressed_ones_are_no_error(magic: bytes, data: bytes) -> None:
+    """Nothing comes out, and a sentence says why."""
+    _, notes = plain(io.BytesIO(magic + data))
+    assert len(notes) <= 1
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor(level=19).compress])
+def test_memory_stays_bounded_however_far_a_few_bytes_unfold(pack: Pack) -> None:
+    """A few KiB of a compressed log may be hundreds of MiB."""
+    packed = pack(bytes(2**28))
+    assert len(packed) < 2**20
+    view = memoryview(bytearray(2**20))
+    size = 0
+    tracemalloc.start()
+    with open_source(io.BytesIO(packed)) as source:
+        while count := source.read(view):
+            size += count
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert size == 2**28
+    assert peak < 100 * 2**20
+
+
+def test_other_compression_is_read_as_it_is(tmp_path: Path) -> None:
+    """It is a binary file like any other, in which nothing is found."""
+    log = tmp_path / "log.bz2"
+    log.write_bytes(bz2.compress(LOG))
+    assert list(read_records(log, ())) == []
+    assert plain(log)[0] == log.read_bytes()
+
+
+@pytest.mark.parametrize("log", ["missing", "."])
+def test_what_cannot_be_read_is_an_error(tmp_path: Path, log: str) -> None:
+    """A missing file, and a folder."""
+    with pytest.raises(OSError, match=log), open_source(tmp_path / log):
+        pass
+
+
+def test_reading_may_begin_anywhere_in_plain_and_in_packed_bytes(tmp_path: Path) -> None:
+    """A place is one of the plain bytes."""
+    for pack in PACKS.values():
+        log = tmp_path / "log"
+        log.write_bytes(pack(LOG))
+        whole = list(read_records(log, ALL_FORMATS))
+        rest = list(read_records(log, ALL_FORMATS, start=whole[7].offset))
+        assert rest == whole[7:]

@@ -1,0 +1,140 @@
+"""Rows below a header, and lines that belong to the one with the anchor."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parsers.scan
+from parsers.candidates import Pass
+from parsers.records import Record, Setting, Usage
+from parsers.scan import AnyFormat, LineReader, LogFormat, TableFormat, read_records
+from parsers.sources import open_source
+from parsers.window import Bounds
+
+ParseLine = Callable[[int, str], Iterator[Record]]
+
+
+def _column(header: str) -> ParseLine | None:
+    """Read the column whose title is `rank`, of cells with commas between them."""
+    titles = header.strip().split(",")
+    if "rank" not in titles:
+        return None
+    place = titles.index("rank")
+
+    def row(offset: int, line: str) -> Iterator[Usage]:
+        cells = line.split(",")
+        if len(cells) == len(titles) and cells[place].isdecimal():
+            yield Usage(rank=int(cells[place]), offset=offset)
+
+    return row
+
+
+TABLE = TableFormat(name="table", header=b"rank", anchors=(b",",), row=_column)
+
+
+def _words(offset: int, text: str) -> Iterator[Setting]:
+    yield Setting(name="block", value=text, source="report", offset=offset)
+
+
+BLOCK = LogFormat(name="block", anchors=(b"BEGIN",), parse=_words, following=2)
+LONG_BLOCK = LogFormat(name="long block", anchors=(b"BEGIN", b"ALSO"), parse=_words, following=4)
+
+
+def ranks(log: Path, formats: tuple[AnyFormat, ...] = (TABLE,)) -> list[int | None]:
+    """Return the ranks that a log's rows tell."""
+    return [record.rank for record in read_records(log, formats) if isinstance(record, Usage)]
+
+
+LOGS = {
+    "no header": ("1,2\n3,4\n", []),
+    "rows below the header": ("0,0\nrank,b\n1,2\n3,4\n", [1, 3]),
+    "what lies between": ("rank,b\n1,2\nnoise\nso, noise, too\n3,4\n", [1, 3]),
+    "another header": ("rank,b\n1,2\na,rank\n3,4\n", [1, 4]),
+    "the same header again": ("rank,b\n1,2\nrank,b\n3,4\n", [1, 3]),
+    "a line that only looks like a header": ("rank,b\n1,2\nmy rank is 5, really\n3,4\n", [1, 3]),
+    "carriage returns": ("rank,b\r\n1,2\r\n", [1]),
+    "no line end": ("rank,b\n1,2", [1]),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), LOGS.values(), ids=LOGS)
+def test_rows_count_below_their_header(tmp_path: Path, text: str, expected: list[int]) -> None:
+    """And with its columns."""
+    (tmp_path / "log").write_bytes(text.encode())
+    assert ranks(tmp_path / "log") == expected
+
+
+def test_a_table_without_rows_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until its header comes again: a long log must not be searched for every comma."""
+    monkeypatch.setattr(parsers.scan, "_LINES_WITHOUT_ROW", 3)
+    log = tmp_path / "log"
+    log.write_text("rank,b\n" + "1,2\nx,y\nx,y\nx,y\n" * 2 + "x,y\n5,6\nrank,b\n7,8\n")
+    assert ranks(log) == [1, 1, 7]
+
+
+table_lines = st.lists(
+    st.sampled_from(["rank,b", "a,rank", "1,2", "3,4,5", "noise", "BEGIN", "ALSO 6,7"]), max_size=30
+)
+
+
+@given(lines=table_lines, chunk_bytes=st.integers(1, 40), segment_bytes=st.integers(1, 60))
+def test_neither_chunks_nor_segments_change_what_is_read(
+    tmp_path_factory: pytest.TempPathFactory,
+    lines: list[str],
+    chunk_bytes: int,
+    segment_bytes: int,
+) -> None:
+    """A header changes how everything behind it is read, also in another segment."""
+    log = tmp_path_factory.getbasetemp() / "tables.log"
+    log.write_text("".join(f"{line}\n" for line in lines))
+    formats = (TABLE, BLOCK, LONG_BLOCK)
+    found = []
+    for threads in (1, 2):
+        reader = LineReader(formats)
+        with open_source(log) as source:
+            candidates = Pass(
+                source,
+                reader.wanted,
+                Bounds(chunk_bytes=chunk_bytes),
+                threads=threads,
+                segment_bytes=segment_bytes,
+            )
+            found.append(
+                [
+                    record
+                    for line in reader.read(iter(candidates))
+                    for _, records in line.found
+                    for record in records
+                ]
+            )
+    whole = list(read_records(log, formats))
+    assert found == [whole, whole]
+
+
+def texts(log: Path, *formats: LogFormat) -> list[str]:
+    """Return what the formats were given to parse."""
+    return [record.value for record in read_records(log, formats) if isinstance(record, Setting)]
+
+
+def test_each_format_is_given_the_lines_that_it_asks_for(tmp_path: Path) -> None:
+    """Also where another one asks for more."""
+    log = tmp_path / "log"
+    log.write_text("a\nBEGIN b\nc\nd\ne\nf\ng\n")
+    assert texts(log, BLOCK, LONG_BLOCK) == ["BEGIN b\nc\nd", "BEGIN b\nc\nd\ne\nf"]
+
+
+def test_lines_of_a_block_are_plain_text(tmp_path: Path) -> None:
+    """Without line ends and colours, as a line alone is."""
+    log = tmp_path / "log"
+    log.write_bytes(b"BEGIN \x1b[92mb\x1b[0m\r\n\xffc\r\nd\r\n")
+    assert texts(log, BLOCK) == ["BEGIN b\n\ufffdc\nd"]
+
+
+def test_blocks_may_overlap(tmp_path: Path) -> None:
+    """A line with an anchor is looked at, whatever block it stands in."""
+    log = tmp_path / "log"
+    log.write_text("BEGIN a\nBEGIN b\nc")
+    assert texts(log, BLOCK) == ["BEGIN a\nBEGIN b\nc", "BEGIN b\nc"]
