@@ -84,7 +84,7 @@ def _merged(reports: Sequence[Step]) -> Step:
 def _log_interval(records: Iterable[Record]) -> int | None:
     for record in records:
         if isinstance(record, Setting) and record.name == "log_interval":
-            return int(record.value) if record.value.isdecimal() else None
+            return int(record.value) or None if record.value.isdecimal() else None
     return None
 
 
@@ -101,7 +101,7 @@ def _is_extra(steps: Sequence[Step], interval: int | None) -> bool:
         interval = steps[2].iteration - second
     elif not interval and first == 1 and second > 2:
         interval = second
-    return bool(interval) and second < first + interval and second % interval == 0
+    return interval is not None and second < first + interval and second % interval == 0
 
 
 def _is_copy(one: RunTotals, other: RunTotals) -> bool:

@@ -1,0 +1,69 @@
+"""Reading logs: `read("slurm-123.out")` returns all that a log says, run by run."""
+
+import os
+from collections.abc import Sequence
+from typing import cast
+
+from parsers.candidates import Pass
+from parsers.formats import ALL_FORMATS
+from parsers.runs import LogRun
+from parsers.scan import AnyFormat, LineReader
+from parsers.sources import LogPath, Source, open_source
+from parsers.splitting import MARKS, RunSplitter
+from parsers.window import Bounds
+
+_HEAD_BYTES = 2**12
+
+
+def read(
+    logs: LogPath | Sequence[LogPath],
+    formats: Sequence[AnyFormat] = ALL_FORMATS,
+    *,
+    complete: bool = True,
+    count_lines: bool = True,
+    threads: int | None = None,
+) -> list[LogRun]:
+    """Return the runs that logs tell of, in the order of the logs.
+
+    A log is a path, `-` for standard input, or a binary stream; it may be compressed with gzip or
+    Zstandard. One without any run gives one whose outcome is UNKNOWN. While a log is still being
+    written pass `complete=False`. `count_lines`: tell the number of the line that tells the
+    outcome. `threads`: how many share a large file; by default one a processor, but at most four.
+    Raises OSError.
+    """
+    one = isinstance(logs, str) or not isinstance(logs, Sequence)
+    bounds = Bounds(complete=complete)
+    runs: list[LogRun] = []
+    for log in cast("Sequence[LogPath]", (logs,) if one else logs):
+        with open_source(log) as source:
+            runs += _read(source, formats, bounds, count_lines, threads or default_threads())
+    return runs
+
+
+def default_threads() -> int:
+    """Return how many threads share a large file; more than four do not make reading faster."""
+    return min(4, len(os.sched_getaffinity(0)))
+
+
+def _read(
+    source: Source,
+    formats: Sequence[AnyFormat],
+    bounds: Bounds,
+    count_lines: bool,
+    threads: int,
+) -> list[LogRun]:
+    reader, splitter = LineReader(formats, more_anchors=MARKS), RunSplitter()
+    lines = Pass(source, reader.wanted, bounds, threads=threads, count_lines=count_lines)
+    for line in reader.read(iter(lines)):
+        splitter.read(line)
+    notes = [*source.notes, *_oddities(source, lines.position)]
+    return splitter.runs(source.name, lines.position, complete=bounds.complete, notes=notes)
+
+
+def _oddities(source: Source, end: int) -> list[str]:
+    """Return what is odd about a log that ends at byte `end`."""
+    if end == 0:
+        return ["is empty"]
+    if source.descriptor is not None and b"\0" in os.pread(source.descriptor, _HEAD_BYTES, 0):
+        return ["holds NUL bytes: it may be no text"]
+    return []

@@ -1,0 +1,169 @@
+"""Reading logs as a user of the package does."""
+
+import io
+import os
+import threading
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.candidates import SEGMENT_BYTES
+from parsers.formats import ALL_FORMATS
+from parsers.outcome import read_outcome
+from parsers.read import read
+from parsers.records import Outcome, OutcomeKind, Timers
+
+OWN_STEP = (
+    "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
+    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
+)
+LOG = (
+    "using world size: 8, data-parallel-size: 8\n"
+    "[Rank 3] (after 20 iterations) memory (MB) | allocated: 1024.0 | max allocated: 2048.0"
+    " | reserved: 2560.0 | max reserved: 2560.0[Rank 4] (after 20 iterations) memory (MB) |"
+    " allocated: 1024.0 | max allocated: 2048.0 | reserved: 2560.0 | max reserved: 2560.0\n"
+    "|  N/A   46C    P0    44W / 300W |      0MiB / 32510MiB |      0%      Default |\n"
+    f"{OWN_STEP.format(1)}time (ms) | forward: 5.25 | backward: 10.50\n{OWN_STEP.format(20)}"
+    "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 ***\n"
+)
+
+
+def test_a_run_holds_all_that_its_log_says(tmp_path: Path) -> None:
+    """Records, configuration, outcome, and in which formats they were said."""
+    log = tmp_path / "log"
+    log.write_text(LOG)
+    (run,) = read(log)
+    assert (run.path, run.index, run.begin, run.end) == (str(log), 0, 0, len(LOG))
+    assert [step.iteration for step in run.steps] == [1, 20]
+    assert [usage.rank for usage in run.memory_reports] == [3, 4]
+    assert [one.seconds for one in run.records if isinstance(one, Timers)] == [
+        (("forward", 0.00525), ("backward", 0.0105))
+    ]
+    assert run.config["world_size"] == "8"
+    assert run.outcome is not None
+    assert (run.outcome.kind, run.outcome.line) == (OutcomeKind.COMPLETED, 6)
+    assert run.formats == (
+        "parallel sizes",
+        "Megatron memory",
+        "nvidia-smi",
+        "teralog GPT workload",
+        "timers",
+    )
+    assert run.not_understood == ()
+    assert run.notes == ()
+
+
+def test_several_logs_give_their_runs_in_order(tmp_path: Path) -> None:
+    """Paths, names and streams."""
+    (tmp_path / "a").write_text(LOG)
+    (tmp_path / "b").write_text("noise\n")
+    runs = read([tmp_path / "a", str(tmp_path / "b"), io.BytesIO(LOG.encode())])
+    assert [(run.path, len(run.steps)) for run in runs] == [
+        (str(tmp_path / "a"), 2),
+        (str(tmp_path / "b"), 0),
+        ("-", 2),
+    ]
+
+
+def test_only_the_formats_asked_for_are_read() -> None:
+    """The outcome is told all the same."""
+    formats = [one for one in ALL_FORMATS if one.name == "timers"]
+    (run,) = read(io.BytesIO(LOG.encode()), formats)
+    assert [type(record) for record in run.records] == [Timers]
+    assert run.outcome is not None
+    assert run.outcome.kind is OutcomeKind.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("content", "note"),
+    [
+        (b"", "is empty"),
+        (bytes(range(256)), "holds NUL bytes: it may be no text"),
+        (b"noise\n", None),
+    ],
+)
+def test_what_is_odd_about_a_log_is_said(tmp_path: Path, content: bytes, note: str | None) -> None:
+    """It is read, and nothing is found."""
+    (tmp_path / "log").write_bytes(content)
+    (run,) = read(tmp_path / "log")
+    assert run.outcome == Outcome(kind=OutcomeKind.UNKNOWN)
+    assert run.notes == (() if note is None else (note,))
+
+
+@pytest.mark.parametrize("log", ["missing", "."])
+def test_what_cannot_be_read_is_an_error(tmp_path: Path, log: str) -> None:
+    """That names it."""
+    with pytest.raises(OSError, match=log):
+        read(tmp_path / log)
+
+
+@given(
+    data=st.binary(max_size=300),
+    anchors=st.lists(st.sampled_from([a for one in ALL_FORMATS for a in one.anchors]), max_size=5),
+)
+def test_no_bytes_raise_an_error(data: bytes, anchors: list[bytes]) -> None:
+    """Behind any anchors."""
+    assert read(io.BytesIO(b"".join(anchor + data for anchor in anchors)))
+
+
+def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
+    """But the offsets."""
+    (one,) = read(io.BytesIO(LOG.encode()))
+    (other,) = read(io.BytesIO(LOG.replace("\n", "\r\n").encode()))
+    assert [repr(record).partition("offset")[0] for record in one.records] == [
+        repr(record).partition("offset")[0] for record in other.records
+    ]
+    assert one.outcome is not None
+    assert other.outcome is not None
+    assert (one.outcome.line, one.outcome.text) == (other.outcome.line, other.outcome.text)
+
+
+def test_threads_change_nothing(tmp_path: Path) -> None:
+    """Neither records nor line numbers: a log of several segments, with all sorts of lines."""
+    log = tmp_path / "log"
+    log.write_bytes((LOG.encode() + b"\0" * 5000 + b"\n" + b"noise\n" * 5000) * 1200)
+    assert log.stat().st_size > 2 * SEGMENT_BYTES
+    assert read(log, threads=3) == read(log, threads=1)
+
+
+def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:
+    """The outcome names the one that tells it."""
+    out, err = tmp_path / "out", tmp_path / "err"
+    out.write_text(OWN_STEP.format(1) + "Killing subprocess 5\n")
+    err.write_text("noise\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    found = read_outcome(out, err, count_lines=True)
+    assert found is not None
+    assert (found.kind, found.line, found.source) == (OutcomeKind.GPU_OUT_OF_MEMORY, 2, str(err))
+    assert found.requested_gib == 2
+    assert read_outcome(out) == Outcome(
+        kind=OutcomeKind.KILLED,
+        offset=len(OWN_STEP.format(1)),
+        text="Killing subprocess 5",
+    )
+
+
+def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
+    """From a pipe, in all formats at once."""
+    end, begin = os.pipe()
+
+    def fill() -> None:
+        with os.fdopen(begin, "wb", buffering=0) as pipe:
+            pipe.write(OWN_STEP.format(1).encode())
+            for _ in range(1024):
+                pipe.write(b"\0" * 2**20)
+            pipe.write(f"\n{OWN_STEP.format(2)}".encode())
+
+    writer = threading.Thread(target=fill)
+    writer.start()
+    tracemalloc.start()
+    with os.fdopen(end, "rb") as pipe:
+        (run,) = read(pipe)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    writer.join()
+    assert [step.iteration for step in run.steps] == [1, 2]
+    assert run.end > 2**30
+    assert peak < 10 * 2**20

@@ -1,0 +1,293 @@
+"""Which lines of a log belong to which run, and which launches are restarts."""
+
+import io
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.read import read
+from parsers.records import OutcomeKind, Step
+from parsers.runs import LogRun
+
+COMPLETED, TRUNCATED = OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED
+KILLED, UNKNOWN = OutcomeKind.KILLED, OutcomeKind.UNKNOWN
+
+OMP = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+RUNNER = "[2026-01-02 03:04:05,678] [INFO] [runner.py:568:main] cmd = /usr/bin/python -u -m x\n"
+ARGUMENTS = (
+    "------------------------ arguments ------------------------\n"
+    "  micro_batch_size ................................ {}\n"
+)
+SIZES = "using world size: 8, data-parallel-size: 2, tensor-model-parallel size: 4\n"
+INIT = "[INFO] [comm.py:637:init] Initializing torch distributed with backend: nccl\n"
+TRAINING = "[INFO|trainer.py:1146] 2026-01-02 03:04:05,027 >> ***** Running training *****\n"
+RESULT = "{'train_runtime': 8.1, 'train_samples_per_second': 1.1, 'train_steps_per_second': 1.1}\n"
+KILL = "Killing subprocess 7\nKilling subprocess 8\n"
+OOM = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 6.00 GiB total\n"
+LOADED = "  successfully loaded checkpoint from /x at iteration {}\n"
+OWN_START = (
+    "[teralog] start | strategy ddp | world_size 2 | backend nccl | device cpu"
+    " | precision bf16 | parameters 136960 | torch 2.13.0"
+)
+OWN_STEP = (
+    "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
+    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402"
+)
+OWN_END = (
+    "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.25"
+    " | max_memory_allocated_gib 0.402"
+)
+
+
+def megatron(*iterations: int, of: int = 1000, loss: float = 3.5, batch: int = 64) -> str:
+    """Return Megatron's lines about some iterations."""
+    return "".join(
+        f" iteration {iteration:8d}/{of:8d} | consumed samples: {iteration * batch:12d} |"
+        f" elapsed time per iteration (ms): 1234.5 | learning rate: 1.499E-04 |"
+        f" global batch size: {batch:5d} | lm loss: {loss:.6E} | loss scale: 1.0 |"
+        " grad norm: 1.234 | number of skipped iterations:   0 |"
+        " number of nan iterations:   0 |\n"
+        for iteration in iterations
+    )
+
+
+def runs_of(log: str) -> list[LogRun]:
+    """Return the runs of a log's text."""
+    return read(io.BytesIO(log.encode()))
+
+
+def iterations(runs: Sequence[LogRun]) -> list[list[list[int]]]:
+    """Return the iterations reported in each segment of each run."""
+    return [
+        [
+            [one.iteration for one in segment.records if isinstance(one, Step)]
+            for segment in segments
+        ]
+        for segments in (run.segments for run in runs)
+    ]
+
+
+START = OMP * 2 + SIZES + ARGUMENTS.format(4)
+
+SPLITS = {
+    "one run": (START + megatron(10, 20), [[[10, 20]]]),
+    "nothing": ("noise\n", [[[]]]),
+    "launched again after an end": (
+        START + megatron(10, 20) + KILL + START + megatron(10),
+        [[[10, 20]], [[10]]],
+    ),
+    "launched again after steps": (
+        START + megatron(10, 20) + START + megatron(10),
+        [[[10, 20]], [[10]]],
+    ),
+    "launched again without steps": (START + KILL + START + KILL, [[[]], [[]]]),
+    "launched again by DeepSpeed": (RUNNER + OOM + RUNNER + megatron(10), [[[]], [[10]]]),
+    "trained again in a process": (
+        TRAINING * 4 + RESULT * 4 + TRAINING * 4 + RESULT * 4,
+        [[[]], [[]]],
+    ),
+    "launched on many nodes": (OMP + INIT + OMP + SIZES + OMP + megatron(10, 20), [[[10, 20]]]),
+    "one node fails before another one starts": (OMP + OOM + OMP + INIT + KILL, [[[]]]),
+    "one node fails while others set themselves up": (START + OOM + INIT + SIZES, [[[]]]),
+    "iterations that begin anew": (
+        megatron(10, 20, 30) + megatron(10, 20, loss=3.4),
+        [[[10, 20, 30]], [[10, 20]]],
+    ),
+    "iterations that begin anew with a shorter interval": (
+        megatron(10, 20, 30) + megatron(5, 10),
+        [[[10, 20, 30]], [[5, 10]]],
+    ),
+    "copies of other ranks": (
+        megatron(10, 20, 30) + megatron(10, 20, 30),
+        [[[10, 20, 30, 10, 20, 30]]],
+    ),
+    "a rank that is overtaken": (megatron(20) + megatron(10, 30), [[[20, 10, 30]]]),
+    "a restart from a checkpoint": (
+        START + megatron(10, 20, 30) + KILL + START + LOADED.format(20) + megatron(30, 40),
+        [[[10, 20, 30], [30, 40]]],
+    ),
+    "a restart whose checkpoint is not told": (
+        megatron(10, 20, 30) + megatron(20, 30, 40, loss=3.4),
+        [[[10, 20, 30], [20, 30, 40]]],
+    ),
+    "a restart that fails again": (
+        START + megatron(10, 20) + KILL + START + LOADED.format(20) + KILL,
+        [[[10, 20], []]],
+    ),
+    "a checkpoint of nothing": (
+        START + megatron(10, 20) + KILL + START + LOADED.format(0) + megatron(10, 20),
+        [[[10, 20]], [[10, 20]]],
+    ),
+    "from a checkpoint, with another batch": (
+        START + megatron(10, 20) + START + LOADED.format(20) + megatron(30, batch=128),
+        [[[10, 20]], [[30]]],
+    ),
+    "from a checkpoint, to another end": (
+        START + megatron(10, 20) + START + LOADED.format(20) + megatron(30, of=500),
+        [[[10, 20]], [[30]]],
+    ),
+    "from the checkpoint of a run that is done": (
+        START + megatron(10, 20, of=20) + START + LOADED.format(20) + megatron(30, of=20),
+        [[[10, 20]], [[30]]],
+    ),
+    "with a longer interval": (
+        START + megatron(5, 10, 15) + START + megatron(10, 20),
+        [[[5, 10, 15]], [[10, 20]]],
+    ),
+    "the project's own runs": (
+        f"{OWN_START}\n{OWN_STEP.format(1)}\n{OWN_END}\n{OWN_START}\n{OWN_STEP.format(1)}\n",
+        [[[1]], [[1]]],
+    ),
+    "the project's own runs, glued": (
+        f"{OWN_START}\n{OWN_STEP.format(1)}{OWN_END}{OWN_START}{OWN_STEP.format(2)}\n",
+        [[[1]], [[2]]],
+    ),
+    "counters of DeepSpeed that begin anew with each epoch": (
+        "".join(
+            f"{epoch}/{step}, SamplesPerSec={epoch + 5}.5\n" for epoch in (0, 1) for step in (8, 9)
+        ),
+        [[[8, 9, 8, 9]]],
+    ),
+}
+
+
+@pytest.mark.parametrize(("log", "expected"), SPLITS.values(), ids=SPLITS)
+def test_runs_and_restarts_are_told_apart(log: str, expected: list[list[list[int]]]) -> None:
+    """By what a launch begins with, and by iterations that begin anew."""
+    assert iterations(runs_of(log)) == expected
+
+
+def test_every_byte_belongs_to_one_segment() -> None:
+    """From the first line that a launch prints to that of the next one."""
+    first, second = "noise\n" + START + megatron(10, 20) + KILL, START + megatron(10) + "noise\n"
+    one, two = runs_of(first + second)
+    assert (one.index, one.begin, one.end) == (0, 0, len(first))
+    assert (two.index, two.begin, two.end) == (1, len(first), len(first + second))
+
+
+def test_each_run_has_its_own_settings_and_outcome() -> None:
+    """As the two runs of a script that lowers the micro-batch size until it fits."""
+    killed = OMP + INIT + ARGUMENTS.format(32) + KILL
+    one, two = runs_of(killed + OMP + INIT + ARGUMENTS.format(8) + RESULT * 4)
+    assert (one.config["micro_batch_size"], two.config["micro_batch_size"]) == ("32", "8")
+    assert one.outcome is not None
+    assert two.outcome is not None
+    assert (one.outcome.kind, one.outcome.line) == (KILLED, 5)
+    assert (two.outcome.kind, two.outcome.line) == (COMPLETED, 11)
+    assert len(two.totals) == 1
+
+
+def test_what_a_script_echoes_belongs_to_the_launch_that_it_prepares() -> None:
+    """`set -x` prints the variables of the next run behind the end of the last one."""
+    echo = "+ MICRO_BATCH_SIZE={}\n"
+    first = echo.format(32) + START + megatron(10) + KILL
+    one, two = runs_of(first + echo.format(8) + "+ srun train\n" + OMP + SIZES + megatron(10))
+    assert two.begin == len(first)
+    assert [run.config["micro_batch_size"] for run in (one, two)] == ["4", "8"]
+
+
+def test_what_a_script_echoes_at_its_end_is_no_launch() -> None:
+    """Nothing follows it."""
+    (run,) = runs_of(START + megatron(10) + KILL + "+ MICRO_BATCH_SIZE=8\n+ echo done\n")
+    assert run.config["micro_batch_size"] == "4"
+
+
+OUTCOMES = {
+    "nothing of a run": ("noise\n", UNKNOWN),
+    "nothing at all": ("", UNKNOWN),
+    "steps without an end": (megatron(10, 20), TRUNCATED),
+    "arguments alone": (ARGUMENTS.format(8), TRUNCATED),
+    "the last step promised": (megatron(10, 20, of=20), COMPLETED),
+    "the last step promised, then killed": (megatron(10, 20, of=20) + KILL, COMPLETED),
+    "the last step before": (megatron(10, 20, of=21), TRUNCATED),
+    "a loss of nan at the end": (megatron(10, 20, of=20, loss=float("nan")), OutcomeKind.NAN_LOSS),
+    "a loss of nan that was overcome": (megatron(10, loss=float("nan")) + megatron(20), TRUNCATED),
+    "killed with a loss of nan": (megatron(10, loss=float("nan")) + KILL, KILLED),
+}
+
+
+@pytest.mark.parametrize(("log", "kind"), OUTCOMES.values(), ids=OUTCOMES)
+def test_steps_tell_how_a_run_ended_too(log: str, kind: OutcomeKind) -> None:
+    """Where no line says so."""
+    (run,) = runs_of(log)
+    assert run.outcome is not None
+    assert run.outcome.kind is kind
+
+
+def test_the_last_step_is_shown_as_the_line_that_ends_a_run() -> None:
+    """With its place."""
+    (run,) = runs_of("noise\n" + megatron(10, 20, of=20))
+    assert run.outcome is not None
+    assert run.outcome.text == megatron(20, of=20).strip()
+    assert (run.outcome.line, run.outcome.offset) == (3, 6 + len(megatron(10, of=20)))
+
+
+def test_while_a_log_is_being_written_its_last_run_has_no_outcome() -> None:
+    """But those before it have."""
+    log = START + megatron(10, 20) + START + megatron(10)
+    one, two = read(io.BytesIO(log.encode()), complete=False)
+    assert one.outcome is not None
+    assert one.outcome.kind is TRUNCATED
+    assert two.outcome is None
+
+
+NOT_UNDERSTOOD = {
+    "torn": (megatron(10)[:150] + "\n", {"Megatron": 1}),
+    "of another kind": (
+        "[teralog] iteration seven | step_seconds 1\n",
+        {"teralog GPT workload": 1},
+    ),
+    "understood": (megatron(10) + OWN_STEP.format(1) + "\n" + RESULT, {}),
+    "a comment": ("# " + megatron(10)[:150] + "\n", {}),
+    "an echo": ("+ echo 'iteration 1/2 | elapsed time per iteration (ms): 5'\n", {}),
+    "a campaign's line": ("[teralog] campaign bench: 3 of 12 runs\n", {}),
+    "DeepSpeed's line before the first step": ("[Rank 0] step=0, skipped=0, lr=[0.1]\n", {}),
+    "source code": ('print("SamplesPerSec={}".format(rate))\n', {}),
+    "a report on the way": ("{'loss': 2.5, 'train_runtime': 8.1, 'epoch': 0.3}\n", {}),
+    "another program's throughput": ("validation throughput: 12.5 images/s\n", {}),
+    "a version": ("NCCL INFO version 2.18 of something\n", {}),
+    "an empty line of timers": ("time (ms)\n", {}),
+}
+
+
+@pytest.mark.parametrize(("log", "expected"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
+def test_what_looks_like_a_report_and_is_none_is_counted(
+    log: str, expected: dict[str, int]
+) -> None:
+    """By the format that it looks like; known harmless lines are not."""
+    (run,) = runs_of(log)
+    assert dict(run.not_understood) == expected
+
+
+parts = st.sampled_from(
+    [
+        START,
+        OMP,
+        INIT,
+        KILL,
+        OOM,
+        RESULT,
+        "noise\n",
+        "+ X=1\n",
+        LOADED.format(5),
+        f"{OWN_START}\n",
+        f"{OWN_END}\n",
+    ]
+) | st.builds(megatron, st.integers(1, 30))
+
+
+@given(log=st.lists(parts, max_size=30).map("".join))
+def test_nothing_is_lost_in_splitting(log: str) -> None:
+    """Every byte and every record belongs to one run, in order."""
+    runs = runs_of(log)
+    places = [place for run in runs for one in run.segments for place in (one.begin, one.end)]
+    assert places == sorted(places)
+    assert places[0] == 0
+    assert places[-1] == len(log)
+    assert places[1:-1:2] == places[2::2]
+    assert [run.index for run in runs] == list(range(len(runs)))
+    for run in runs:
+        for segment in run.segments:
+            assert all(segment.begin <= one.offset < segment.end for one in segment.records)
