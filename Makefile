@@ -27,8 +27,8 @@ $(VENV)/.installed: pyproject.toml
 
 .PHONY: demo
 demo: $(VENV)/.installed ## Train seven small models for real and print their table.
-	$(BIN)/teralog submit examples/zero-stages.yaml
-	$(BIN)/teralog report examples/zero-stages.yaml
+	$(BIN)/teralog submit examples/zero-stages.yaml || failed=1; \
+	  $(BIN)/teralog report examples/zero-stages.yaml; exit $${failed:-0}
 
 .PHONY: test
 test: $(VENV)/.installed ## Run all tests; real training among them.

@@ -1,6 +1,7 @@
 """The command line: parse options, call one function, print."""
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -44,7 +45,11 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except UserError as error:
             for problem in error.problems:
-                click.secho(f"teralog: {problem}", err=True, fg="red")
+                _complain(f"teralog: {problem}")
+            ctx.exit(1)
+        except OSError as error:
+            what = f"{error.filename}: " if error.filename else ""
+            _complain(f"teralog: {what}{error.strerror or error}")
             ctx.exit(1)
 
 
@@ -114,7 +119,7 @@ def plan(campaign: Path, as_json: bool) -> None:
         click.echo(as_text(plans.plan_table(loaded)))
         click.echo(plans.plan_totals(loaded))
         for line in plans.problem_lines(loaded):
-            click.secho(f"impossible: {line}", err=True, fg="red")
+            _complain(f"impossible: {line}")
     if any(planned.problems for planned in loaded.runs):
         sys.exit(1)
 
@@ -162,6 +167,7 @@ def submit(
     with _signals_as_interrupt(), local_submission.session(loaded, store):
         local_submission.settle(runs, store)
         missing = submission.missing_runs(runs, store)
+        store.save_submission(loaded)
         local_submission.start(loaded, store, missing, slots)
     _finish_submit(loaded, store, runs)
 
@@ -193,16 +199,11 @@ def cancel(campaign: Path, runs: tuple[str, ...], results: Path) -> None:
 
     A run that has not started is marked, and not started; one that has ended stays as it is.
     """
-    from orchestrator import local, submission
+    from orchestrator import local_submission, submission
 
     loaded, store = _open(campaign, results)
     chosen = submission.choose(loaded.runs, runs)
-    submission.render(
-        loaded, [run for run in chosen if not store.run(run.run_id).script.exists()], store
-    )
-    # Those that wait first, or they would start as the others end.
-    for planned in sorted(chosen, key=lambda run: store.run(run.run_id).state() == "RUNNING"):
-        state = local.cancel(store.run(planned.run_id))
+    for planned, state in local_submission.cancel(loaded, chosen, store):
         click.echo(f"{planned.run_id} {planned.label}: {state}", err=True)
 
 
@@ -286,6 +287,10 @@ def doctor(as_json: bool) -> None:
         sys.exit(1)
 
 
+def _complain(text: str) -> None:
+    click.secho(text, err=True, fg=None if os.environ.get("NO_COLOR") else "red")
+
+
 def _load(campaign: Path) -> "Campaign":
     from orchestrator.campaign import load_campaign
 
@@ -323,7 +328,9 @@ def _signals_as_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
+        # nohup ignores SIGHUP, and is to be left to it.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         yield
     except KeyboardInterrupt:

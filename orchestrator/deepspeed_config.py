@@ -70,16 +70,21 @@ def contradictions(run: Run, config: Mapping[str, Any]) -> Iterator[str]:
             for key in ("offload_optimizer", "offload_param")
         },
     }
+    for section in ("zero_optimization", "optimizer", "fp16", "bf16"):
+        if section in config and not isinstance(config[section], Mapping):
+            yield f"deepspeed: {section} is a mapping, not {config[section]!r}"
     for path, (parameter, value) in said.items():
-        found = value_at(config, path)
-        if found is not None and found != value:
-            yield f"deepspeed: {path}={found} contradicts the run's {parameter}; set that instead"
+        found = value_at(config, path, absent=value)
+        if found != value:
+            yield f"deepspeed: {path}={found} contradicts the run's {parameter}; take it out"
 
 
-def value_at(config: Any, path: str) -> Any:
-    """Return what stands at a dotted path of a configuration; None where nothing does."""
+def value_at(config: Any, path: str, absent: Any = None) -> Any:
+    """Return what stands at a dotted path of a configuration; `absent` where nothing does."""
     for key in path.split("."):
-        config = config.get(key) if isinstance(config, Mapping) else None
+        if not isinstance(config, Mapping) or key not in config:
+            return absent
+        config = config[key]
     return config
 
 

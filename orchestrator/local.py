@@ -42,8 +42,6 @@ class Event:
 
     planned: PlannedRun
     state: str
-    running: int
-    waiting: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +116,14 @@ def run_all(
     waiting = deque(runs)
     running: list[_Job] = []
 
-    def event(planned: PlannedRun, state: str) -> None:
-        tell(Event(planned, state, len(running), len(waiting)))
-
     try:
         while waiting or running:
             for job in [job for job in running if job.job.done()]:
                 running.remove(job)
                 os.close(job.lifeline)
-                event(job.planned, job.folder.state())
+                # A supervisor that was killed has left its job behind.
+                settle(job.folder)
+                tell(Event(job.planned, job.folder.state()))
             while waiting and (slots is None or len(running) < slots):
                 started = _try_start(waiting[0], devices)
                 if started is None:
@@ -134,9 +131,9 @@ def run_all(
                 planned = waiting.popleft().planned
                 if isinstance(started, _Job):
                     running.append(started)
-                    event(planned, store.RUNNING)
+                    tell(Event(planned, store.RUNNING))
                 else:
-                    event(planned, started)
+                    tell(Event(planned, started))
             time.sleep(POLL_SECONDS)
     finally:
         for job in running:
@@ -199,9 +196,9 @@ def settle(folder: store.RunFolder) -> None:
     attempts = folder.attempts()
     if not attempts or attempts[-1].ended is not None:
         return
-    _refuse_other_host(attempts[-1])
     deadline = time.monotonic() + END_SECONDS
     while (lock := locks.acquire(folder.lock)) is None:
+        _refuse_other_host(attempts[-1])
         if time.monotonic() > deadline:
             raise UserError(f"{folder.lock}: is held by a process that does not end")
         time.sleep(POLL_SECONDS)
@@ -217,16 +214,17 @@ def settle(folder: store.RunFolder) -> None:
 
 
 def cancel(folder: store.RunFolder) -> str:
-    """Cancel a run: end it where it runs, mark it where it has not started; return its state.
+    """Cancel a run: end it where it runs, mark it where a submit would start it; return its state.
 
-    A run that has ended stays as it is. Raises UserError where it does not end in time.
+    A run that has come to an end stays as it is. Raises UserError where it does not end in time.
     """
     deadline = time.monotonic() + END_SECONDS
     signalled = False
-    while (state := folder.state()) in (store.NOT_STARTED, store.RUNNING):
+    while (state := folder.state()) in (store.NOT_STARTED, store.INTERRUPTED, store.RUNNING):
         if time.monotonic() > deadline:
             raise UserError(f"{folder.path}: does not end; see the process in attempt.json")
-        if state == store.NOT_STARTED:
+        if state != store.RUNNING:
+            settle(folder)
             _mark_cancelled(folder)
         elif not signalled:
             signalled = _signal_supervisor(folder)
@@ -240,7 +238,7 @@ def _mark_cancelled(folder: store.RunFolder) -> None:
         if lock is None:
             return
         try:
-            if not folder.attempts():
+            if folder.state() in (store.NOT_STARTED, store.INTERRUPTED):
                 attempt = folder.new_attempt()
                 store.write_ended(attempt.folder, store.Ended(store.CANCELLED, store.utc_now()))
         finally:

@@ -9,7 +9,7 @@ from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.devices import this_machines_devices
 from orchestrator.errors import UserError
 from orchestrator.progress import progress
-from orchestrator.store import CampaignStore, disk_errors
+from orchestrator.store import RUNNING, CampaignStore, disk_errors
 from orchestrator.submission import render
 
 
@@ -19,11 +19,7 @@ def session(campaign: Campaign, store: CampaignStore) -> Iterator[None]:
 
     Raises UserError where another is at work on it, or its cluster is not this machine.
     """
-    if campaign.cluster.scheduler != "local":
-        raise UserError(
-            f"cluster {campaign.cluster.name!r} is a Slurm cluster, and runs are submitted to this "
-            "machine only: `teralog render` writes scripts that sbatch takes as they are"
-        )
+    _require_this_machine(campaign)
     with disk_errors(store.path):
         store.path.mkdir(parents=True, exist_ok=True)
         lock = locks.acquire(store.submit_lock)
@@ -33,6 +29,14 @@ def session(campaign: Campaign, store: CampaignStore) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def _require_this_machine(campaign: Campaign) -> None:
+    if campaign.cluster.scheduler != "local":
+        raise UserError(
+            f"cluster {campaign.cluster.name!r} is a Slurm cluster, and runs are submitted to this "
+            "machine only: `teralog render` writes scripts that sbatch takes as they are"
+        )
 
 
 def settle(runs: Sequence[PlannedRun], store: CampaignStore) -> None:
@@ -49,7 +53,6 @@ def start(
     for planned in runs:
         devices.require(planned.run.resources.gpus_per_node)
     render(campaign, runs, store)
-    store.save_submission(campaign)
     folders = [(planned, store.run(planned.run_id)) for planned in runs]
     waiting = [
         local.Waiting(planned, folder, len(folder.attempts())) for planned, folder in folders
@@ -59,3 +62,18 @@ def start(
     on = f"{len(devices.names)} {devices.kind}{'s' if len(devices.names) > 1 else ''}"
     with progress(len(waiting), on) as tell:
         local.run_all(waiting, devices, slots, tell)
+
+
+def cancel(
+    campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
+) -> Iterator[tuple[PlannedRun, str]]:
+    """Cancel `runs` one by one, and yield each with its state then; impossible ones are left out.
+
+    Raises UserError where the campaign's cluster is not this machine.
+    """
+    _require_this_machine(campaign)
+    possible = [planned for planned in runs if not planned.problems]
+    render(campaign, [run for run in possible if not store.run(run.run_id).script.exists()], store)
+    # Those that wait first, or they would start as the others end.
+    for planned in sorted(possible, key=lambda run: store.run(run.run_id).state() == RUNNING):
+        yield planned, local.cancel(store.run(planned.run_id))

@@ -1,5 +1,7 @@
 """How a run ended: the scheduler's state and the log's end, taken together."""
 
+from dataclasses import replace
+
 from orchestrator import store
 from orchestrator.errors import UserError, did_you_mean
 from parsers.outcome import read_outcome
@@ -42,8 +44,18 @@ def run_outcome(folder: store.RunFolder) -> tuple[str, str | None, Outcome | Non
     attempts = folder.attempts()
     told = None
     if state == store.FAILED and attempts and attempts[-1].log.exists():
-        told = read_outcome(attempts[-1].log)
+        told = _printable(read_outcome(attempts[-1].log))
     return state, outcome(state, told), told
+
+
+def _printable(told: Outcome | None) -> Outcome | None:
+    """Return what a log says without the characters that would speak to a terminal."""
+    if told is None or told.text is None:
+        return told
+    text = "".join(
+        mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in told.text
+    )
+    return replace(told, text=text)
 
 
 def parse_outcomes(text: str) -> tuple[str, ...]:

@@ -86,7 +86,8 @@ class CommonParameters(ModelSizes):
     ]
     nodes: Annotated[Size, Field(description="Number of nodes.")] = 1
     gpus_per_node: Annotated[
-        Size, Field(description="Ranks a node: GPUs, or processes where there is no GPU.")
+        int,
+        Field(ge=1, le=1024, description="Ranks a node: GPUs, or processes where there is no GPU."),
     ] = 1
     tensor_parallel_size: Annotated[Size, Field(description="Ranks that share each layer.")] = 1
     pipeline_parallel_size: Annotated[

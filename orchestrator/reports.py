@@ -195,9 +195,10 @@ def _told(run: Collected) -> str:
 def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:
     memory = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
     return (
-        "TFLOPs per GPU: FLOPs of the exact matrix products, recomputation included (Narayanan et "
-        "al. 2021, eq. 3), over the median step time and the ranks; "
-        "step times over n reports, spread = sample standard deviation; "
+        "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones included (Narayanan "
+        "et al. 2021, eq. 3), over the median step time and the ranks; samples/s (avg): the "
+        "program's own average where it keeps one (DeepSpeed, all steps but two), else over the "
+        "mean step; step times over n reports, spread = sample standard deviation; "
         f"warm-up left out: {campaign.warmup}; memory: {memory}; "
         f"teralog {version()}, {date}; logs sha256 {logs_checksum(runs) or DASH}."
     )

@@ -124,7 +124,7 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from None
     if not isinstance(data, dict):
         raise UserError(f"{path}: {what} is a mapping, as `name: my-campaign`")
-    problems = [f"{path}: {problem}" for problem in _unprintable("", data)]
+    problems = [f"{path}: {problem}" for problem in _unprintable("", data, set())]
     if problems:
         raise UserError(*problems)
     return data
@@ -136,7 +136,12 @@ def _nesting(text: str) -> int:
     return max(itertools.accumulate(steps), default=0)
 
 
-def _unprintable(where: str, value: Any) -> Iterator[str]:
+def _unprintable(where: str, value: Any, seen: set[int]) -> Iterator[str]:
+    # A list or mapping that aliases repeat is looked at once, or a few lines could take for ever.
+    if isinstance(value, dict | list):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
     # What stands in a file is printed to terminals and written into scripts.
     fault = "holds a control character or a line break"
     if isinstance(value, str):
@@ -145,9 +150,10 @@ def _unprintable(where: str, value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             if key.isprintable():
-                yield from _unprintable(f"{where}.{key}" if where else key, inner)
+                yield from _unprintable(f"{where}.{key}" if where else key, inner, seen)
             else:
                 yield f"{where}: the key {key!r} {fault}" if where else f"the key {key!r} {fault}"
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _unprintable(where if isinstance(inner, str) else f"{where}[{index}]", inner)
+            place = where if isinstance(inner, str) else f"{where}[{index}]"
+            yield from _unprintable(place, inner, seen)

@@ -1,5 +1,6 @@
 """`deepspeed`: any training script of the user's that takes a DeepSpeed configuration file."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
@@ -8,6 +9,7 @@ from pydantic import Field
 
 from orchestrator.frameworks import zero
 from orchestrator.frameworks.base import Framework
+from orchestrator.model import Run
 from orchestrator.tables import Column
 from parsers.deepspeed import DEEPSPEED_TIMER
 
@@ -38,12 +40,23 @@ class DeepspeedOptions:
     ] = field(default_factory=dict)
 
 
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a deepspeed run impossible."""
+    if run.training.activation_checkpointing:
+        # It would count in the TFLOPs, and the script hears nothing of it.
+        yield (
+            "framework deepspeed hands no activation_checkpointing to the script; "
+            "say it in script_args"
+        )
+    yield from zero.problems(run)
+
+
 DEEPSPEED = Framework(
     name="deepspeed",
     options=DeepspeedOptions,
     template="deepspeed.sh.j2",
     log_formats=(DEEPSPEED_TIMER,),
-    problems=zero.problems,
+    problems=problems,
     config_files=zero.config_files,
     columns=(
         Column("script", "script", lambda run: PurePath(run.options.script).name),

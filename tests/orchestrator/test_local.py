@@ -13,6 +13,8 @@ from collections.abc import Callable
 import psutil
 import pytest
 
+from orchestrator import locks
+
 MOMENTS = 10
 
 
@@ -293,9 +295,13 @@ def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
     started = json.loads((attempt / "attempt.json").read_text())
     (attempt / "attempt.json").write_text(json.dumps({**started, "host": "elsewhere"}))
     (attempt / "ended.json").unlink()
+    lock = locks.acquire(attempt.parent / "run.lock")
+    assert lock is not None
     refused = playground.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
     assert "was started on elsewhere" in refused.stderr
+    os.close(lock)
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
 
 
 def test_more_gpus_than_there_are_is_said_before_anything_starts(playground) -> None:
@@ -306,3 +312,55 @@ def test_more_gpus_than_there_are_is_said_before_anything_starts(playground) -> 
     assert refused.returncode == 1
     assert "gpus_per_node=2, but this machine has 1 GPUs to share out" in refused.stderr
     assert playground.events() == []
+
+
+def kill_supervisors(playground) -> None:
+    """End the supervising processes as the kernel would: without a word."""
+    for process in playground.processes():
+        with contextlib.suppress(psutil.Error):
+            if "submitit.core._submit" in " ".join(process.cmdline()):
+                process.kill()
+
+
+def test_a_job_without_its_supervisor_does_not_run_beside_the_next(playground) -> None:
+    """Its device is free again only when what is left of it has been ended."""
+    playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
+    submit = playground.start("submit", "campaign.yaml", "--slots", "1")
+    wait_until(lambda: bool(playground.events()))
+    playground.ledger.with_name("ledger.go").touch()
+    kill_supervisors(playground)
+    submit.communicate(timeout=60)
+    assert [words[1] for words in playground.events()] == ["start", "start", "end"]
+    assert playground.states() == ["INTERRUPTED", "COMPLETED"]
+    assert playground.processes() == []
+
+
+def test_cancel_ends_a_job_that_nobody_supervises_any_more(playground) -> None:
+    """Submit and supervisor were killed, the job lives: cancel finds and ends it."""
+    playground.write_campaign("sleep 600", matrix="seed: [1]")
+    submit = playground.start("submit", "campaign.yaml")
+    wait_until(lambda: "sleep" in playground.process_names())
+    submit.kill()
+    kill_supervisors(playground)
+    submit.communicate()
+    playground.teralog("cancel", "campaign.yaml")
+    assert playground.processes() == []
+    assert playground.states() == ["CANCELLED"]
+
+
+def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) -> None:
+    """After it, submit still asks before it starts what is new."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    playground.teralog("submit", "campaign.yaml")
+    playground.write_campaign("true", matrix="seed: [2, 3]")
+    assert playground.teralog("retry", "campaign.yaml").returncode == 0
+    assert playground.teralog("submit", "campaign.yaml").returncode == 1
+
+
+def test_what_a_log_says_does_not_speak_to_the_terminal(playground) -> None:
+    """Control characters of a log's last words are shown, not sent."""
+    body = "printf 'CUDA out of memory. Tried to allocate 2.00 GiB \\033]0;p\\007\\n'; exit 1"
+    playground.write_campaign(body, matrix="seed: [1]")
+    submit = playground.teralog("submit", "campaign.yaml")
+    assert "OOM: CUDA out of memory. Tried to allocate 2.00 GiB" in submit.stderr
+    assert all(mark.isprintable() or mark == "\n" for mark in submit.stderr)

@@ -101,6 +101,7 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
     "another batch": ({"train_batch_size": 9}, "train_batch_size=9"),
     "another precision": ({"bf16": {"enabled": True}}, "bf16.enabled=True"),
     "another learning rate": ({"optimizer": {"params": {"lr": 1}}}, "optimizer.params.lr=1"),
+    "a null": ({"optimizer": {"params": {"lr": None}}}, "optimizer.params.lr=None"),
     "offload of its own": (
         {"zero_optimization": {"offload_param": {"device": "cpu"}}},
         "zero_optimization.offload_param.device=cpu",

@@ -13,7 +13,7 @@ set -eo pipefail
 set -u
 python=python3
 # DeepSpeed compiles small extensions at first use; all runs share them.
-export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-$HOME/.cache/teralog/torch_extensions}"
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export DS_ACCELERATOR=cpu
 

@@ -28,7 +28,7 @@ python=/usr/bin/python3
 PATH="$(dirname "$python"):$PATH"
 export PATH
 # DeepSpeed compiles small extensions at first use; all runs share them.
-export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-$HOME/.cache/teralog/torch_extensions}"
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 
 program=(-m orchestrator.workloads.gpt)
