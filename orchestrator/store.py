@@ -16,9 +16,10 @@ import errno
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 from orchestrator import locks
 from orchestrator.campaign import Campaign, PlannedRun
@@ -203,6 +204,9 @@ class CampaignStore:
         return path
 
 
+Record = TypeVar("Record", Started, Ended)
+
+
 def campaign_store(results: Path, campaign: str) -> CampaignStore:
     """Return the store of a campaign under the folder `results`; nothing is made."""
     return CampaignStore(results.absolute() / campaign)
@@ -210,13 +214,32 @@ def campaign_store(results: Path, campaign: str) -> CampaignStore:
 
 def read_attempt(folder: Path) -> Attempt:
     """Return what an attempt's folder tells."""
-    started, ended = read_json(folder / "attempt.json"), read_json(folder / "ended.json")
     return Attempt(
         number=int(folder.name.removeprefix("attempt-")),
         folder=folder,
-        started=Started(**{**started, "devices": tuple(started["devices"])}) if started else None,
-        ended=Ended(**ended) if ended else None,
+        started=_read_record(folder / "attempt.json", Started),
+        ended=_read_record(folder / "ended.json", Ended),
     )
+
+
+def _read_record(path: Path, kind: type[Record]) -> Record | None:
+    """Return the record in a file, None where there is none; keys of other versions are let be.
+
+    Raises UserError where it lacks a key.
+    """
+    written = read_json(path)
+    if written is None:
+        return None
+    known = {field.name for field in fields(kind)}
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in written.items()
+        if name in known
+    }
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise UserError(f"{path}: is damaged ({error}); move it out of the way") from None
 
 
 def write_started(attempt: Path, started: Started) -> None:

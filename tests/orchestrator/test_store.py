@@ -184,3 +184,16 @@ def test_what_a_disk_refuses_is_a_sentence(number: int, remedy: str) -> None:
         store.disk_errors(Path("/results/c")),
     ):
         raise OSError(number, os.strerror(number))
+
+
+def test_a_record_of_a_later_version_is_read_and_a_damaged_one_is_said(tmp_path: Path) -> None:
+    """A key that this version does not know is let be; one that lacks is a sentence."""
+    attempt = tmp_path / "attempt-1"
+    attempt.mkdir()
+    (attempt / "ended.json").write_text('{"state": "FAILED", "ended_at": "t", "new": 1}')
+    ended = store.read_attempt(attempt).ended
+    assert ended is not None
+    assert ended.state == "FAILED"
+    (attempt / "ended.json").write_text('{"state": "FAILED"}')
+    with pytest.raises(UserError, match=r"ended\.json: is damaged"):
+        store.read_attempt(attempt)
