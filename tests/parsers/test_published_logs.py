@@ -70,8 +70,8 @@ def test_the_figures_are_those_counted_by_hand(name: str) -> None:
     (run,) = read(LOGS / name)
     times = [1000 * step.step_seconds for step in run.steps if step.step_seconds is not None]
     assert len(times) == len(run.steps) == reports
-    assert statistics.fmean(times) == pytest.approx(mean, abs=5e-4)
-    assert statistics.fmean(times[1:]) == pytest.approx(mean_without_first, abs=5e-4)
+    assert statistics.fmean(times) == pytest.approx(mean, abs=6e-4)
+    assert statistics.fmean(times[1:]) == pytest.approx(mean_without_first, abs=6e-4)
     assert len(run.memory_reports) == memory_reports
     assert run.config["world_size"] == world_size
     assert run.outcome is not None
