@@ -51,7 +51,7 @@ def test_a_relative_link_leads_to_a_file(path: Path) -> None:
 
 def test_every_command_has_help_and_stands_in_the_readme() -> None:
     """A command that nobody can find does not exist."""
-    assert {name for names in SECTIONS.values() for name in names} == set(main.commands)
+    assert {one for commands in SECTIONS.values() for one in commands} == {*main.commands.values()}
     for name, command in main.commands.items():
         assert command.help
         assert f"`teralog {name}`" in README

@@ -1,0 +1,59 @@
+"""What several commands share: options, and how they load and print."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from orchestrator.campaign import Campaign
+    from orchestrator.store import CampaignStore
+
+campaign_argument = click.argument("campaign", type=click.Path(dir_okay=False, path_type=Path))
+results_option = click.option(
+    "--results",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    envvar="TERALOG_RESULTS",
+    show_envvar=True,
+    help="Folder that holds all campaigns' results.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+skip_option = click.option(
+    "--skip-impossible", is_flag=True, help="Leave out the runs that cannot be made."
+)
+
+
+def complain(text: str) -> None:
+    """Print a sentence to stderr, in red on a terminal."""
+    click.secho(text, err=True, fg=None if os.environ.get("NO_COLOR") else "red")
+
+
+def load(campaign: Path) -> "Campaign":
+    """Return the campaign of a file. Raises UserError, with all that is wrong with it."""
+    from orchestrator.campaign import load_campaign
+
+    return load_campaign(campaign)
+
+
+def open_campaign(campaign: Path, results: Path) -> "tuple[Campaign, CampaignStore]":
+    """Return the campaign of a file, and where its results are. Raises UserError as `load`."""
+    from orchestrator.store import campaign_store
+
+    loaded = load(campaign)
+    return loaded, campaign_store(results, loaded.name)
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON."""
+    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def print_objects(values: Sequence[dict[str, Any]]) -> None:
+    """Print a JSON list, one object a line."""
+    lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
+    click.echo(f"[\n{lines}\n]" if lines else "[]")

@@ -1,0 +1,76 @@
+"""The commands before anything runs."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from orchestrator.cli.common import (
+    campaign_argument,
+    complain,
+    json_option,
+    load,
+    open_campaign,
+    print_json,
+    print_objects,
+    results_option,
+    skip_option,
+)
+
+
+@click.command()
+@click.argument(
+    "file", type=click.Path(dir_okay=False, path_type=Path), default=Path("campaign.yaml")
+)
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def init(file: Path, force: bool) -> None:
+    """Write a commented campaign file to start from."""
+    from orchestrator.starter import write_starter
+
+    write_starter(file, force)
+    click.echo(f"wrote {file}; now: teralog plan {file}", err=True)
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON schema of campaign files, for editors."""
+    from orchestrator.schema import campaign_schema
+
+    print_json(campaign_schema())
+
+
+@click.command()
+@campaign_argument
+@json_option
+def plan(campaign: Path, as_json: bool) -> None:
+    """Show every run of CAMPAIGN, its sizes and its problems; write nothing.
+
+    Exits with 1 where a run is impossible.
+    """
+    from orchestrator import plans
+    from orchestrator.tables import as_text
+
+    loaded = load(campaign)
+    if as_json:
+        print_objects(plans.plan_records(loaded))
+    else:
+        click.echo(as_text(plans.plan_table(loaded)))
+        click.echo(plans.plan_totals(loaded))
+        for line in plans.problem_lines(loaded):
+            complain(f"impossible: {line}")
+    if any(planned.problems for planned in loaded.runs):
+        sys.exit(1)
+
+
+@click.command()
+@campaign_argument
+@results_option
+@skip_option
+def render(campaign: Path, results: Path, skip_impossible: bool) -> None:
+    """Write the folder of each run of CAMPAIGN: run.json, job.sh, configuration files."""
+    from orchestrator import submission
+
+    loaded, store = open_campaign(campaign, results)
+    runs = submission.possible_runs(loaded, skip_impossible)
+    submission.render(loaded, runs, store)
+    click.echo(f"wrote {len(runs)} runs to {store.path}", err=True)

@@ -1,0 +1,46 @@
+"""The commands that read what runs have printed."""
+
+from pathlib import Path
+
+import click
+
+from orchestrator.cli.common import campaign_argument, open_campaign, results_option
+
+
+@click.command()
+@campaign_argument
+@results_option
+def collect(campaign: Path, results: Path) -> None:
+    """Read the logs of CAMPAIGN's runs; write steps.csv and runs.csv."""
+    from orchestrator import collection, frames
+
+    loaded, store = open_campaign(campaign, results)
+    runs = collection.collect(loaded, store)
+    steps = frames.steps_frame(runs, loaded.warmup)
+    for name, frame in (("steps.csv", steps), ("runs.csv", frames.runs_frame(runs))):
+        click.echo(store.write(name, frame.to_csv(index=False)))
+    logs = sum(run.log is not None for run in runs)
+    click.echo(f"read {logs} logs of {len(runs)} runs: {len(steps)} steps", err=True)
+
+
+@click.command()
+@campaign_argument
+@results_option
+def report(campaign: Path, results: Path) -> None:
+    """Print the table of CAMPAIGN; write report.md, report.csv and report.json."""
+    from datetime import datetime
+
+    from orchestrator import collection, reports
+    from orchestrator.files import json_text
+    from orchestrator.tables import as_csv, as_text
+
+    loaded, store = open_campaign(campaign, results)
+    runs = collection.collect(loaded, store)
+    made = reports.make_report(loaded, runs, datetime.now().astimezone().date().isoformat())
+    gone = store.other_runs(loaded)
+    page = store.write("report.md", reports.report_markdown(loaded, made, runs, gone))
+    store.write("report.csv", as_csv(made.table))
+    store.write("report.json", json_text(reports.report_json(loaded, made, runs)))
+    click.echo(as_text(made.table))
+    click.echo(made.provenance)
+    click.echo(f"wrote {page}, and .csv and .json beside it", err=True)
