@@ -43,6 +43,9 @@ _UNITS = {
     unit: 1024.0**power
     for power, unit in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
 }
+# After a failure, a dying program may still print the steps that it had kept back: 8 KiB of them.
+# Whoever reports more than that has survived it.
+_STEPS_OF_A_SURVIVOR = 100
 _OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
 
@@ -52,6 +55,7 @@ class EndDetector:
     def __init__(self) -> None:
         """Begin with a run of which nothing has been read."""
         self.first: dict[Weight, Outcome] = {}
+        self._steps_since = 0
         self._diverged: Candidate | None = None  # the line of the last loss, if it is nan or inf
         self._harmless_end: int | None = None
 
@@ -60,11 +64,15 @@ class EndDetector:
         found = False
         for weight, outcome in self._evidence(candidate):
             self.first.setdefault(weight, outcome)
+            self._steps_since = 0
             found = True
         return found
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
         """Take a step of the run, and its line: the last one promised ends it."""
+        self._steps_since += 1
+        if self.first and self._steps_since > _STEPS_OF_A_SURVIVOR:
+            self.first.clear()
         if step.loss is not None:
             self._diverged = None if math.isfinite(step.loss) else candidate
         if step.iterations is not None and step.iteration >= step.iterations:
@@ -115,6 +123,8 @@ class EndDetector:
         offset, line_number, line = found
         if LOST_CONNECTION.search(line):
             kind, weight = OutcomeKind.COMMUNICATION_FAILURE, Weight.CONSEQUENCE
+        elif line.startswith("KeyboardInterrupt"):
+            kind, weight = OutcomeKind.CANCELLED, Weight.END
         else:
             kind = OutcomeKind.ERROR
             weight = Weight.EXIT if REPORTED_END.search(line) else Weight.END

@@ -78,6 +78,7 @@ ORDERS = {
         f"{WATCHDOG}\nsrun: error: Node failure on n1\n",
         OutcomeKind.NODE_FAILURE,
     ),
+    "interrupted at the keyboard": (f"{TRACE}KeyboardInterrupt\n", CANCELLED),
     "stopped because one of them ended": (f"{EXIT_9[:-2]}1\n{EXIT_9}\n", ERROR),
     "stopped for no reason that is told": ("Killing subprocess 7\nKilling subprocess 8\n", KILLED),
     "stopped for a reason": (f"Killing subprocess 7\n{LOST}", COMMUNICATION),
@@ -104,7 +105,7 @@ def test_the_cause_wins_over_its_consequences(outcome: Read, log: str, kind: Out
 
 TRACEBACKS = {
     "plain": (f"{TRACE}ValueError: fp16 is not supported\n", "ValueError: fp16 is not supported"),
-    "without message": (f"{TRACE}KeyboardInterrupt\n", "KeyboardInterrupt"),
+    "without message": (f"{TRACE}StopIteration\n", "StopIteration"),
     "dotted": (f"{TRACE}socket.gaierror: [Errno -2] x\n", "socket.gaierror: [Errno -2] x"),
     "labelled": (
         "".join(f"[rank1]: {line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
