@@ -1,9 +1,10 @@
 """The search for anchors: which of several byte strings stand on which lines of a buffer.
 
-All are searched for in one go (Teddy, a vectorised search of the Rust crate aho-corasick, which
-works for up to 64 strings and lets other threads run meanwhile). It gives matches that do not
-overlap, so for every anchor it is worked out beforehand which others a match of it may hide; those
-are looked for again, on its line alone.
+Many are searched for in one go: by Teddy, a vectorised search of the Rust crate aho-corasick, which
+lets other threads run meanwhile. It takes up to 64 strings, is fastest with fewer, and goes by
+their first three bytes, so that one shorter string would slow down all others. It gives matches
+that do not overlap; so for every anchor it is worked out beforehand which others a match of it may
+hide, and those are looked for again, on its line alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,8 @@ from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-_MOST_AT_ONCE = 64
+_MOST_AT_ONCE = 40
+_SHORT = 3
 
 
 class AnchoredLine(NamedTuple):
@@ -35,19 +37,15 @@ class AnchorSearch:
             for number, anchor in enumerate(self.anchors)
             if not any(other in anchor for other in self.anchors if other != anchor)
         ]
-        groups = -(-len(searched) // _MOST_AT_ONCE)
+        short = [number for number in searched if len(self.anchors[number]) < _SHORT]
+        long = [number for number in searched if len(self.anchors[number]) >= _SHORT]
+        groups = -(-len(long) // _MOST_AT_ONCE)
         self._groups = [
             (numbers, BytesAhoCorasick([self.anchors[number] for number in numbers], _LEFTMOST))
-            for numbers in (searched[group::groups] for group in range(groups))
+            for numbers in (short, *(long[group::groups] for group in range(groups)))
+            if numbers
         ]
-        self._hidden = [
-            [
-                other
-                for other in range(len(self.anchors))
-                if other != number and _may_hide(self.anchors[number], self.anchors[other])
-            ]
-            for number in range(len(self.anchors))
-        ]
+        self._hidden = _hidden(self.anchors)
         self._known: dict[int, tuple[tuple[bytes, ...], list[int]]] = {}
 
     def lines(
@@ -72,6 +70,10 @@ class AnchorSearch:
             found |= 1 << number
         if found:
             yield self._line(buffer, line_begin, line_end, found)
+
+    def places(self, view: memoryview) -> list[int]:
+        """Return where anchors begin, in order; of those that overlap, the first one counts."""
+        return [begin for _, begin in self._matches(view)]
 
     def _matches(self, view: memoryview) -> Iterable[tuple[int, int]]:
         if len(self._groups) == 1:
@@ -119,8 +121,20 @@ def _position(match: tuple[int, int]) -> int:
     return match[1]
 
 
-def _may_hide(match: bytes, other: bytes) -> bool:
-    """Return whether `other` may stand where it is not found, for an occurrence of `match`."""
-    return match in other or any(
-        match[at : at + len(other)] == other[: len(match) - at] for at in range(len(match))
-    )
+def _hidden(anchors: tuple[bytes, ...]) -> list[set[int]]:
+    """Return for each anchor which others may stand unfound on the line of a match of it.
+
+    They overlap with it: their beginning is its end, or they hold it or are held by it.
+    """
+    beginning: dict[bytes, set[int]] = {}
+    for number, anchor in enumerate(anchors):
+        for length in range(1, len(anchor) + 1):
+            beginning.setdefault(anchor[:length], set()).add(number)
+    return [
+        {
+            *(other for at in range(len(match)) for other in beginning.get(match[at:], ())),
+            *(other for other, anchor in enumerate(anchors) if anchor in match or match in anchor),
+        }
+        - {number}
+        for number, match in enumerate(anchors)
+    ]

@@ -156,7 +156,7 @@ class Pass:
         read = self._source.read_from(begin)
         window = Window(read, self._bounds, begin=begin, within_line=within_line)
         lines = after.number - 1 if after is not None and after.number is not None else 0
-        yield from self._search(window, None, lines)
+        yield from self._search(window, lines)
         self.position, self.within_line = window.next_line, window.within_line
 
     def _segmented(self, descriptor: int, size: int) -> Iterator[Candidate]:
@@ -199,29 +199,27 @@ class Pass:
             stop=stop,
             within_line=within_line,
         )
-        candidates = list(self._search(window, stop, 0))
+        candidates = list(self._search(window, 0))
         newlines = window.newlines_before(window.next_line - window.offset)
         return _Segment(candidates, newlines, window.next_line, window.within_line)
 
-    def _search(self, window: Window, stop: int | None, lines: int) -> Iterator[Candidate]:
-        """Yield the candidates that begin before `stop`; `lines` stand before the window."""
+    def _search(self, window: Window, lines: int) -> Iterator[Candidate]:
+        """Yield the candidates of a window, in front of which stand so many lines."""
         while window.advance():
             place: int | None = window.begin
             while place is not None:
-                place = yield from self._search_lines(window, place, stop, lines)
+                place = yield from self._search_lines(window, place, lines)
             if self._count_lines:
                 window.newlines_before(window.next_line - window.offset)
 
     def _search_lines(
-        self, window: Window, place: int, stop: int | None, lines: int
+        self, window: Window, place: int, lines: int
     ) -> Generator[Candidate, None, int | None]:
         """Yield candidates from a place on; return where to go on with changed anchors."""
         search = self._wanted.search
         for begin, end, anchors in search.lines(window.buffer, window.view, place, window.end):
             if end - begin > self._bounds.line_limit:
                 continue
-            if stop is not None and window.offset + begin >= stop:
-                break
             line = bytes(window.view[begin:end]).removesuffix(b"\r")
             following = b""
             if count := self._wanted.following(anchors):

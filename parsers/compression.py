@@ -10,7 +10,7 @@ from typing import cast
 import zstandard
 from isal import igzip_lib, isal_zlib
 
-GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b\x08"  # with the only method there is
 ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 _OUTPUT_BYTES = 2**20

@@ -30,8 +30,9 @@ class RunSegment:
 class LogRun:
     """One run that a log tells of.
 
-    path: the log's. index: the how manieth run of it, from 0. segments: its launches, of which
-    those after the first are restarts. formats: names of those in which something was said.
+    path: the log's. index: the how manieth run of it, from 0.
+    segments: its launches, of which those after the first are restarts.
+    lines: how many lines said something. formats: the names of the formats in which they did.
     not_understood: how many lines looked like a report and gave none, by the name of the format.
     notes: what was wrong with the log, as ends of sentences that begin with its path.
     """
@@ -39,6 +40,7 @@ class LogRun:
     path: str
     index: int
     segments: tuple[RunSegment, ...]
+    lines: int = 0
     formats: tuple[str, ...] = ()
     not_understood: tuple[tuple[str, int], ...] = ()
     notes: tuple[str, ...] = ()

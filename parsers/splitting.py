@@ -43,6 +43,7 @@ class _Launch:
     ends: EndDetector = field(default_factory=EndDetector)
     records: list[Record] = field(default_factory=list)
     resumed_from: int | None = None
+    lines: int = 0
     formats: dict[str, None] = field(default_factory=dict)
     not_understood: Counter[str] = field(default_factory=Counter)
     reported: dict[str, dict[int, Step]] = field(default_factory=dict)
@@ -94,6 +95,7 @@ class RunSplitter:
                 path=path,
                 index=index,
                 segments=tuple(segments[launch.begin] for launch in launches),
+                lines=sum(one.lines for one in launches),
                 formats=tuple(dict.fromkeys(name for one in launches for name in one.formats)),
                 not_understood=tuple(
                     sum((one.not_understood for one in launches), Counter[str]()).items()
@@ -137,6 +139,7 @@ class RunSplitter:
         return rest
 
     def _read_found(self, candidate: Candidate, found: Found) -> None:
+        self._launches[-1].lines += any(records for _, records in found)
         for log_format, records in found:
             if not records and isinstance(log_format, LogFormat):
                 if self._looks_like_report(log_format, candidate):

@@ -3,6 +3,7 @@
 Memory is bounded whatever the log: a line longer than a limit is left out.
 """
 
+import threading
 from dataclasses import dataclass
 
 import stringzilla
@@ -31,13 +32,23 @@ class Bounds:
     complete: bool = True
 
 
+# Making a buffer takes longer than reading a small log, so a thread uses its own again.
+_spare = threading.local()
+
+
+def _buffer(size: int) -> bytearray:
+    buffer: bytearray | None = getattr(_spare, "buffer", None)
+    _spare.buffer = None
+    return buffer if buffer is not None and len(buffer) == size else bytearray(size)
+
+
 class Window:
-    """A buffer on a log, of which `[begin, end)` holds whole lines.
+    """A buffer on a log, of which `[begin, end)` holds whole lines that are wanted.
 
     Set `used` to less than `end` to have the lines from there on again, with more behind them.
     `settled` says that nothing can come to stand behind these lines: the log ends there
     (`at_end`), or goes on with a line that is left out (`within_line`). `offset` is that of the
-    buffer's first byte; behind the whole lines the buffer is `filled` with half a line.
+    buffer's first byte; behind the wanted lines it is `filled` with others, or half of one.
     """
 
     def __init__(
@@ -54,11 +65,10 @@ class Window:
         Lines that begin at `stop` or later are not wanted. `within_line`: the first line began
         before `begin`, and is left out.
         """
-        size = bounds.chunk_bytes + bounds.line_limit + bounds.lookahead_bytes
-        self.buffer = bytearray(size)
+        self.buffer = _buffer(bounds.chunk_bytes + bounds.line_limit + bounds.lookahead_bytes)
         self.view = memoryview(self.buffer)
         self.offset = begin
-        self.begin = self.end = self.used = self.filled = 0
+        self.begin = self.end = self.used = self.filled = self._whole = 0
         self.settled = False
         self._read, self._bounds, self._stop = read, bounds, stop
         self.at_end = False
@@ -69,6 +79,7 @@ class Window:
     def advance(self) -> bool:
         """Move on by up to a chunk; False where nothing more is wanted."""
         if self.at_end or (self._stop is not None and self.next_line >= self._stop):
+            _spare.buffer = self.buffer
             return False
         self._drop(self.next_line - self.offset)
         count = self._read(self.view[self.filled : self.filled + self._chunk_bytes()])
@@ -79,11 +90,11 @@ class Window:
             newline = self.buffer.find(b"\n", 0, self.filled)
             self.within_line = newline < 0
             self.begin = self.filled if newline < 0 else newline + 1
-        self.end = self.buffer.rfind(b"\n", self.begin, self.filled) + 1 or self.begin
-        self.within_line |= self.filled - self.end > self._bounds.line_limit
+        self._whole = self.buffer.rfind(b"\n", self.begin, self.filled) + 1 or self.begin
+        self.within_line |= self.filled - self._whole > self._bounds.line_limit
         if self.at_end and self._bounds.complete and not self.within_line:
-            self.end = self.filled
-        self.used = self.end
+            self._whole = self.filled
+        self.end = self.used = self._end_of_wanted()
         self.settled = self.at_end or self.within_line
         return True
 
@@ -99,7 +110,7 @@ class Window:
         none. None: there may be more after `advance`, or with `hold` when the log has grown.
         """
         lookahead = self._bounds.lookahead_bytes
-        region = min(self.end, end + 1 + lookahead)
+        region = min(self._whole, end + 1 + lookahead)
         last = end
         for _ in range(count):
             newline = self.buffer.find(b"\n", last + 1, region)
@@ -117,6 +128,15 @@ class Window:
         # The log's last line may do without a newline.
         return region if self.at_end and region > last + 1 else last
 
+    def is_too_long(self, place: int) -> bool:
+        """Return whether the line that holds a place of the buffer is to be left out."""
+        limit = self._bounds.line_limit
+        if self.end - self.begin <= limit:
+            return False
+        begin = self.buffer.rfind(b"\n", self.begin, place) + 1 or self.begin
+        end = self.buffer.find(b"\n", place, self.end)
+        return (self.end if end < 0 else end) - begin > limit
+
     def newlines_before(self, place: int) -> int:
         """Return how many newlines were read up to a place in the buffer.
 
@@ -130,6 +150,15 @@ class Window:
             self._newlines += text.count(b"\n")
             self._counted = place
         return self._newlines
+
+    def _end_of_wanted(self) -> int:
+        """Return where the last whole line ends that begins before `stop`."""
+        if self._stop is None or self.offset + self._whole <= self._stop:
+            return self._whole
+        before_stop = self._stop - 1 - self.offset
+        if before_stop < self.begin:
+            return self.begin
+        return self.buffer.find(b"\n", before_stop, self._whole) + 1 or self._whole
 
     def _chunk_bytes(self) -> int:
         if self._stop is None:

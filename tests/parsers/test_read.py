@@ -37,6 +37,7 @@ def test_a_run_holds_all_that_its_log_says(tmp_path: Path) -> None:
     log.write_text(LOG)
     (run,) = read(log)
     assert (run.path, run.index, run.begin, run.end) == (str(log), 0, 0, len(LOG))
+    assert run.lines == 6
     assert [step.iteration for step in run.steps] == [1, 20]
     assert [usage.rank for usage in run.memory_reports] == [3, 4]
     assert [one.seconds for one in run.records if isinstance(one, Timers)] == [

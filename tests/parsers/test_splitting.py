@@ -12,7 +12,7 @@ from parsers.records import OutcomeKind, Step
 from parsers.runs import LogRun
 
 COMPLETED, TRUNCATED = OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED
-KILLED, UNKNOWN = OutcomeKind.KILLED, OutcomeKind.UNKNOWN
+KILLED = OutcomeKind.KILLED
 
 OMP = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
 RUNNER = "[2026-01-02 03:04:05,678] [INFO] [runner.py:568:main] cmd = /usr/bin/python -u -m x\n"
@@ -192,73 +192,6 @@ def test_what_a_script_echoes_at_its_end_is_no_launch() -> None:
     """Nothing follows it."""
     (run,) = runs_of(START + megatron(10) + KILL + "+ MICRO_BATCH_SIZE=8\n+ echo done\n")
     assert run.config["micro_batch_size"] == "4"
-
-
-OUTCOMES = {
-    "nothing of a run": ("noise\n", UNKNOWN),
-    "nothing at all": ("", UNKNOWN),
-    "steps without an end": (megatron(10, 20), TRUNCATED),
-    "arguments alone": (ARGUMENTS.format(8), TRUNCATED),
-    "the last step promised": (megatron(10, 20, of=20), COMPLETED),
-    "the last step promised, then killed": (megatron(10, 20, of=20) + KILL, COMPLETED),
-    "the last step before": (megatron(10, 20, of=21), TRUNCATED),
-    "a loss of nan at the end": (megatron(10, 20, of=20, loss=float("nan")), OutcomeKind.NAN_LOSS),
-    "a loss of nan that was overcome": (megatron(10, loss=float("nan")) + megatron(20), TRUNCATED),
-    "killed with a loss of nan": (megatron(10, loss=float("nan")) + KILL, KILLED),
-}
-
-
-@pytest.mark.parametrize(("log", "kind"), OUTCOMES.values(), ids=OUTCOMES)
-def test_steps_tell_how_a_run_ended_too(log: str, kind: OutcomeKind) -> None:
-    """Where no line says so."""
-    (run,) = runs_of(log)
-    assert run.outcome is not None
-    assert run.outcome.kind is kind
-
-
-def test_the_last_step_is_shown_as_the_line_that_ends_a_run() -> None:
-    """With its place."""
-    (run,) = runs_of("noise\n" + megatron(10, 20, of=20))
-    assert run.outcome is not None
-    assert run.outcome.text == megatron(20, of=20).strip()
-    assert (run.outcome.line, run.outcome.offset) == (3, 6 + len(megatron(10, of=20)))
-
-
-def test_while_a_log_is_being_written_its_last_run_has_no_outcome() -> None:
-    """But those before it have."""
-    log = START + megatron(10, 20) + START + megatron(10)
-    one, two = read(io.BytesIO(log.encode()), complete=False)
-    assert one.outcome is not None
-    assert one.outcome.kind is TRUNCATED
-    assert two.outcome is None
-
-
-NOT_UNDERSTOOD = {
-    "torn": (megatron(10)[:150] + "\n", {"Megatron": 1}),
-    "of another kind": (
-        "[teralog] iteration seven | step_seconds 1\n",
-        {"teralog GPT workload": 1},
-    ),
-    "understood": (megatron(10) + OWN_STEP.format(1) + "\n" + RESULT, {}),
-    "a comment": ("# " + megatron(10)[:150] + "\n", {}),
-    "an echo": ("+ echo 'iteration 1/2 | elapsed time per iteration (ms): 5'\n", {}),
-    "a campaign's line": ("[teralog] campaign bench: 3 of 12 runs\n", {}),
-    "DeepSpeed's line before the first step": ("[Rank 0] step=0, skipped=0, lr=[0.1]\n", {}),
-    "source code": ('print("SamplesPerSec={}".format(rate))\n', {}),
-    "a report on the way": ("{'loss': 2.5, 'train_runtime': 8.1, 'epoch': 0.3}\n", {}),
-    "another program's throughput": ("validation throughput: 12.5 images/s\n", {}),
-    "a version": ("NCCL INFO version 2.18 of something\n", {}),
-    "an empty line of timers": ("time (ms)\n", {}),
-}
-
-
-@pytest.mark.parametrize(("log", "expected"), NOT_UNDERSTOOD.values(), ids=NOT_UNDERSTOOD)
-def test_what_looks_like_a_report_and_is_none_is_counted(
-    log: str, expected: dict[str, int]
-) -> None:
-    """By the format that it looks like; known harmless lines are not."""
-    (run,) = runs_of(log)
-    assert dict(run.not_understood) == expected
 
 
 parts = st.sampled_from(

@@ -1,0 +1,113 @@
+"""Reading many logs at once: processes share them, for parsing keeps a processor busy.
+
+A process takes some logs at a time, reads them and makes of their runs what is wanted; only that
+is sent back. Sending all records back would take as long as reading them.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import TypeVar
+
+from parsers.formats import ALL_FORMATS
+from parsers.read import read
+from parsers.runs import LogRun
+from parsers.scan import AnyFormat
+
+T = TypeVar("T")
+Digest = Callable[[list[LogRun]], T]
+Read = tuple[Path | str, T | OSError]
+
+_BATCH_BYTES = 2**23
+_BATCH_LOGS = 64
+# Below this, starting processes takes longer than reading.
+_WORTH_PROCESSES_BYTES = 2**24
+
+
+def read_each(
+    logs: Iterable[Path | str],
+    digest: Digest[T],
+    *,
+    formats: Sequence[AnyFormat] = ALL_FORMATS,
+    count_lines: bool = True,
+    processes: int | None = None,
+) -> Iterator[Read[T]]:
+    """Yield each log with what `digest` makes of its runs, in the order of the logs.
+
+    A log that cannot be read comes with its error. `digest` is called in another process, so it and
+    what it returns must be of the kind that can be sent there: a function of a module, plain
+    values. `processes`: how many; by default one a processor.
+    """
+    paths = list(logs)
+    sizes = [_size(path) for path in paths]
+    processes = processes or len(os.sched_getaffinity(0))
+    largest = max(sizes, default=0)
+    if processes < 2 or sum(sizes) < _WORTH_PROCESSES_BYTES or largest > sum(sizes) / 2:
+        # One large log is shared by threads instead.
+        for path in paths:
+            yield path, _read(path, digest, formats, count_lines, None)
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=_context())
+    pending: deque[Future[list[Read[T]]]] = deque()
+    try:
+        for batch in _batches(paths, sizes):
+            pending.append(pool.submit(_read_batch, batch, digest, formats, count_lines))
+            # What is done waits until its turn comes, so not too many at once.
+            if len(pending) > 4 * processes:
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _read_batch(
+    paths: Sequence[Path | str],
+    digest: Digest[T],
+    formats: Sequence[AnyFormat],
+    count_lines: bool,
+) -> list[Read[T]]:
+    return [(path, _read(path, digest, formats, count_lines, 1)) for path in paths]
+
+
+def _read(
+    path: Path | str,
+    digest: Digest[T],
+    formats: Sequence[AnyFormat],
+    count_lines: bool,
+    threads: int | None,
+) -> T | OSError:
+    try:
+        return digest(read(path, formats, count_lines=count_lines, threads=threads))
+    except OSError as error:
+        return error
+
+
+def _batches(paths: Sequence[Path | str], sizes: Sequence[int]) -> Iterator[list[Path | str]]:
+    batch: list[Path | str] = []
+    filled = 0
+    for path, size in zip(paths, sizes, strict=True):
+        if batch and (filled + size > _BATCH_BYTES or len(batch) == _BATCH_LOGS):
+            yield batch
+            batch, filled = [], 0
+        batch.append(path)
+        filled += size
+    if batch:
+        yield batch
+
+
+def _size(path: Path | str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0  # reading it will tell what is wrong
+
+
+def _context() -> BaseContext:
+    # A copy of this process is there at once, but must not be made while other threads run.
+    return get_context("fork" if threading.active_count() == 1 else "forkserver")

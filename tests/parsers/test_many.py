@@ -1,0 +1,87 @@
+"""Many logs, read by several processes, give what each of them gives alone."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import parsers.many
+from parsers.many import read_each
+from parsers.read import read
+from parsers.runs import LogRun
+
+STEP = (
+    "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
+    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
+)
+
+
+def summary(runs: list[LogRun]) -> list[tuple[str, int, str]]:
+    """Return some plain values of a log's runs: what a process can send."""
+    return [
+        (run.path, len(run.steps), run.outcome.kind.value)
+        for run in runs
+        if run.outcome is not None
+    ]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> list[Path]:
+    """Two hundred logs, each with a different number of steps."""
+    paths = [tmp_path / f"{number:03d}.out" for number in range(200)]
+    for number, path in enumerate(paths):
+        path.write_text("noise\n" + "".join(STEP.format(one + 1) for one in range(number % 21)))
+    return paths
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_every_log_comes_in_its_turn(
+    logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """Whoever has read it."""
+    monkeypatch.setattr(parsers.many, "_WORTH_PROCESSES_BYTES", 0)
+    monkeypatch.setattr(parsers.many, "_BATCH_LOGS", 7)
+    found = list(read_each(logs, summary, processes=processes))
+    assert found == [(log, summary(read(log))) for log in logs]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_log_that_cannot_be_read_comes_with_its_error(
+    logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """The others are read."""
+    monkeypatch.setattr(parsers.many, "_WORTH_PROCESSES_BYTES", 0)
+    missing = logs[0].parent / "missing"
+    (_, first), (path, error), (_, last) = read_each(
+        [logs[20], missing, logs[3]], summary, processes=processes
+    )
+    assert (first, last) == (summary(read(logs[20])), summary(read(logs[3])))
+    assert path == missing
+    assert isinstance(error, FileNotFoundError)
+
+
+def test_other_threads_are_no_matter(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with threads must not be copied; others are started then."""
+    monkeypatch.setattr(parsers.many, "_WORTH_PROCESSES_BYTES", 0)
+    done = threading.Event()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    try:
+        found = list(read_each(logs, len, processes=2))
+    finally:
+        done.set()
+        other.join()
+    assert found == [(log, 1) for log in logs]
+
+
+def test_a_batch_is_as_large_as_is_sent_at_once(logs: list[Path]) -> None:
+    """So many logs, or so many bytes; a larger log goes alone."""
+    sizes = [10, 2**23, 1, 2**22, 2**22, 5]
+    batches = parsers.many._batches(logs[:6], sizes)
+    assert [[logs.index(log) for log in batch] for batch in batches] == [[0], [1], [2, 3], [4, 5]]
+    assert [len(batch) for batch in parsers.many._batches(logs, [1] * 200)] == [64, 64, 64, 8]
+
+
+def test_no_logs_are_no_error() -> None:
+    """A folder may be empty."""
+    assert list(read_each([], summary)) == []
