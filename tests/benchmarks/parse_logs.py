@@ -1,0 +1,244 @@
+"""How fast logs are read, beside the programs that people use for it and beside reading alone.
+
+Generated logs, in the page cache: one file with a record per 200 lines, one with a record per 20,
+and many small files. All methods take turns, and the medians of their rounds are printed, in GB per
+second of processor and of wall time, children included. teralog runs within this process: what it
+takes to start is printed apart. The defaults need 4 GB of disk and of memory;
+`--gigabytes 0.3 --files 500 --rounds 3` takes a minute.
+"""
+
+import argparse
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from generated_logs import pieces, write_log
+
+from parsers.many import read_each
+from parsers.megatron import MEGATRON
+from parsers.read import read
+from parsers.resume import ReadState, read_appended
+from parsers.runs import LogRun
+from parsers.values import read_values
+
+ANCHOR = b"elapsed time per iteration (ms): "
+VALUE = re.compile(re.escape(ANCHOR) + rb"([0-9.]+)")
+PATTERN = r"elapsed time per iteration \(ms\): ([0-9.]+)"
+PERL = ["perl", "-lne", f"if (/{PATTERN}/) {{ print $1 }}"]
+MAWK = ["mawk", f"match($0, /{PATTERN[:-9]}[0-9.]+/) {{ print substr($0, RSTART + 33) }}"]
+GREP, RIPGREP = ["grep", "-aohrP", PATTERN], ["rg", "-aoIN", PATTERN]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to read logs; `run` returns how many records it found, or None if it looks for none."""
+
+    name: str
+    run: Callable[[], int | None]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """GB per second of processor and of wall time."""
+
+    processor: float
+    wall: float
+
+
+def programs(commands: dict[str, list[str]], stdin: bytes | None = None) -> list[Method]:
+    """Return the programs that print a line a record; those that are missing are named."""
+    methods = []
+    for name, command in commands.items():
+        # The program of interest may be started by another one.
+        needed = [
+            word for word in command if word in {"find", "xargs", "perl", "mawk", "grep", "rg"}
+        ]
+        if missing := [word for word in needed if not shutil.which(word)]:
+            print(f"{name} is left out: there is no {missing[0]} on this machine")
+        else:
+            methods.append(Method(name, partial(count_lines, command, stdin)))
+    return methods
+
+
+def count_lines(command: list[str], stdin: bytes | None) -> int:
+    """Return how many lines a program prints."""
+    done = subprocess.run(command, input=stdin, stdout=subprocess.PIPE, check=True)
+    return done.stdout.count(b"\n")
+
+
+def read_alone(logs: Sequence[Path]) -> None:
+    """Read files into a buffer, and do nothing with it: the limit of one processor."""
+    buffer = bytearray(2**18)
+    for log in logs:
+        descriptor = os.open(log, os.O_RDONLY)
+        while os.readv(descriptor, [buffer]):
+            pass
+        os.close(descriptor)
+
+
+def count_steps(runs: list[LogRun]) -> int:
+    """Return how many steps a log's runs have."""
+    return sum(len(run.steps) for run in runs)
+
+
+def count_values(logs: Sequence[Path], threads: int = 1) -> int:
+    """Return how many step times logs have."""
+    return sum(len(read_values(log, ANCHOR, VALUE, threads=threads)) for log in logs)
+
+
+def count_all(logs: Sequence[Path]) -> int:
+    """Return how many steps logs have that several processes read."""
+    return sum(found for _, found in read_each(logs, count_steps) if isinstance(found, int))
+
+
+def of_one_log(log: Path) -> list[Method]:
+    """Return the methods for one large log."""
+    commands = {"perl": PERL, "grep -oP": GREP, "rg -o": RIPGREP, "mawk": MAWK}
+    return [
+        Method("bare read", lambda: read_alone([log])),
+        *programs({name: [*command, str(log)] for name, command in commands.items()}),
+        Method("teralog, step times", lambda: count_values([log])),
+        Method("teralog, step times, 2 threads", lambda: count_values([log], threads=2)),
+        Method("teralog, Megatron, outcome", lambda: count_steps(read(log, [MEGATRON]))),
+        Method("teralog, all formats, outcome", lambda: count_steps(read(log))),
+    ]
+
+
+def of_many_logs(folder: Path, logs: Sequence[Path]) -> list[Method]:
+    """Return the methods for a folder of small logs."""
+    commands = {
+        "perl, one a file": ["find", str(folder), "-type", "f", "-exec", *PERL, "{}", ";"],
+        "grep -oP": [*GREP, str(folder)],
+        "rg -o": [*RIPGREP, str(folder)],
+    }
+    by_xargs = {"perl, by xargs": ["xargs", "-0", *PERL], "mawk, by xargs": ["xargs", "-0", *MAWK]}
+    return [
+        Method("bare read", lambda: read_alone(logs)),
+        *programs(commands),
+        *programs(by_xargs, "\0".join(map(str, logs)).encode()),
+        Method("teralog, step times", lambda: count_values(logs)),
+        Method("teralog, all formats, outcome", lambda: count_all(logs)),
+    ]
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def speed(method: Method, size: int, records: int) -> Speed:
+    """Let a method read `size` bytes once. Ends the program if it does not find all records."""
+    processor, wall = processor_seconds(), time.perf_counter()
+    found = method.run()
+    wall = time.perf_counter() - wall
+    processor = processor_seconds() - processor
+    if found not in {None, records}:
+        sys.exit(f"{method.name} found {found} records of {records}")
+    return Speed(size / 1e9 / processor, size / 1e9 / wall)
+
+
+def measure(title: str, size: int, records: int, methods: Sequence[Method], rounds: int) -> None:
+    """Let the methods take turns, and print their table."""
+    print(f"\n{title}: {size / 1e9:.2f} GB, {records:,} records")
+    turns = [[speed(method, size, records) for method in methods] for _ in range(rounds)]
+    medians = {
+        method.name: Speed(
+            statistics.median(one.processor for one in speeds),
+            statistics.median(one.wall for one in speeds),
+        )
+        for method, speeds in zip(methods, zip(*turns, strict=True), strict=True)
+    }
+    others = [
+        name for name in ("bare read", "rg -o", "perl", "perl, one a file") if name in medians
+    ]
+    print(f"{'GB/s of processor, wall time':32}{'':13}", *(f"x {name:18}" for name in others))
+    for name, one in medians.items():
+        ratios = (
+            f"{one.processor / other.processor:8.2f} {one.wall / other.wall:8.2f}  "
+            for other in map(medians.__getitem__, others)
+        )
+        print(f"{name:32}{one.processor:6.2f} {one.wall:6.2f}", *ratios)
+
+
+def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
+    """Print what a GB costs in logs of several sizes."""
+    print("\nprocessor seconds a GB, a record per 200 lines")
+    for gigabytes in sizes:
+        log = folder / "sized.log"
+        records = write_log(log, int(gigabytes * 1e9), 200)
+        for method in (
+            Method("step times", partial(count_values, [log])),
+            Method("all formats, outcome", partial(count_all, [log])),
+        ):
+            speeds = [speed(method, log.stat().st_size, records) for _ in range(rounds)]
+            seconds = statistics.median(1 / one.processor for one in speeds)
+            print(f"{gigabytes:6.1f} GB  {method.name:24}{seconds:6.2f}")
+        log.unlink()
+
+
+def measure_growth(folder: Path) -> None:
+    """Print what it takes to read what was appended to a log."""
+    log, grown = folder / "growing.log", list(pieces(20_000_000, 200))
+    state: ReadState | None = None
+    found = 0
+    seconds = 0.0
+    with log.open("wb", buffering=0) as file:
+        for piece in grown:
+            for part in (piece[: len(piece) // 2], piece[len(piece) // 2 :]):
+                file.write(part)
+                begun = time.perf_counter()
+                appended = read_appended(log, [MEGATRON], state)
+                seconds += time.perf_counter() - begun
+                found, state = found + len(appended.records), appended.state
+    print(f"\na log that grows to {log.stat().st_size / 1e6:.0f} MB, read {2 * len(grown)} times:")
+    print(f"{found} of {len(grown)} records, {seconds / 2 / len(grown) * 1e3:.2f} ms each time")
+
+
+def measure_start(rounds: int) -> None:
+    """Print what importing the reader takes."""
+    method = Method("", lambda: count_lines([sys.executable, "-c", "import parsers.read"], None))
+    seconds = statistics.median(1 / speed(method, 10**9, 0).wall for _ in range(rounds))
+    print(f"\nan interpreter that imports the reader: {seconds:.3f} s")
+
+
+def main() -> None:
+    """Generate, measure and print."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--gigabytes", type=float, default=2.0, help="size of a large log")
+    options.add_argument("--files", type=int, default=5000, help="how many small logs, of 200 KB")
+    options.add_argument("--sizes", type=float, nargs="*", default=[0.1, 1.0], help="in GB")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--folder", type=Path, help="where to write; by default a temporary one")
+    chosen = options.parse_args()
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
+        folder = Path(name)
+        for lines_per_record in (200, 20):
+            log = folder / "large.log"
+            records = write_log(log, int(chosen.gigabytes * 1e9), lines_per_record)
+            title = f"one log, a record per {lines_per_record} lines"
+            measure(title, log.stat().st_size, records, of_one_log(log), chosen.rounds)
+            log.unlink()
+        small = folder / "small"
+        small.mkdir()
+        logs = [small / f"{number:05d}.out" for number in range(chosen.files)]
+        records = sum(write_log(log, 200_000, 80, number) for number, log in enumerate(logs))
+        size = sum(log.stat().st_size for log in logs)
+        measure(f"{len(logs):,} logs", size, records, of_many_logs(small, logs), chosen.rounds)
+        measure_sizes(folder, chosen.sizes, chosen.rounds)
+        measure_growth(folder)
+    measure_start(chosen.rounds)
+
+
+if __name__ == "__main__":
+    main()
