@@ -14,7 +14,7 @@ export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(VENV)/.installed ## Make .venv with everything: torch, DeepSpeed, the tools of development.
@@ -49,6 +49,14 @@ types: $(VENV)/.installed ## Check types, strictly.
 .PHONY: bench
 bench: $(VENV)/.installed ## Measure how fast teralog itself is.
 	$(BIN)/python tests/benchmarks/command_line.py
+
+.PHONY: bench-parse
+bench-parse: $(VENV)/.installed ## Measure how fast logs are read, beside perl, grep and ripgrep.
+	$(BIN)/python tests/benchmarks/parse_logs.py
+
+.PHONY: soak
+soak: $(VENV)/.installed ## Read 100,000 damaged logs.
+	TERALOG_SOAK=100000 $(BIN)/python -m pytest --timeout 7200 tests/parsers/test_soak.py
 
 .PHONY: record
 record: $(VENV)/.installed ## Rewrite recorded scripts, DeepSpeed's keys and the README's output.

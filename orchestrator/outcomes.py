@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from orchestrator import store
 from orchestrator.errors import UserError, did_you_mean
+from orchestrator.printing import printable
 from parsers.outcome import read_outcome
 from parsers.records import Outcome, OutcomeKind
 
@@ -52,10 +53,7 @@ def _printable(told: Outcome | None) -> Outcome | None:
     """Return what a log says without the characters that would speak to a terminal."""
     if told is None or told.text is None:
         return told
-    text = "".join(
-        mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in told.text
-    )
-    return replace(told, text=text)
+    return replace(told, text=printable(told.text))
 
 
 def parse_outcomes(text: str) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from orchestrator.printing import printable
+
 DASH = "—"
 
 Cell = str | int | float | None
@@ -86,7 +88,7 @@ def shown(value: Cell, style: Style = MEASURED) -> str:
     """Return a value as a cell shows it; what is absent as a dash."""
     if value is None or value == "":
         return DASH
-    return _number(value, style) if isinstance(value, float) else str(value)
+    return _number(value, style) if isinstance(value, float) else printable(str(value))
 
 
 def _number(value: float, style: Style) -> str:

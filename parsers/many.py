@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from parsers.formats import ALL_FORMATS
+from parsers.pairs import read_pair
 from parsers.read import read
 from parsers.runs import LogRun
 from parsers.scan import AnyFormat
 
 T = TypeVar("T")
 Digest = Callable[[list[LogRun]], T]
-Read = tuple[Path | str, T | OSError]
+Log = Path | str | tuple[Path | str, Path | str]
+"""A log, or the two of a run's output and errors."""
+Read = tuple[Log, T | OSError]
 
 _BATCH_BYTES = 2**23
 _BATCH_LOGS = 64
@@ -30,7 +33,7 @@ _WORTH_PROCESSES_BYTES = 2**24
 
 
 def read_each(
-    logs: Iterable[Path | str],
+    logs: Iterable[Log],
     digest: Digest[T],
     *,
     formats: Sequence[AnyFormat] = ALL_FORMATS,
@@ -67,7 +70,7 @@ def read_each(
 
 
 def _read_batch(
-    paths: Sequence[Path | str],
+    paths: Sequence[Log],
     digest: Digest[T],
     formats: Sequence[AnyFormat],
     count_lines: bool,
@@ -76,20 +79,22 @@ def _read_batch(
 
 
 def _read(
-    path: Path | str,
+    path: Log,
     digest: Digest[T],
     formats: Sequence[AnyFormat],
     count_lines: bool,
     threads: int | None,
 ) -> T | OSError:
     try:
+        if isinstance(path, tuple):
+            return digest(read_pair(*path, formats, count_lines=count_lines, threads=threads))
         return digest(read(path, formats, count_lines=count_lines, threads=threads))
     except OSError as error:
         return error
 
 
-def _batches(paths: Sequence[Path | str], sizes: Sequence[int]) -> Iterator[list[Path | str]]:
-    batch: list[Path | str] = []
+def _batches(paths: Sequence[Log], sizes: Sequence[int]) -> Iterator[list[Log]]:
+    batch: list[Log] = []
     filled = 0
     for path, size in zip(paths, sizes, strict=True):
         if batch and (filled + size > _BATCH_BYTES or len(batch) == _BATCH_LOGS):
@@ -101,7 +106,9 @@ def _batches(paths: Sequence[Path | str], sizes: Sequence[int]) -> Iterator[list
         yield batch
 
 
-def _size(path: Path | str) -> int:
+def _size(path: Log) -> int:
+    if isinstance(path, tuple):
+        return sum(map(_size, path))
     try:
         return Path(path).stat().st_size
     except OSError:

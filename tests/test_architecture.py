@@ -20,7 +20,7 @@ ALONE = {
     "jinja2": {"orchestrator/scripts.py"},
     "torch": {"orchestrator/workloads/gpt.py"},
     "deepspeed": {"orchestrator/workloads/gpt.py"},
-    "pandas": {"orchestrator/frames.py"},
+    "pandas": {"orchestrator/frames.py", "parsers/frames.py"},
     "yaml": {"orchestrator/yaml_files.py"},
 }
 ONLY_STANDARD_LIBRARY = ("orchestrator/model.py", "orchestrator/flops.py", "orchestrator/errors.py")

@@ -6,6 +6,7 @@ import click
 
 from orchestrator.cli.common import complain
 from orchestrator.cli.machine import doctor
+from orchestrator.cli.parse import parse
 from orchestrator.cli.prepare import init, plan, render, schema
 from orchestrator.cli.read import collect, report
 from orchestrator.cli.run import cancel, retry, status, submit
@@ -14,7 +15,7 @@ from orchestrator.errors import UserError
 SECTIONS = {
     "Prepare": (init, schema, plan, render),
     "Run": (submit, status, cancel, retry),
-    "Read": (collect, report),
+    "Read": (collect, report, parse),
     "This machine": (doctor,),
 }
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.printing import printable
+
 if TYPE_CHECKING:
     from orchestrator.campaign import Campaign
     from orchestrator.store import CampaignStore
@@ -30,7 +32,7 @@ skip_option = click.option(
 
 def complain(text: str) -> None:
     """Print a sentence to stderr, in red on a terminal."""
-    click.secho(text, err=True, fg=None if os.environ.get("NO_COLOR") else "red")
+    click.secho(printable(text), err=True, fg=None if os.environ.get("NO_COLOR") else "red")
 
 
 def load(campaign: Path) -> "Campaign":

@@ -1,0 +1,114 @@
+"""The command that reads any log."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.common import complain, print_objects
+from orchestrator.errors import UserError
+
+if TYPE_CHECKING:
+    from orchestrator.log_files import Log
+    from parsers.rows import Row
+    from parsers.warmup import WarmupPolicy
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--steps", is_flag=True, help="Give every step report instead of a row per run.")
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice(["table", "md", "csv", "json", "parquet"]),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
+@click.option(
+    "--warmup",
+    metavar="none|first|N|auto",
+    default="first",
+    show_default=True,
+    help="Step reports left out at the beginning of each launch; auto: by the rule MSER-5.",
+)
+@click.option(
+    "--skipped",
+    type=click.Choice(["drop", "keep"]),
+    default="drop",
+    show_default=True,
+    help="What becomes of reports with an iteration whose update was skipped.",
+)
+def parse(paths: tuple[str, ...], steps: bool, layout: str, warmup: str, skipped: str) -> None:
+    """Say what training logs tell: step times, memory, and how each run ended.
+
+    PATH is a file, a folder, a glob, or - for standard input; logs may be compressed. Two logs
+    that differ in .out and .err only are those of one run. Exits with 1 where a log cannot be
+    read or says nothing; the others are read nevertheless.
+    """
+    from orchestrator import log_files, log_summaries, log_tables
+    from orchestrator.tables import as_csv, as_markdown, as_text
+
+    policy = _policy(warmup)
+    if layout == "parquet" and sys.stdout.isatty():
+        raise UserError("--format parquet: is not for a terminal; add `> runs.parquet`")
+    found = log_files.find_logs(paths)
+    with _progress(found.logs) as tell:
+        read = log_summaries.read_logs(
+            found.logs, policy, keep_skipped=skipped == "keep", tell=tell
+        )
+    if layout == "json":
+        print_objects(log_tables.json_objects(read.summaries, steps=steps))
+    elif layout == "parquet":
+        _print_parquet(log_tables.rows(read.summaries, steps=steps))
+    elif layout == "csv":
+        click.echo(
+            as_csv(log_tables.rows_table(log_tables.rows(read.summaries, steps=steps))), nl=False
+        )
+    elif read.summaries:
+        table = log_tables.human_table(read.summaries, steps=steps)
+        click.echo(as_markdown(table) if layout == "md" else as_text(table))
+    if read.summaries:
+        for line in log_summaries.closing_lines(read, policy, keep_skipped=skipped == "keep"):
+            click.echo(line, err=True)
+    problems = (*found.problems, *read.problems)
+    for problem in problems:
+        complain(f"teralog: {problem}")
+    if problems:
+        sys.exit(1)
+
+
+def _policy(text: str) -> "WarmupPolicy":
+    from parsers.warmup import WarmupPolicy
+
+    try:
+        return WarmupPolicy.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--warmup") from error
+
+
+def _print_parquet(rows: "Sequence[Row]") -> None:
+    from parsers.frames import parquet
+
+    try:
+        click.echo(parquet(rows), nl=False)
+    except ImportError as error:
+        raise UserError(
+            "--format parquet: needs pyarrow; pip install 'teralog[parquet]'"
+        ) from error
+
+
+@contextmanager
+def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[Log], None]]":
+    """Show on a terminal how many logs have been read."""
+    if not sys.stderr.isatty():
+        yield lambda log: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as display:
+        task = display.add_task("reading logs", total=len(logs))
+        yield lambda log: display.advance(task)

@@ -1,0 +1,110 @@
+"""Reading logs that need no campaign."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from orchestrator.log_files import Log
+from parsers.many import Log as LogOrPair
+from parsers.many import read_each
+from parsers.runs import LogRun
+from parsers.sources import STANDARD_INPUT
+from parsers.summary import RunSummary, summarise
+from parsers.warmup import WarmupPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLogs:
+    """What logs say, run by run, and a sentence for each thing that is wrong with one.
+
+    `silent`: how many logs found in a folder say nothing of a run.
+    """
+
+    summaries: tuple[RunSummary, ...]
+    problems: tuple[str, ...]
+    silent: int = 0
+
+
+def read_logs(
+    logs: Sequence[Log],
+    warmup: WarmupPolicy,
+    *,
+    keep_skipped: bool = False,
+    tell: Callable[[Log], None] = lambda log: None,
+) -> ReadLogs:
+    """Return what logs say; `tell` is called with each that has been read.
+
+    A log that cannot be read, is empty, or says nothing of a run is a problem. So is not one in a
+    folder that says nothing: it may be something else.
+    """
+    summaries: list[RunSummary] = []
+    problems: list[str] = []
+    silent = 0
+    digest = partial(_summaries, warmup=warmup, keep_skipped=keep_skipped)
+    for log, (_, found) in zip(logs, read_each(map(_to_read, logs), digest), strict=True):
+        tell(log)
+        if isinstance(found, OSError):
+            problems.append(f"{log.path}: cannot be read: {found.strerror or found}")
+            continue
+        speaking = [one for one in found if not one.says_nothing]
+        summaries += speaking
+        notes = dict.fromkeys(note for one in found for note in one.notes)
+        problems += (f"{log.path}: {note}" for note in notes if speaking or log.named)
+        if not speaking and not log.named:
+            silent += 1
+        elif not speaking and not notes:
+            problems.append(f"{log.path}: nothing in it is of a training run")
+    return ReadLogs(tuple(summaries), tuple(problems), silent)
+
+
+def _to_read(log: Log) -> LogOrPair:
+    if log.errors:
+        return log.path, log.errors
+    # A path by this name is a file; only the word is standard input.
+    return STANDARD_INPUT if str(log.path) == STANDARD_INPUT else log.path
+
+
+def _summaries(runs: list[LogRun], *, warmup: WarmupPolicy, keep_skipped: bool) -> list[RunSummary]:
+    return [summarise(run, warmup, keep_skipped=keep_skipped) for run in runs]
+
+
+def closing_lines(read: ReadLogs, warmup: WarmupPolicy, *, keep_skipped: bool) -> Iterator[str]:
+    """Yield how the numbers were made, and what was not understood."""
+    dropped = sum(one.dropped for one in read.summaries)
+    skipped = sum(one.skipped for one in read.summaries)
+    yield (
+        f"step times: warm-up {warmup} ({_count(dropped, 'report')} left out); "
+        + (
+            "reports with skipped updates kept"
+            if keep_skipped
+            else f"{_count(skipped, 'report')} with skipped updates left out"
+        )
+    )
+    lines = sum(one.lines for one in read.summaries)
+    puzzling = sum(one.not_understood for one in read.summaries)
+    yield (
+        f"{_count(lines, 'line')} understood; of those that look like a report, "
+        f"{_count(puzzling, 'line')} not understood"
+    )
+    for one in read.summaries:
+        if not one.steady:
+            yield (
+                f"{log_name(one)}: no steady state, the step time still changes in the second "
+                "half of the log; half of the reports are left out"
+            )
+        if one.skipped and not one.step_seconds.n:
+            yield (
+                f"{log_name(one)}: every report after the warm-up holds a skipped update; "
+                "--skipped keep counts them"
+            )
+    if read.silent:
+        yield f"{_count(read.silent, 'file')} in folders say nothing of a run"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def log_name(summary: RunSummary) -> str:
+    """Return what to call a run: its log, and the how manieth run of it where that is not 0."""
+    return f"{summary.path} #{summary.run}" if summary.run else summary.path

@@ -1,0 +1,50 @@
+"""Runs and steps as pandas frames: `runs_frame(read("slurm-123.out"))`."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from parsers.rows import STEP_NAMES, Row, run_row, step_rows
+from parsers.runs import LogRun
+from parsers.summary import summarise
+from parsers.warmup import WarmupPolicy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FIRST = WarmupPolicy()
+
+
+def runs_frame(
+    runs: Iterable[LogRun], warmup: WarmupPolicy = _FIRST, *, keep_skipped: bool = False
+) -> "pd.DataFrame":
+    """Return a row per run with its numbers, named as in `parsers.rows.run_row`.
+
+    Without the warm-up of each launch, and without reports of skipped updates unless
+    `keep_skipped`.
+    """
+    import pandas as pd
+
+    return pd.DataFrame(run_row(summarise(run, warmup, keep_skipped=keep_skipped)) for run in runs)
+
+
+def steps_frame(
+    runs: Iterable[LogRun], warmup: WarmupPolicy = _FIRST, *, keep_skipped: bool = False
+) -> "pd.DataFrame":
+    """Return a row per step report of all runs, with the columns `parsers.rows.STEP_NAMES`.
+
+    `counted` is true for those that the numbers of `runs_frame` are made of.
+    """
+    import pandas as pd
+
+    rows = [
+        row for run in runs for row in step_rows(summarise(run, warmup, keep_skipped=keep_skipped))
+    ]
+    # Named, for without a report there is no row to take them from.
+    return pd.DataFrame(rows, columns=list(STEP_NAMES))
+
+
+def parquet(rows: Sequence[Row]) -> bytes:
+    """Return rows as a Parquet file. Raises ImportError where pyarrow is missing."""
+    import pandas as pd
+
+    return pd.DataFrame(rows).to_parquet(engine="pyarrow", index=False)

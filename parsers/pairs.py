@@ -1,0 +1,65 @@
+"""A run whose output and errors are two logs: `slurm-123.out` and `slurm-123.err`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from parsers.formats import ALL_FORMATS
+from parsers.outcome import read_outcome
+from parsers.read import read
+from parsers.records import OutcomeKind
+from parsers.runs import LogRun
+from parsers.scan import AnyFormat
+from parsers.sources import LogPath
+
+# What a log of errors is called, beside which log of output.
+_ENDINGS = {".err": ".out", ".stderr": ".stdout"}
+
+
+def output_of(errors: Path) -> Path | None:
+    """Return the log of output that a log of errors belongs to by its name, or None."""
+    ending = _ENDINGS.get(errors.suffix)
+    return errors.with_suffix(ending) if ending else None
+
+
+def read_pair(
+    output: LogPath,
+    errors: LogPath,
+    formats: Sequence[AnyFormat] = ALL_FORMATS,
+    *,
+    complete: bool = True,
+    count_lines: bool = True,
+    threads: int | None = None,
+) -> list[LogRun]:
+    """Return the runs of two logs, as `parsers.read` does of one.
+
+    Where each tells of one launch it is the same; what both say is put together, and the outcome
+    names the log that tells it. Otherwise nobody knows what belongs to what, and the runs of both
+    are given, one after the other. Raises OSError.
+    """
+    runs = [
+        read(log, formats, complete=complete, count_lines=count_lines, threads=threads)
+        for log in (output, errors)
+    ]
+    launches = [[launch for run in part for launch in run.segments] for part in runs]
+    if any(len(part) != 1 for part in launches):
+        return [run for part in runs for run in part]
+    (told,), (complained,) = runs
+    ((launch,), (errors_launch,)) = launches
+    told_end = {one.outcome.kind for one in (launch, errors_launch) if one.outcome}
+    merged = replace(
+        launch,
+        records=launch.records + errors_launch.records,
+        outcome=launch.outcome
+        if told_end == {OutcomeKind.UNKNOWN}
+        else read_outcome(output, errors, complete=complete, count_lines=count_lines),
+    )
+    return [
+        replace(
+            told,
+            segments=(merged,),
+            lines=told.lines + complained.lines,
+            formats=tuple(dict.fromkeys(told.formats + complained.formats)),
+            not_understood=told.not_understood + complained.not_understood,
+        )
+    ]

@@ -1,0 +1,96 @@
+"""A run whose stdout and stderr are two files is one run."""
+
+from pathlib import Path
+
+import pytest
+
+from parsers.pairs import output_of, read_pair
+from parsers.records import OutcomeKind
+
+STEP = (
+    " iteration {:8d}/     100 | elapsed time per iteration (ms): 1500.0 | learning rate: 1.5E-04 |"
+    " global batch size:    16 | lm loss: 2.5E+00 | number of skipped iterations:   0 |\n"
+)
+STEPS = "".join(map(STEP.format, (1, 2, 3)))
+OUT_OF_MEMORY = (
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0)\n"
+)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> tuple[Path, Path]:
+    """The two logs of a run, empty."""
+    output, errors = tmp_path / "slurm-1.out", tmp_path / "slurm-1.err"
+    output.touch()
+    errors.touch()
+    return output, errors
+
+
+def test_the_steps_of_one_log_and_the_end_in_the_other_are_one_run(
+    logs: tuple[Path, Path],
+) -> None:
+    """The outcome names the log whose line tells it."""
+    output, errors = logs
+    output.write_text(STEPS)
+    errors.write_text("some warning\n" + OUT_OF_MEMORY)
+    (run,) = read_pair(output, errors)
+    assert run.path == str(output)
+    assert [step.iteration for step in run.steps] == [1, 2, 3]
+    assert run.outcome is not None
+    assert run.outcome.kind is OutcomeKind.GPU_OUT_OF_MEMORY
+    assert (run.outcome.source, run.outcome.line) == (str(errors), 2)
+    assert run.outcome.requested_gib == 2.5
+
+
+def test_steps_printed_to_stderr_count_once(logs: tuple[Path, Path]) -> None:
+    """Some programs print them to both."""
+    output, errors = logs
+    output.write_text(STEPS)
+    errors.write_text(STEPS + STEP.format(4))
+    (run,) = read_pair(output, errors)
+    assert [step.iteration for step in run.steps] == [1, 2, 3, 4]
+    assert run.lines == 7
+
+
+def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None:
+    """Most are empty."""
+    output, errors = logs
+    output.write_text(STEPS)
+    (run,) = read_pair(output, errors)
+    assert len(run.steps) == 3
+    assert run.outcome is not None
+    assert run.outcome.kind is OutcomeKind.TRUNCATED
+    assert run.notes == ()
+
+
+def test_two_logs_that_say_nothing_are_of_no_run(logs: tuple[Path, Path]) -> None:
+    """They are not said to be cut off."""
+    output, errors = logs
+    output.write_text("hello\n")
+    (run,) = read_pair(output, errors)
+    assert run.outcome is not None
+    assert run.outcome.kind is OutcomeKind.UNKNOWN
+
+
+def test_of_several_launches_nobody_knows_what_belongs_together(logs: tuple[Path, Path]) -> None:
+    """All that both logs tell is given, apart."""
+    output, errors = logs
+    output.write_text(STEPS + STEPS.replace("1500", "1400").replace("2.5E", "2.4E"))
+    errors.write_text(OUT_OF_MEMORY)
+    runs = read_pair(output, errors)
+    assert {run.path for run in runs} == {str(output), str(errors)}
+    assert sum(len(run.steps) for run in runs) == 6
+
+
+@pytest.mark.parametrize(
+    ("errors", "output"),
+    [
+        ("slurm-1.err", "slurm-1.out"),
+        ("a.b.stderr", "a.b.stdout"),
+        ("slurm-1.out", None),
+        ("err", None),
+    ],
+)
+def test_a_log_of_errors_is_known_by_its_ending(errors: str, output: str | None) -> None:
+    """Slurm's and submitit's names."""
+    assert output_of(Path(errors)) == (output and Path(output))

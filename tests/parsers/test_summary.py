@@ -1,0 +1,191 @@
+"""The numbers of a run: which reports count, and what is worked out from what."""
+
+import json
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from parsers.frames import parquet, runs_frame, steps_frame
+from parsers.read import read
+from parsers.records import OutcomeKind
+from parsers.rows import STEP_NAMES, run_object, run_row
+from parsers.summary import RunSummary, StepSeconds, summarise
+from parsers.warmup import WarmupPolicy
+
+
+def line(
+    iteration: int, ms: float, *, skipped: int = 0, batch: int = 16, extra: str = "", until: int = 9
+) -> str:
+    """Return a report in Megatron's words."""
+    return (
+        f" iteration {iteration:8d}/{until:8d} | consumed samples: {batch * iteration:12d} | "
+        f"elapsed time per iteration (ms): {ms:.1f} | {extra}learning rate: 1.500E-04 | "
+        f"global batch size: {batch:5d} | lm loss: 2.500000E+00 | loss scale: 1.0 | "
+        f"number of skipped iterations: {skipped:3d} | number of nan iterations:   0 |\n"
+    )
+
+
+def summary(
+    log: Path, text: str, warmup: str = "first", *, keep_skipped: bool = False
+) -> RunSummary:
+    """Return the numbers of the one run in a log."""
+    log.write_text(text)
+    (run,) = read(log)
+    return summarise(run, WarmupPolicy.parse(warmup), keep_skipped=keep_skipped)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log to be written."""
+    return tmp_path / "slurm-1.out"
+
+
+TIMES = [9000.0, 1000.0, 1200.0, 1100.0]
+FIRST_SKIPPED = [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("warmup", "keep_skipped", "counted", "dropped", "skipped"),
+    [
+        ("none", True, [9.0, 1.0, 1.2, 1.1], 0, 0),
+        ("none", False, [1.0, 1.1], 0, 2),
+        ("first", True, [1.0, 1.2, 1.1], 1, 0),
+        ("first", False, [1.0, 1.1], 1, 1),
+        ("2", False, [1.1], 2, 1),
+        ("9", False, [], 4, 0),
+    ],
+)
+def test_warm_up_and_skipped_updates_are_left_out(
+    log: Path, warmup: str, keep_skipped: bool, counted: list[float], dropped: int, skipped: int
+) -> None:
+    """A report that is both counts as warm-up."""
+    lines = zip(TIMES, FIRST_SKIPPED, strict=True)
+    text = "".join(line(at, ms, skipped=skips) for at, (ms, skips) in enumerate(lines, start=1))
+    found = summary(log, text, warmup, keep_skipped=keep_skipped)
+    assert found.step_seconds == StepSeconds.of(counted)
+    assert (found.dropped, found.skipped) == (dropped, skipped)
+    assert [one.step_seconds for one in found.reported if one.counted] == counted
+    assert len(found.reported) == 4
+
+
+def test_the_statistics_are_those_of_a_sample() -> None:
+    """What n forbids is not known."""
+    assert StepSeconds.of([2.0, 1.0, 4.0, 1.0]) == StepSeconds(
+        n=4, mean=2.0, median=1.5, std=pytest.approx(2**0.5), min=1.0, max=4.0, first=2.0
+    )
+    assert StepSeconds.of([2.0]).std is None
+    assert StepSeconds.of([]) == StepSeconds(n=0)
+
+
+def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
+    """Of a batch that grows, each report counts with its own; tokens follow from the sequence."""
+    dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
+    steps = line(1, 9000, batch=16) + line(2, 1000, batch=16) + line(3, 3000, batch=32)
+    found = summary(log, dump + steps)
+    assert found.samples_per_second == (16 + 32) / 4
+    assert found.tokens_per_second == 12 * 1024
+
+
+def test_the_claimed_tflops_are_the_mean_of_the_reports_that_count(log: Path) -> None:
+    """The first one is warm-up."""
+    extra = "throughput per GPU (TFLOP/s/GPU): {:.1f} | "
+    text = "".join(line(at, 1000, extra=extra.format(10 * at)) for at in (1, 2, 3))
+    assert summary(log, text).reported_tflops_per_gpu == 25.0
+
+
+def test_every_launch_of_a_run_has_its_warm_up(log: Path) -> None:
+    """A restart compiles and allocates anew."""
+    resumed = "  successfully loaded checkpoint from /checkpoints at iteration 3\n"
+    start = "------------------------ arguments ------------------------\n"
+    first = start + "".join(line(at, ms) for at, ms in ((1, 9000), (2, 1000), (3, 1000)))
+    second = start + resumed + "".join(line(at, ms) for at, ms in ((4, 8000), (5, 1000)))
+    found = summary(log, first + second)
+    assert [one.launch for one in found.reported] == [0, 0, 0, 1, 1]
+    assert found.dropped == 2
+    assert found.step_seconds.max == 1.0
+
+
+def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> None:
+    """DeepSpeed tells how many were skipped so far."""
+    words = "[2026-01-02 03:04:05,678] [INFO] [logging.py:96:log_dist] [Rank 0] "
+    rate = "RunningAvgSamplesPerSec={0}, CurrSamplesPerSec={0}, MemAllocated=1.0GB, "
+    rate += "MaxMemAllocated=2.0GB"
+    text = "".join(
+        f"{words}step={at}, skipped={skipped}, lr=[0.001], mom=[(0.9, 0.999)]\n"
+        f"{words}epoch=0/micro_step={at}/global_step={at}, {rate.format(8.0)}\n"
+        for at, skipped in ((1, 0), (2, 1), (3, 1), (4, 2), (5, 2))
+    )
+    found = summary(log, '  "train_batch_size": 16,\n' + text)
+    assert [one.counted for one in found.reported] == [False, False, True, False, True]
+    assert found.skipped == 2
+    assert found.peak_memory_mib == 2048
+
+
+def test_a_log_of_no_run_says_nothing(log: Path) -> None:
+    """Nothing is known, and nothing is invented."""
+    found = summary(log, "Dear diary,\n")
+    assert found.says_nothing
+    assert found.outcome.kind is OutcomeKind.UNKNOWN
+    told = run_object(found)
+    assert {told[name] for name in ("samples_per_second", "peak_memory_mib")} == {None}
+
+
+def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
+    """Programs rely on these names."""
+    told = run_object(summary(log, line(1, 9000) + line(2, 1000)))
+    assert {
+        "path",
+        "run",
+        "formats",
+        "steps",
+        "memory_reports",
+        "peak_memory_mib",
+        "samples_per_second",
+        "tokens_per_second",
+        "reported_tflops_per_gpu",
+        "config",
+        "step_seconds",
+        "warmup",
+        "outcome",
+    } <= set(told)
+    assert set(told["step_seconds"]) == {"n", "mean", "median", "std", "min", "max", "first"}
+    assert {"policy", "dropped", "skipped"} <= set(told["warmup"])
+    assert {"kind", "line", "offset", "text"} <= set(told["outcome"])
+    assert {kind.value for kind in OutcomeKind} == {
+        *("completed", "gpu_out_of_memory", "host_out_of_memory", "time_limit", "cancelled"),
+        *("preempted", "node_failure", "communication_failure", "nan_loss", "killed", "error"),
+        *("truncated", "unknown"),
+    }
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_whole_numbers_of_the_configuration_are_numbers(log: Path) -> None:
+    """All else is the text of the log: 007 is no seven."""
+    dump = "---------- arguments ----------\n  hidden_size ....... 64\n  lr ...... 0.00015\n"
+    dump += "  tag ..... 007\n"
+    config = run_object(summary(log, dump + line(1, 9000)))["config"]
+    assert (config["hidden_size"], config["lr"], config["tag"]) == (64, "0.00015", "007")
+
+
+def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
+    """JSON knows no such bytes."""
+    log = tmp_path / os.fsdecode(b"slurm-\xff.out")
+    told = run_object(summary(log, line(1, 9000)))
+    assert told["path"].endswith("slurm-\N{REPLACEMENT CHARACTER}.out")
+
+
+def test_runs_and_steps_are_frames(log: Path, tmp_path: Path) -> None:
+    """Their columns are the names of the rows; counted steps give the numbers of the run."""
+    log.write_text("".join(line(at, 1000 * at) for at in (1, 2, 3)))
+    runs, steps = runs_frame(read(log)), steps_frame(read(log))
+    assert list(steps.columns) == list(STEP_NAMES)
+    assert steps[steps["counted"]]["step_seconds"].mean() == runs["step_seconds_mean"].item()
+    assert list(steps_frame([]).columns) == list(STEP_NAMES)
+    pytest.importorskip("pyarrow")
+    (run,) = read(log)
+    row = run_row(summarise(run, WarmupPolicy()))
+    file = tmp_path / "runs.parquet"
+    file.write_bytes(parquet([row]))
+    assert pd.read_parquet(file).to_dict("records")[0]["step_seconds_mean"] == 2.5
