@@ -4,6 +4,7 @@ Whether they are compressed is told by their beginning, never by a name. Offsets
 bytes that come out, after decompression.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -87,7 +88,10 @@ def open_source(path: LogPath) -> Iterator[Source]:
     Raises OSError.
     """
     if path == STANDARD_INPUT:
-        path = sys.stdin.buffer
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, "standard input is closed", STANDARD_INPUT)
+        yield _stream(STANDARD_INPUT, sys.stdin.buffer)
+        return
     if not isinstance(path, Path | str):
         yield _stream(name_of(path), path)
         return

@@ -215,8 +215,12 @@ def _total(run: LogRun, name: str) -> float | None:
 def _peak_gib(run: LogRun) -> float | None:
     reports = [one for one in run.records if isinstance(one, Step | Usage | RunTotals)]
     peaks = _known(one.max_memory_allocated_gib for one in reports)
-    usages = (one for one in reports if isinstance(one, Usage))
-    return max(peaks or _known(one.memory_allocated_gib for one in usages), default=None)
+    if peaks:
+        return max(peaks)
+    # What a job script has nvidia-smi print before the training is no peak of it.
+    begin = min((one.offset for one in reports if isinstance(one, Step)), default=0)
+    sampled = (one for one in reports if isinstance(one, Usage) and one.offset >= begin)
+    return max(_known(one.memory_allocated_gib for one in sampled), default=None) or None
 
 
 def _known(values: Iterable[float | None]) -> list[float]:

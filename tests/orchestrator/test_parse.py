@@ -231,6 +231,28 @@ def test_many_logs_are_shared_by_processes(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("shell", "said"),
+    [("exec 0<&-; teralog parse -", "standard input is closed"), ("teralog parse - < x", None)],
+)
+def test_standard_input_is_called_by_its_dash(folder: Path, shell: str, said: str | None) -> None:
+    """Whatever it is, or is not."""
+    (folder / "x").write_text(RUN)
+    start = f"{sys.executable} -c 'from orchestrator.cli import main; main()'"
+    done = subprocess.run(
+        ["bash", "-c", shell.replace("teralog", start)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    if said:
+        assert done.returncode == 1
+        assert done.stderr == f"teralog: -: cannot be read: {said}\n"
+    else:
+        assert done.stdout.splitlines()[-1].startswith("-    Megatron")
+
+
 @pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not here")
 @pytest.mark.parametrize(
     ("name", "reports", "mean", "without_first", "kind"),

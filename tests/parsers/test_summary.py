@@ -123,6 +123,25 @@ def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> 
     assert found.peak_memory_mib == 2048
 
 
+SAMPLES = (
+    "timestamp, index, memory.used [MiB], utilization.gpu [%]\n"
+    "2026/01/02 03:04:05.678, 0, {} MiB, {} %\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "peak_mib"),
+    [(0, 14000, 14000), (20000, 14000, 14000), (0, None, None), (0, 0, None)],
+)
+def test_the_peak_of_a_device_is_one_of_the_training(
+    log: Path, before: int, after: int | None, peak_mib: int | None
+) -> None:
+    """What nvidia-smi prints at the beginning of a job is no peak, and 0 is no knowledge."""
+    later = "" if after is None else SAMPLES.format(after, 90)
+    found = summary(log, SAMPLES.format(before, 0) + line(1, 9000) + later)
+    assert found.peak_memory_mib == peak_mib
+
+
 def test_a_log_of_no_run_says_nothing(log: Path) -> None:
     """Nothing is known, and nothing is invented."""
     found = summary(log, "Dear diary,\n")
