@@ -59,9 +59,10 @@ soak: $(VENV)/.installed ## Read 100,000 damaged logs.
 	TERALOG_SOAK=100000 $(BIN)/python -m pytest --timeout 7200 tests/parsers/test_soak.py
 
 .PHONY: record
-record: $(VENV)/.installed ## Rewrite recorded scripts, DeepSpeed's keys and the README's output.
+record: $(VENV)/.installed ## Rewrite recorded scripts, DeepSpeed's keys, published tables, the README's output.
 	$(BIN)/python tools/record_scripts.py
 	DS_ACCELERATOR=cpu $(BIN)/python tools/record_deepspeed_keys.py
+	$(BIN)/python tools/published.py
 	$(BIN)/python tools/readme.py
 
 .PHONY: wheel

@@ -10,20 +10,34 @@ from orchestrator.campaign_file import Checked, read_campaign_file
 from orchestrator.checks import run_problems
 from orchestrator.cluster import Cluster, load_cluster
 from orchestrator.errors import UserError
-from orchestrator.expansion import entries, labels, make_run
-from orchestrator.model import Run, run_id, sizes
+from orchestrator.expansion import Entry, entries, labels, make_run
+from orchestrator.fit import capacity, memory_problem, run_forecast
+from orchestrator.identity import run_id
+from orchestrator.memory import MemoryForecast
+from orchestrator.model import Run, sizes
 from orchestrator.rules import Rule
 from orchestrator.warmup import Warmup
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run with its identity, its label for people, and what makes it impossible."""
+    """A run with its identity, its label for people, and what makes it impossible.
+
+    memory: what a rank will need; memory_problem: why that will not fit, which is a forecast, and
+    may be overruled.
+    """
 
     run: Run
     run_id: str
     label: str
     problems: tuple[str, ...]
+    memory: MemoryForecast | None = None
+    memory_problem: str | None = None
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """Everything that submit refuses it for."""
+        return (*self.problems, *([self.memory_problem] if self.memory_problem else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +77,15 @@ def _excluding_rule(rules: Iterable[Rule], values: Mapping[str, Any]) -> Rule | 
     return None
 
 
+def _with_time_limit(entry: Entry, cluster: Cluster) -> Entry:
+    if cluster.time_limit is None:
+        return entry
+    return Entry(entry.where, {"time_limit": cluster.time_limit, **entry.values})
+
+
 def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[str]]:
     file = checked.file
-    all_entries = entries(file)
+    all_entries = [_with_time_limit(entry, cluster) for entry in entries(file)]
     planned: dict[str, PlannedRun] = {}
     left_out: Counter[str] = Counter()
     doublets = 0
@@ -87,7 +107,9 @@ def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[st
             else:
                 title = f"{label} #{repeat}" if file.repeats > 1 else label
                 found = tuple(run_problems(run, cluster, checked.warmup))
-                planned[identity] = PlannedRun(run, identity, title, found)
+                memory = run_forecast(run, cluster)
+                too_large = memory_problem(memory, capacity(run, cluster))
+                planned[identity] = PlannedRun(run, identity, title, found, memory, too_large)
     if problems:
         raise UserError(*problems)
     if not planned:

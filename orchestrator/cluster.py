@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic.functional_validators import AfterValidator
 
 from orchestrator.errors import UserError
+from orchestrator.gpus import Figure, Precision, peak_tflops
 from orchestrator.machine import visible_gpus
+from orchestrator.parameters import time_limit_seconds
 from orchestrator.validation import mapping_problems
 from orchestrator.yaml_files import read_yaml
 
@@ -20,7 +23,19 @@ class Cluster:
 
     gpus_per_node: GPUs of a node; 0 where there are none, and ranks are plain processes.
     gpu: their model, as "V100-SXM2-32GB".
+    gpu_peak_tflops, gpu_memory_gib: what one can do at most, dense, by precision, and hold; over
+        what the table of GPUs says, and for those it does not have.
     cores_per_rank: what Slurm calls cpus-per-task is this times the ranks of a node.
+    memory: of a node's memory, as Slurm takes it: 160G.
+    exclusive, switches: whole nodes, and how many leaf switches at most (`1`, or `1@2:00:00` to
+        wait no longer than that), so that runs can be compared.
+    time_limit: of runs that give none.
+    requeue: whether Slurm may start a run again after a node failure or a preemption.
+    signal: what Slurm sends before the time is up, as `USR2@90`.
+    throttle: how many runs of an array go at once. max_array_size: how many an array holds;
+        Slurm is asked where it is not given. submission_limit: how many runs of a campaign are in
+        the queue at once.
+    log_folder: where logs are written, if not beside the run; a link leads there.
     modules, setup: modules to load and lines to run before the training command.
     python: the Python that job scripts call; this one where it is None.
     """
@@ -30,12 +45,24 @@ class Cluster:
     nodes: Annotated[int, Field(ge=1)] | None = None
     gpus_per_node: Annotated[int, Field(ge=0)] | None = None
     gpu: str | None = None
+    gpu_peak_tflops: dict[Precision, Annotated[float, Field(gt=0)]] | None = None
+    gpu_memory_gib: Annotated[float, Field(gt=0)] | None = None
     cores_per_rank: Annotated[int, Field(ge=1)] | None = None
     partition: str | None = None
     constraint: str | None = None
     account: str | None = None
     qos: str | None = None
     hint: str | None = None
+    memory: Annotated[str, Field(pattern=r"^[0-9]+[KMGT]?$")] | None = None
+    exclusive: bool = False
+    switches: Annotated[str, Field(pattern=r"^[0-9]+(@[0-9:-]+)?$")] | None = None
+    time_limit: Annotated[int | str, AfterValidator(time_limit_seconds)] | None = None
+    requeue: bool | None = None
+    signal: Annotated[str, Field(pattern=r"^([BR]+:)?[A-Z0-9]+(@[0-9]+)?$")] | None = None
+    throttle: Annotated[int, Field(ge=1)] | None = None
+    max_array_size: Annotated[int, Field(ge=1)] | None = None
+    submission_limit: Annotated[int, Field(ge=1)] | None = None
+    log_folder: str | None = None
     modules: list[str] | None = None
     setup: list[str] | None = None
     python: str | None = None
@@ -44,6 +71,20 @@ class Cluster:
     def has_gpus(self) -> bool:
         """Whether ranks are GPUs rather than processes."""
         return self.gpus_per_node != 0
+
+    def peak_tflops(self, precision: str, device: str | None = None) -> Figure | None:
+        """Return what a GPU of the cluster can do at most, or None where no GPU is named.
+
+        `device` is what a log calls it, if it does: the profile names what was asked for, the log
+        what was there.
+        """
+        name = device or self.gpu
+        if device == "cpu" or not self.has_gpus:
+            return None
+        for known, peak in (self.gpu_peak_tflops or {}).items():
+            if known == precision:
+                return Figure(peak, f"{peak:g} TFLOPs in {precision}, cluster profile {self.name}")
+        return None if name is None else peak_tflops(name, precision)
 
 
 def load_cluster(name: str, folder: Path) -> Cluster:

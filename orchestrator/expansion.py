@@ -12,7 +12,7 @@ from typing import Any
 from orchestrator.campaign_file import CampaignFile
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.model import Batch, ModelShape, Parallelism, Resources, Run, Training
+from orchestrator.model import Batch, Parallelism, Resources, Run, Training
 from orchestrator.parameters import (
     COMMON,
     MODEL_SIZES,
@@ -21,6 +21,7 @@ from orchestrator.parameters import (
     time_limit_seconds,
 )
 from orchestrator.presets import preset
+from orchestrator.shape import ModelShape
 
 MAX_RUNS = 100_000
 MAX_LABEL = 120

@@ -24,6 +24,11 @@ def visible_gpus() -> tuple[str, ...]:
     return tuple(str(number) for number in sorted(int(match[1]) for match in numbers if match))
 
 
+def host_memory_gib() -> float:
+    """Return the memory of this machine, all of it, in GiB."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+
+
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -24,6 +24,7 @@ class Summary:
     memory_allocated_gib: of the last report; max_memory_allocated_gib: the highest reported.
     final_loss: of the last iteration; may be nan or inf, which is what the log says.
     parameters_logged: what the program counted, beside the size formula's `parameters`.
+    device: the GPU's name, or `cpu`, as the program tells it.
     """
 
     reports: int = 0
@@ -39,6 +40,7 @@ class Summary:
     max_memory_allocated_gib: float | None = None
     final_loss: float | None = None
     parameters_logged: int | None = None
+    device: str | None = None
 
 
 def step_seconds(step: Step, run: Run) -> float | None:
@@ -81,6 +83,7 @@ def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
         max_memory_allocated_gib=max(peaks, default=None),
         final_loss=_last([*steps, *totals], "final_loss", "loss"),
         parameters_logged=_last(totals, "parameters"),
+        device=_last(totals, "device"),
     )
 
 

@@ -1,45 +1,10 @@
 """What a run is: frozen values that hold what was chosen; every derived size is a property."""
 
-import dataclasses
-import hashlib
-import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class ModelShape:
-    """The sizes of a GPT: learned positions, biases, tied head, two-matrix MLP.
-
-    `ffn_hidden_size` is the width of the MLP; None stands for the usual 4 * hidden_size.
-    """
-
-    num_layers: int
-    hidden_size: int
-    num_attention_heads: int
-    vocab_size: int
-    seq_length: int
-    ffn_hidden_size: int | None = None
-
-    @property
-    def ffn_width(self) -> int:
-        """Width of the MLP's inner layer."""
-        return self.ffn_hidden_size or 4 * self.hidden_size
-
-    def parameters(self, padded_vocab_size: int) -> int:
-        """Return the exact number of trained parameters.
-
-        With h = hidden_size, f = ffn width, l = num_layers, s = seq_length, V = the vocabulary
-        as padded: each layer holds the attention's four h*h matrices with biases (4h² + 4h), the
-        MLP's two h*f matrices with biases (2hf + f + h) and two LayerNorms (4h). Around the layers
-        stand the token embedding, shared with the head (Vh), the position embedding (sh) and the
-        final LayerNorm (2h). With f = 4h this is l(12h² + 13h) + Vh + sh + 2h, which is what
-        GPT2LMHeadModel of transformers counts (124,439,808 for GPT-2 small).
-        """
-        h, f = self.hidden_size, self.ffn_width
-        layer = 4 * h * h + 4 * h + 2 * h * f + f + h + 4 * h
-        return self.num_layers * layer + padded_vocab_size * h + self.seq_length * h + 2 * h
+from orchestrator.shape import ModelShape, padded_vocab_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +112,7 @@ class Run:
         if self.model is None:
             return None
         multiple = self.vocab_size_multiple * self.parallelism.tensor_parallel_size
-        return -(-self.model.vocab_size // multiple) * multiple
+        return padded_vocab_size(self.model.vocab_size, multiple)
 
     @property
     def parameters(self) -> int | None:
@@ -171,7 +136,7 @@ def sizes(run: Run) -> dict[str, Any]:
     model, training, resources = run.model, run.training, run.resources
     parameters = run.parameters
     kind: type = type(run.options)
-    options = {item.name: getattr(run.options, item.name) for item in _fields(kind)}
+    options = {name: getattr(run.options, name) for name in _field_names(kind)}
     return {
         "framework": run.framework,
         "cluster": run.cluster,
@@ -219,38 +184,7 @@ def size_names() -> frozenset[str]:
     return frozenset(sizes(Run("", "", None, *parts, options=_NoOptions())))
 
 
-def run_id(run: Run) -> str:
-    """Return a run's identity: 12 hexadecimal digits of a hash over its parameters.
-
-    Only what differs from a built-in default is hashed, so that a parameter added to a later
-    version leaves the identity of older runs alone.
-    """
-    text = json.dumps(_differing(run), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _differing(value: Any) -> dict[str, Any]:
-    kind: type = type(value)
-    chosen: dict[str, Any] = {}
-    for item in _fields(kind):
-        part = getattr(value, item.name)
-        if dataclasses.is_dataclass(part):
-            part = _differing(part)
-            if not part:
-                continue
-        elif part == _default(item):
-            continue
-        chosen[item.name] = part
-    return chosen
-
-
 @cache
-def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...]:
+def _field_names(kind: type) -> tuple[str, ...]:
     # dataclasses.fields() filters anew at every call, which ten thousand runs feel.
-    return tuple(item for item in dataclasses.fields(kind) if item.metadata.get("identity", True))
-
-
-def _default(item: "dataclasses.Field[Any]") -> Any:
-    if item.default_factory is not dataclasses.MISSING:
-        return item.default_factory()
-    return item.default
+    return tuple(item.name for item in fields(kind))

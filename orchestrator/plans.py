@@ -1,10 +1,73 @@
 """What a campaign would run: its runs, their sizes, what stands in their way."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from orchestrator.calibration import Calibration, Measured, calibrations
 from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.cluster import Cluster
+from orchestrator.collection import Collected
+from orchestrator.fit import Capacity, capacity, fits
+from orchestrator.memory import MemoryForecast
 from orchestrator.model import sizes
+from orchestrator.store import COMPLETED
 from orchestrator.tables import EXACT, Column, Table, make_table, shown
+
+Calibrations = Mapping[str, Calibration]
+
+
+def calibrations_by(campaign: Campaign, runs: Sequence[Collected]) -> Calibrations:
+    """Return what the campaign's finished runs tell of its forecasts, by framework."""
+    return calibrations(
+        Measured(
+            run.planned.run.framework,
+            run.planned.memory,
+            run.summary.max_memory_allocated_gib,
+            whole_process=not campaign.cluster.has_gpus,
+        )
+        for run in runs
+        if run.state == COMPLETED
+        and run.planned.memory is not None
+        and run.summary.max_memory_allocated_gib is not None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A run with its forecast as it is shown, and what it can have."""
+
+    planned: PlannedRun
+    memory: MemoryForecast | None
+    room: Capacity | None
+    calibration: Calibration | None
+
+    @property
+    def fits(self) -> str | None:
+        """`yes`, `no`, `maybe`, or None; only what submit refuses is a `no`."""
+        if self.planned.memory_problem:
+            return "no"
+        found = fits(self.memory, self.room)
+        return "maybe" if found == "no" else found
+
+    @property
+    def interval(self) -> str | None:
+        """The forecast's ends, for a table."""
+        if self.memory is None:
+            return None
+        return f"{self.memory.low_gib:.3g}-{self.memory.high_gib:.3g}"
+
+
+def _rows(campaign: Campaign, known: Calibrations) -> list[_Planned]:
+    return [_row(planned, campaign.cluster, known) for planned in campaign.runs]
+
+
+def _row(planned: PlannedRun, cluster: Cluster, known: Calibrations) -> _Planned:
+    calibration = known.get(planned.run.framework)
+    memory = planned.memory
+    if memory is not None and calibration is not None:
+        memory = calibration.apply(memory)
+    return _Planned(planned, memory, capacity(planned.run, cluster), calibration)
 
 
 def _billions(planned: PlannedRun) -> float | None:
@@ -12,44 +75,69 @@ def _billions(planned: PlannedRun) -> float | None:
     return None if parameters is None else parameters / 1e9
 
 
-_COLUMNS: tuple[Column[PlannedRun], ...] = (
-    Column("run", "run_id", lambda planned: planned.run_id),
-    Column("label", "label", lambda planned: planned.label),
-    Column("nodes", "nodes", lambda planned: planned.run.resources.nodes),
-    Column("ranks", "world_size", lambda planned: planned.run.world_size),
-    Column("DP", "data_parallel_size", lambda planned: planned.run.data_parallel_size),
-    Column("micro-batch", "micro_batch_size", lambda planned: planned.run.batch.micro_batch_size),
-    Column("micro-batches", "num_microbatches", lambda planned: planned.run.num_microbatches),
+_COLUMNS: tuple[Column[_Planned], ...] = (
+    Column("run", "run_id", lambda row: row.planned.run_id),
+    Column("label", "label", lambda row: row.planned.label),
+    Column("nodes", "nodes", lambda row: row.planned.run.resources.nodes),
+    Column("ranks", "world_size", lambda row: row.planned.run.world_size),
+    Column("DP", "data_parallel_size", lambda row: row.planned.run.data_parallel_size),
+    Column("micro-batch", "micro_batch_size", lambda row: row.planned.run.batch.micro_batch_size),
+    Column("micro-batches", "num_microbatches", lambda row: row.planned.run.num_microbatches),
     Column(
-        "global batch", "global_batch_size", lambda planned: planned.run.batch.global_batch_size
+        "global batch", "global_batch_size", lambda row: row.planned.run.batch.global_batch_size
     ),
-    Column("size (B)", "parameters_billions", _billions, EXACT),
-    Column("GPU-hours", "gpu_hours", lambda planned: planned.run.resources.gpu_hours, EXACT),
-    Column("problems", "problems", lambda planned: len(planned.problems) or None),
+    Column("size (B)", "parameters_billions", lambda row: _billions(row.planned), EXACT),
+    Column("memory (GiB)", "memory_gib", lambda row: row.interval),
+    Column("fits", "fits", lambda row: row.fits),
+    Column("GPU-hours", "gpu_hours", lambda row: row.planned.run.resources.gpu_hours, EXACT),
+    Column("problems", "problems", lambda row: len(row.planned.refusals) or None),
 )
 
 
-def plan_table(campaign: Campaign) -> Table:
+def plan_table(campaign: Campaign, known: Calibrations) -> Table:
     """Return the table of all runs, the impossible ones among them."""
-    return make_table(_COLUMNS, campaign.runs)
+    return make_table(_COLUMNS, _rows(campaign, known))
 
 
-def plan_records(campaign: Campaign) -> list[dict[str, Any]]:
-    """Return one object a run: identity, label, every size, and its problems."""
+def plan_records(campaign: Campaign, known: Calibrations) -> list[dict[str, Any]]:
+    """Return one object a run: identity, label, every size, its memory and its problems."""
     return [
         {
-            "run_id": planned.run_id,
-            "label": planned.label,
-            **sizes(planned.run),
-            "problems": list(planned.problems),
+            "run_id": row.planned.run_id,
+            "label": row.planned.label,
+            **sizes(row.planned.run),
+            "memory": _memory_record(row),
+            "problems": list(row.planned.refusals),
         }
-        for planned in campaign.runs
+        for row in _rows(campaign, known)
+    ]
+
+
+def _memory_record(row: _Planned) -> dict[str, Any] | None:
+    if row.memory is None:
+        return None
+    return {
+        "low_gib": row.memory.low_gib,
+        "high_gib": row.memory.high_gib,
+        "parts": [asdict(part) for part in row.memory.parts],
+        "capacity_gib": row.room and row.room.gib,
+        "fits": row.fits,
+        "calibrated_on": row.calibration and row.calibration.runs,
+    }
+
+
+def calibration_lines(known: Calibrations) -> list[str]:
+    """Return one sentence for each framework whose forecasts are corrected."""
+    return [
+        f"memory of {framework}: calibrated on {calibration.runs} finished runs, whose peaks are "
+        f"{calibration.lowest:.2f} to {calibration.highest:.2f} of the middle of their forecasts"
+        for framework, calibration in known.items()
     ]
 
 
 def plan_totals(campaign: Campaign) -> str:
     """Return one line: how many runs, the GPU-hours they ask for, what was left out."""
-    possible = [planned for planned in campaign.runs if not planned.problems]
+    possible = [planned for planned in campaign.runs if not planned.refusals]
     hours = sum(planned.run.resources.gpu_hours for planned in possible)
     impossible = len(campaign.runs) - len(possible)
     parts = [f"{len(campaign.runs)} runs on {campaign.cluster.name}"]
@@ -63,7 +151,7 @@ def problem_lines(campaign: Campaign) -> list[str]:
     """Return one sentence for each problem, with the runs that have it."""
     runs: dict[str, list[str]] = {}
     for planned in campaign.runs:
-        for problem in planned.problems:
+        for problem in planned.refusals:
             runs.setdefault(problem, []).append(planned.label)
     return [f"{problem} ({_named(labels)})" for problem, labels in runs.items()]
 

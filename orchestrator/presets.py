@@ -1,7 +1,7 @@
 """Model shapes by key: the published tables that benchmarks are named after."""
 
 from orchestrator.errors import UserError, did_you_mean
-from orchestrator.model import ModelShape
+from orchestrator.shape import ModelShape
 
 GPT2_VOCAB_SIZE = 50257
 OPT_VOCAB_SIZE = 50272

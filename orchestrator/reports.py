@@ -7,7 +7,9 @@ from typing import Any
 
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected, logs_checksum
+from orchestrator.flops import utilization
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.gpus import Figure
 from orchestrator.model import Run, sizes
 from orchestrator.outcomes import COMPLETED
 from orchestrator.tables import (
@@ -85,6 +87,8 @@ _MEASURED: tuple[Column[Collected], ...] = (
     ),
     Column("n", "reports", lambda run: run.summary.reports or None),
     Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run.summary.tflops_per_gpu, _SHORT),
+)
+_ENDED: tuple[Column[Collected], ...] = (
     Column("final loss", "final_loss", lambda run: run.summary.final_loss, Style(digits=6)),
     Column("ended", "outcome", _ended),
 )
@@ -100,7 +104,7 @@ class Report:
 
 def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Report:
     """Return the report of `runs`; `date` is the day it is made."""
-    columns = (*_describing(runs), *_MEASURED)
+    columns = (*_describing(runs), *_MEASURED, *_utilization(campaign, runs), *_ENDED)
     return Report(make_table(columns, runs), _provenance(campaign, runs, date))
 
 
@@ -135,6 +139,8 @@ def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -
             "state": run.state,
             "outcome": run.outcome,
             "model_tflops_per_gpu": run.summary.model_tflops_per_gpu,
+            "mfu": _of_peak(run.summary.model_tflops_per_gpu, _peak(campaign, run)),
+            "hfu": _of_peak(run.summary.tflops_per_gpu, _peak(campaign, run)),
         }
         for run, row in zip(runs, cells, strict=True)
     )
@@ -184,6 +190,38 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
     return value
 
 
+def _peak(campaign: Campaign, run: Collected) -> Figure | None:
+    return campaign.cluster.peak_tflops(run.planned.run.training.precision, run.summary.device)
+
+
+def _of_peak(tflops: float | None, peak: Figure | None) -> float | None:
+    return utilization(tflops, peak.value if peak else None)
+
+
+def _utilization(campaign: Campaign, runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
+    """Return the column of the MFU; none where it is known of no run."""
+
+    def percent(run: Collected) -> float | None:
+        mfu = _of_peak(run.summary.model_tflops_per_gpu, _peak(campaign, run))
+        return None if mfu is None else 100 * mfu
+
+    known = any(percent(run) is not None for run in runs)
+    return (Column("MFU %", "mfu_percent", percent, _SHORT),) if known else ()
+
+
+def _peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
+    """Return what the peaks are and where they are from, or why they are not known."""
+    peaks = dict.fromkeys(_peak(campaign, run) for run in runs)
+    told = (
+        f"MFU unknown: {peak.said}; "
+        if peak.value is None
+        else f"MFU: FLOPs without recomputation, over {peak.said}; "
+        for peak in peaks
+        if peak is not None
+    )
+    return "".join(told)
+
+
 def _told(run: Collected) -> str:
     told = run.told
     if told is None or told.text is None or told.kind == OutcomeKind.COMPLETED:
@@ -199,6 +237,6 @@ def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str
         "et al. 2021, eq. 3), over the median step time and the ranks; samples/s (avg): the "
         "program's own average where it keeps one (DeepSpeed, all steps but two), else over the "
         "mean step; step times over n reports, spread = sample standard deviation; "
-        f"warm-up left out: {campaign.warmup}; memory: {memory}; "
+        f"{_peaks_told(campaign, runs)}warm-up left out: {campaign.warmup}; memory: {memory}; "
         f"teralog {version()}, {date}; logs sha256 {logs_checksum(runs) or DASH}."
     )

@@ -12,13 +12,19 @@ from orchestrator.scripts import job_script
 from orchestrator.store import INTERRUPTED, NOT_STARTED, CampaignStore
 
 
-def possible_runs(campaign: Campaign, skip_impossible: bool) -> list[PlannedRun]:
-    """Return the runs that can be made.
+def possible_runs(
+    campaign: Campaign, skip_impossible: bool, *, force: bool = False
+) -> list[PlannedRun]:
+    """Return the runs that can be made; with `force` also those that by their forecast do not fit.
 
     Raises UserError with all problems where some cannot, unless those are to be skipped; and
     where none is left.
     """
-    possible = [planned for planned in campaign.runs if not planned.problems]
+    possible = [
+        planned
+        for planned in campaign.runs
+        if not (planned.problems if force else planned.refusals)
+    ]
     if len(possible) < len(campaign.runs) and not skip_impossible:
         raise UserError(
             *(f"{campaign.path}: {line}" for line in problem_lines(campaign)),

@@ -23,7 +23,24 @@ ALONE = {
     "pandas": {"orchestrator/frames.py", "parsers/frames.py"},
     "yaml": {"orchestrator/yaml_files.py"},
 }
-ONLY_STANDARD_LIBRARY = ("orchestrator/model.py", "orchestrator/flops.py", "orchestrator/errors.py")
+ONLY_STANDARD_LIBRARY = tuple(
+    f"orchestrator/{name}.py"
+    for name in (
+        "calibration",
+        "errors",
+        "flops",
+        "formulas",
+        "gpus",
+        "identity",
+        "memory",
+        "memory_activations",
+        "memory_states",
+        "model",
+        "placement",
+        "shape",
+        "size_labels",
+    )
+)
 
 
 def imports(path: Path) -> Iterator[str]:

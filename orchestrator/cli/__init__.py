@@ -4,11 +4,14 @@ from typing import Any
 
 import click
 
+from orchestrator.cli.check_tables import check_tables
 from orchestrator.cli.common import complain
+from orchestrator.cli.estimate import estimate
 from orchestrator.cli.machine import doctor
 from orchestrator.cli.parse import parse
 from orchestrator.cli.prepare import init, plan, render, schema
 from orchestrator.cli.read import collect, report
+from orchestrator.cli.regenerate import regenerate_tflops
 from orchestrator.cli.run import cancel, retry, status, submit
 from orchestrator.errors import UserError
 
@@ -16,6 +19,7 @@ SECTIONS = {
     "Prepare": (init, schema, plan, render),
     "Run": (submit, status, cancel, retry),
     "Read": (collect, report, parse),
+    "Numbers": (estimate, regenerate_tflops, check_tables),
     "This machine": (doctor,),
 }
 

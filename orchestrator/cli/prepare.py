@@ -9,7 +9,6 @@ from orchestrator.cli.common import (
     campaign_argument,
     complain,
     json_option,
-    load,
     open_campaign,
     print_json,
     print_objects,
@@ -41,24 +40,29 @@ def schema() -> None:
 
 @click.command()
 @campaign_argument
+@results_option
 @json_option
-def plan(campaign: Path, as_json: bool) -> None:
-    """Show every run of CAMPAIGN, its sizes and its problems; write nothing.
+def plan(campaign: Path, results: Path, as_json: bool) -> None:
+    """Show every run of CAMPAIGN, its sizes, its memory and its problems; write nothing.
 
-    Exits with 1 where a run is impossible.
+    Exits with 1 where a run is impossible, or will not fit.
     """
     from orchestrator import plans
+    from orchestrator.collection import collect
     from orchestrator.tables import as_text
 
-    loaded = load(campaign)
+    loaded, store = open_campaign(campaign, results)
+    known = plans.calibrations_by(loaded, collect(loaded, store) if store.path.is_dir() else [])
     if as_json:
-        print_objects(plans.plan_records(loaded))
+        print_objects(plans.plan_records(loaded, known))
     else:
-        click.echo(as_text(plans.plan_table(loaded)))
+        click.echo(as_text(plans.plan_table(loaded, known)))
         click.echo(plans.plan_totals(loaded))
+        for line in plans.calibration_lines(known):
+            click.echo(line)
         for line in plans.problem_lines(loaded):
             complain(f"impossible: {line}")
-    if any(planned.problems for planned in loaded.runs):
+    if any(planned.refusals for planned in loaded.runs):
         sys.exit(1)
 
 
@@ -71,6 +75,6 @@ def render(campaign: Path, results: Path, skip_impossible: bool) -> None:
     from orchestrator import submission
 
     loaded, store = open_campaign(campaign, results)
-    runs = submission.possible_runs(loaded, skip_impossible)
+    runs = submission.possible_runs(loaded, skip_impossible, force=True)
     submission.render(loaded, runs, store)
     click.echo(f"wrote {len(runs)} runs to {store.path}", err=True)

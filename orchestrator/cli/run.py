@@ -37,12 +37,15 @@ slots_option = click.option(
 @click.option(
     "--accept-changes", is_flag=True, help="Go on with a campaign that was edited after it ran."
 )
+@click.option("--force", is_flag=True, help="Start also the runs that are forecast not to fit.")
 def submit(
     campaign: Path,
     results: Path,
     slots: int | None,
     skip_impossible: bool,
     accept_changes: bool,
+    *,
+    force: bool,
 ) -> None:
     """Start the runs of CAMPAIGN that are missing, and wait for them.
 
@@ -52,7 +55,7 @@ def submit(
     from orchestrator import local_submission, submission
 
     loaded, store = open_campaign(campaign, results)
-    runs = submission.possible_runs(loaded, skip_impossible)
+    runs = submission.possible_runs(loaded, skip_impossible, force=force)
     if not accept_changes:
         submission.refuse_edited(loaded, store)
     with _signals_as_interrupt(), local_submission.session(loaded, store):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.model import Run
+from orchestrator.placement import Placement
 from orchestrator.tables import Column
 from parsers.scan import LogFormat
 
@@ -23,6 +24,8 @@ class Framework:
     columns: the framework's own columns of a report.
     vocab_size_multiple: what the vocabulary is padded to, per tensor-parallel rank.
     needs_model: whether a run without a model shape makes sense.
+    placement: where it keeps states and activations, for the memory forecast; None where it does
+        not say.
     """
 
     name: str
@@ -34,3 +37,4 @@ class Framework:
     columns: tuple[Column[Run], ...] = ()
     vocab_size_multiple: int = 1
     needs_model: bool = True
+    placement: Callable[[Run], Placement | None] = lambda run: None

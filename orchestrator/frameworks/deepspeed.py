@@ -1,7 +1,7 @@
 """`deepspeed`: any training script of the user's that takes a DeepSpeed configuration file."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,7 @@ from pydantic import Field
 from orchestrator.frameworks import zero
 from orchestrator.frameworks.base import Framework
 from orchestrator.model import Run
+from orchestrator.placement import Placement
 from orchestrator.tables import Column
 from parsers.deepspeed import DEEPSPEED_TIMER
 
@@ -51,6 +52,12 @@ def problems(run: Run) -> Iterator[str]:
     yield from zero.problems(run)
 
 
+def placement(run: Run) -> Placement | None:
+    """Return where a run keeps its states; whether the script recomputes is not known."""
+    placed = zero.placement(run)
+    return None if placed is None else replace(placed, recomputation=None)
+
+
 DEEPSPEED = Framework(
     name="deepspeed",
     options=DeepspeedOptions,
@@ -58,6 +65,7 @@ DEEPSPEED = Framework(
     log_formats=(DEEPSPEED_TIMER,),
     problems=problems,
     config_files=zero.config_files,
+    placement=placement,
     columns=(
         Column("script", "script", lambda run: PurePath(run.options.script).name),
         Column("ZeRO", "zero_stage", lambda run: run.zero_stage),

@@ -1,7 +1,7 @@
 """`gpt`: the project's own training program, under torch DDP or DeepSpeed ZeRO."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -9,6 +9,7 @@ from pydantic import Field
 from orchestrator.frameworks import zero
 from orchestrator.frameworks.base import Framework
 from orchestrator.model import Run
+from orchestrator.placement import Placement, ddp_placement, recomputation
 from orchestrator.tables import Column
 from parsers.deepspeed import DEEPSPEED_TIMER
 from parsers.gpt_workload import GPT_WORKLOAD
@@ -59,6 +60,15 @@ def problems(run: Run) -> Iterator[str]:
     yield from zero.problems(run)
 
 
+def placement(run: Run) -> Placement:
+    """Return where a run keeps what it holds; its attention is torch's fused one."""
+    return replace(
+        zero.placement(run) or ddp_placement(run.training.precision),
+        recomputation=recomputation(run.training.activation_checkpointing),
+        fused_attention=True,
+    )
+
+
 GPT = Framework(
     name="gpt",
     options=GptOptions,
@@ -66,6 +76,7 @@ GPT = Framework(
     log_formats=(GPT_WORKLOAD, DEEPSPEED_TIMER),
     problems=problems,
     config_files=zero.config_files,
+    placement=placement,
     columns=(
         Column("strategy", "strategy", lambda run: run.options.strategy),
         Column("offload", "offload", zero.offload),

@@ -1,6 +1,7 @@
 """What every framework under DeepSpeed shares: ZeRO's options, their limits, their file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from orchestrator.deepspeed_config import (
@@ -11,6 +12,7 @@ from orchestrator.deepspeed_config import (
     value_at,
 )
 from orchestrator.model import Run
+from orchestrator.placement import ZERO_LIVE, ZERO_PREFETCH, Placement, deepspeed_placement
 
 Launcher = Literal["torchrun", "deepspeed", "srun"]
 
@@ -53,6 +55,36 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
             extra=options.deepspeed,
         )
     }
+
+
+def placement(run: Run) -> Placement | None:
+    """Return where DeepSpeed keeps the states; None where the run has no ZeRO stage.
+
+    What the configuration does not say is as DeepSpeed's own defaults have it. Nothing is said of
+    activations: they are the script's.
+    """
+    stage = run.zero_stage
+    if stage is None:
+        return None
+    usual, config = deepspeed_placement(run.training.precision, stage), config_files(run)[FILE_NAME]
+    least, most = usual.buckets
+    overlap = value_at(config, "zero_optimization.overlap_comm", absent=stage == 3)
+    contiguous = value_at(config, "zero_optimization.contiguous_gradients", absent=True)
+    return replace(
+        usual,
+        offload_optimizer=run.options.offload_optimizer != "none",
+        offload_parameters=run.options.offload_param != "none",
+        bucket_elements=_elements(config, "reduce_bucket_size", usual.bucket_elements),
+        buckets=(least, 2.0 if stage and overlap else min(most, 1.0)) if contiguous else (0.0, 0.0),
+        live_elements=_elements(config, "stage3_max_live_parameters", ZERO_LIVE)
+        + _elements(config, "stage3_prefetch_bucket_size", ZERO_PREFETCH),
+    )
+
+
+def _elements(config: Mapping[str, Any], key: str, default: int) -> int:
+    value = value_at(config, f"zero_optimization.{key}")
+    # It may be "auto", which is for the program to fill in, or nonsense, for DeepSpeed to refuse.
+    return int(value) if isinstance(value, int | float) and 0 <= value < 2**63 else default
 
 
 def offload(run: Run) -> str | None:

@@ -1,6 +1,7 @@
 """Cluster profiles, and this machine."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ def test_a_profile_says_what_a_cluster_has(tmp_path: Path):
     """Every key of it; the file's name is the cluster's where it has none."""
     (tmp_path / "v100.yaml").write_text(
         "nodes: 261\ngpus_per_node: 4\ngpu: V100-SXM2-32GB\ncores_per_rank: 10\n"
+        "gpu_peak_tflops: {fp16: 120}\ngpu_memory_gib: 31.7\n"
         "partition: gpu_p13\nconstraint: v100-32g\naccount: six@gpu\nqos: qos_gpu-dev\n"
         "hint: nomultithread\nmodules: [cuda/11.1, nccl]\nsetup: [export NCCL_DEBUG=INFO]\n"
         "python: /opt/python\n"
@@ -35,6 +37,8 @@ def test_a_profile_says_what_a_cluster_has(tmp_path: Path):
         nodes=261,
         gpus_per_node=4,
         gpu="V100-SXM2-32GB",
+        gpu_peak_tflops={"fp16": 120},
+        gpu_memory_gib=31.7,
         cores_per_rank=10,
         partition="gpu_p13",
         constraint="v100-32g",
@@ -57,6 +61,39 @@ def test_a_cluster_that_does_not_count_its_gpus_has_some(tmp_path: Path, text: s
     assert load_cluster("a.yaml", tmp_path).has_gpus is has_gpus
 
 
+@pytest.mark.parametrize(
+    ("profile", "precision", "device", "peak"),
+    [
+        ({"gpu": "V100-SXM2-32GB"}, "fp16", None, 125),
+        ({"gpu": "V100-SXM2-32GB"}, "bf16", None, None),
+        ({"gpu": "V100"}, "fp16", "Tesla V100-PCIE-32GB", 112),
+        ({"gpu": "A100"}, "bf16", "NVIDIA A100-SXM-64GB", None),
+        ({"gpu": "A100", "gpu_peak_tflops": {"bf16": 300}}, "bf16", "NVIDIA A100-SXM-64GB", 300),
+        ({"gpu": "A100", "gpu_peak_tflops": {"bf16": 300}}, "fp16", None, 312),
+        ({"gpu_peak_tflops": {"bf16": 300}}, "bf16", None, 300),
+    ],
+)
+def test_a_peak_is_the_profile_s_or_that_of_the_gpu_that_was_there(
+    profile: dict[str, Any], precision: str, device: str | None, peak: float | None
+):
+    """The log knows better than the profile what a run was on; neither is guessed from."""
+    found = Cluster(name="a", **profile).peak_tflops(precision, device)
+    assert found is not None
+    assert found.value == peak
+    assert found.said
+
+
+@pytest.mark.parametrize(
+    ("profile", "device"),
+    [({}, None), ({"gpu": "A100"}, "cpu"), ({"gpu": "A100", "gpus_per_node": 0}, None)],
+)
+def test_where_no_gpu_is_named_there_is_no_peak_to_speak_of(
+    profile: dict[str, Any], device: str | None
+):
+    """A run on a CPU is not measured by the GPUs beside it."""
+    assert Cluster(name="a", **profile).peak_tflops("fp16", device) is None
+
+
 def test_a_profile_may_have_a_name_of_its_own(tmp_path: Path):
     """Two files may then stand for one cluster."""
     (tmp_path / "v100-big.yaml").write_text("name: v100\n")
@@ -73,6 +110,14 @@ REFUSED = {
             ": gpus_per_node: '4' is text; write the whole number 4 without quotes",
             ": modules: 'cuda' is not a list; write it as [a, b]",
             ": scheduler: 'pbs' is not one of local, slurm",
+        ],
+    ),
+    "a peak of nothing": (
+        "gpu_peak_tflops: {fp8: 1000, bf16: 0}\ngpu_memory_gib: 0\n",
+        [
+            ": gpu_peak_tflops.fp8: 'fp8' is not one of fp32, bf16, fp16",
+            ": gpu_peak_tflops.bf16: 0 is too small; it must be more than 0",
+            ": gpu_memory_gib: 0 is too small; it must be more than 0",
         ],
     ),
     "a key without a value": ("qos:\n", [": qos: has no value"]),

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.model import Run, run_id
+from orchestrator.identity import run_id
+from orchestrator.model import Run
 
 RunOf = Callable[..., Run]
 

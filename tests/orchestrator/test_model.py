@@ -5,39 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestrator.model import ModelShape, Parallelism, Run, size_names, sizes
+from orchestrator.model import Parallelism, Run, size_names, sizes
 
 RunOf = Callable[..., Run]
-
-# What transformers' GPT2LMHeadModel counts, tied head included, for
-# (num_layers, hidden_size, vocab_size, seq_length).
-PARAMETERS = {
-    "gpt2": ((12, 768, 50257, 1024), 124_439_808),
-    "gpt2-medium": ((24, 1024, 50257, 1024), 354_823_168),
-    "gpt2-large": ((36, 1280, 50257, 1024), 774_030_080),
-    "gpt2-xl": ((48, 1600, 50257, 1024), 1_557_611_200),
-    "52B": ((64, 8192, 50257, 2048), 51_974_922_240),
-    "gpt3-175b": ((96, 12288, 51200, 2048), 174_615_846_912),
-    "mt-nlg-530b": ((105, 20480, 51200, 2048), 529_600_819_200),
-    "megatron-1T": ((128, 25600, 51200, 2048), 1_008_038_758_400),
-    "tiny": ((2, 64, 512, 64), 136_960),
-}
-
-
-@pytest.mark.parametrize(("shape", "expected"), PARAMETERS.values(), ids=PARAMETERS)
-def test_parameters_are_those_that_transformers_counts(
-    shape: tuple[int, int, int, int], expected: int
-):
-    """The formula is exact, not an estimate."""
-    layers, hidden, vocab, seq = shape
-    assert ModelShape(layers, hidden, 16, vocab, seq).parameters(vocab) == expected
-
-
-def test_an_mlp_of_another_width_has_its_own_number_of_parameters():
-    """Each column and row of the MLP counts 2h + 1."""
-    usual = ModelShape(3, 64, 4, 512, 64)
-    wider = dataclasses.replace(usual, ffn_hidden_size=257)
-    assert wider.parameters(512) - usual.parameters(512) == 3 * (2 * 64 + 1)
 
 
 @pytest.mark.parametrize(

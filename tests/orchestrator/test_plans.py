@@ -23,7 +23,7 @@ exclude: [{{strategy: ddp, global_batch_size: 12}}]
 
 def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
     """Chosen and derived, the impossible run among them, with dashes for what does not divide."""
-    rows = as_records(plan_table(campaign_of(MIXED)))
+    rows = as_records(plan_table(campaign_of(MIXED), {}))
     assert [row.pop("run_id") for row in rows] == [p.run_id for p in campaign_of(MIXED).runs]
     sizes = {
         "nodes": 1,
@@ -32,7 +32,11 @@ def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
         "micro_batch_size": 2,
         "parameters_billions": 0.00013696,
         "gpu_hours": 2.0,
+        "fits": "yes",
     }
+    for row in rows:
+        low, high = map(float, row.pop("memory_gib").split("-"))
+        assert 0.3 < low < high < 1
     possible = {"num_microbatches": 2, "global_batch_size": 16, "problems": None}
     impossible = {"num_microbatches": None, "global_batch_size": 12, "problems": 1}
     assert rows == [
@@ -44,7 +48,7 @@ def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
 
 def test_a_plan_for_programs_has_every_size_and_the_problems(campaign_of: CampaignOf):
     """Under the names of the campaign file; nothing in it that JSON cannot say."""
-    records = plan_records(campaign_of(MIXED))
+    records = plan_records(campaign_of(MIXED), {})
     assert json.loads(json.dumps(records, allow_nan=False)) == records
     last = records[-1]
     chosen = {"framework": "gpt", "strategy": "zero3", "precision": "fp32", "num_layers": 2}

@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("deepspeed")
     path = tmp_path_factory.mktemp("real")
     (path / "campaign.yaml").write_text(CAMPAIGN)
-    assert teralog(path, "submit", "campaign.yaml").returncode == 1
+    assert teralog(path, "submit", "campaign.yaml", "--force").returncode == 1
     assert teralog(path, "report", "campaign.yaml").returncode == 0
     return path
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,3 +185,66 @@ def test_a_loss_that_is_no_number_is_shown_and_is_a_text_in_json(
     assert f" {said} " in report_markdown(campaign, report, runs, [])
     text = json.dumps(report_json(campaign, report, runs), allow_nan=False)
     assert json.loads(text)["runs"][0]["final_loss"] == said
+
+
+START = (
+    "[teralog] start | strategy ddp | world_size 2 | backend nccl | device {} | precision fp16 "
+    "| parameters 136960 | torch 2.13.0\n"
+)
+
+
+def on_gpus(folder: Path, profile: str) -> str:
+    """Write a cluster profile, and return what of a campaign asks for it, two precisions."""
+    (folder / "gpus.yaml").write_text(f"gpus_per_node: 2\n{profile}\n")
+    return (
+        "cluster: gpus.yaml\nmatrix: {precision: [fp16, bf16], activation_checkpointing: [true]}\n"
+    )
+
+
+def test_where_the_gpu_is_known_there_is_an_mfu(reported: Callable[..., Reported], tmp_path: Path):
+    """Model FLOPs over the peak of the run's precision; a dash and the reason where it has none."""
+    text = on_gpus(tmp_path, "gpu: V100-SXM2-32GB")
+    campaign, runs, report = reported(text, COMPLETED, COMPLETED)
+    names = list(report.table.names)
+    assert names[-4:] == ["tflops_per_gpu", "mfu_percent", "final_loss", "outcome"]
+    tflops = 226_492_416 * 2 / 2 / 2.0 / 1e12
+    first, second = as_records(report.table)
+    assert first["mfu_percent"] == pytest.approx(100 * tflops / 125)
+    assert second["mfu_percent"] is None
+    assert (
+        "MFU: FLOPs without recomputation, over 125 TFLOPs in dense fp16, V100 SXM2: NVIDIA V100 "
+        "data sheet, r5 (January 2020); MFU unknown: no bf16 peak is known of V100 SXM2"
+    ) in report.provenance
+    done, unknown = report_json(campaign, report, runs)["runs"]
+    assert done["mfu"] == pytest.approx(tflops / 125)
+    assert done["hfu"] == pytest.approx(285_212_672 / 2.0 / 125e12)
+    assert (unknown["mfu"], unknown["hfu"]) == (None, None)
+
+
+def test_the_gpu_is_the_one_that_the_log_names(reported: Callable[..., Reported], tmp_path: Path):
+    """A profile may say less than the driver does."""
+    named = {"log": START.format("Tesla V100-PCIE-32GB") + FULL, "state": "COMPLETED"}
+    _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), named, None)
+    assert as_records(report.table)[0]["mfu_percent"] == pytest.approx(
+        100 * 226_492_416 / 2.0 / 112e12
+    )
+    assert "112 TFLOPs in dense fp16, V100 PCIe" in report.provenance
+
+
+def test_where_no_mfu_is_known_there_is_no_column_and_the_reason(
+    reported: Callable[..., Reported], tmp_path: Path
+):
+    """A GPU that nobody knows is named, for its peak to be given."""
+    campaign, runs, report = reported(on_gpus(tmp_path, "gpu: Foo"), COMPLETED, COMPLETED)
+    assert "mfu_percent" not in report.table.names
+    assert report.provenance.count("'Foo' is not in the table of GPUs; give gpu_peak_tf") == 1
+    assert {run["mfu"] for run in report_json(campaign, report, runs)["runs"]} == {None}
+
+
+def test_without_a_gpu_nothing_is_said_of_mfu(reported: Callable[..., Reported]):
+    """A run on a CPU has no peak that anybody has measured against."""
+    on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
+    campaign, runs, report = reported("", on_cpu)
+    assert "mfu_percent" not in report.table.names
+    assert "MFU" not in report.provenance
+    assert report_json(campaign, report, runs)["runs"][0]["mfu"] is None

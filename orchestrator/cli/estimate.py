@@ -1,0 +1,204 @@
+"""The commands that work numbers out before anything runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from orchestrator.cli.common import json_option, load, print_json, print_objects
+from orchestrator.gpus import PRECISIONS
+from orchestrator.shape import Biases, Norm
+
+if TYPE_CHECKING:
+    from orchestrator.cases import Case
+
+_SIZE = click.IntRange(min=1)
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+
+Command = Callable[..., None]
+
+
+def _count(ctx: click.Context, param: click.Parameter, value: float | None) -> int | None:
+    """Return a whole number that may be written as 300e9."""
+    if value is None:
+        return None
+    if not (value >= 1 and value.is_integer()):
+        raise click.BadParameter(f"{value:g} is not a whole number from 1 on, as 300e9", ctx, param)
+    return int(value)
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def _option(name: str, help_text: str, **settings: Any) -> Callable[[Command], Command]:
+    return click.option(name, help=help_text, **settings)
+
+
+_campaign = click.argument(
+    "campaign", required=False, type=click.Path(dir_okay=False, path_type=Path)
+)
+_model = _options(
+    _option("--model", "Preset to start from, as 52B; sizes given beside it change it."),
+    _option("--num-layers", "Transformer layers.", type=_SIZE),
+    _option("--hidden-size", "Width of the model.", type=_SIZE),
+    _option("--num-attention-heads", "Attention heads a layer.", type=_SIZE),
+    _option("--vocab-size", "Tokens known, before padding.", type=_SIZE),
+    _option("--seq-length", "Tokens in a sequence.", type=_SIZE),
+    _option("--ffn-hidden-size", "Width of the MLP.  [default: 4 * hidden size]", type=_SIZE),
+    _option("--num-key-value-heads", "Where heads share keys and values.", type=_SIZE),
+    _option("--gated-mlp", "A third matrix in the MLP (SwiGLU).", is_flag=True, default=None),
+    _option("--untied-head", "A head of its own.", is_flag=True, default=None),
+    _option(
+        "--position-table/--no-position-table",
+        "Learned positions, or none (rotary, ALiBi).  [default: learned]",
+        default=None,
+    ),
+    _option("--embedding-norm", "A norm after the embedding.", is_flag=True, default=None),
+    _option("--biases", "Which matrices have one.", type=click.Choice(get_args(Biases))),
+    _option("--norm", "Of the layers.", type=click.Choice(get_args(Norm))),
+    _option("--vocab-size-multiple", "Pad the vocabulary to it, per TP rank.", type=_SIZE),
+    _option("--tensor-parallel-size", "Ranks that share each layer.", type=_SIZE),
+)
+_recomputed = _option(
+    "--activation-checkpointing", "Layers run forward twice.", is_flag=True, default=None
+)
+_world_size = _option("--world-size", "GPUs.", type=_SIZE)
+_step_seconds = _option("--step-seconds", "How long an iteration takes.", type=_POSITIVE)
+
+
+@click.group()
+def estimate() -> None:
+    """Work out parameters, FLOPs, memory or training time, of a model or of a campaign's runs."""
+
+
+@estimate.command()
+@_campaign
+@_model
+@json_option
+def params(campaign: Path | None, as_json: bool, **options: Any) -> None:
+    """Count the parameters of a model, or of every run of CAMPAIGN."""
+    from orchestrator import estimates
+
+    cases = _cases(campaign, options)
+    if not as_json:
+        click.echo(estimates.parameters_text(cases))
+    elif campaign is None:
+        print_json(estimates.parameters_record(cases[0]))
+    else:
+        print_objects([estimates.parameters_record(case) for case in cases])
+
+
+@estimate.command()
+@_campaign
+@_model
+@_option("--global-batch-size", "Sequences an iteration.", type=_SIZE)
+@_recomputed
+@_world_size
+@_step_seconds
+@_option("--gpu", "Name of the GPU, for MFU and HFU.")
+@_option("--precision", "Of the peak.  [default: fp16]", type=click.Choice(PRECISIONS))
+@_option("--gpu-peak-tflops", "Dense peak of a GPU that is not in the table.", type=_POSITIVE)
+@json_option
+def flops(campaign: Path | None, as_json: bool, step_seconds: float | None, **options: Any) -> None:
+    """Count the FLOPs of an iteration by every convention, of a model or CAMPAIGN's runs.
+
+    With --world-size and --step-seconds also TFLOPs per GPU; with --gpu also MFU and HFU.
+    """
+    from orchestrator import estimates
+
+    cases = _cases(campaign, options)
+    if as_json:
+        print_objects(estimates.flops_records(cases, step_seconds))
+    else:
+        click.echo(estimates.flops_text(cases, step_seconds))
+
+
+@estimate.command()
+@_campaign
+@_model
+@_option("--pipeline-parallel-size", "Stages of the pipeline.", type=_SIZE)
+@_option("--zero-stage", "ZeRO of DeepSpeed; without it Megatron.", type=click.IntRange(0, 3))
+@_world_size
+@_option("--micro-batch-size", "Sequences a rank and pass.  [default: 1]", type=_SIZE)
+@_option("--num-microbatches", "Passes an iteration.  [default: 1]", type=_SIZE)
+@_option("--precision", "Of the training.  [default: fp16]", type=click.Choice(PRECISIONS))
+@_recomputed
+@_option("--offload-optimizer", "Its states to the host.", is_flag=True, default=None)
+@_option("--offload-parameters", "ZeRO-3's, to the host.", is_flag=True, default=None)
+@_option("--gpu", "Name of the GPU, for whether it fits.")
+@json_option
+def memory(campaign: Path | None, as_json: bool, **options: Any) -> None:
+    """Forecast the memory that a rank needs, of a model or of CAMPAIGN's runs, part by part."""
+    from orchestrator import memory_estimates
+
+    if campaign is None:
+        estimates = [memory_estimates.memory_estimate(options)]
+    else:
+        _refuse_model(options)
+        estimates = memory_estimates.campaign_estimates(load(campaign))
+    if as_json:
+        print_objects([memory_estimates.estimate_record(one) for one in estimates])
+    else:
+        click.echo(memory_estimates.estimates_text(estimates))
+
+
+@estimate.command()
+@_campaign
+@_model
+@_option("--parameters", "In place of a model: how many it has.", type=float, callback=_count)
+@_recomputed
+@_world_size
+@_option("--tokens", "To train on.", type=float, callback=_count)
+@_option("--tflops-per-gpu", "As BigScience counts them.", type=_POSITIVE)
+@_option("--train-iters", "Iterations.", type=_SIZE)
+@_step_seconds
+@json_option
+def time(
+    campaign: Path | None,
+    as_json: bool,
+    tokens: int | None,
+    tflops_per_gpu: float | None,
+    step_seconds: float | None,
+    **options: Any,
+) -> None:
+    """Work out how long a training takes: from --tokens and speed, or --step-seconds."""
+    from orchestrator import training_time
+
+    if campaign is None:
+        trainings = [training_time.option_training(options)]
+    else:
+        trainings = [training_time.case_training(case) for case in _cases(campaign, options)]
+    found = training_time.durations(
+        trainings, tokens=tokens, tflops_per_gpu=tflops_per_gpu, step_seconds=step_seconds
+    )
+    if as_json:
+        print_objects([training_time.duration_record(duration) for duration in found])
+    else:
+        click.echo(training_time.durations_text(found))
+
+
+def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
+    """Return what is asked for. Raises UserError, and UsageError where it is asked twice."""
+    from orchestrator import cases
+
+    if campaign is None:
+        return [cases.option_case(options)]
+    _refuse_model(options)
+    return cases.campaign_cases(load(campaign))
+
+
+def _refuse_model(options: dict[str, Any]) -> None:
+    """Raise UsageError where a model is given beside a campaign."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        name = given[0].replace("_", "-")
+        raise click.UsageError(
+            f"--{name} goes with a model, not with a campaign, which says its own"
+        )

@@ -1,0 +1,158 @@
+"""The command that computes the TFLOPs of people's tables again."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.common import complain
+from orchestrator.errors import UserError, did_you_mean
+from orchestrator.printing import printable
+
+if TYPE_CHECKING:
+    from orchestrator.pages.regeneration import Regenerated
+
+
+@click.command("regenerate-tflops")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+@click.option("--in-place", is_flag=True, help="Write the files instead of printing them.")
+@click.option("--diff", is_flag=True, help="Print what would change, as a unified diff.")
+@click.option("--check", is_flag=True, help="Print the cells that would change; exit 1 for any.")
+@click.option("--seq-length", type=click.IntRange(min=1), help="Tokens per sequence.")
+@click.option(
+    "--factor",
+    type=click.Choice(["3", "4"]),
+    default="4",
+    show_default=True,
+    help="4 where activations are recomputed, else 3.",
+)
+@click.option(
+    "--formula",
+    type=click.Choice(["bigscience", "narayanan"]),
+    default="bigscience",
+    show_default=True,
+    help="Which FLOPs an iteration has.",
+)
+@click.option(
+    "--decimals", type=click.IntRange(0, 6), help="Of TFLOPs.  [default: as the cell has them]"
+)
+@click.option("--gpu", help="Which GPU it was, for utilizations, as V100-SXM2.")
+@click.option(
+    "--gpu-peak-tflops", type=click.FloatRange(0, min_open=True), help="Its peak, instead."
+)
+@click.option(
+    "--add",
+    metavar="mfu,hfu,...",
+    default="",
+    help="More columns: tflops, mfu, hfu, tokens_per_second, samples_per_second.",
+)
+def regenerate_tflops(
+    files: tuple[str, ...],
+    *,
+    in_place: bool,
+    diff: bool,
+    check: bool,
+    seq_length: int | None,
+    factor: str,
+    formula: str,
+    decimals: int | None,
+    gpu: str | None,
+    gpu_peak_tflops: float | None,
+    add: str,
+) -> None:
+    """Compute the TFLOPs column of the markdown tables in FILE again.
+
+    The columns are found by their titles; all else stays as it is, to the byte. A line
+    <!-- teralog: seq_length=2048 factor=4 --> in FILE goes before the options. Rows that look
+    like results and are not understood are listed. FILE may be - for standard input.
+    """
+    from orchestrator.pages.columns import Meaning
+    from orchestrator.pages.page_settings import Formula, Settings
+    from orchestrator.pages.regeneration import regenerate
+
+    if in_place and (diff or check):
+        raise click.UsageError("--in-place goes neither with --diff nor with --check")
+    if in_place and "-" in files:
+        raise click.UsageError("--in-place cannot write to standard input")
+    settings = Settings(
+        formula=Formula(formula),
+        factor=int(factor),
+        decimals=decimals,
+        gpu=gpu,
+        gpu_peak_tflops=gpu_peak_tflops,
+        constants={} if seq_length is None else {Meaning.SEQ_LENGTH: seq_length},
+    )
+    columns = _columns(add)
+    exit_code = 0
+    for file in files:
+        try:
+            data = _read(file)
+            made = regenerate(data, settings, columns)
+            _tell(file, made)
+            _write(file, data, made, in_place=in_place, diff=diff, check=check)
+        except UserError as error:
+            exit_code = 1
+            for problem in error.problems:
+                complain(f"teralog: {file}:{problem}")
+        except OSError as error:
+            exit_code = 1
+            complain(f"teralog: {file}: {error.strerror or error}")
+        else:
+            if check and made.data != data:
+                exit_code = 1
+    sys.exit(exit_code)
+
+
+def _columns(add: str) -> Sequence[str]:
+    from orchestrator.pages.computed_columns import COMPUTED
+
+    names = [name.strip() for name in add.split(",") if name.strip()]
+    for name in names:
+        if name not in COMPUTED:
+            raise click.BadParameter(
+                f"{name!r} is no column{did_you_mean(name, COMPUTED)}", param_hint="--add"
+            )
+    return names
+
+
+def _read(file: str) -> bytes:
+    if file != "-":
+        return Path(file).read_bytes()
+    # Python has no standard input where it was closed before the start.
+    if sys.stdin is None:
+        raise UserError(" standard input is closed")
+    return sys.stdin.buffer.read()
+
+
+def _tell(file: str, made: "Regenerated") -> None:
+    for line, text in made.notes:
+        click.echo(printable(f"{file}:{line}: {text}"), err=True)
+    for line, text in made.unclear:
+        complain(f"{file}:{line}: {text}")
+
+
+def _write(
+    file: str, old: bytes, made: "Regenerated", *, in_place: bool, diff: bool, check: bool
+) -> None:
+    out = sys.stdout.buffer
+    if diff:
+        from orchestrator.pages.line_diff import line_diff
+
+        out.writelines(line_diff(old, made.data, file))
+    elif check:
+        for line, title, before, after in made.changes:
+            shown = f"{file}:{line}: {title} is {before or 'blank'}, should be {after}"
+            click.echo(printable(shown))
+    elif not in_place:
+        out.write(made.data)
+    elif made.data != old:
+        from orchestrator.pages.in_place import overwrite
+
+        overwrite(Path(file), made.data)
+    if in_place or check:
+        done = "to change" if check else "changed"
+        counted = f"rows computed: {made.rows}, cells {done}: {len(made.changes)}"
+        new = f", new columns: {made.new_columns}" if made.new_columns else ""
+        click.echo(printable(f"{file}: {counted}{new}"), err=True)

@@ -1,0 +1,47 @@
+"""Formulas as they are written: a sum of products, `96·B·s·l·h² + 6·B·s·h·V`, is what is computed.
+
+What a person is shown and what the number is worked out from are then the same text.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from functools import cache
+
+_SYMBOL = re.compile(r"(?P<symbol>[A-Za-z])(?P<square>²?)")
+
+
+def value(formula: str, symbols: Mapping[str, int]) -> int:
+    """Return the value of a formula whose letters stand for `symbols`; a letter may be squared.
+
+    Raises KeyError where a letter stands for nothing.
+    """
+    return sum(
+        coefficient * math.prod(symbols[letter] for letter in letters)
+        for coefficient, letters in _terms(formula)
+    )
+
+
+def with_numbers(formula: str, symbols: Mapping[str, int]) -> str:
+    """Return the formula with numbers in place of its letters: `96·4·64·2·64² + 6·4·64·64·512`."""
+    return _SYMBOL.sub(lambda match: f"{symbols[match['symbol']]}{match['square']}", formula)
+
+
+def symbols_used(formula: str, symbols: Mapping[str, int]) -> dict[str, int]:
+    """Return those of `symbols` that the formula has, in their own order."""
+    used = {letter for _, letters in _terms(formula) for letter in letters}
+    return {letter: number for letter, number in symbols.items() if letter in used}
+
+
+@cache
+def _terms(formula: str) -> tuple[tuple[int, str], ...]:
+    """Return each product as the number before its letters, and the letters."""
+    return tuple(_term(product.split("·")) for product in formula.split(" + "))
+
+
+def _term(factors: list[str]) -> tuple[int, str]:
+    numbers = [int(factor) for factor in factors if factor.isdecimal()]
+    letters = (factor for factor in factors if not factor.isdecimal())
+    return math.prod(numbers), "".join(
+        letter[0] * (2 if letter.endswith("²") else 1) for letter in letters
+    )

@@ -1,0 +1,181 @@
+"""What GPUs can do at most, by the names that drivers, programs and people give them.
+
+A name that could be several GPUs has a figure only where they agree on it, and one that is not
+known has none: a utilization over a guessed peak would be a guess that looks like a number.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+Precision = Literal["fp32", "bf16", "fp16"]
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+
+_V100 = "NVIDIA V100 data sheet, r5 (January 2020)"
+_A100 = "NVIDIA A100 data sheet (2021)"
+_H100 = "NVIDIA H100 data sheet (2022), half of what it states with sparsity"
+_CDNA2 = "AMD Instinct MI200 data sheet (2021), half of the card: programs see each die as a GPU"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU as a program sees it, which is one die of a card that has several.
+
+    words: what its names may hold beside maker, model, form factor and memory, in upper case.
+    memory_gib: sizes it is sold with, of one die; what a program gets is a little less.
+    peak_tflops: by precision, dense, of one die; fp32 without tensor cores.
+    dies: how many GPUs one card shows.
+    """
+
+    model: str
+    form_factor: str
+    words: frozenset[str]
+    memory_gib: tuple[int, ...]
+    peak_tflops: dict[str, float] = field(hash=False)
+    source: str
+    dies: int = 1
+
+    @property
+    def name(self) -> str:
+        """Model and form factor."""
+        return f"{self.model} {self.form_factor}"
+
+
+def _gpu(
+    name: str,
+    words: str,
+    memory_gib: tuple[int, ...],
+    fp16: float,
+    source: str,
+    *,
+    bf16: bool = True,
+    fp32: float | None = None,
+    dies: int = 1,
+) -> Gpu:
+    model, _, form_factor = name.partition(" ")
+    peaks = {"fp16": fp16, "bf16": fp16 if bf16 else None, "fp32": fp32}
+    return Gpu(
+        model=model,
+        form_factor=form_factor,
+        words=frozenset(words.split()),
+        memory_gib=memory_gib,
+        peak_tflops={precision: peak for precision, peak in peaks.items() if peak is not None},
+        source=source,
+        dies=dies,
+    )
+
+
+GPUS: tuple[Gpu, ...] = (
+    _gpu("V100 SXM2", "SXM", (16, 32), 125, _V100, bf16=False, fp32=15.7),
+    _gpu("V100 PCIe", "", (16, 32), 112, _V100, bf16=False, fp32=14),
+    _gpu("V100S PCIe", "", (32,), 130, _V100, bf16=False, fp32=16.4),
+    _gpu("T4 PCIe", "", (16,), 65, "NVIDIA T4 data sheet (2018)", bf16=False, fp32=8.1),
+    _gpu("A10 PCIe", "", (24,), 125, "NVIDIA A10 data sheet (2021)", fp32=31.2),
+    _gpu("A100 SXM4", "SXM", (40, 80), 312, _A100, fp32=19.5),
+    _gpu("A100 PCIe", "", (40, 80), 312, _A100, fp32=19.5),
+    _gpu("H100 SXM5", "SXM HBM3", (80,), 989.5, _H100, fp32=67),
+    _gpu("H100 PCIe", "HBM2E", (80,), 756.5, _H100, fp32=51),
+    _gpu("H100 NVL", "HBM3", (94,), 835.5, "NVIDIA H100 data sheet (2023), one of the pair"),
+    # nvidia-smi calls the SXM5 module plainly H200, and the other one H200 NVL, which is not known.
+    _gpu("H200 SXM5", "SXM HBM3E", (141,), 989.5, "NVIDIA H200 data sheet (2023)", fp32=67),
+    # Its driver's name ends with the memory of the CPU beside it.
+    _gpu("GH200 module", "480GB HBM3 HBM3E", (96, 144), 989.5, "NVIDIA GH200 data sheet (2023)"),
+    _gpu("B200 SXM", "HBM3E", (180, 192), 2250, "NVIDIA Blackwell data sheet (2024)"),
+    _gpu("L40S PCIe", "", (48,), 362, "NVIDIA L40S data sheet (2023)", fp32=91.6),
+    _gpu("MI250 OAM", "MI250X", (64,), 181, _CDNA2, dies=2),
+    _gpu("MI250X OAM", "MI250", (64,), 191.5, _CDNA2, dies=2),
+    _gpu("MI300X OAM", "", (192,), 1307.4, "AMD Instinct MI300X data sheet (2023)"),
+    _gpu("MI325X OAM", "", (256,), 1307.4, "AMD Instinct MI325X data sheet (2024)"),
+)
+
+_MAKERS = frozenset({"NVIDIA", "TESLA", "AMD", "INSTINCT", "CORPORATION", "GPU"})
+_MEMORY = re.compile(r"(?P<gib>[0-9]+)(?:G|GB|GIB)")
+_PEAK = "gpu_peak_tflops"
+_CAPACITY = "gpu_memory_gib"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure, and a sentence that says it and where it is from; or None, and why."""
+
+    value: float | None
+    said: str
+
+
+def peak_tflops(name: str, precision: str) -> Figure:
+    """Return the dense peak, in TFLOPs, of the GPU that `name` stands for, at a precision.
+
+    One of PRECISIONS. Nothing is sparse, and nothing assumed.
+    """
+    found = matching(name)
+    if not found:
+        return _unknown(name, _PEAK)
+    missing = [gpu.name for gpu in found if precision not in gpu.peak_tflops]
+    if missing:
+        return Figure(None, f"no {precision} peak is known of {_listed(missing)}; give {_PEAK}")
+    unit = f"TFLOPs in dense {precision}"
+    return _agreed(name, found, lambda gpu: (gpu.peak_tflops[precision],), unit, _PEAK)
+
+
+def memory_gib(name: str) -> Figure:
+    """Return the memory of the GPU that `name` stands for, as it is sold, in GiB."""
+    found = matching(name)
+    if not found:
+        return _unknown(name, _CAPACITY)
+    named = [int(match["gib"]) for word in _words(name) if (match := _MEMORY.fullmatch(word))]
+
+    def sizes(gpu: Gpu) -> tuple[int, ...]:
+        return tuple(size for size in gpu.memory_gib if size in named) or gpu.memory_gib
+
+    return _agreed(name, found, sizes, "GiB", _CAPACITY)
+
+
+def matching(name: str) -> list[Gpu]:
+    """Return the GPUs that `name` may stand for: those that could have every word of it.
+
+    So `V100` may be two, `Tesla V100-SXM2-32GB` is one, and a MIG slice, or an A100 with another
+    memory than any that is known, is none.
+    """
+    words = _words(name) - _MAKERS
+    return [gpu for gpu in GPUS if gpu.model in words and words <= _own_words(gpu)]
+
+
+def _own_words(gpu: Gpu) -> set[str]:
+    memory = {f"{size}{unit}" for size in gpu.memory_gib for unit in ("G", "GB", "GIB")}
+    return {gpu.model, gpu.form_factor.upper(), *gpu.words, *memory}
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"[A-Z0-9]+", name.upper()))
+
+
+def _agreed(
+    name: str,
+    found: list[Gpu],
+    values: Callable[[Gpu], Iterable[float]],
+    unit: str,
+    instead: str,
+) -> Figure:
+    by_value: dict[float, list[Gpu]] = {}
+    for gpu in found:
+        for value in values(gpu):
+            by_value.setdefault(value, []).append(gpu)
+    value, *others = by_value
+    if not others:
+        sources = dict.fromkeys(gpu.source for gpu in found)
+        names = _listed([gpu.name for gpu in found])
+        return Figure(value, f"{value:g} {unit}, {names}: {'; '.join(sources)}")
+    ways = ", ".join(
+        f"{_listed([gpu.name for gpu in gpus])} with {value:g} {unit}"
+        for value, gpus in by_value.items()
+    )
+    return Figure(None, f"{name!r} may be {ways}; give a fuller name, or {instead}")
+
+
+def _unknown(name: str, instead: str) -> Figure:
+    return Figure(None, f"{name!r} is not in the table of GPUs; give {instead}")
+
+
+def _listed(names: list[str]) -> str:
+    return " or ".join(names)

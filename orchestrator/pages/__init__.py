@@ -1,0 +1,1 @@
+"""Tables in pages that people wrote: reading them, mending them, checking them."""

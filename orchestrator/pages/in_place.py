@@ -1,0 +1,37 @@
+"""A file's bytes exchanged for others, with what the file is kept: its mode, and links to it."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from uuid import uuid4
+
+
+def overwrite(path: Path, data: bytes) -> None:
+    """Put `data` in the place of what a file holds, whole or not at all.
+
+    Who reads the file sees the old bytes or the new. A symbolic link stays one; mode and, where we
+    may set it, owner stay. Raises OSError; whatever stops it, the old bytes are there, and nothing
+    else is.
+    """
+    real = path.resolve(strict=True)
+    before = real.stat()
+    temporary = real.with_name(f".{real.name}.{uuid4().hex}.tmp")
+    try:
+        # Nobody may read meanwhile what only the owner may read; Path.open takes no opener.
+        with open(temporary, "xb", opener=_open_private) as file:
+            file.write(data)
+            file.flush()
+            with contextlib.suppress(PermissionError):
+                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+            os.fsync(file.fileno())
+        temporary.replace(real)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _open_private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)

@@ -1,0 +1,50 @@
+"""What a model is called by its size, `52B`, beside what it is.
+
+Early scripts divided parameters by 2**30 and called the result B. Their figures are 7 % low, and
+live on in names: the 7B of BigScience's scripts is the 7.5B of its page.
+"""
+
+import re
+from enum import StrEnum
+
+_LABEL = re.compile(r"(?:.*[-_ ])?(?P<billions>[0-9]+(?:\.[0-9]+)?)B", re.IGNORECASE)
+# Labels are cut and rounded, and some leave embeddings out. The two units are 7.4 % apart.
+_TOLERANCE = 0.035
+
+
+class LabelUnit(StrEnum):
+    """What a size label counts in, as far as the parameters tell."""
+
+    BILLION = "10**9"
+    GIBI = "2**30"
+    NEITHER = "neither"
+
+
+def label_unit(label: str, parameters: int) -> LabelUnit | None:
+    """Return the unit in which `label` agrees with the parameters; None where it names no size.
+
+    The nearer of 10**9 and, the old way, 2**30, where the label is within 3.5 % of it.
+    """
+    match = _LABEL.fullmatch(label)
+    if match is None:
+        return None
+    billions = float(match["billions"])
+    away = {
+        unit: abs(parameters / size - billions) / billions if billions else float("inf")
+        for unit, size in ((LabelUnit.BILLION, 10**9), (LabelUnit.GIBI, 2**30))
+    }
+    nearest = min(away, key=away.__getitem__)
+    return nearest if away[nearest] <= _TOLERANCE else LabelUnit.NEITHER
+
+
+def label_sentence(label: str, parameters: int) -> str | None:
+    """Return what the label is to the parameters, as a sentence; None where it names no size."""
+    billions, gibi = f"{parameters / 1e9:.4g}", f"{parameters / 2**30:.4g}"
+    match label_unit(label, parameters):
+        case LabelUnit.BILLION:
+            return f"{label} agrees with {billions} * 10**9"
+        case LabelUnit.GIBI:
+            return f"{label} agrees with {gibi} * 2**30, the old way; it is {billions} * 10**9"
+        case LabelUnit.NEITHER:
+            return f"{label} agrees with neither {billions} * 10**9 nor {gibi} * 2**30, the old way"
+    return None

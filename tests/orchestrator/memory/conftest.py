@@ -1,0 +1,39 @@
+"""Runs of any split, without a framework."""
+
+from collections.abc import Callable
+
+import pytest
+
+from orchestrator.model import Batch, Parallelism, Resources, Run, Training
+from orchestrator.presets import preset
+from orchestrator.shape import ModelShape
+
+
+@pytest.fixture(scope="session")
+def split_run() -> Callable[..., Run]:
+    """Return a function that makes a run of a model, or a preset, on so many GPUs."""
+
+    def make(
+        model: ModelShape | str | None,
+        gpus: int = 1,
+        *,
+        tensor: int = 1,
+        pipeline: int = 1,
+        micro_batch: int = 1,
+        micro_batches: int = 1,
+        vocab_size_multiple: int = 128,
+    ) -> Run:
+        replicas = gpus // (tensor * pipeline)
+        return Run(
+            framework="any",
+            cluster="any",
+            model=preset(model) if isinstance(model, str) else model,
+            parallelism=Parallelism(tensor, pipeline),
+            batch=Batch(micro_batch, micro_batch * micro_batches * replicas or None),
+            resources=Resources(1, gpus),
+            training=Training(precision="fp16"),
+            options=None,
+            vocab_size_multiple=vocab_size_multiple,
+        )
+
+    return make

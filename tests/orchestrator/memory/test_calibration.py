@@ -1,0 +1,49 @@
+"""Correcting forecasts by logged peaks."""
+
+import pytest
+
+from orchestrator.calibration import Calibration, Measured, calibrations
+from orchestrator.memory import MemoryForecast, Part
+
+FORECAST = MemoryForecast(
+    (
+        Part("weights", 8.0, 12.0, ""),
+        Part("allocator", 0.0, 2.0, ""),
+        Part("context", 1.0, 1.0, ""),
+    ),
+    9.0,
+    15.0,
+)
+
+
+def measured(*peaks: float, whole_process: bool = False) -> list[Measured]:
+    """Return finished runs with these peaks, all of one forecast."""
+    return [Measured("gpt", FORECAST, peak, whole_process) for peak in peaks]
+
+
+def test_two_runs_correct_nothing():
+    """Three are the least."""
+    assert calibrations(measured(9, 11)) == {}
+    assert calibrations(measured(9, 10, 11)) == {"gpt": Calibration(3, 0.9, 1.1, False)}
+
+
+def test_frameworks_are_calibrated_apart():
+    """What one needs says nothing of another."""
+    other = [Measured("deepspeed", FORECAST, 5.0, whole_process=False)] * 2
+    assert calibrations([*measured(9, 10, 11), *other]).keys() == {"gpt"}
+
+
+def test_a_calibrated_forecast_is_where_the_peaks_lay():
+    """Five percent farther; what no tensor occupies is added as before."""
+    found = calibrations(measured(9, 10, 11))["gpt"].apply(FORECAST)
+    assert found.tensors.low_gib == pytest.approx(10 * 0.9 * 0.95)
+    assert found.tensors.high_gib == pytest.approx(10 * 1.1 * 1.05)
+    assert found.high_gib == pytest.approx(10 * 1.1 * 1.05 + 3)
+    assert sum(part.high_gib for part in found.parts) == pytest.approx(found.high_gib)
+    assert "3 finished runs" in found.parts[-1].why
+
+
+def test_the_peak_of_a_process_without_a_gpu_is_that_of_everything_in_it():
+    """Python and torch among it, so the whole forecast is what it is measured by."""
+    found = calibrations(measured(12, 12, 12, whole_process=True))["gpt"].apply(FORECAST)
+    assert (found.low_gib, found.high_gib) == pytest.approx((12 * 0.95, 12 * 1.05))

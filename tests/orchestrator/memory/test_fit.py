@@ -1,0 +1,178 @@
+"""Whether a run fits: what a rank can have, and what plan and submit make of it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign import Campaign
+from orchestrator.cluster import Cluster
+from orchestrator.errors import UserError
+from orchestrator.fit import Capacity, capacity, fits, memory_problem, run_forecast
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.machine import host_memory_gib
+from orchestrator.memory import MemoryForecast, Part
+from orchestrator.model import Run
+
+RunOf = Callable[..., Run]
+CampaignOf = Callable[[str], Campaign]
+
+FORECAST = MemoryForecast(
+    (
+        Part("weights", 96.8, 96.8, ""),
+        Part("one layer", 1.25, 8.0, ""),
+        Part("logits", 0.0, 9.0, ""),
+        Part("context", 0.4, 2.0, ""),
+        Part("optimizer", 9.07, 9.07, ""),
+    ),
+    107.52,
+    124.87,
+)
+CAPACITIES: dict[str, tuple[Cluster, float | None]] = {
+    "a known GPU": (Cluster(name="a", gpu="V100-SXM2-32GB"), 32),
+    "what the profile says goes first": (
+        Cluster(name="a", gpu="V100-SXM2-32GB", gpu_memory_gib=31.7),
+        31.7,
+    ),
+    "a GPU the table does not have": (Cluster(name="a", gpu="Z9000", gpu_memory_gib=7), 7),
+    "a GPU that nobody knows": (Cluster(name="a", gpu="Z9000"), None),
+    "no GPU named": (Cluster(name="a", gpus_per_node=4), None),
+    "other machines without GPUs": (Cluster(name="a", gpus_per_node=0), None),
+    "this machine": (
+        Cluster(name="a", scheduler="local", gpus_per_node=0),
+        host_memory_gib() / 2,
+    ),
+}
+
+
+@pytest.mark.parametrize(("cluster", "gib"), CAPACITIES.values(), ids=CAPACITIES)
+def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
+    run_of: RunOf, cluster: Cluster, gib: float | None
+):
+    """What is not known stays unknown."""
+    found = capacity(run_of(gpus_per_node=2), cluster)
+    assert (found and found.gib) == gib
+
+
+@pytest.mark.parametrize(
+    ("gib", "verdict"), [(124.87, "yes"), (124.8, "maybe"), (107.6, "maybe"), (107.5, "no")]
+)
+def test_only_an_interval_that_is_all_above_does_not_fit(gib: float, verdict: str):
+    """Between its ends nobody knows."""
+    room = Capacity(gib, "a GPU")
+    assert fits(FORECAST, room) == verdict
+    assert (memory_problem(FORECAST, room) is not None) == (verdict == "no")
+
+
+def test_without_forecast_or_capacity_there_is_no_verdict():
+    """None is not yes."""
+    assert fits(None, Capacity(1, "a GPU")) is None
+    assert fits(FORECAST, None) is None
+    assert memory_problem(FORECAST, None) is None
+
+
+def test_a_run_that_does_not_fit_is_told_why_in_one_sentence():
+    """With the parts that need most, and the way around."""
+    assert memory_problem(FORECAST, Capacity(32, "V100-SXM2-32GB")) == (
+        "a rank needs at least 108 GiB of memory (weights 96.8, optimizer 9.07, one layer 1.25), "
+        "and V100-SXM2-32GB has 32; submit --force tries it nevertheless"
+    )
+
+
+FRAMEWORK_VALUES: dict[str, dict[str, Any]] = {"deepspeed": {"script": "train.py"}}
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_every_framework_that_places_a_run_gives_a_forecast(run_of: RunOf, name: str):
+    """Unless the model is not known."""
+    cluster = Cluster(name="a", gpu="V100-SXM2-32GB")
+    try:
+        run = run_of(framework=name, **FRAMEWORK_VALUES.get(name, {}))
+    except UserError:
+        pytest.skip("needs options of its own")
+    placed = FRAMEWORKS[name].placement(run)
+    assert (run_forecast(run, cluster) is None) == (placed is None)
+
+
+def test_a_script_without_a_model_has_no_forecast(campaign_of: CampaignOf):
+    """Its size is the script's own affair."""
+    campaign = campaign_of("name: a\ndefaults: {framework: deepspeed, script: a.py}\n")
+    assert [planned.memory for planned in campaign.runs] == [None]
+
+
+ZERO: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "DeepSpeed's defaults": ({}, {"bucket_elements": 500_000_000, "buckets": (1.0, 2.0)}),
+    "a smaller bucket": ({"reduce_bucket_size": 1e6}, {"bucket_elements": 1_000_000}),
+    "no overlap": ({"overlap_comm": False}, {"buckets": (1.0, 1.0)}),
+    "no contiguous gradients": ({"contiguous_gradients": False}, {"buckets": (0.0, 0.0)}),
+    "fewer live parameters": (
+        {"stage3_max_live_parameters": 10, "stage3_prefetch_bucket_size": 5},
+        {"live_elements": 15},
+    ),
+    "what the program fills in": ({"reduce_bucket_size": "auto"}, {"bucket_elements": 500_000_000}),
+    "nonsense": ({"reduce_bucket_size": float("inf")}, {"bucket_elements": 500_000_000}),
+}
+
+
+@pytest.mark.parametrize(("section", "expected"), ZERO.values(), ids=ZERO)
+def test_the_placement_is_what_deepspeed_s_configuration_says(
+    run_of: RunOf, section: dict[str, Any], expected: dict[str, Any]
+):
+    """Key by key; nonsense is for others to refuse."""
+    run = run_of(strategy="zero3", deepspeed={"zero_optimization": section})
+    placed = FRAMEWORKS["gpt"].placement(run)
+    assert {name: getattr(placed, name) for name in expected} == expected
+
+
+LARGE = """\
+name: large
+cluster: v100.yaml
+defaults: {framework: gpt, model: 52B, nodes: 16, gpus_per_node: 4, precision: fp16,
+  activation_checkpointing: true}
+matrix: {strategy: [zero2, zero3]}
+"""
+
+
+def test_a_plan_refuses_what_does_not_fit_and_tells_it_from_the_impossible(
+    campaign_of: CampaignOf, tmp_path: Any
+):
+    """ZeRO-2 of 52B on 64 V100: refused for its memory alone."""
+    (tmp_path / "v100.yaml").write_text("{gpus_per_node: 4, gpu: V100-SXM2-32GB}")
+    zero2, zero3 = campaign_of(LARGE).runs
+    assert zero2.problems == zero3.problems == zero3.refusals == ()
+    assert zero2.memory_problem
+    assert zero2.refusals == (zero2.memory_problem,)
+
+
+def test_submit_refuses_what_does_not_fit_unless_it_is_forced(playground: Any) -> None:
+    """A forecast may be wrong; what is impossible is not to be forced."""
+    playground.write_campaign("true", matrix="model: [s, 206B]", gpus_per_node=1)
+    refused = playground.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "a rank needs at least" in refused.stderr
+    assert "--force" in refused.stderr
+    assert playground.states() == ["NOT_STARTED"] * 2
+    assert playground.teralog("submit", "campaign.yaml", "--skip-impossible").returncode == 0
+    assert playground.states() == ["COMPLETED", "NOT_STARTED"]
+    assert playground.teralog("submit", "campaign.yaml", "--force").returncode == 0
+    assert playground.states() == ["COMPLETED"] * 2
+    playground.write_campaign("true", matrix="num_attention_heads: [7]")
+    assert playground.teralog("submit", "campaign.yaml", "--force").returncode == 1
+
+
+def test_a_plan_says_on_how_many_finished_runs_it_is_calibrated(playground: Any) -> None:
+    """The runs have to have logged a peak, and ended well."""
+    peak = (
+        "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.2"
+        " | max_memory_allocated_gib 3.0"
+    )
+    playground.write_campaign(f"echo '{peak}'", matrix="seed: [1, 2, 3, 4]")
+    before = json.loads(playground.teralog("plan", "campaign.yaml", "--json").stdout)
+    assert {run["memory"]["calibrated_on"] for run in before} == {None}
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    after = json.loads(playground.teralog("plan", "campaign.yaml", "--json").stdout)
+    assert {run["memory"]["calibrated_on"] for run in after} == {4}
+    assert after[0]["memory"]["low_gib"] == pytest.approx(3 * 0.95)
+    assert after[0]["memory"]["high_gib"] == pytest.approx(3 * 1.05)
+    assert "calibrated on 4 finished runs" in playground.teralog("plan", "campaign.yaml").stdout

@@ -1,0 +1,265 @@
+"""The forecast: exact parameters of a rank, and what makes a rank need more or less."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.memory import GIB, MemoryForecast, forecast
+from orchestrator.memory_states import rank_parameters
+from orchestrator.model import Parallelism, Run
+from orchestrator.placement import (
+    Placement,
+    ddp_placement,
+    deepspeed_placement,
+    megatron_placement,
+)
+from orchestrator.presets import preset
+from orchestrator.shape import ModelShape
+
+SplitRun = Callable[..., Run]
+
+FP16 = replace(deepspeed_placement("fp16", 0), recomputation="full", fused_attention=False)
+MODEL = ModelShape(8, 512, 8, 4096, 512)
+
+shapes = st.builds(
+    ModelShape,
+    num_layers=st.integers(1, 6),
+    hidden_size=st.sampled_from([8, 16, 24]),
+    num_attention_heads=st.just(4),
+    vocab_size=st.integers(1, 99),
+    seq_length=st.integers(1, 9),
+    ffn_hidden_size=st.none() | st.integers(1, 99),
+    num_key_value_heads=st.sampled_from([None, 1, 2]),
+    gated_mlp=st.booleans(),
+    untied_head=st.booleans(),
+    position_table=st.booleans(),
+    embedding_norm=st.booleans(),
+    biases=st.sampled_from(["all", "qkv", "none"]),
+    norm=st.sampled_from(["layernorm", "rmsnorm"]),
+)
+
+
+def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecast:
+    """Return the forecast of a run whose placement is changed so."""
+    found = forecast(run, replace(placement, **changed))
+    assert found is not None
+    return found
+
+
+def part(found: MemoryForecast, name: str) -> tuple[float, float]:
+    """Return the ends of a part in GiB; nothing where there is no such part."""
+    ends = [(one.low_gib, one.high_gib) for one in found.parts if one.name == name]
+    return ends[0] if ends else (0.0, 0.0)
+
+
+@given(model=shapes)
+def test_one_rank_has_every_parameter(model: ModelShape):
+    """What a rank counts of its own is what the size formula counts."""
+    assert rank_parameters(model, 96, Parallelism(), 0) == model.parameters(96)
+
+
+@given(model=shapes, pipeline=st.integers(1, 6))
+def test_the_stages_of_a_pipeline_have_every_parameter_and_a_copy_of_the_tied_embedding(
+    model: ModelShape, pipeline: int
+):
+    """The copy is the only thing held twice."""
+    model = replace(model, num_layers=pipeline * model.num_layers)
+    stages = range(pipeline)
+    held = sum(rank_parameters(model, 96, Parallelism(1, pipeline), stage) for stage in stages)
+    copied = 96 * model.hidden_size if pipeline > 1 and not model.untied_head else 0
+    assert held == model.parameters(96) + copied
+
+
+def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
+    """52B over 4 tensor-parallel ranks and 16 stages: the first stage, and one in the middle."""
+    counts = [
+        rank_parameters(preset("52B"), 50688, Parallelism(4, 16), stage) for stage in (0, 7, 15)
+    ]
+    # The last stage logs 917,774,336: DeepSpeed ties the positions' table with the embedding.
+    assert counts == [917_757_952, 805_560_320, 917_774_336 - 1024 * 8192]
+
+
+def test_the_ends_are_the_sums_of_the_parts(split_run: SplitRun):
+    """So that every GiB is explained."""
+    found = made(split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8))
+    assert found.low_gib == pytest.approx(sum(one.low_gib for one in found.parts))
+    assert found.high_gib == pytest.approx(sum(one.high_gib for one in found.parts))
+    assert all(0 <= one.low_gib <= one.high_gib and one.why for one in found.parts)
+    assert found.tensors.high_gib < found.high_gib
+
+
+def test_what_is_not_known_has_no_forecast(split_run: SplitRun):
+    """No model, or ranks that make no whole copy of it."""
+    assert forecast(split_run(None), FP16) is None
+    assert forecast(split_run("s", 3, tensor=2), FP16) is None
+
+
+BYTES = {
+    "ddp": (ddp_placement("fp32"), 16),
+    "no ZeRO": (deepspeed_placement("fp16", 0), 14),
+    "ZeRO-1": (deepspeed_placement("fp16", 1), 2 + 12 / 8),
+    "ZeRO-2": (deepspeed_placement("fp16", 2), 2 + 12 / 8),
+    "ZeRO-3": (deepspeed_placement("fp16", 3), 14 / 8),
+    "ZeRO-1 in fp32": (deepspeed_placement("fp32", 1), 4 + 12 / 8),
+    "Megatron": (megatron_placement("fp16"), 18),
+    "Megatron's distributed optimizer": (
+        replace(megatron_placement("fp16"), zero_stage=1),
+        6 + 12 / 8,
+    ),
+}
+
+
+@pytest.mark.parametrize(("placement", "each"), BYTES.values(), ids=BYTES)
+def test_the_states_that_stay_are_those_of_the_published_tables(
+    split_run: SplitRun, placement: Placement, each: float
+):
+    """ZeRO paper, section 3.1 and figure 1; Megatron's 18, and 6 + 12 / data-parallel ranks."""
+    run = split_run(MODEL, 8)
+    found = made(run, placement)
+    staying = ("weights", "gradient copies", "optimizer")
+    total = sum(part(found, name)[0] for name in staying)
+    assert total * GIB == pytest.approx(each * (run.parameters or 0))
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_each_zero_stage_needs_less_than_the_one_before(split_run: SplitRun, stage: int):
+    """Both ends, apart from buckets and gathered weights, which are a stage's price."""
+    run = split_run("7.5B", 64, micro_batches=2)
+    free = {"buckets": (0, 0), "live_elements": 0, "recomputation": "full"}
+    before, after = (
+        made(run, deepspeed_placement("fp16", at), **free) for at in (stage - 1, stage)
+    )
+    assert after.high_gib < before.high_gib
+    assert after.low_gib < before.low_gib
+
+
+LESS: dict[str, dict[str, Any]] = {
+    "offload of the optimizer": {"offload_optimizer": True},
+    "offload of the weights": {"offload_parameters": True, "live_elements": 0},
+    "checkpoints in the host": {"checkpoints_in_cpu": True},
+    "partitioned checkpoints": {"partition_activations": True},
+    "sequence parallelism": {"sequence_parallel": True},
+    "fused attention": {"fused_attention": True},
+    "no buckets": {"buckets": (0, 0)},
+    "fewer gathered weights": {"live_elements": 0},
+    "lower stage": {"zero_stage": 3},
+}
+
+
+@pytest.mark.parametrize("changed", LESS.values(), ids=LESS)
+def test_what_saves_memory_lowers_the_forecast(split_run: SplitRun, changed: dict[str, Any]):
+    """Every input is looked at."""
+    model = replace(preset("7.5B"), vocab_size=512)  # or the logits hide what a layer needs
+    run = split_run(model, 8, tensor=2, micro_batch=2, micro_batches=4)
+    # The optimizer's step could need more than the activations, and hide them.
+    usual = replace(FP16, zero_stage=2, step_bytes=(0, 0), bucket_elements=10**6, buckets=(1, 1))
+    if "live_elements" in changed:
+        usual = replace(usual, zero_stage=3, live_elements=10**9)
+    assert made(run, usual, **changed).high_gib < made(run, usual).high_gib
+    assert made(run, usual, **changed).low_gib <= made(run, usual).low_gib
+
+
+def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
+    split_run: SplitRun,
+):
+    """And where the mode is not known the interval spans them all."""
+    run = split_run("18B", 16, tensor=4, pipeline=4, micro_batch=4, micro_batches=16)
+    full, selective, none = (
+        made(run, recomputation=mode) for mode in ("full", "selective", "none")
+    )
+    unknown = made(run, recomputation=None)
+    assert full.high_gib < selective.high_gib < none.high_gib
+    assert full.low_gib < selective.low_gib < none.low_gib
+    assert unknown.low_gib <= full.low_gib
+    assert unknown.high_gib >= none.high_gib
+
+
+@pytest.mark.parametrize(
+    ("mode", "sequence_parallel", "each"),
+    [
+        # 52B, t = 4: sbh = 8,388,608 bytes an element-byte; 5as/h = 20.
+        ("none", False, 10 + 24 / 4 + 20 / 4),
+        ("none", True, (34 + 20) / 4),
+        ("selective", False, 10 + 24 / 4),
+        ("selective", True, 34 / 4),
+        ("full", False, 2),
+        ("full", True, 2 / 4),
+    ],
+)
+def test_activations_are_those_of_korthikanti_table_2(
+    split_run: SplitRun, mode: str, sequence_parallel: bool, each: float
+):
+    """Bytes a layer and hidden element, in fp16; the high end, which has the dropout masks."""
+    run = split_run("52B", 4, tensor=4)
+    found = made(run, recomputation=mode, sequence_parallel=sequence_parallel)
+    assert part(found, "activations")[1] * GIB == pytest.approx(each * 1024 * 8192 * 64)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "micro_batches", "flight"),
+    [
+        (1, 1, (1, 1)),
+        (1, 8, (1, 1)),
+        (4, 1, (1, 1)),
+        (4, 2, (1, 2)),
+        (4, 4, (3, 4)),
+        (4, 9, (4, 4)),
+    ],
+)
+def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
+    split_run: SplitRun, pipeline: int, micro_batches: int, flight: tuple[int, int]
+):
+    """One less at the low end, where the batch is so short that none follows the first."""
+    run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
+    low, high = part(made(run), "activations")
+    hidden = 512 * 512 * 2
+    layers, outputs = 8 // pipeline, int(pipeline > 1)
+    # Without accumulation the low end of the gradients is what they need beyond the activations.
+    assert low * GIB == pytest.approx(flight[0] * layers * hidden)
+    assert high * GIB == pytest.approx(flight[1] * (layers + outputs) * hidden)
+
+
+def test_the_heavier_end_of_a_pipeline_counts(split_run: SplitRun):
+    """Many micro-batches make it the first stage, a large vocabulary the last."""
+    deep = made(split_run(MODEL, 8, pipeline=8, micro_batches=64, micro_batch=16))
+    wide = made(split_run(replace(MODEL, vocab_size=400_000), 8, pipeline=8, micro_batch=2))
+    assert part(deep, "logits") == (0.0, 0.0)
+    assert part(wide, "logits")[1] > 0
+
+
+def test_without_a_gpu_what_is_offloaded_stays_in_the_host(split_run: SplitRun):
+    """There is one memory; and of a bucket only what is touched is in it."""
+    run = split_run(MODEL, 2)
+    offloaded = replace(
+        deepspeed_placement("fp32", 3), offload_optimizer=True, offload_parameters=True
+    )
+    host, gpu = forecast(run, offloaded, gpu=False), forecast(run, offloaded)
+    assert host is not None
+    assert gpu is not None
+    assert part(host, "optimizer")[0] > 0 == part(gpu, "optimizer")[0]
+    assert part(host, "buckets")[1] < 0.5 < part(gpu, "buckets")[1]
+
+
+SIZES = [
+    {"model": replace(MODEL, num_layers=16)},
+    {"model": replace(MODEL, hidden_size=1024)},
+    {"model": replace(MODEL, ffn_hidden_size=4096)},
+    {"model": replace(MODEL, vocab_size=99_999)},
+    {"model": replace(MODEL, seq_length=1024)},
+    {"model": replace(MODEL, num_attention_heads=16)},
+    {"model": replace(MODEL, gated_mlp=True)},
+    {"micro_batch": 2},
+    {"micro_batches": 2},
+]
+
+
+@pytest.mark.parametrize("changed", SIZES, ids=lambda changed: str(next(iter(changed.items()))))
+def test_every_size_that_is_larger_needs_more(split_run: SplitRun, changed: dict[str, Any]):
+    """None is forgotten."""
+    usual = {"model": MODEL, "gpus": 2, "pipeline": 2}
+    larger = made(split_run(**{**usual, **changed}), recomputation="none")
+    assert larger.high_gib > made(split_run(**usual), recomputation="none").high_gib

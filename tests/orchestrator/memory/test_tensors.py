@@ -1,0 +1,80 @@
+"""The forecast against what a real model's forward pass really keeps, tensor by tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from orchestrator.frameworks import FRAMEWORKS  # noqa: E402
+from orchestrator.memory import GIB, forecast  # noqa: E402
+from orchestrator.model import Run, sizes  # noqa: E402
+from orchestrator.workloads import gpt  # noqa: E402
+
+RunOf = Callable[..., Run]
+
+
+def kept_bytes(run: Run) -> int:
+    """Return the bytes that autograd keeps of a forward pass, the weights apart."""
+    names = {field.name for field in fields(gpt.Settings)}
+    chosen = {name: value for name, value in sizes(run).items() if name in names}
+    settings = gpt.Settings(**chosen, device="cpu", deepspeed_config=None)
+    model = gpt.GPT(settings)
+    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    kept = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        # Held until all is counted, or a freed address would be given out again.
+        loss = model(gpt.dummy_tokens(settings, 0, 0)[0])
+        total = sum(kept.values())
+    assert loss.isfinite()
+    return total
+
+
+def activations_bytes(run: Run) -> float:
+    """Return the low end of what the forecast has for them."""
+    found = forecast(run, FRAMEWORKS["gpt"].placement(run))
+    assert found is not None
+    (part,) = (part for part in found.parts if part.name == "activations")
+    return part.low_gib * GIB
+
+
+CHANGES = [
+    {},
+    {"ffn_hidden_size": 100},
+    {"seq_length": 128},
+    {"micro_batch_size": 9},
+    {"num_attention_heads": 8},
+    {"hidden_size": 128},
+]
+
+
+@pytest.mark.parametrize("changed", CHANGES, ids=str)
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_a_layer_keeps_what_the_low_end_of_the_forecast_says(
+    run_of: RunOf, changed: dict[str, int], checkpointing: bool
+):
+    """Within 3 %: the rest is statistics of norms and of softmax. Around the layers is more."""
+    two, six = (
+        run_of(
+            **{
+                "num_layers": layers,
+                "num_microbatches": 2,
+                "micro_batch_size": 4,
+                "activation_checkpointing": checkpointing,
+                **changed,
+            }
+        )
+        for layers in (2, 6)
+    )
+    kept = kept_bytes(six) - kept_bytes(two)
+    assert activations_bytes(six) - activations_bytes(two) == pytest.approx(kept, rel=0.03)

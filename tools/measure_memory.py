@@ -1,0 +1,194 @@
+"""Measure what tensors hold when the gpt workload trains, and compare it with the forecast.
+
+Every allocation of a tensor is seen by a TorchDispatchMode, those of the backward pass and of
+DDP's buckets among them, and counted until its storage is freed: the highest sum is what
+`torch.cuda.max_memory_allocated` would say, on any device. What an operation uses inside itself is
+not seen. Needs the `train` extra and no GPU:
+
+    python tools/measure_memory.py        prints the rows of docs/memory.md's second table
+"""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from orchestrator.expansion import Entry, make_run
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.memory import GIB, forecast
+from orchestrator.model import Run, sizes
+from orchestrator.workloads import gpt
+
+ROOT = Path(__file__).parent.parent
+MODEL = {
+    "num_layers": 6,
+    "hidden_size": 256,
+    "num_attention_heads": 8,
+    "vocab_size": 4096,
+    "seq_length": 256,
+}
+# Smaller than the model, as it is where models are large.
+BUCKETS = {"reduce_bucket_size": 500_000, "allgather_bucket_size": 500_000}
+LIVE = {"stage3_max_live_parameters": 1_000_000, "stage3_prefetch_bucket_size": 500_000}
+CASES: tuple[dict[str, Any], ...] = (
+    {"strategy": "ddp"},
+    {"strategy": "ddp", "activation_checkpointing": True},
+    {"strategy": "ddp", "precision": "bf16"},
+    {"strategy": "ddp", "micro_batch_size": 16},
+    *({"strategy": f"zero{stage}"} for stage in range(4)),
+    *({"strategy": f"zero{stage}", "precision": "bf16"} for stage in range(4)),
+    *(
+        {"strategy": f"zero{stage}", "precision": "bf16", "activation_checkpointing": True}
+        for stage in range(4)
+    ),
+    {"strategy": "zero3", "precision": "bf16", "num_microbatches": 4},
+    {"strategy": "zero2", "precision": "bf16", "micro_batch_size": 16},
+)
+
+
+class Tally(TorchDispatchMode):
+    """The bytes of all storages that live, and the most there were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive: dict[int, int] = {}
+        self.now = 0
+        self.peak = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run the operation, and count what it returned."""
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                self.count(leaf)
+        return result
+
+    def count(self, tensor: Tensor) -> None:
+        """Count a tensor's storage, unless it is counted already or on the meta device."""
+        if tensor.device.type == "meta":
+            return
+        storage = tensor.untyped_storage()
+        key = storage._cdata  # noqa: SLF001  # the only name of a storage that lasts
+        size = storage.nbytes()
+        if key in self.alive:
+            # It may have been resized.
+            self.now += size - self.alive[key]
+        else:
+            weakref.finalize(storage, self.forget, key)
+            self.now += size
+        self.alive[key] = size
+        self.peak = max(self.peak, self.now)
+
+    def forget(self, key: int) -> None:
+        """Take a freed storage off."""
+        self.now -= self.alive.pop(key, 0)
+
+
+def measure(settings: gpt.Settings) -> None:
+    """Train three iterations on this rank; rank 0 prints what was held as JSON."""
+    importlib.import_module("torch._dynamo")  # it cannot be loaded within ZeRO's Init
+    device = torch.device("cpu")
+    torch.distributed.init_process_group("gloo")
+    deepspeed = config = None
+    if settings.deepspeed_config:
+        deepspeed = importlib.import_module("deepspeed")
+        config = json.loads(settings.deepspeed_config.read_text())
+        deepspeed.init_distributed()
+    with Tally() as tally:
+        model = gpt.build_model(settings, device, deepspeed, config)
+        trainer = (
+            gpt.deepspeed_trainer(model, deepspeed, config)
+            if deepspeed
+            else gpt.ddp_trainer(model, settings, device)
+        )
+        tally.peak = 0
+        for iteration in range(3):
+            tokens = gpt.dummy_tokens(settings, iteration, torch.distributed.get_rank())
+            for number, micro_batch in enumerate(tokens, start=1):
+                trainer(micro_batch, number == settings.num_microbatches)
+    gpt.report("measured " + json.dumps({"rest": tally.now, "peak": tally.peak}))
+    torch.distributed.destroy_process_group()
+
+
+def case(values: dict[str, Any]) -> Run:
+    """Return the run of a case: two ranks, small buckets under ZeRO."""
+    zero = dict(BUCKETS) if values["strategy"] != "ddp" else {}
+    if values["strategy"] == "zero3":
+        zero |= LIVE
+    given = {"framework": "gpt", "model": MODEL, "gpus_per_node": 2, "micro_batch_size": 4}
+    overlay = {"deepspeed": {"zero_optimization": zero}} if zero else {}
+    return make_run(Entry("case", {**given, **overlay, **values}), "local", 1)
+
+
+def measured(run: Run, folder: Path) -> dict[str, int]:
+    """Return the bytes that rank 0 of a run holds at rest and at its peak."""
+    names = gpt.Settings.__dataclass_fields__
+    chosen = {name: value for name, value in sizes(run).items() if name in names}
+    configs = FRAMEWORKS[run.framework].config_files(run)
+    for name, content in configs.items():
+        (folder / name).write_text(json.dumps(content))
+    chosen["device"] = "cpu"
+    chosen["deepspeed_config"] = str(folder / next(iter(configs))) if configs else None
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc_per_node", str(run.world_size), __file__, json.dumps(chosen)]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    _, found, line = done.stdout.partition("[teralog] measured ")
+    if not found:
+        sys.exit(done.stderr)
+    report: dict[str, int] = json.loads(line.splitlines()[0])
+    return report
+
+
+def row(values: dict[str, Any], folder: Path) -> str:
+    """Return a case's line of the table, in MiB."""
+    run = case(values)
+    placement = FRAMEWORKS[run.framework].placement(run)
+    expected = placement and forecast(run, placement)
+    if expected is None:
+        sys.exit(f"{values}: no forecast")
+    found, tensors = measured(run, folder), expected.tensors
+    peak = found["peak"] / GIB
+    title = " ".join(
+        str(value) if name in ("strategy", "precision") else f"{name}={value}"
+        for name, value in values.items()
+    )
+    within = "yes" if tensors.low_gib <= peak <= tensors.high_gib else "no"
+    mib = (f"{gib * 1024:.0f}" for gib in (peak, tensors.low_gib, tensors.high_gib))
+    cells = (title, f"{found['rest'] / 2**20:.0f}", *mib, f"{tensors.middle_gib / peak - 1:+.0%}")
+    return f"| {' | '.join(cells)} | {within} |"
+
+
+def main() -> None:
+    """Be a rank, or start the ranks of every case and print the table."""
+    if sys.argv[1:]:
+        given = json.loads(sys.argv[1])
+        config = given.pop("deepspeed_config")
+        measure(gpt.Settings(**given, deepspeed_config=Path(config) if config else None))
+        return
+    print("| run | at rest | peak | low | high | middle to peak | within |")
+    print("|---|--:|--:|--:|--:|--:|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for values in CASES:
+            print(row(values, Path(folder)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
