@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 _NOISE = (
@@ -20,12 +21,17 @@ _RECORD = (
 )
 
 
-def pieces(size: int, lines_per_record: int, seed: int = 0) -> Iterator[bytes]:
-    """Yield a log of about `size` bytes in pieces of whole lines, with one record each."""
-    rng = random.Random(seed)
-    noise = [
+@lru_cache
+def _noise() -> list[str]:
+    rng = random.Random(0)
+    return [
         rng.choice(_NOISE).format(*(rng.randrange(1000) for _ in range(3))) for _ in range(50_000)
     ]
+
+
+def pieces(size: int, lines_per_record: int, seed: int = 0) -> Iterator[bytes]:
+    """Yield a log of about `size` bytes in pieces of whole lines, with one record each."""
+    rng, noise = random.Random(seed), _noise()
     written = iteration = 0
     while written < size:
         iteration += 1

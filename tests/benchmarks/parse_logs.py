@@ -1,10 +1,12 @@
-"""How fast logs are read, beside the programs that people use for it and beside reading alone.
+r"""How fast logs are read, beside the programs that people use for it and beside reading alone.
 
 Generated logs, in the page cache: one file with a record per 200 lines, one with a record per 20,
 and many small files. All methods take turns, and the medians of their rounds are printed, in GB per
-second of processor and of wall time, children included. teralog runs within this process: what it
-takes to start is printed apart. The defaults need 4 GB of disk and of memory;
-`--gigabytes 0.3 --files 500 --rounds 3` takes a minute.
+second of processor and of wall time, children included; then what was aimed at and what was
+reached, as ratios of those medians. "perl, one a file" is `find -exec perl … {} \;`. teralog runs
+within this process: what it takes to start is printed apart. Programs that are missing are named
+and left out, with the aims that need them. The defaults need 4 GB of disk and of memory, and with
+`--sizes 0.1 1 10` 10 GB; `--gigabytes 0.3 --files 500 --rounds 3` takes a minute.
 """
 
 import argparse
@@ -24,7 +26,7 @@ from pathlib import Path
 
 from generated_logs import pieces, write_log
 
-from parsers.many import read_each
+from parsers.many import Log, read_each, share_logs
 from parsers.megatron import MEGATRON
 from parsers.read import read
 from parsers.resume import ReadState, read_appended
@@ -45,6 +47,33 @@ class Method:
 
     name: str
     run: Callable[[], int | None]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """That a method is so many times as fast as another one, in "processor" or "wall" time."""
+
+    method: str
+    time: str
+    factor: float
+    other: str
+
+
+SPARSE_AIMS = (
+    Aim("teralog, step times", "processor", 0.9, "rg -o"),
+    Aim("teralog, step times", "processor", 0.75, "bare read"),
+    Aim("teralog, step times, 2 threads", "wall", 1.5, "rg -o"),
+    Aim("teralog, Megatron, outcome", "wall", 1.0, "rg -o"),
+    Aim("teralog, all formats, outcome", "wall", 1.0, "rg -o"),
+)
+DENSE_AIMS = (
+    Aim("teralog, Megatron, outcome", "processor", 1.5, "perl"),
+    Aim("teralog, all formats, outcome", "processor", 1.5, "perl"),
+)
+MANY_AIMS = (
+    Aim("teralog, step times, processes", "wall", 25.0, "perl, one a file"),
+    Aim("teralog, step times, processes", "wall", 1.0, "rg -o"),
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +125,17 @@ def count_values(logs: Sequence[Path], threads: int = 1) -> int:
     return sum(len(read_values(log, ANCHOR, VALUE, threads=threads)) for log in logs)
 
 
+def count_values_of(log: Log, threads: int) -> int:
+    """Return how many step times a log has; `share_logs` calls it in other processes."""
+    assert not isinstance(log, tuple)
+    return len(read_values(log, ANCHOR, VALUE, threads=threads))
+
+
+def count_shared_values(logs: Sequence[Path]) -> int:
+    """Return how many step times logs have that several processes read."""
+    return sum(found for _, found in share_logs(logs, count_values_of) if isinstance(found, int))
+
+
 def count_all(logs: Sequence[Path]) -> int:
     """Return how many steps logs have that several processes read."""
     return sum(found for _, found in read_each(logs, count_steps) if isinstance(found, int))
@@ -127,6 +167,7 @@ def of_many_logs(folder: Path, logs: Sequence[Path]) -> list[Method]:
         *programs(commands),
         *programs(by_xargs, "\0".join(map(str, logs)).encode()),
         Method("teralog, step times", lambda: count_values(logs)),
+        Method("teralog, step times, processes", lambda: count_shared_values(logs)),
         Method("teralog, all formats, outcome", lambda: count_all(logs)),
     ]
 
@@ -148,8 +189,10 @@ def speed(method: Method, size: int, records: int) -> Speed:
     return Speed(size / 1e9 / processor, size / 1e9 / wall)
 
 
-def measure(title: str, size: int, records: int, methods: Sequence[Method], rounds: int) -> None:
-    """Let the methods take turns, and print their table."""
+def measure(
+    title: str, size: int, records: int, methods: Sequence[Method], aims: Sequence[Aim], rounds: int
+) -> None:
+    """Let the methods take turns, and print their table and the aims."""
     print(f"\n{title}: {size / 1e9:.2f} GB, {records:,} records")
     turns = [[speed(method, size, records) for method in methods] for _ in range(rounds)]
     medians = {
@@ -169,6 +212,16 @@ def measure(title: str, size: int, records: int, methods: Sequence[Method], roun
             for other in map(medians.__getitem__, others)
         )
         print(f"{name:32}{one.processor:6.2f} {one.wall:6.2f}", *ratios)
+    for aim in aims:
+        if aim.other in medians:
+            one, other = (
+                getattr(medians[aim.method], aim.time),
+                getattr(medians[aim.other], aim.time),
+            )
+            print(
+                f"aim: {aim.method} {aim.factor:g} x {aim.other} ({aim.time});"
+                f" reached {one / other:.2f} x"
+            )
 
 
 def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
@@ -184,7 +237,22 @@ def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
             speeds = [speed(method, log.stat().st_size, records) for _ in range(rounds)]
             seconds = statistics.median(1 / one.processor for one in speeds)
             print(f"{gigabytes:6.1f} GB  {method.name:24}{seconds:6.2f}")
+        print(f"{'':11}step times, at the peak  {peak_mib(log):6.0f} MiB of memory")
         log.unlink()
+
+
+def peak_mib(log: Path) -> float:
+    """Return the most memory that an interpreter takes which reads the step times of a log.
+
+    Not by getrusage: a new process takes over the peak of the one that has started it.
+    """
+    code = (
+        "import re, sys; from parsers.values import read_values;"
+        "read_values(sys.argv[1], sys.argv[2].encode(), re.compile(sys.argv[3].encode()));"
+        "print(re.search(r'VmHWM:\\s*([0-9]+)', open('/proc/self/status').read())[1])"
+    )
+    command = [sys.executable, "-c", code, str(log), ANCHOR.decode(), VALUE.pattern.decode()]
+    return int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) / 2**10
 
 
 def measure_growth(folder: Path) -> None:
@@ -223,18 +291,19 @@ def main() -> None:
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
         folder = Path(name)
-        for lines_per_record in (200, 20):
+        for lines_per_record, aims in ((200, SPARSE_AIMS), (20, DENSE_AIMS)):
             log = folder / "large.log"
             records = write_log(log, int(chosen.gigabytes * 1e9), lines_per_record)
             title = f"one log, a record per {lines_per_record} lines"
-            measure(title, log.stat().st_size, records, of_one_log(log), chosen.rounds)
+            measure(title, log.stat().st_size, records, of_one_log(log), aims, chosen.rounds)
             log.unlink()
         small = folder / "small"
         small.mkdir()
         logs = [small / f"{number:05d}.out" for number in range(chosen.files)]
         records = sum(write_log(log, 200_000, 80, number) for number, log in enumerate(logs))
         size = sum(log.stat().st_size for log in logs)
-        measure(f"{len(logs):,} logs", size, records, of_many_logs(small, logs), chosen.rounds)
+        methods = of_many_logs(small, logs)
+        measure(f"{len(logs):,} logs", size, records, methods, MANY_AIMS, chosen.rounds)
         measure_sizes(folder, chosen.sizes, chosen.rounds)
         measure_growth(folder)
     measure_start(chosen.rounds)
