@@ -9,20 +9,15 @@ hide, and those are looked for again, on its line alone.
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-_MOST_AT_ONCE = 40
+_MOST_AT_ONCE = 60
 _SHORT = 3
 
 
-class AnchoredLine(NamedTuple):
-    """Where a line stands in a buffer, its newline not included, and the anchors on it."""
-
-    begin: int
-    end: int
-    anchors: tuple[bytes, ...]
+AnchoredLine = tuple[int, int, tuple[bytes, ...]]
+"""Where a line begins and ends in a buffer, its newline not included, and the anchors on it."""
 
 
 class AnchorSearch:
@@ -99,7 +94,7 @@ class AnchorSearch:
                     more |= 1 << number
             if more != found:
                 anchors, _ = self._known.get(more) or self._know(more)
-        return AnchoredLine(begin, end, anchors)
+        return begin, end, anchors
 
     def _know(self, found: int) -> tuple[tuple[bytes, ...], list[int]]:
         numbers = [number for number in range(len(self.anchors)) if found >> number & 1]

@@ -19,11 +19,8 @@ the timer.py of older versions:
   The progress line counts optimizer steps, across restarts from a checkpoint.
 * "GB" is 2**30 bytes, rounded to two decimals. On the CPU it is the resident set of the process.
 
-An overflow is told by a line of its own, `[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted
-loss scale: 65536, reducing to 32768`, `…: 65536, but hysteresis is 2. Reducing hysteresis to 1`, or
-`Overflow detected. Skipping step. Attempted loss scale: …` (optimizers without ZeRO). None says of
-which iteration it speaks, and the next line with a number may be thousands of iterations away. So
-it is no step; how many were skipped so far is in the progress line.
+Overflows are told in lines of their own, see `deepspeed_overflow`; how many steps were skipped so
+far is in the progress line.
 """
 
 import re

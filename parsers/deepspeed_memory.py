@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 
 from parsers.fields import NUMBER, finite
-from parsers.records import Usage
+from parsers.records import Usage, UsageSource
 from parsers.scan import LogFormat
 
 _DEVICE = re.compile(
@@ -36,6 +36,7 @@ def _parse(offset: int, text: str) -> Iterator[Usage]:
         until_next_report, _, _ = text[match.end() :].partition("Max_MA ")
         host = _HOST.search(until_next_report)
         yield Usage(
+            source=UsageSource.DEEPSPEED,
             memory_allocated_gib=finite(match["allocated"]),
             max_memory_allocated_gib=finite(match["max_allocated"]),
             memory_reserved_gib=finite(match["reserved"]),

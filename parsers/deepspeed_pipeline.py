@@ -13,7 +13,7 @@ there, they are one report, of which Megatron's time is the better one.
 import re
 from collections.abc import Iterator
 
-from parsers.fields import COUNT, NUMBER, finite
+from parsers.fields import COUNT, NUMBER, finite, printed
 from parsers.line_parts import line_parts
 from parsers.records import Step
 from parsers.scan import LogFormat
@@ -35,7 +35,7 @@ def _parse(offset: int, line: str) -> Iterator[Step]:
                 iteration=int(match["iteration"]),
                 step_seconds=finite(match["seconds"]),
                 samples_per_second=finite(match["rate"]),
-                loss=float(match["loss"]),
+                loss=printed(match["loss"]),
                 offset=offset,
             )
 

@@ -7,6 +7,15 @@ COUNT = r"[0-9]{1,18}"
 NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?|inf|nan)"
 
 
+def printed(text: str) -> float | None:
+    """Return the number that `text` (a match of NUMBER) is, nan and inf too.
+
+    None for one that is too large to be a float: it is no inf.
+    """
+    value = float(text)
+    return None if math.isinf(value) and text[-1] != "f" else value
+
+
 def finite(text: str | None) -> float | None:
     """Return the number that `text` (a match of NUMBER) is, or None for nan, inf and nothing."""
     value = math.nan if text is None else float(text)

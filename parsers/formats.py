@@ -6,11 +6,13 @@ from dataclasses import replace
 from parsers.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.deepspeed import DEEPSPEED_TIMER
 from parsers.deepspeed_memory import DEEPSPEED_MEMORY
+from parsers.deepspeed_overflow import DEEPSPEED_OVERFLOW
 from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
 from parsers.deepspeed_profiler import DEEPSPEED_PROFILER
 from parsers.environment import ENVIRONMENT
 from parsers.gpt_workload import GPT_WORKLOAD
 from parsers.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_RESULT
+from parsers.hf_trainer_reports import HF_TRAINER_REPORTS
 from parsers.megatron import MEGATRON, NANOTRON
 from parsers.megatron_memory import MEGATRON_MEMORY
 from parsers.megatron_timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
@@ -42,9 +44,11 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     MEGATRON_RANK_TIMERS,
     DEEPSPEED_TIMER,
     DEEPSPEED_PIPELINE,
+    DEEPSPEED_OVERFLOW,
     DEEPSPEED_MEMORY,
     DEEPSPEED_PROFILER,
     _reported_as(HF_TRAINER_RESULT, r"'train_samples_per_second': '?[0-9]"),
+    HF_TRAINER_REPORTS,
     _reported_as(HF_TRAINER_METRICS, r"\*{5} train metrics \*{5}\s*$"),
     _reported_as(COLOSSALAI_MODELS, r"Actor: [0-9.]+ [KMB]\b"),
     _reported_as(

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from parsers.fields import COUNT, NUMBER
+from parsers.fields import COUNT, NUMBER, printed
 from parsers.records import Record, RunTotals, Step
 from parsers.scan import LogFormat
 
@@ -40,6 +40,7 @@ def _record(offset: int, title: str, values: Mapping[str, str]) -> Record:
             iteration=int(iteration["iteration"]),
             iterations=int(iteration["iterations"]),
             step_seconds=_measured(values["step_seconds"]),
+            log_interval=1,
             samples_per_second=_measured(values["samples_per_second"]),
             loss=_number(values["loss"]),
             memory_allocated_gib=_measured(values["memory_allocated_gib"]),
@@ -89,9 +90,10 @@ def _count(value: str) -> int:
 
 
 def _number(value: str) -> float:
-    if not (match := _NUMBER_VALUE.match(value)):
+    match = _NUMBER_VALUE.match(value)
+    if not match or (number := printed(match[0])) is None:
         raise ValueError(value)
-    return float(match[0])
+    return number
 
 
 def _measured(value: str) -> float:

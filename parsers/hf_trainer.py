@@ -21,18 +21,14 @@ too: a training on 16 nodes says its result 17 times. Each is a record. Copies s
 other, without the start of another run between them; their clocks were stopped by each node for
 itself, so train_seconds differs by fractions of a second, and a rate in its last digit.
 
-**What is not read.** Reports on the way, `{'loss': 2.2788, 'learning_rate': 5e-05, 'epoch': 0.31}`,
-do not say of which iteration they are. With `include_num_input_tokens_seen` they hold a
-`train_runtime`, too: that of the training so far. Progress bars, `4/20 [00:48<03:12, 12.01s/it]`,
-do not say what progresses: evaluation draws the same ones; each node draws its own, which a log
-may give one after the other, so that iterations seem to begin anew; and their rate is a moving
-average.
+Reports on the way are read in `hf_trainer_reports`. With `include_num_input_tokens_seen` they hold
+a `train_runtime`, too: that of the training so far, which is no result.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 
-from parsers.fields import COUNT, NUMBER, finite
+from parsers.fields import COUNT, NUMBER, finite, printed
 from parsers.line_parts import line_parts
 from parsers.records import RunTotals
 from parsers.scan import LogFormat
@@ -50,10 +46,16 @@ _DURATION = re.compile(
 )
 
 
+def dictionaries(text: str) -> Iterator[tuple[dict[str, str], int]]:
+    """Yield the numbers in each dictionary of a text, as printed, and where the dictionary ends."""
+    for dictionary in _DICTIONARY.finditer(text):
+        values = {item["name"]: item["value"] for item in _ITEM.finditer(dictionary[0])}
+        yield values, dictionary.end()
+
+
 def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
     for part in line_parts(line):
-        for dictionary in _DICTIONARY.finditer(part):
-            values = {item["name"]: item["value"] for item in _ITEM.finditer(dictionary[0])}
+        for values, _ in dictionaries(part):
             if "train_samples_per_second" in values and "loss" not in values:
                 seconds = finite(values.get("train_runtime"))
                 if seconds is not None:
@@ -87,7 +89,7 @@ def _totals(offset: int, seconds: float, values: Mapping[str, str]) -> Iterator[
         train_seconds=seconds,
         samples_per_second=None if steps_per_second is None else samples_per_second,
         steps_per_second=steps_per_second,
-        mean_loss=None if mean_loss is None or not _is_number(mean_loss) else float(mean_loss),
+        mean_loss=None if mean_loss is None or not _is_number(mean_loss) else printed(mean_loss),
         offset=offset,
     )
     tokens_per_second = _number(values.get("train_tokens_per_second"))

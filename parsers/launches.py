@@ -4,7 +4,8 @@ A launch says so many times: the launcher on each node, each node's first proces
 process of all. Nodes are not equally fast, so that such lines may still come when another node has
 gone further. Another launch it is
 
-* when training has got on, or is done, before: nobody trains until all are there;
+* when training has got on, or is done, before: nobody trains until all are there, and have loaded
+  their checkpoint;
 * when a line that is printed once a launch comes again;
 * when a launcher's line comes after an end and after the set-up of a program. An end alone does
   not do: one node may fail before another one has started.
@@ -120,5 +121,7 @@ class LaunchDetector:
                 return self.progress or sign.anchor in self._once
             case LaunchKind.LAUNCHER | LaunchKind.START:
                 return self.progress or (self.ended and self._set_up)
-            case LaunchKind.SET_UP | LaunchKind.RESUMED:
+            case LaunchKind.RESUMED:
+                return self.progress
+            case LaunchKind.SET_UP:
                 return False

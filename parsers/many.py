@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TypeVar
 
 from parsers.formats import ALL_FORMATS
 from parsers.pairs import read_pair
-from parsers.read import read
+from parsers.read import default_threads, read
 from parsers.runs import LogRun
 from parsers.scan import AnyFormat
 
@@ -25,6 +26,8 @@ Digest = Callable[[list[LogRun]], T]
 Log = Path | str | tuple[Path | str, Path | str]
 """A log, or the two of a run's output and errors."""
 Read = tuple[Log, T | OSError]
+Work = Callable[[Log, int], T]
+"""Makes something of a log; the number is that of the threads which may share it."""
 
 _BATCH_BYTES = 2**23
 _BATCH_LOGS = 64
@@ -40,9 +43,20 @@ def read_each(
     count_lines: bool = True,
     processes: int | None = None,
 ) -> Iterator[Read[T]]:
-    """Yield each log with what `digest` makes of its runs, in the order of the logs.
+    """Yield each log with what `digest` makes of its runs, as `share_logs` does.
 
-    A log that cannot be read comes with its error. `digest` is called in another process, so it and
+    `digest` must be, as `work` there, of the kind that can be sent to another process.
+    """
+    read_one = partial(_read_one, digest=digest, formats=formats, count_lines=count_lines)
+    return share_logs(logs, read_one, processes=processes)
+
+
+def share_logs(
+    logs: Iterable[Log], work: Work[T], *, processes: int | None = None
+) -> Iterator[Read[T]]:
+    """Yield each log with what `work` makes of it, in the order of the logs.
+
+    A log that cannot be read comes with its error. `work` is called in another process, so it and
     what it returns must be of the kind that can be sent there: a function of a module, plain
     values. `processes`: how many; by default one a processor.
     """
@@ -53,13 +67,13 @@ def read_each(
     if processes < 2 or sum(sizes) < _WORTH_PROCESSES_BYTES or largest > sum(sizes) / 2:
         # One large log is shared by threads instead.
         for path in paths:
-            yield path, _read(path, digest, formats, count_lines, None)
+            yield path, _attempt(work, path, default_threads())
         return
     pool = ProcessPoolExecutor(processes, mp_context=_context())
     pending: deque[Future[list[Read[T]]]] = deque()
     try:
         for batch in _batches(paths, sizes):
-            pending.append(pool.submit(_read_batch, batch, digest, formats, count_lines))
+            pending.append(pool.submit(_work_on_batch, work, batch))
             # What is done waits until its turn comes, so not too many at once.
             if len(pending) > 4 * processes:
                 yield from pending.popleft().result()
@@ -69,28 +83,23 @@ def read_each(
         pool.shutdown(cancel_futures=True)
 
 
-def _read_batch(
-    paths: Sequence[Log],
-    digest: Digest[T],
-    formats: Sequence[AnyFormat],
-    count_lines: bool,
-) -> list[Read[T]]:
-    return [(path, _read(path, digest, formats, count_lines, 1)) for path in paths]
+def _work_on_batch(work: Work[T], batch: Sequence[Log]) -> list[Read[T]]:
+    return [(path, _attempt(work, path, 1)) for path in batch]
 
 
-def _read(
-    path: Log,
-    digest: Digest[T],
-    formats: Sequence[AnyFormat],
-    count_lines: bool,
-    threads: int | None,
-) -> T | OSError:
+def _attempt(work: Work[T], path: Log, threads: int) -> T | OSError:
     try:
-        if isinstance(path, tuple):
-            return digest(read_pair(*path, formats, count_lines=count_lines, threads=threads))
-        return digest(read(path, formats, count_lines=count_lines, threads=threads))
+        return work(path, threads)
     except OSError as error:
         return error
+
+
+def _read_one(
+    path: Log, threads: int, *, digest: Digest[T], formats: Sequence[AnyFormat], count_lines: bool
+) -> T:
+    if isinstance(path, tuple):
+        return digest(read_pair(*path, formats, count_lines=count_lines, threads=threads))
+    return digest(read(path, formats, count_lines=count_lines, threads=threads))
 
 
 def _batches(paths: Sequence[Log], sizes: Sequence[int]) -> Iterator[list[Log]]:

@@ -4,9 +4,10 @@ A line is ` iteration {number}/{of how many} |` and fields, `{name}: {value} |`,
 and options add and leave out many; so fields are read by their names, in any order, and unknown
 ones are passed over. What the numbers mean, read in `training_log` of the programs named:
 
-* The time is the mean over the iterations since the line before, `--log-interval` of them. Since
-  core 0.16 a line for the first iteration comes in addition, and the one after it still contains
-  that iteration: whoever averages must leave out one of them.
+* The time is the mean over the iterations since the line before, `--log-interval` of them, but for
+  nanotron, which times the reported iteration alone. Since core 0.16 a line for the first iteration
+  comes in addition, and the one after it still contains that iteration: whoever averages must leave
+  out one of them.
 * Its unit stands in the parentheses: milliseconds with NVIDIA's, Microsoft's and EleutherAI's,
   seconds with BigScience's since January 2022 and with forks of that.
 * BigScience's lines of the eight weeks before were in milliseconds, and `samples per second` were
@@ -25,10 +26,11 @@ without them. Others are torn, and no steps.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from parsers.fields import COUNT, NUMBER
 from parsers.line_parts import line_parts
@@ -40,8 +42,9 @@ from parsers.megatron_fields import (
     measured,
     step_values,
 )
+from parsers.megatron_layout import KnownLayouts
 from parsers.records import Step
-from parsers.scan import LogFormat
+from parsers.scan import LogFormat, ParseLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +52,13 @@ class _Dialect:
     """header: what begins a report; its groups are the iteration, and of how many it is.
 
     fields: how to read them; closing: names of which every whole report has one.
+    log_interval: 1 where each iteration is timed for itself.
     """
 
     header: re.Pattern[str]
     fields: Fields
     closing: frozenset[str]
+    log_interval: int | None = None
 
 
 #  iteration       40/    1000 | consumed samples:          160 | …      NVIDIA and most others
@@ -79,6 +84,7 @@ _NANOTRON = _Dialect(
     header=re.compile(rf"iteration: ({COUNT}) / ({COUNT}) \|"),
     fields=NANOTRON_FIELDS,
     closing=frozenset({"model_tflops_per_gpu"}),
+    log_interval=1,
 )
 
 _NEOX_RATE = re.compile(rf"samples/sec: *(?P<rate>{NUMBER}) *\|\s*$")
@@ -99,12 +105,18 @@ _TIMESTAMPS = (
 )
 
 
-def _parse(dialect: _Dialect, offset: int, line: str) -> Iterator[Step]:
+def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> Iterator[Step]:
+    if values := layouts.read(line):
+        yield Step(log_interval=dialect.log_interval, offset=offset, **values)
+        return
     for part in line_parts(line):
-        yield from _steps(dialect, offset, part)
+        for values, report in _reports(dialect, part):
+            layouts.learn(report)
+            yield Step(log_interval=dialect.log_interval, offset=offset, **values)
 
 
-def _steps(dialect: _Dialect, offset: int, text: str) -> Iterator[Step]:
+def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield a Step's fields for each report, and what stands behind its header."""
     # What stands in front of the first header; then for each its groups and what follows it.
     before, *rest = dialect.header.split(text)
     for iteration, iterations, report in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
@@ -118,17 +130,14 @@ def _steps(dialect: _Dialect, offset: int, text: str) -> Iterator[Step]:
             continue
         if rate := _NEOX_RATE.search(lead):
             values["samples_per_second"] = measured(rate["rate"])
-        yield Step(
-            iteration=int(iteration),
-            iterations=int(iterations),
-            timestamp=_timestamp(lead),
-            offset=offset,
-            **values,
-        )
+        values |= zip(_IN_FRONT, (_timestamp(lead), int(iteration), int(iterations)), strict=True)
+        yield values, report
 
 
 def _timestamp(lead: str) -> str | None:
     """Return the time that stands right in front of a header, in ISO 8601."""
+    if not lead.strip():
+        return None
     for pattern in _TIMESTAMPS:
         if match := pattern.search(lead):
             text = "{year}-{month}-{day}T{clock}".format_map(match.groupdict())
@@ -140,6 +149,19 @@ def _timestamp(lead: str) -> str | None:
     return None
 
 
+# What stands in front of the fields, in the order of a line.
+_IN_FRONT: dict[str, Callable[[str], Any]] = {
+    "timestamp": _timestamp,
+    "iteration": int,
+    "iterations": int,
+}
+
+
+def _parser(dialect: _Dialect) -> ParseLine:
+    layouts = KnownLayouts(dialect.header, [*_IN_FRONT.items()], dialect.fields)
+    return partial(_parse, dialect, layouts)
+
+
 MEGATRON = LogFormat(
     name="Megatron",
     anchors=(
@@ -147,10 +169,10 @@ MEGATRON = LogFormat(
         b"elapsed_time_per_iteration_ms=",
         b"| iteration time: ",
     ),
-    parse=partial(_parse, _MEGATRON),
+    parse=_parser(_MEGATRON),
 )
 NANOTRON = LogFormat(
     name="nanotron",
     anchors=(b"elapsed_time_per_iteration_ms: ",),
-    parse=partial(_parse, _NANOTRON),
+    parse=_parser(_NANOTRON),
 )

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,17 +12,25 @@ from parsers.fields import COUNT, NUMBER
 _VALUE = re.compile(rf"((?i:{NUMBER}))([KMGBTPE]?)(?:FLOPS)?(?:/(?i:{NUMBER}))?")
 _POWERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _PLAIN = frozenset("0123456789.-+E")
+_DECIMAL = frozenset("0123456789.")
 _COUNT = re.compile(COUNT)
 
 
 def printed(text: str) -> float:
-    """Return a value as printed, nan and inf too. Raises ValueError where `text` is none."""
+    """Return a value as printed, nan and inf too.
+
+    Raises ValueError where `text` is none, or one that is too large to be a float: it is no inf.
+    """
     if _PLAIN.issuperset(text):
-        return float(text)  # most values; three times as fast as the pattern
-    if not (match := _VALUE.fullmatch(text)):
+        number, value = text, float(text)  # most values; three times as fast as the pattern
+    elif match := _VALUE.fullmatch(text):
+        number, suffix = match.groups()
+        value = float(number) * _POWERS[suffix]
+    else:
         raise ValueError(text)
-    number, suffix = match.groups()
-    return float(number) * _POWERS[suffix]
+    if math.isinf(value) and number[-1] not in "fF":
+        raise ValueError(text)
+    return value
 
 
 def measured(text: str) -> float | None:
@@ -36,7 +44,8 @@ def _scaled(text: str, *, divisor: float) -> float | None:
     return None if value is None else value / divisor
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Return a whole number that cannot be negative. Raises ValueError."""
     if _COUNT.fullmatch(text):
         return int(text)
     value = printed(text)
@@ -45,7 +54,16 @@ def _count(text: str) -> int:
     return round(value)
 
 
-_milliseconds = partial(_scaled, divisor=1e3)
+def _milliseconds(text: str) -> float | None:
+    """Return seconds: of a plain number, the float that is nearest to what is printed."""
+    if not _DECIMAL.issuperset(text):
+        return _scaled(text, divisor=1e3)
+    value = float(text + "e-3")
+    if math.isinf(value):
+        raise ValueError(text)
+    return value
+
+
 _flops = partial(_scaled, divisor=1e12)
 _bytes = partial(_scaled, divisor=2.0**30)
 
@@ -58,9 +76,9 @@ def _spelt(fields: Fields) -> Fields:
 
 
 _SHARED: Fields = {
-    "consumed samples": ("consumed_samples", _count),
-    "consumed tokens": ("consumed_tokens", _count),
-    "global batch size": ("global_batch_size", _count),
+    "consumed samples": ("consumed_samples", count),
+    "consumed tokens": ("consumed_tokens", count),
+    "global batch size": ("global_batch_size", count),
     "lm loss": ("loss", printed),
     "grad norm": ("grad_norm", printed),
     "elapsed time per iteration ms": ("step_seconds", _milliseconds),
@@ -71,13 +89,13 @@ MEGATRON_FIELDS = _spelt(
         "elapsed time per iteration (ms)": ("step_seconds", _milliseconds),
         "elapsed time per iteration (s)": ("step_seconds", measured),
         "iteration time": ("step_seconds", measured),
-        "gloabl batch size": ("global_batch_size", _count),  # so MindSpeed's documentation
+        "gloabl batch size": ("global_batch_size", count),  # so MindSpeed's documentation
         "learning rate": ("learning_rate", printed),
         "lm-loss": ("loss", printed),
         "loss": ("loss", printed),
         "loss scale": ("loss_scale", printed),
-        "number of skipped iterations": ("skipped_iterations", _count),
-        "number of nan iterations": ("nan_iterations", _count),
+        "number of skipped iterations": ("skipped_iterations", count),
+        "number of nan iterations": ("nan_iterations", count),
         "samples per second": ("samples_per_second", measured),
         "throughput per GPU (TFLOP/s/GPU)": ("reported_tflops_per_gpu", measured),
         "approx flops per GPU": ("reported_tflops_per_gpu", _flops),
@@ -119,9 +137,14 @@ def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
     for name, text in closed.items():
         if (field := fields.get(name)) and field[0] not in values:
             values[field[0]] = field[1](text)
-    if "elapsed time per iteration (ms)" in closed and "samples per second" in closed:
+    if is_mended(closed):
         _mend_rate(values)
     return values
+
+
+def is_mended(names: Collection[str]) -> bool:
+    """Return whether a report with these fields may have a rate that must be corrected."""
+    return "elapsed time per iteration (ms)" in names and "samples per second" in names
 
 
 def _mend_rate(values: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from parsers.fields import COUNT
 from parsers.line_parts import line_parts
-from parsers.records import Usage
+from parsers.records import Usage, UsageSource
 from parsers.scan import LogFormat
 
 # [Rank 51] (after 20 iterations) memory (MB) | allocated: 19494.453125 | max allocated: 22106.01…
@@ -32,6 +32,7 @@ def _parse(offset: int, line: str) -> Iterator[Usage]:
     for part in line_parts(line):
         for report in filter(_is_whole, _REPORT.finditer(part)):
             yield Usage(
+                source=UsageSource.TORCH,
                 iteration=_optional(report["iteration"]),
                 rank=_optional(report["rank"]),
                 memory_allocated_gib=float(report["allocated"]) / 1024,

@@ -14,7 +14,7 @@ from parsers.line_parts import line_parts
 from parsers.records import Timers
 from parsers.scan import LogFormat
 
-_MS = r"[0-9]{1,12}\.[0-9]{2}(?![0-9])"
+_MS = r"[0-9]{1,12}\.[0-9]{2}(?![0-9]|[eE][-+]?[0-9])"
 
 # time (ms) | forward-compute: 148.22 | forward-recv: 508.65 | …
 # rank=0 time (ms) | forward_microstep: 6567.68 | …              DeepSpeed 0.3 to 0.10
@@ -44,7 +44,7 @@ _LONGEST_BLOCK_OF_RANKS = 1024
 
 def _timers(offset: int, pairs: list[tuple[str, str]]) -> Iterator[Timers]:
     if pairs:
-        seconds = tuple((name.strip(), float(ms) / 1000) for name, ms in pairs)
+        seconds = tuple((name.strip(), float(ms + "e-3")) for name, ms in pairs)
         yield Timers(seconds=seconds, offset=offset)
 
 

@@ -8,7 +8,8 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
-from parsers.records import Record, RunTotals, Setting, Step
+from parsers.records import Record, RunTotals, Setting, SkippedStep, Step
+from parsers.step_means import step_means
 
 _STEP_FIELDS = tuple(field.name for field in dataclasses.fields(Step))
 
@@ -22,20 +23,31 @@ _ROUNDING = 0.02
 _NODES_APART_SECONDS = 1.0
 
 
-def merge_steps(records: Iterable[Record]) -> list[Step]:
+def merge_steps(records: Iterable[Record], *, resumed_from: int | None = None) -> list[Step]:
     """Return one Step an iteration, made of all that the lines of one launch say of it, in order.
 
     What an earlier line said stays, but for one thing: a line that knows how many iterations the
     run is to do comes before one that does not. Of Megatron-DeepSpeed's two lines it is the more
-    precise one. Megatron core's line of the first iteration is left out, see `_is_extra`.
+    precise one. `step_means` leaves out Megatron core's line of the first iteration, and tells of
+    how many iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that
+    the launch went on from, where it is known.
     """
-    records = list(records)
     reports: dict[int, list[Step]] = {}
+    for step in step_means(records, resumed_from):
+        reports.setdefault(step.iteration, []).append(step)
+    return [_merged(reports[iteration]) for iteration in sorted(reports)]
+
+
+def merge_skipped(records: Iterable[Record]) -> list[SkippedStep]:
+    """Return the lines of one launch that tell of skipped steps, one a step.
+
+    Where several ranks tell of them, those of the rank that tells of the most.
+    """
+    told: dict[int | None, list[SkippedStep]] = {}
     for record in records:
-        if isinstance(record, Step):
-            reports.setdefault(record.iteration, []).append(record)
-    steps = [_merged(reports[iteration]) for iteration in sorted(reports)]
-    return steps[1:] if _is_extra(steps, _log_interval(records)) else steps
+        if isinstance(record, SkippedStep):
+            told.setdefault(record.rank, []).append(record)
+    return max(told.values(), key=len, default=[])
 
 
 def merge_totals(records: Iterable[Record]) -> list[RunTotals]:
@@ -77,31 +89,10 @@ def _merged(reports: Sequence[Step]) -> Step:
         fresh = {
             name: getattr(other, name) for name in _STEP_FIELDS if getattr(first, name) is None
         }
+        if first.step_seconds is not None:
+            fresh.pop("log_interval", None)  # of another mean
         first = dataclasses.replace(first, **fresh)
     return first
-
-
-def _log_interval(records: Iterable[Record]) -> int | None:
-    for record in records:
-        if isinstance(record, Setting) and record.name == "log_interval":
-            return int(record.value) or None if record.value.isdecimal() else None
-    return None
-
-
-def _is_extra(steps: Sequence[Step], interval: int | None) -> bool:
-    """Return whether the first step is the extra line that Megatron core prints since 0.16.
-
-    It tells of the first iteration of a launch alone, between two multiples of the log interval.
-    The timer is not reset behind it, so that the next line's mean holds that iteration, too.
-    """
-    if len(steps) < 2 or steps[0].skipped_iterations is None:
-        return False
-    first, second = steps[0].iteration, steps[1].iteration
-    if not interval and len(steps) > 2:
-        interval = steps[2].iteration - second
-    elif not interval and first == 1 and second > 2:
-        interval = second
-    return interval is not None and second < first + interval and second % interval == 0
 
 
 def _is_copy(one: RunTotals, other: RunTotals) -> bool:

@@ -27,18 +27,19 @@ import re
 from collections.abc import Callable, Iterator
 
 from parsers.fields import COUNT
-from parsers.records import Usage
+from parsers.records import Usage, UsageSource
 from parsers.scan import LogFormat, TableFormat
 
 _Row = Callable[[int, str], Iterator[Usage]]
 
 # A row fills its line, but for a rank's label or a progress bar before it. Where something else
-# stands there, a few numbers in a row are too little to go by: it takes a unit or a date.
+# stands there, a few numbers in a row are too little to go by: it takes a unit, a date, or many.
 _START = (
     r"(?:(?:^|\r|/(?:s|it)\])(?: {0,5}[0-9]{1,5}: ?|\[\w{1,20}\]: ?)?"
     r"|(?P<foreign>[\]:>] ?))[ \t]*"
 )
 _END = r"[ \t]*(?=$|\r)"
+_MANY_COLUMNS = 5
 
 _NAME = r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)*"
 _HEADER_CELL = rf"{_NAME}(?: \[[A-Za-z%]+\])?"
@@ -116,7 +117,8 @@ def _row(names: list[str], cells: dict[str, str], other: str, separator: str) ->
             }
             if units == {True, False}:
                 continue  # cut off within its last cell
-            if not values["foreign"] or values.get("date") or True in units:
+            sure = values.get("date") or True in units or len(names) >= _MANY_COLUMNS
+            if sure or not values["foreign"]:
                 yield from _usage(offset, match)
 
     return parse
@@ -127,6 +129,7 @@ def _usage(offset: int, match: re.Match[str]) -> Iterator[Usage]:
     mib, utilization, device = (values.get(name) for name in ("mib", "utilization", "device"))
     if mib is not None or utilization is not None:
         yield Usage(
+            source=UsageSource.NVIDIA_SMI,
             device=None if device is None else int(device),
             memory_allocated_gib=None if mib is None else int(mib) / 1024,
             gpu_utilization_percent=None if utilization is None else float(utilization),

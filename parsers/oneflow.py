@@ -24,9 +24,9 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from parsers.fields import COUNT, NUMBER, finite
+from parsers.fields import COUNT, NUMBER, finite, printed
 from parsers.line_parts import line_parts
-from parsers.records import Setting, Step, Usage
+from parsers.records import Setting, Step, Usage, UsageSource
 from parsers.scan import LogFormat, TableFormat
 
 _GPT2_STEP = re.compile(
@@ -59,7 +59,7 @@ def _parse_steps(offset: int, line: str) -> Iterator[Step]:
             yield Step(
                 iteration=int(match["iteration"]),
                 samples_per_second=finite(match["throughput"]),
-                loss=float(match["loss"]),
+                loss=printed(match["loss"]),
                 timestamp=datetime.fromtimestamp(int(match["unix_time"]), UTC).isoformat(),
                 offset=offset,
             )
@@ -73,7 +73,7 @@ def _step(offset: int, values: dict[str, str]) -> Step:
         step_seconds=finite(values["latency"]),
         samples_per_second=finite(values["throughput"]),
         consumed_samples=int(values["samples"]),
-        loss=float(values["loss"]) if "loss" in values else None,
+        loss=printed(values["loss"]) if "loss" in values else None,
         offset=offset,
     )
 
@@ -105,6 +105,7 @@ def _parse_memory(offset: int, line: str) -> Iterator[Usage]:
         mib = finite(match["mib"])
         if used_bytes is not None or mib is not None:
             yield Usage(
+                source=UsageSource.ONEFLOW,
                 device=int(match["gpu"] or match["device"]),
                 max_memory_allocated_gib=(
                     used_bytes / 2**30 if used_bytes is not None else mib and mib / 1024

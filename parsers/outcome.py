@@ -70,14 +70,18 @@ class EndDetector:
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
         """Take a step of the run, and its line: the last one promised ends it."""
-        self._steps_since += 1
-        if self.first and self._steps_since > _STEPS_OF_A_SURVIVOR:
-            self.first.clear()
-        if step.loss is not None:
-            self._diverged = None if math.isfinite(step.loss) else candidate
+        self.read_loss(step.loss, candidate)
         if step.iterations is not None and step.iteration >= step.iterations:
             line = decode(candidate.line).rpartition("\r")[2]
             self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))
+
+    def read_loss(self, loss: float | None, candidate: Candidate) -> None:
+        """Take what a report says of the loss, if anything, and its line: the run goes on."""
+        self._steps_since += 1
+        if self.first and self._steps_since > _STEPS_OF_A_SURVIVOR:
+            self.first.clear()
+        if loss is not None:
+            self._diverged = None if math.isfinite(loss) else candidate
 
     def outcome(self) -> Outcome | None:
         """Return what counts of all that was read; None where nothing says that the run ended."""

@@ -13,8 +13,10 @@ class Step:
 
     iteration: number of the iteration, counted as the line counts.
     iterations: how many the run is to do.
-    step_seconds: duration of an iteration; with Megatron's programs, the mean over the iterations
-        since the report before.
+    step_seconds: duration of an iteration, or the mean over several.
+    log_interval: of how many iterations that is the mean, this one being the last. Lines do not say
+        so, but where a program times each iteration for itself it is 1; for the others
+        `merge_steps` works it out from the reports around.
     samples_per_second, tokens_per_second: of this report, over all ranks.
     running_samples_per_second: mean since the program's own warm-up, over all ranks.
     consumed_samples, consumed_tokens: since the beginning of training.
@@ -31,6 +33,7 @@ class Step:
     iteration: int
     iterations: int | None = None
     step_seconds: float | None = None
+    log_interval: int | None = None
     samples_per_second: float | None = None
     tokens_per_second: float | None = None
     running_samples_per_second: float | None = None
@@ -52,9 +55,50 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LossReport:
+    """What a line says of the training without saying of which iteration, only of which epoch.
+
+    epoch: with its fraction. loss: may be nan or inf. learning_rate, grad_norm: as printed.
+    """
+
+    epoch: float
+    loss: float
+    learning_rate: float | None = None
+    grad_norm: float | None = None
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedStep:
+    """An update of the weights that was left out, for its gradients overflowed.
+
+    The lines that tell of it do not say of which iteration.
+
+    rank: the process that says so; each may, of the same step.
+    loss_scale: by which the loss was multiplied. reduced_to: by which it is from now on; None where
+        it stays for now, or is not told.
+    """
+
+    rank: int | None = None
+    loss_scale: float | None = None
+    reduced_to: float | None = None
+    offset: int
+
+
+class UsageSource(StrEnum):
+    """Who reports memory or how busy a GPU is."""
+
+    TORCH = "torch"  # its allocator, of one process
+    DEEPSPEED = "deepspeed"  # likewise, and the node's memory
+    ONEFLOW = "oneflow"  # the whole device, sampled beside its benchmark
+    NVIDIA_SMI = "nvidia-smi"  # the whole device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """One report of memory, or of how busy a GPU is.
 
+    source: who reports it.
     rank: the process that reports; device: the GPU's index on its node; either may be unknown.
     memory_*_gib: of torch's allocator where a training program reports it (allocated: held by
         tensors, reserved: held by the allocator), of the whole device from nvidia-smi.
@@ -62,6 +106,7 @@ class Usage:
     gpu_utilization_percent: 0 to 100.
     """
 
+    source: UsageSource
     iteration: int | None = None
     rank: int | None = None
     device: int | None = None
@@ -139,7 +184,7 @@ class RunTotals:
     offset: int
 
 
-Record = Step | Usage | Timers | Setting | RunTotals
+Record = Step | LossReport | SkippedStep | Usage | Timers | Setting | RunTotals
 
 
 class OutcomeKind(StrEnum):

@@ -2,8 +2,16 @@
 
 from dataclasses import dataclass
 
-from parsers.merge import merge_settings, merge_steps, merge_totals
-from parsers.records import Outcome, Record, RunTotals, Step, Usage
+from parsers.merge import merge_settings, merge_skipped, merge_steps, merge_totals
+from parsers.records import (
+    Outcome,
+    Record,
+    RunTotals,
+    SkippedStep,
+    Step,
+    Usage,
+    UsageSource,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +31,12 @@ class RunSegment:
     @property
     def steps(self) -> list[Step]:
         """One Step an iteration, in order."""
-        return merge_steps(self.records)
+        return merge_steps(self.records, resumed_from=self.resumed_from)
+
+    @property
+    def skipped_steps(self) -> list[SkippedStep]:
+        """The steps that were left out for an overflow, as far as lines tell of each, once each."""
+        return merge_skipped(self.records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +79,11 @@ class LogRun:
         return [step for segment in self.segments for step in segment.steps]
 
     @property
+    def skipped_steps(self) -> list[SkippedStep]:
+        """The steps that its launches left out for an overflow, as far as lines tell of each."""
+        return [step for segment in self.segments for step in segment.skipped_steps]
+
+    @property
     def totals(self) -> list[RunTotals]:
         """What its lines say of it as a whole, each thing once."""
         return [total for one in self.segments for total in merge_totals(one.records)]
@@ -74,7 +92,7 @@ class LogRun:
     def memory_reports(self) -> list[Usage]:
         """What processes say of their memory, without the samples of nvidia-smi."""
         usages = [record for record in self.records if isinstance(record, Usage)]
-        return [usage for usage in usages if usage.gpu_utilization_percent is None]
+        return [usage for usage in usages if usage.source is not UsageSource.NVIDIA_SMI]
 
     @property
     def config(self) -> dict[str, str]:

@@ -127,9 +127,10 @@ class LineReader:
         """Yield the candidates of a pass that searches for `wanted`, parsed."""
         for candidate in candidates:
             log_formats, tables = self._known.get(candidate.anchors) or self._know(candidate)
-            text = decode(candidate.line)
+            offset, line = candidate[:2]
+            text = decode(line)
             found: list[tuple[AnyFormat, list[Record]]] = [
-                (one, list(one.parse(candidate.offset, _text(candidate, text, one.following))))
+                (one, [*one.parse(offset, _block(candidate, one) if one.following else text)])
                 for one in log_formats
             ]
             if tables or self._open:
@@ -213,9 +214,8 @@ def decode(line: bytes) -> str:
     return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
 
 
-def _text(candidate: Candidate, line: str, following: int) -> str:
-    """Return what a format is to parse: a line, with the lines that belong to it."""
-    if not following or not candidate.following:
-        return line
-    lines = (candidate.line + candidate.following).split(b"\n", following + 1)[: following + 1]
+def _block(candidate: Candidate, log_format: LogFormat) -> str:
+    """Return a line with those that belong to it."""
+    count = 1 + log_format.following
+    lines = (candidate.line + candidate.following).split(b"\n", count)[:count]
     return decode(b"\n".join(one.removesuffix(b"\r") for one in lines))

@@ -58,9 +58,10 @@ _JSON = re.compile(
 
 
 def _json(offset: int, line: str) -> Iterator[Setting]:
-    if match := _JSON.search(line.rstrip()):
-        name, value = argument_name(match["name"]), str(int(Decimal(match["value"])))
-        yield Setting(name=name, value=value, source="arguments", offset=offset)
+    match = _JSON.search(line.rstrip())
+    if match and (value := Decimal(match["value"])) == int(value):
+        name = argument_name(match["name"])
+        yield Setting(name=name, value=str(int(value)), source="arguments", offset=offset)
 
 
 # using world size: 64 and model-parallel size: 4                       Megatron up to 1.1.5

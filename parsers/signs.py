@@ -78,6 +78,13 @@ SIGNS = (
     _sign(_HOST, _CAUSE, b"DefaultCPUAllocator", r"DefaultCPUAllocator: (?:can't|not enough)"),
     _sign(_HOST, _CAUSE, b"MemoryError", r"^(?:\w+\.)*_?(?:Array)?MemoryError(?::|$)"),
     _sign(_HOST, _CAUSE, b"Out of memory: Kill", r"\bOut of memory: Kill(?:ed)? process [0-9]"),
+    _sign(
+        _HOST,
+        _CAUSE,
+        b"out of memory: Kill",
+        r"\bMemory cgroup out of memory: Killed process [0-9]",
+    ),
+    _sign(_HOST, _CAUSE, b"Cannot allocate", r"^OSError: \[Errno 12\] Cannot allocate memory"),
     _sign(_HOST, _CAUSE, _SLURMSTEPD, r"\b[Dd]etected [0-9]+ oom[-_]kill event"),
     _sign(_HOST, _CAUSE, _SRUN, rf"{_TASKS}Out Of Memory"),
     _sign(_NAN, _CAUSE, b"found NaN in", r"\bfound NaN in (?:local|the) "),
@@ -112,8 +119,13 @@ SIGNS = (
     _sign(_ERROR, _EXIT, _BASH, rf"{_PROCESS}(?:Segmentation fault|Bus error|Aborted)\b"),
     _sign(_ERROR, _EXIT, b"Segmentation fault", r"(?:^|: )Segmentation fault"),
     _sign(_ERROR, _EXIT, b"Bus error", r"(?:^|: )Bus error"),
+    _sign(_ERROR, _EXIT, _SRUN, r"srun: error: Unable to create step for job"),
+    _sign(_ERROR, _EXIT, b"terminate called", r"^terminate called after throwing an instance of"),
     # torch.distributed.launch stops its processes when one has died, and when it is told to stop.
     _sign(_KILLED, _AFTERMATH, b"Killing subprocess", r"\bKilling subprocess [0-9]+"),
+    _sign(_KILLED, _AFTERMATH, b"received SIGTERM", r"\bMain process received SIGTERM, exiting"),
+    _sign(_KILLED, _AFTERMATH, b"closing signal", r"\bSending process [0-9]+ closing signal SIG"),
+    _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Terminated"),
     _sign(_COMPLETED, Weight.LAUNCHER, b"exits success", r"Process [0-9]+ exits succ"),
 )
 

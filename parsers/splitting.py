@@ -15,7 +15,7 @@ from parsers.candidates import Candidate
 from parsers.launches import LAUNCH_ANCHORS, LaunchDetector, LaunchKind, LaunchSign, launch_signs
 from parsers.line_parts import LABELS
 from parsers.outcome import END_ANCHORS, EndDetector
-from parsers.records import Outcome, OutcomeKind, Record, Setting, Step
+from parsers.records import LossReport, Outcome, OutcomeKind, Record, Setting, Step
 from parsers.runs import LogRun, RunSegment
 from parsers.scan import AnyFormat, LogFormat, ReadLine, decode
 from parsers.signs import Weight
@@ -148,6 +148,9 @@ class RunSplitter:
             for record in records:
                 if isinstance(record, Step):
                     self._read_step(log_format, record, candidate)
+                elif isinstance(record, LossReport):
+                    self._read_progress()
+                    self._launches[-1].ends.read_loss(record.loss, candidate)
                 elif isinstance(record, Setting):
                     self._read_setting(record)
                 else:
@@ -163,9 +166,11 @@ class RunSplitter:
                 self._detector.restart()
                 reported = self._launches[-1].reported.setdefault(log_format.name, {})
             reported[step.iteration] = step
-        self._launches[-1].started = True
+        self._read_progress()
         self._launches[-1].ends.read_step(step, candidate)
-        self._detector.progress = True
+
+    def _read_progress(self) -> None:
+        self._launches[-1].started = self._detector.progress = True
         self._echoed_from = None
 
     def _read_setting(self, setting: Setting) -> None:

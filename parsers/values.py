@@ -56,9 +56,12 @@ def _window(descriptor: int, bounds: Bounds, start: int, starts: Sequence[int]) 
 
 def _values(window: Window, search: AnchorSearch, pattern: re.Pattern[bytes]) -> "array[float]":
     values: array[float] = array("d")
+    match = pattern.match
     while window.advance():
-        for place in search.places(window.view[window.begin : window.end]):
-            match = pattern.match(window.buffer, window.begin + place, window.end)
-            if match and not window.is_too_long(match.start()):
-                values.append(float(match[1]))
+        buffer, begin, end = window.buffer, window.begin, window.end
+        places = search.places(window.view[begin:end])
+        if end - begin > window.line_limit:  # else no line can be too long
+            places = [place for place in places if not window.is_too_long(begin + place)]
+        found = [match(buffer, begin + place, end) for place in places]
+        values.extend([float(one[1]) for one in found if one])
     return values

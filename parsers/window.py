@@ -70,6 +70,7 @@ class Window:
         self.offset = begin
         self.begin = self.end = self.used = self.filled = self._whole = 0
         self.settled = False
+        self.line_limit = bounds.line_limit
         self._read, self._bounds, self._stop = read, bounds, stop
         self.at_end = False
         self.within_line = within_line
@@ -91,7 +92,7 @@ class Window:
             self.within_line = newline < 0
             self.begin = self.filled if newline < 0 else newline + 1
         self._whole = self.buffer.rfind(b"\n", self.begin, self.filled) + 1 or self.begin
-        self.within_line |= self.filled - self._whole > self._bounds.line_limit
+        self.within_line |= self.filled - self._whole > self.line_limit
         if self.at_end and self._bounds.complete and not self.within_line:
             self._whole = self.filled
         self.end = self.used = self._end_of_wanted()
@@ -116,7 +117,7 @@ class Window:
             newline = self.buffer.find(b"\n", last + 1, region)
             if newline < 0:
                 break
-            if newline - last - 1 > self._bounds.line_limit:
+            if newline - last - 1 > self.line_limit:
                 return last
             last = newline
         else:
@@ -130,12 +131,9 @@ class Window:
 
     def is_too_long(self, place: int) -> bool:
         """Return whether the line that holds a place of the buffer is to be left out."""
-        limit = self._bounds.line_limit
-        if self.end - self.begin <= limit:
-            return False
         begin = self.buffer.rfind(b"\n", self.begin, place) + 1 or self.begin
         end = self.buffer.find(b"\n", place, self.end)
-        return (self.end if end < 0 else end) - begin > limit
+        return (self.end if end < 0 else end) - begin > self.line_limit
 
     def newlines_before(self, place: int) -> int:
         """Return how many newlines were read up to a place in the buffer.

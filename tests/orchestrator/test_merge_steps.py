@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.merge import merge_steps
-from parsers.records import Record, RunTotals, Setting, Step, Timers, Usage
+from parsers.records import Record, RunTotals, Setting, Step, Timers, Usage, UsageSource
 
 
 def step(iteration: int, **values: Any) -> Step:
@@ -20,7 +20,7 @@ MERGED: dict[str, tuple[list[Record], list[Step]]] = {
     "nothing": ([], []),
     "one line each": (
         [step(1, step_seconds=1.0), step(2, step_seconds=2.0)],
-        [step(1, step_seconds=1.0), step(2, step_seconds=2.0)],
+        [step(1, step_seconds=1.0, log_interval=1), step(2, step_seconds=2.0, log_interval=1)],
     ),
     "DeepSpeed's two lines and the program's own": (
         [
@@ -33,6 +33,7 @@ MERGED: dict[str, tuple[list[Record], list[Step]]] = {
                 1,
                 loss=6.5,
                 step_seconds=0.25,
+                log_interval=1,
                 skipped=0,
                 samples_per_second=32.0,
                 memory_allocated_gib=0.5,
@@ -53,7 +54,7 @@ MERGED: dict[str, tuple[list[Record], list[Step]]] = {
         [
             RunTotals(parameters=5, offset=0),
             step(1, loss=1.0),
-            Usage(iteration=1, memory_allocated_gib=3.0, offset=0),
+            Usage(source=UsageSource.TORCH, iteration=1, memory_allocated_gib=3.0, offset=0),
             Timers(seconds=(("forward", 0.1),), offset=0),
             Setting(name="seed", value="1", source="arguments", offset=0),
         ],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from orchestrator.metrics import Summary, step_seconds, summarise
 from orchestrator.model import Run
 from orchestrator.warmup import Warmup
-from parsers.records import Record, RunTotals, Step, Usage
+from parsers.records import Record, RunTotals, Step, Usage, UsageSource
 
 RunOf = Callable[..., Run]
 
@@ -144,7 +144,7 @@ SUMMARIES: dict[str, tuple[list[Record], dict[str, Any]]] = {
             RunTotals(parameters=136_960, offset=0),
             step(1, memory_allocated_gib=1.0, max_memory_allocated_gib=4.0),
             step(2, memory_allocated_gib=2.0, max_memory_allocated_gib=3.0),
-            Usage(max_memory_allocated_gib=3.5, offset=0),
+            Usage(source=UsageSource.TORCH, max_memory_allocated_gib=3.5, offset=0),
             step(3),
             RunTotals(final_loss=5.5, max_memory_allocated_gib=4.25, offset=0),
         ],
@@ -186,6 +186,13 @@ def test_recomputation_counts_for_the_hardware_and_not_for_the_model(run_of: Run
     )
     assert again.model_tflops_per_gpu == plain.model_tflops_per_gpu
     assert again.tflops_per_gpu / plain.tflops_per_gpu == pytest.approx(285_212_672 / 226_492_416)
+
+
+def test_the_gpu_is_what_the_log_calls_it(run_of: RunOf):
+    """Its peak is looked up by that name."""
+    records = [RunTotals(device="NVIDIA H100 80GB HBM3", offset=0), RunTotals(offset=1)]
+    assert summarise(run_of(), records, Warmup(0)).device == "NVIDIA H100 80GB HBM3"
+    assert summarise(run_of(), [], Warmup(0)).device is None
 
 
 def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):

@@ -1,5 +1,6 @@
 """Logs made of a few lines."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,9 @@ import pytest
 
 from parsers.outcome import read_outcome
 from parsers.records import Outcome
+
+# Where tests find what several of them print: tests are no package.
+sys.path.append(str(Path(__file__).parent))
 
 
 @pytest.fixture

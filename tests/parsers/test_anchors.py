@@ -50,8 +50,8 @@ def test_there_may_be_more_anchors_than_are_searched_for_at_once() -> None:
     data = b"\n".join(lines)
     search = AnchorSearch(anchors)
     found = list(search.lines(data, memoryview(data), 0, len(data)))
-    assert [data[line.begin : line.end] for line in found] == lines
-    assert [line.anchors for line in found] == [(anchors[n * 7 % 200],) for n in range(200)]
+    assert [data[begin:end] for begin, end, _ in found] == lines
+    assert [there for _, _, there in found] == [(anchors[n * 7 % 200],) for n in range(200)]
 
 
 def test_without_anchors_nothing_is_found() -> None:

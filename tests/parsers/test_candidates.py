@@ -2,6 +2,8 @@
 
 import io
 import os
+import subprocess
+import sys
 import threading
 import tracemalloc
 from collections.abc import Mapping
@@ -164,6 +166,23 @@ def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
     assert places == [(0, 1), (2**30 + 8, 3)]
     assert found.position == 2**30 + 12
     assert peak < 8 * 2**20
+
+
+def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -> None:
+    """As the system counts its memory, with all that is read of a log."""
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.truncate(2**30)
+    # Not by getrusage: a new process takes over the peak of the one that has started it.
+    code = (
+        "import re, sys; from parsers.read import read; peak = lambda:"
+        " int(re.search(r'VmHWM:\\s*([0-9]+)', open('/proc/self/status').read())[1]);"
+        "before = peak(); read(sys.argv[1]); print(peak() - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(log)], stdout=subprocess.PIPE, check=True, timeout=60
+    )
+    assert int(done.stdout) < 64 * 2**10  # KiB
 
 
 def test_memory_stays_bounded_where_every_line_is_wanted(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.deepspeed_memory import DEEPSPEED_MEMORY
-from parsers.records import Record, Usage
+from parsers.records import Record, Usage, UsageSource
 from parsers.scan import decode
 
 LOGS = Path(__file__).parents[3] / "shared" / "logs"
@@ -22,6 +22,7 @@ LOGGED = "[2026-01-02 03:04:05,678] [INFO] [utils.py:822:see_memory_usage] "
 DEVICE = "MA 0.28 GB         Max_MA 0.29 GB         CA 2.93 GB         Max_CA 3 GB "
 HOST = "CPU Virtual Memory:  used = 65.88 GB, percent = 3.3%"
 ALONE = Usage(
+    source=UsageSource.DEEPSPEED,
     memory_allocated_gib=0.28,
     max_memory_allocated_gib=0.29,
     memory_reserved_gib=2.93,
@@ -29,6 +30,7 @@ ALONE = Usage(
     offset=7,
 )
 USAGE = Usage(
+    source=UsageSource.DEEPSPEED,
     memory_allocated_gib=0.28,
     max_memory_allocated_gib=0.29,
     memory_reserved_gib=2.93,
@@ -37,6 +39,7 @@ USAGE = Usage(
     offset=7,
 )
 TIMED = Usage(
+    source=UsageSource.DEEPSPEED,
     memory_allocated_gib=0.28,
     max_memory_allocated_gib=0.29,
     memory_reserved_gib=2.93,
@@ -108,6 +111,7 @@ def test_a_printed_report_is_read_back(
     )
     assert usage == [
         Usage(
+            source=UsageSource.DEEPSPEED,
             memory_allocated_gib=device[0],
             max_memory_allocated_gib=device[1],
             memory_reserved_gib=device[2],

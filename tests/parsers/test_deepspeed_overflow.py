@@ -1,20 +1,68 @@
 """DeepSpeed's lines about overflowing gradients."""
 
+import io
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parsers.deepspeed import DEEPSPEED_TIMER
-from parsers.records import Step
+from parsers.deepspeed_overflow import DEEPSPEED_OVERFLOW
+from parsers.merge import merge_skipped
+from parsers.read import read
+from parsers.records import SkippedStep, Step
+from parsers.scan import decode
 
 HYSTERESIS = "hysteresis is 2. Reducing hysteresis to 1"
 SKIPPING = "OVERFLOW! Rank 0 Skipping step."
-OVERFLOWS = (
-    f"[deepscale] {SKIPPING} Attempted loss scale: 256, reducing to 128.0",
-    f"[deepspeed] {SKIPPING} Attempted loss scale: 8, but {HYSTERESIS}",
-    f"[deepspeed] {SKIPPING}",
-    "[Rank 0] Overflow detected. Skipping step. Attempted loss scale: 65536, reducing to 32768.0",
-    "fp16 dynamic loss scale overflow! Skipping step. Attempted loss scale: 4, reducing to 2",
-)
+OVERFLOWS = {
+    f"[deepscale] {SKIPPING} Attempted loss scale: 256, reducing to 128.0": SkippedStep(
+        rank=0, loss_scale=256, reduced_to=128, offset=7
+    ),
+    f"[deepspeed] {SKIPPING} Attempted loss scale: 8, but {HYSTERESIS}": SkippedStep(
+        rank=0, loss_scale=8, offset=7
+    ),
+    f"[deepspeed] {SKIPPING} Attempted loss scale: 1, reducing to 1": SkippedStep(
+        rank=0, loss_scale=1, reduced_to=1, offset=7
+    ),
+    f"[deepspeed] {SKIPPING}": SkippedStep(rank=0, offset=7),
+    "[deepspeed] OVERFLOW! Skipping step. Gradients are non-finite.": SkippedStep(offset=7),
+    "[Rank 0] Overflow detected. Skipping step. Attempted loss scale: 65536, reducing to 32768.0": (
+        SkippedStep(loss_scale=65536, reduced_to=32768, offset=7)
+    ),
+    "fp16 dynamic loss scale overflow! Skipping step. Attempted loss scale: 4, reducing to 2": (
+        SkippedStep(loss_scale=4, reduced_to=2, offset=7)
+    ),
+}
 PROGRESS = "[Rank 0] step=10, skipped=6, lr=[4.9e-05], mom=[(0.9, 0.95)]"
+NO_OVERFLOWS = (
+    "",
+    "Skipping step.",
+    "# [deepspeed] OVERFLOW! Rank 0 Skipping step.",
+    "[deepspeed] OVERFLOW! Rank 0 Skipping ste",
+    "every OVERFLOW! is followed by Skipping step.",
+    "overflow_detected: Skipping step.",
+)
+
+
+def parse(line: str) -> list[object]:
+    """Return the records of a line that starts at byte 7."""
+    return list(DEEPSPEED_OVERFLOW.parse(7, decode(line.encode())))
+
+
+@pytest.mark.parametrize(("line", "skipped"), OVERFLOWS.items())
+def test_an_overflow_is_a_skipped_step(line: str, skipped: SkippedStep) -> None:
+    """With the scale of the loss, as far as it is told."""
+    for before in ("", "0: ", "[rank0]: ", "\x1b[33m", " 5%|█  | 1/20 [00:01<00:19, 1.00s/it]\r"):
+        assert parse(before + line) == [skipped]
+    assert parse(line + line) == [skipped, skipped]
+    assert any(anchor.decode() in line for anchor in DEEPSPEED_OVERFLOW.anchors)
+
+
+@pytest.mark.parametrize("line", NO_OVERFLOWS)
+def test_other_lines_with_the_words_are_none(line: str) -> None:
+    """Torn, commented out, or of something else."""
+    assert parse(line) == []
 
 
 @pytest.mark.parametrize("line", OVERFLOWS)
@@ -29,3 +77,41 @@ def test_an_overflow_does_not_hide_a_step_on_its_line(line: str) -> None:
     steps = [Step(iteration=10, skipped=6, offset=0)]
     assert list(DEEPSPEED_TIMER.parse(0, line + PROGRESS)) == steps
     assert list(DEEPSPEED_TIMER.parse(0, PROGRESS + line)) == steps
+
+
+@given(
+    rank=st.integers(0, 10**5),
+    power=st.integers(0, 40),
+    least=st.integers(0, 40),
+    end=st.integers(0, 120),
+)
+def test_a_torn_line_tells_no_other_scale(rank: int, power: int, least: int, end: int) -> None:
+    """A scale is at least half of the one before."""
+    scale, reduced = 2**power, max(2**power // 2, min(2**least, 2**power))
+    line = f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to "
+    whole = SkippedStep(
+        rank=rank,
+        loss_scale=float(scale),
+        reduced_to=float(reduced) if 2 * reduced >= scale else None,
+        offset=7,
+    )
+    for text in (line + str(reduced), line + f"{reduced:.1f}"):
+        assert parse(text) == [whole]
+        for torn in parse(text[:end]):
+            assert isinstance(torn, SkippedStep)
+            assert torn.rank == rank
+            assert torn.loss_scale in {None, scale}
+            assert torn.reduced_to in {None, reduced}
+
+
+def test_a_step_that_several_ranks_skip_is_one() -> None:
+    """A line of one of them may have been lost."""
+    lines = [
+        (rank, f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to 1")
+        for scale in (4, 2)
+        for rank in (1, 0, 2)
+    ]
+    log = "\n".join(line for number, (_, line) in enumerate(lines) if number != 0)
+    (run,) = read(io.BytesIO(log.encode()))
+    assert [(step.rank, step.loss_scale) for step in run.skipped_steps] == [(0, 4), (0, 2)]
+    assert merge_skipped([]) == []

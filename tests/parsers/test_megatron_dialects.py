@@ -138,6 +138,7 @@ NANOTRON_STEP = Step(
     iteration=1,
     iterations=15,
     step_seconds=4.75,
+    log_interval=1,
     tokens_per_second=43500.0,
     consumed_tokens=1020,
     global_batch_size=512,

@@ -14,7 +14,7 @@ from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
 from parsers.megatron import MEGATRON, NANOTRON
 from parsers.megatron_memory import MEGATRON_MEMORY
 from parsers.megatron_timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
-from parsers.records import Record, Step, Timers, Usage
+from parsers.records import Record, Step, Timers, Usage, UsageSource
 from parsers.scan import LogFormat, decode
 
 Printed = tuple[str, Record]
@@ -53,7 +53,7 @@ def megatron(n: Numbers) -> Printed:
     return line, step(
         n,
         iterations=n.of,
-        step_seconds=float(f"{n.time:.1f}") / 1000,
+        step_seconds=float(f"{n.time:.1f}e-3"),
         consumed_samples=n.count,
         loss=float(f"{n.loss:.6E}"),
         learning_rate=float(f"{n.rate:.6E}"),
@@ -77,7 +77,7 @@ def neox(n: Numbers) -> Printed:
     return line, step(
         n,
         iterations=n.of,
-        step_seconds=float(f"{n.time:.1f}") / 1000,
+        step_seconds=float(f"{n.time:.1f}e-3"),
         samples_per_second=float(f"{n.rate:.3f}"),
         loss=float(f"{n.loss:.6E}"),
         skipped_iterations=n.skipped,
@@ -97,6 +97,7 @@ def nanotron(n: Numbers) -> Printed:
         n,
         iterations=n.of,
         step_seconds=float(f"{n.flops:.3g}") * 1e3 / 1e3,
+        log_interval=1,
         tokens_per_second=n.skipped * 1e6,
         loss=float(f"{n.loss:.3g}"),
         reported_tflops_per_gpu=float(f"{n.rate:.3g}"),
@@ -125,6 +126,7 @@ def memory(n: Numbers) -> Printed:
         f" | max allocated: {n.mib + 0.5} | reserved: {n.reserved} | max reserved: {n.reserved}"
     )
     return line, Usage(
+        source=UsageSource.TORCH,
         iteration=n.iteration,
         rank=n.nans,
         memory_allocated_gib=n.mib / 1024,
@@ -138,7 +140,7 @@ def memory(n: Numbers) -> Printed:
 def milliseconds(n: Numbers, *names: str) -> tuple[dict[str, str], Timers]:
     """Return two timers as printed, and as read."""
     printed = dict(zip(names, (f"{n.time:.2f}", f"{n.rate:.2f}"), strict=True))
-    seconds = tuple((name, float(ms) / 1000) for name, ms in printed.items())
+    seconds = tuple((name, float(ms + "e-3")) for name, ms in printed.items())
     return printed, Timers(seconds=seconds, offset=7)
 
 
@@ -178,16 +180,19 @@ every_format = pytest.mark.parametrize(
 LABELS = ["", "0: ", "127: ", "[rank0]: ", "[default7]:", "node2: ", "> ", "\r 5%|# | 1/20\r"]
 AFTER = ["", "[Rank 3] (af", " | ", "\r 5%|# | 1/20 [00:01<00:19]", "time (ms) | x", "\n", "# "]
 NUMBER = re.compile(r"(?i)[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]{1,3})?")
-UNITS = (*(10.0**power for power in range(-6, 16, 3)), 1024.0)
+UNITS = (*(10.0**power for power in range(-18, 19, 3)), 1024.0)
 
 
 def facts(record: Record) -> Iterator[tuple[str, object]]:
-    """Yield what a record says, but for where it stands; of several timers each."""
+    """Yield what a record says of what is printed; of several timers each."""
     if isinstance(record, Timers):
         yield from record.seconds
     else:
         for field in dataclasses.fields(record):
-            if field.name != "offset" and (value := getattr(record, field.name)) is not None:
+            if (
+                field.name not in {"offset", "log_interval", "source"}
+                and (value := getattr(record, field.name)) is not None
+            ):
                 yield field.name, value
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from parsers.megatron_memory import MEGATRON_MEMORY
-from parsers.records import Usage
+from parsers.records import Usage, UsageSource
 
 
 def parse(line: str) -> list[object]:
@@ -22,6 +22,7 @@ def report(rank: int) -> str:
 def usage(rank: int | None) -> Usage:
     """Return what `report` says."""
     return Usage(
+        source=UsageSource.TORCH,
         iteration=20,
         rank=rank,
         memory_allocated_gib=19494.453125 / 1024,
@@ -38,6 +39,7 @@ DECIMALS = (
     " | reserved: 40.00 | max reserved: 52.00"
 )
 DECIMALS_USAGE = Usage(
+    source=UsageSource.TORCH,
     iteration=2,
     rank=3,
     memory_allocated_gib=20.5 / 1024,

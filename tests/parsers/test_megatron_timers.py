@@ -62,6 +62,7 @@ NO_TIMERS = (
     "[Rank 0] rank=0 | comm op: send | time (ms): 13.96 | msg size: 14.0 MB | algbw (Gbps): 8.41",
     "WorkNCCL(SeqNum=469508, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802212 milliseconds",
     "time (ms) | forward: 148.255",
+    "time (ms) | forward: 148.25E1",
     "(min, max) time across ranks (ms):",
     "max time across ranks (ms): nothing",
     "times across ranks (ms):",

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.nvidia_smi import NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV
-from parsers.records import Record, Usage
+from parsers.records import Record, Usage, UsageSource
 from parsers.scan import TableFormat, decode
 
 
@@ -22,13 +22,14 @@ def rows(table: TableFormat, header: str) -> Callable[[int, str], Iterator[Recor
 HEADER = "timestamp, index, utilization.gpu [%], memory.used [MiB]"
 ROW = "2024/03/01 12:00:00.000, 3, 85 %, 4096 MiB"
 USAGE = Usage(
+    source=UsageSource.NVIDIA_SMI,
     device=3,
     memory_allocated_gib=4.0,
     gpu_utilization_percent=85.0,
     timestamp="2024-03-01T12:00:00.000",
     offset=7,
 )
-MEMORY_ONLY = Usage(device=3, memory_allocated_gib=4.0, offset=7)
+MEMORY_ONLY = Usage(source=UsageSource.NVIDIA_SMI, device=3, memory_allocated_gib=4.0, offset=7)
 BAR = " 50%|█████     | 5/10 [00:01<00:01,  4.2it/s]"
 
 CSV = {
@@ -42,7 +43,14 @@ CSV = {
     "two columns": (
         "utilization.gpu [%], memory.used [MiB]",
         "85 %, 4096 MiB",
-        [Usage(memory_allocated_gib=4.0, gpu_utilization_percent=85.0, offset=7)],
+        [
+            Usage(
+                source=UsageSource.NVIDIA_SMI,
+                memory_allocated_gib=4.0,
+                gpu_utilization_percent=85.0,
+                offset=7,
+            )
+        ],
     ),
     "bandwidth is not use": (
         "index, utilization.gpu [%], utilization.memory [%], memory.used [MiB]",
@@ -148,6 +156,7 @@ def test_a_printed_sample_is_read_back(
     line = before + ", ".join(cells[column] for column in order)
     assert list(rows(NVIDIA_SMI_CSV, header)(7, decode(line.encode()))) == [
         Usage(
+            source=UsageSource.NVIDIA_SMI,
             device=device,
             memory_allocated_gib=mib / 1024,
             gpu_utilization_percent=utilization,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.nvidia_smi import NVIDIA_SMI_DMON, NVIDIA_SMI_TABLE
-from parsers.records import Record, Usage
+from parsers.records import Record, Usage, UsageSource
 from parsers.scan import decode
 
 
@@ -27,15 +27,24 @@ WITH_MEMORY_ROW = (
 )
 DATED = "#Date       Time        gpu    sm   mem    fb"
 DATED_ROW = " 20240301  12:00:00      3    85    61  4096"
-FILLED = Usage(device=3, memory_allocated_gib=4.0, offset=7)
-BUSY = Usage(device=3, gpu_utilization_percent=85.0, offset=7)
+FILLED = Usage(source=UsageSource.NVIDIA_SMI, device=3, memory_allocated_gib=4.0, offset=7)
+BUSY = Usage(source=UsageSource.NVIDIA_SMI, device=3, gpu_utilization_percent=85.0, offset=7)
 
 SAMPLES = {
     "default columns": (DMON, DMON_ROW, [BUSY]),
+    "of another node": ("node2: " + DMON, "node2: " + DMON_ROW, [BUSY]),
     "with used memory": (
         WITH_MEMORY,
         WITH_MEMORY_ROW,
-        [Usage(device=3, gpu_utilization_percent=85.0, memory_allocated_gib=4.0, offset=7)],
+        [
+            Usage(
+                source=UsageSource.NVIDIA_SMI,
+                device=3,
+                gpu_utilization_percent=85.0,
+                memory_allocated_gib=4.0,
+                offset=7,
+            )
+        ],
     ),
     "memory alone": ("# gpu    fb  bar1", "    3  4096     5", [FILLED]),
     "with date and time": (
@@ -43,6 +52,7 @@ SAMPLES = {
         DATED_ROW,
         [
             Usage(
+                source=UsageSource.NVIDIA_SMI,
                 device=3,
                 gpu_utilization_percent=85.0,
                 memory_allocated_gib=4.0,
@@ -96,15 +106,29 @@ def test_other_lines_with_a_gpu_are_no_header_of_dmon(line: str) -> None:
 TABLE = {
     "of 2021": (
         "| N/A   51C    P0    67W / 400W |   4096MiB / 40960MiB |     85%      Default |",
-        [Usage(memory_allocated_gib=4.0, gpu_utilization_percent=85.0, offset=7)],
+        [
+            Usage(
+                source=UsageSource.NVIDIA_SMI,
+                memory_allocated_gib=4.0,
+                gpu_utilization_percent=85.0,
+                offset=7,
+            )
+        ],
     ),
     "of 2024": (
         "| N/A   33C    P0              62W / 400W |      0MiB / 81920MiB |      0%   Default |",
-        [Usage(memory_allocated_gib=0.0, gpu_utilization_percent=0.0, offset=7)],
+        [
+            Usage(
+                source=UsageSource.NVIDIA_SMI,
+                memory_allocated_gib=0.0,
+                gpu_utilization_percent=0.0,
+                offset=7,
+            )
+        ],
     ),
     "a partitioned device": (
         "0: | N/A   33C    P0     62W / 400W |   4096MiB / 81920MiB |     N/A      Default |",
-        [Usage(memory_allocated_gib=4.0, offset=7)],
+        [Usage(source=UsageSource.NVIDIA_SMI, memory_allocated_gib=4.0, offset=7)],
     ),
     "a partition": ("|  0    7   0   0  |     12MiB /  9856MiB  | 14      0 |  1   0    0 |", []),
     "a process": ("|    0   N/A  N/A     12345      C   python         1234MiB |", []),
@@ -132,6 +156,7 @@ def test_a_printed_sample_of_dmon_is_read_back(
     row = f"{before}{device:>5}  {70:>5}  {'-' if sm is None else sm:>5}  {3:>5}  {fb:>5}  {5:>5}"
     assert list(rows(header)(7, decode(row.encode()))) == [
         Usage(
+            source=UsageSource.NVIDIA_SMI,
             device=device,
             memory_allocated_gib=fb / 1024,
             gpu_utilization_percent=sm,

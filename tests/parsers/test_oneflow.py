@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
-from parsers.records import Record, Setting, Step, Usage
+from parsers.records import Record, Setting, Step, Usage, UsageSource
 from parsers.scan import decode
 
 
@@ -137,19 +137,34 @@ def test_other_lines_with_the_word_are_no_header(header: str) -> None:
 USAGES = {
     "in M": (
         "gpt0 max memory usage: 5603.00M",
-        [Usage(device=0, max_memory_allocated_gib=5603 / 1024, offset=7)],
+        [
+            Usage(
+                source=UsageSource.ONEFLOW, device=0, max_memory_allocated_gib=5603 / 1024, offset=7
+            )
+        ],
     ),
     "in M, the word put right": (
         "gpu12 max memory usage: 0.00M",
-        [Usage(device=12, max_memory_allocated_gib=0, offset=7)],
+        [Usage(source=UsageSource.ONEFLOW, device=12, max_memory_allocated_gib=0, offset=7)],
     ),
     "in bytes": (
         "max device3 memory usage is: 5875302400",
-        [Usage(device=3, max_memory_allocated_gib=5875302400 / 2**30, offset=7)],
+        [
+            Usage(
+                source=UsageSource.ONEFLOW,
+                device=3,
+                max_memory_allocated_gib=5875302400 / 2**30,
+                offset=7,
+            )
+        ],
     ),
     "labelled": (
         "[rank0]: gpt0 max memory usage: 5603.00M",
-        [Usage(device=0, max_memory_allocated_gib=5603 / 1024, offset=7)],
+        [
+            Usage(
+                source=UsageSource.ONEFLOW, device=0, max_memory_allocated_gib=5603 / 1024, offset=7
+            )
+        ],
     ),
     "cut": ("gpt0 max memory usage: 5603.00", []),
     "another unit": ("gpt0 max memory usage: 5603.00MB", []),

@@ -14,7 +14,7 @@ from parsers.candidates import SEGMENT_BYTES
 from parsers.formats import ALL_FORMATS
 from parsers.outcome import read_outcome
 from parsers.read import read
-from parsers.records import Outcome, OutcomeKind, Timers
+from parsers.records import Outcome, OutcomeKind, Timers, Usage, UsageSource
 
 OWN_STEP = (
     "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
@@ -168,3 +168,23 @@ def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
     assert [step.iteration for step in run.steps] == [1, 2]
     assert run.end > 2**30
     assert peak < 10 * 2**20
+
+
+def test_what_nvidia_smi_samples_is_no_report_of_a_process() -> None:
+    """Neither with the use of the GPU nor without, as in a query of memory alone."""
+    log = (
+        "index, memory.used [MiB]\n0, 4096 MiB\n"
+        "| N/A   46C    P0    44W / 300W |   4096MiB / 32510MiB |     N/A      Default |\n"
+        "[Rank 3] (after 2 iterations) memory (MB) | allocated: 1024.0 | max allocated: 2048.0"
+        " | reserved: 2048.0 | max reserved: 2048.0\n"
+        "gpt0 max memory usage: 5603.00M\n"
+    )
+    (run,) = read(io.BytesIO(log.encode()))
+    usages = [one for one in run.records if isinstance(one, Usage)]
+    assert [one.source for one in usages] == [
+        UsageSource.NVIDIA_SMI,
+        UsageSource.NVIDIA_SMI,
+        UsageSource.TORCH,
+        UsageSource.ONEFLOW,
+    ]
+    assert run.memory_reports == usages[2:]

@@ -167,6 +167,7 @@ JSON = {
     'node2:     "train_batch_size": 512,': [("global_batch_size", "512")],
     '    "train_batch_size": "auto",': [],
     '    "train_batch_size": 2.0480': [],
+    '    "train_batch_size": 9.730080e+03,': [],  # no whole number
     'ValueError: {"train_batch_size": 2048, "fp16": 1}': [],
     '    "stage3_max_live_parameters": 1.000000e+09,': [],
 }

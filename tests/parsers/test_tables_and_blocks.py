@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import parsers.scan
 from parsers.candidates import Pass
-from parsers.records import Record, Setting, Usage
+from parsers.records import Record, Setting, Usage, UsageSource
 from parsers.scan import AnyFormat, LineReader, LogFormat, TableFormat, read_records
 from parsers.sources import open_source
 from parsers.window import Bounds
@@ -27,7 +27,7 @@ def _column(header: str) -> ParseLine | None:
     def row(offset: int, line: str) -> Iterator[Usage]:
         cells = line.split(",")
         if len(cells) == len(titles) and cells[place].isdecimal():
-            yield Usage(rank=int(cells[place]), offset=offset)
+            yield Usage(source=UsageSource.NVIDIA_SMI, rank=int(cells[place]), offset=offset)
 
     return row
 

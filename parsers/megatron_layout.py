@@ -1,0 +1,104 @@
+"""Megatron's lines of one log are laid out alike, so that one pattern reads them all.
+
+To read a line field by field takes ten times as long as to match it with a pattern that knows which
+fields come, in which order. Such a pattern is made where two lines in a row have the same fields;
+it reads lines that differ from them in numbers alone, and leaves all others to whoever looks at
+each field.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from parsers.megatron_fields import Fields
+
+_MOST_LAYOUTS = 4
+
+# Whether it is a number is left to those who read it.
+_VALUE = r" *([^ |#\r/:=]+) *"
+# The value of a field that means nothing here: nothing in which a name could begin, or a comment.
+_ANY = r"[^|#\r/:=]*"
+# Reports with these fields are corrected by `closed_fields` and `step_values`.
+_WITH_CARE = (" s samples/sec:", "samples per second:")
+_NO_FIELD = r"[^|#\r]*"
+
+
+Convert = Callable[[str], Any]
+Field = tuple[str, Convert]
+
+
+class Layout:
+    """The order of a report's fields, each known by its head, as ` lm loss:`."""
+
+    def __init__(
+        self,
+        header: re.Pattern[str],
+        in_front: Sequence[Field],
+        heads: Sequence[str],
+        fields: Fields,
+    ) -> None:
+        """Prepare to read lines that hold one report.
+
+        in_front: what to make of the text before the header, and of the header's groups.
+        heads: those of the fields behind it. fields: what is known of them.
+        """
+        read = [*in_front]
+        pieces = [f"({_NO_FIELD}?)", header.pattern]
+        for head in heads:
+            field, value = fields.get(head[:-1].strip()), _ANY
+            # Of several names that mean the same, the first one counts.
+            if field and field[0] not in [name for name, _ in read]:
+                read.append(field)
+                value = _VALUE
+            pieces.append(rf"{re.escape(head)}{value}\|")
+        self._match = re.compile("".join([*pieces, _NO_FIELD])).fullmatch
+        self._names, self._converts = zip(*read, strict=True)
+
+    def read(self, line: str) -> dict[str, Any] | None:
+        """Return what a line says, or None if it is laid out in another way."""
+        if not (match := self._match(line)):
+            return None
+        try:
+            # As many as the pattern has groups.
+            triples = zip(self._names, self._converts, match.groups(), strict=True)
+            return {name: convert(text) for name, convert, text in triples}
+        except ValueError:
+            return None
+
+
+class KnownLayouts:
+    """The layouts of the lines that were read lately. Several threads may use them."""
+
+    def __init__(self, header: re.Pattern[str], in_front: Sequence[Field], fields: Fields) -> None:
+        """Begin without any; the arguments are those of `Layout`."""
+        self._header, self._in_front, self._fields = header, in_front, fields
+        self._layouts: dict[tuple[str, ...], Layout] = {}
+        self._before: tuple[str, ...] = ()
+
+    def read(self, line: str) -> dict[str, Any] | None:
+        """Return what a line says; None if no layout known fits it."""
+        for layout in self._layouts.values():
+            if (values := layout.read(line)) is not None:
+                return values
+        return None
+
+    def learn(self, report: str) -> None:
+        """Take what stands behind the header of a line that was none of the known ones."""
+        heads = _heads(report)
+        if heads and heads == self._before and heads not in self._layouts:
+            layout = Layout(self._header, self._in_front, heads, self._fields)
+            latest = [*self._layouts.items()][1 - _MOST_LAYOUTS :]
+            self._layouts = dict([*latest, (heads, layout)])
+        self._before = heads
+
+
+def _heads(report: str) -> tuple[str, ...]:
+    """Return the heads of a report's closed fields; none of one that is read with more care."""
+    heads = []
+    for piece in report.split("|")[:-1]:
+        separator = ":" if ":" in piece else "="
+        name, found, _ = piece.partition(separator)
+        if not found:
+            return ()
+        heads.append(name + found)
+    return () if any(one in report for one in _WITH_CARE) else tuple(heads)

@@ -1,0 +1,271 @@
+"""What programs print, continued: OneFlow's benchmarks, nvidia-smi, and settings."""
+
+from random import Random
+
+from printed import Printed, count, number, prints
+
+from parsers.records import Setting, Step, Usage, UsageSource
+
+
+@prints("OneFlow GPT")
+def oneflow(random: Random) -> Printed:
+    """The line of 2021."""
+    n, samples = count(random), count(random)
+    rate, latency, value = (number(random, ".5f") for _ in range(3))
+    return Printed(
+        f"step={n},micro_batches=320,samples={samples},throughput={rate},latency={latency},"
+        f"loss={value},",
+        (
+            Step(
+                iteration=n,
+                step_seconds=float(latency),
+                samples_per_second=float(rate),
+                consumed_samples=samples,
+                loss=float(value),
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("OneFlow GPT")
+def oneflow_osdi(random: Random) -> Printed:
+    """The line of 2020."""
+    n, value, rate = count(random), number(random, ".3f"), number(random, ".3f")
+    return Printed(
+        f"step: {n}, loss: {value}, throughput: {rate} 1607414400.1234567",
+        (
+            Step(
+                iteration=n,
+                samples_per_second=float(rate),
+                loss=float(value),
+                timestamp="2020-12-08T08:00:00+00:00",
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("OneFlow GPT, table")
+def oneflow_table(random: Random) -> Printed:
+    """A row."""
+    n, samples, rate, latency = (
+        count(random),
+        count(random),
+        number(random, ".5f"),
+        number(random, ".5f"),
+    )
+    return Printed(
+        f"| {n:<8} | 320             | {samples:<15} | {rate:<10} | {latency:<10} |",
+        (
+            Step(
+                iteration=n,
+                step_seconds=float(latency),
+                samples_per_second=float(rate),
+                consumed_samples=samples,
+                offset=0,
+            ),
+        ),
+        header="| step     | micro_batches   | samples         | throughput | latency    |",
+    )
+
+
+@prints("OneFlow memory")
+def oneflow_memory(random: Random) -> Printed:
+    """A device's peak."""
+    device, mib = random.randrange(16), number(random, ".2f")
+    return Printed(
+        f"gpt{device} max memory usage: {mib}M",
+        (
+            Usage(
+                source=UsageSource.ONEFLOW,
+                device=device,
+                max_memory_allocated_gib=float(mib) / 1024,
+                offset=0,
+            ),
+        ),
+    )
+
+
+def settings(source: str, **values: object) -> tuple[Setting, ...]:
+    """Return settings of a source."""
+    return tuple(
+        Setting(name=name, value=str(value), source=source, offset=0)
+        for name, value in values.items()
+    )
+
+
+@prints("OneFlow arguments")
+def oneflow_arguments(random: Random) -> Printed:
+    """Between its rules."""
+    batch, length = count(random), count(random)
+    return Printed(
+        "Running GPT-2: num_gpu_per_node = 8, num_nodes = 1.\n==========\n"
+        f"batch_size = {batch}\nseq_len = {length}\n----------",
+        settings("arguments", batch_size=batch, seq_len=length),
+    )
+
+
+@prints("nvidia-smi")
+def smi_table(random: Random) -> Printed:
+    """The table of a plain call."""
+    mib, percent = random.randrange(81920), random.randrange(101)
+    return Printed(
+        "| N/A   51C    P0    67W / 400W |"
+        f"  {mib:5}MiB / 81920MiB |    {percent:3}%      Default |",
+        (
+            Usage(
+                source=UsageSource.NVIDIA_SMI,
+                memory_allocated_gib=mib / 1024,
+                gpu_utilization_percent=float(percent),
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("nvidia-smi CSV")
+def smi_csv(random: Random) -> Printed:
+    """A row with units."""
+    device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
+    return Printed(
+        f"2024/03/01 12:00:00.000, {device}, {percent} %, {mib} MiB",
+        (
+            Usage(
+                source=UsageSource.NVIDIA_SMI,
+                device=device,
+                memory_allocated_gib=mib / 1024,
+                gpu_utilization_percent=float(percent),
+                timestamp="2024-03-01T12:00:00.000",
+                offset=0,
+            ),
+        ),
+        header="timestamp, index, utilization.gpu [%], memory.used [MiB]",
+    )
+
+
+@prints("nvidia-smi CSV, memory only")
+def smi_memory(random: Random) -> Printed:
+    """A query of memory."""
+    device, mib = random.randrange(16), random.randrange(81920)
+    return Printed(
+        f"{device}, {mib} MiB, 81920 MiB",
+        (
+            Usage(
+                source=UsageSource.NVIDIA_SMI,
+                device=device,
+                memory_allocated_gib=mib / 1024,
+                offset=0,
+            ),
+        ),
+        header="index, memory.used [MiB], memory.total [MiB]",
+    )
+
+
+@prints("nvidia-smi dmon")
+def dmon(random: Random) -> Printed:
+    """With used memory."""
+    device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
+    return Printed(
+        f"    {device}    70    48     -    {percent}    61  {mib}     5",
+        (
+            Usage(
+                source=UsageSource.NVIDIA_SMI,
+                device=device,
+                memory_allocated_gib=mib / 1024,
+                gpu_utilization_percent=float(percent),
+                offset=0,
+            ),
+        ),
+        header="# gpu   pwr gtemp mtemp    sm   mem    fb  bar1",
+    )
+
+
+@prints("argument dump")
+def arguments(random: Random) -> Printed:
+    """Of Megatron."""
+    value = count(random)
+    return Printed(
+        f"  tensor_model_parallel_size {'.' * 21} {value}",
+        settings("arguments", tensor_parallel_size=value),
+    )
+
+
+@prints("shell echo")
+def echo(random: Random) -> Printed:
+    """Of `set -x`."""
+    value = count(random)
+    return Printed(f"+ NHIDDEN={value}", settings("echo", hidden_size=value), alone=True)
+
+
+@prints("DeepSpeed configuration")
+def deepspeed_json(random: Random) -> Printed:
+    """Of four digits at most, plain; else in scientific notation."""
+    value = count(random, 10**6)
+    printed = str(value) if value < 1000 else f"{value:.6e}"
+    return Printed(
+        f'    "train_batch_size": {printed},',
+        settings("arguments", global_batch_size=value),
+        alone=True,
+    )
+
+
+@prints("parallel sizes")
+def sizes(random: Random) -> Printed:
+    """Of Megatron."""
+    world, data, tensor = count(random), count(random), count(random)
+    return Printed(
+        f"using world size: {world}, data-parallel-size: {data}, tensor-model-parallel size:"
+        f" {tensor}",
+        settings("report", world_size=world, data_parallel_size=data, tensor_parallel_size=tensor),
+    )
+
+
+@prints("parameter counts")
+def parameters(random: Random) -> Printed:
+    """Of a rank."""
+    stage, value = random.randrange(64), count(random)
+    return Printed(
+        f" > number of parameters on (tensor, pipeline) model parallel rank (1, {stage}): {value}",
+        settings("report", **{f"parameters_on_rank_1_{stage}": value}),
+    )
+
+
+@prints("batch counts")
+def batches(random: Random) -> Printed:
+    """Of the Trainer."""
+    value = count(random)
+    return Printed(
+        "[INFO|trainer.py:1147] 2021-05-25 06:45:27,011 >>   Total train batch size"
+        f" (w. parallel, distributed & accumulation) = {value:,}",
+        settings("report", global_batch_size=value),
+    )
+
+
+@prints("names of GPUs")
+def gpus(random: Random) -> Printed:
+    """In the table of nvidia-smi."""
+    name = random.choice(["Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"])
+    return Printed(
+        f"|   3  {name}  Off  | 00000000:8A:00.0 Off |                    0 |",
+        settings("host", gpu=name),
+    )
+
+
+@prints("versions")
+def versions(random: Random) -> Printed:
+    """Of torch."""
+    version = f"{random.randrange(9)}.{random.randrange(99)}.{random.randrange(9)}+cu121"
+    return Printed(
+        f"torch version .................... {version}", settings("report", torch_version=version)
+    )
+
+
+@prints("hosts")
+def hosts(random: Random) -> Printed:
+    """Of NCCL."""
+    host = f"r{random.randrange(9)}i{random.randrange(9)}n{random.randrange(99)}"
+    return Printed(
+        f"{host}:37339:37339 [0] NCCL INFO Bootstrap : Using [0]ib0:10.148.8.41<0>",
+        settings("host", host=host),
+    )

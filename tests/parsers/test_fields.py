@@ -1,0 +1,40 @@
+"""Numbers as they are printed."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
+from parsers.fields import NUMBER, finite, printed
+from parsers.megatron_fields import MEGATRON_FIELDS, step_values
+
+
+@given(st.floats())
+def test_every_float_is_read_as_it_was_printed(value: float) -> None:
+    """Nan and inf as such, and as unknown where only a measured value will do."""
+    text = repr(value)
+    assert re.fullmatch(NUMBER, text)
+    assert repr(printed(text)) == text
+    assert finite(text) == (value if abs(value) < float("inf") else None)
+
+
+@pytest.mark.parametrize("text", ["1e999", "-618.6241e999", "9" * 400])
+def test_a_number_that_is_too_large_is_not_infinite(text: str) -> None:
+    """Nobody has printed inf."""
+    assert re.fullmatch(NUMBER, text)
+    assert printed(text) is finite(text) is None
+    line = f"steps: 1 loss: {text} iter time (s): 0.125 samples/sec: 64.000"
+    assert [step.loss for step in DEEPSPEED_PIPELINE.parse(0, line)] == [None]  # type: ignore[union-attr]
+    for name in ("grad norm", "elapsed time per iteration (ms)", "lm loss"):
+        for one in (text, text.upper(), text + "K"):
+            with pytest.raises(ValueError, match=re.escape(one)):
+                step_values(MEGATRON_FIELDS, {name: one})
+
+
+@given(st.integers(0, 10**9), st.integers(0, 9))
+def test_milliseconds_are_the_nearest_seconds(whole: int, tenth: int) -> None:
+    """Not those that a division in binary gives."""
+    values = step_values(MEGATRON_FIELDS, {"elapsed time per iteration (ms)": f"{whole}.{tenth}"})
+    assert values["step_seconds"] == float(f"{whole}.{tenth}e-3")

@@ -1,0 +1,177 @@
+"""Random bytes and mangled reports: the reader neither crashes, nor hangs, nor makes up numbers.
+
+Some thousands of cases; as many as the environment variable TERALOG_SOAK says.
+"""
+
+import io
+import math
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import fields
+from random import Random
+
+import printed_tables
+import pytest
+from printed import PRINTERS
+
+from parsers.read import read
+from parsers.records import Record, Setting, Timers
+from parsers.scan import decode
+
+assert printed_tables
+CASES = int(os.environ.get("TERALOG_SOAK", "4000"))
+PARTS = 20
+# A case takes milliseconds; a regular expression that tries everything takes minutes.
+HANGS_SECONDS = 20.0
+LONG = 2**16
+
+pytestmark = pytest.mark.timeout(600 + CASES)
+
+PRINTERS_OF_ALL = [printer for printers in PRINTERS.values() for printer in printers]
+PIECES = [
+    *"\n\r |=-.e0K%/}[",
+    *("\r\n", "\x1b[92m", "\x1b[A", ": ", ", ", "{'", "# ", "+ ", "nan", "inf"),
+    *("9" * 20, "1e999", "\ufffd", "\u2588"),
+]
+# Lines without a record, that tell where runs begin and how they end.
+MARKS = [
+    "------------------------ arguments ------------------------",
+    "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",
+    "  successfully loaded checkpoint from /save [ t 1/2, p 1/1 ] at iteration 500",
+    "***** Running training *****",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total",
+    'Traceback (most recent call last):\n  File "train.py", line 3, in main\nValueError: 5 layers',
+    "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",
+    "slurmstepd: error: Detected 2 oom_kill events in StepId=300.13. Some of the step tasks",
+    "Killing subprocess 4303",
+    "[after training is done] datetime: 2026-01-02 03:04:05",
+]
+
+
+def mutated(random: Random) -> bytes:
+    """Return some reports with pieces cut out, put in, doubled and moved, and random bytes."""
+    texts = [random.choice(PRINTERS_OF_ALL)(random).log for _ in range(random.randint(1, 4))]
+    texts.insert(random.randint(0, 4), random.choice(["", *MARKS]))
+    log = random.choice(["\n", "", "\r"]).join(texts).encode()
+    for _ in range(random.choice((0, 1, 1, 2, 3, 8))):
+        begin = random.randint(0, len(log))
+        end = min(len(log), begin + random.choice((0, 1, 2, 5, 20, 200)))
+        match random.randrange(6):
+            case 0:
+                piece = b""
+            case 1:
+                piece = random.randbytes(random.randint(1, 6))
+            case 2:
+                piece = random.choice(PIECES).encode()
+            case 3:
+                piece = log[begin:end] * random.randint(2, 4)
+            case 4:
+                other = random.randint(0, len(log))
+                piece = log[other : other + random.choice((1, 5, 40))]
+            case _:
+                piece = str(random.randrange(10 ** random.randint(1, 25))).encode()
+        log = log[:begin] + piece + log[end:]
+    if random.random() < 0.003:  # a long line of one thing
+        place = random.randint(0, len(log))
+        piece = (log[place : place + random.randint(1, 6)] or b" ").replace(b"\n", b"-")
+        log = log[:place] + piece * (LONG // len(piece)) + log[place:]
+    return random.randbytes(random.choice((0, 0, 9))) + log[: random.randint(0, 4 * len(log) + 1)]
+
+
+DURATION = re.compile(r"(?:(\d+) days?, )?(\d\d?):(\d\d):(\d\d)\.(\d\d)")
+# Thirty digits are more than a float has.
+NUMBERS = re.compile(r"(?=(([0-9]{1,30})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-9]{1,3})?))")
+
+
+def digits(value: float) -> str:
+    """Return the digits of a number, without its power of ten and its rounding error."""
+    return f"{abs(value):.10e}".partition("e")[0]
+
+
+def values_in(text: str) -> set[float]:
+    """Return every number that can be read in a text, wherever it begins and ends."""
+    found = {
+        part for match in set(NUMBERS.findall(text.replace(",", "") + " " + text)) for part in match
+    }
+    values = {float(number) for number in found}
+    for days, *clock in DURATION.findall(text):
+        hours, minutes, seconds, hundredths = map(int, clock)
+        minutes += 60 * (hours + 24 * int(days or 0))
+        values.add(60 * minutes + seconds + hundredths / 100)
+    return {value for value in values if math.isfinite(value)}
+
+
+def numbers_of(record: Record) -> Iterator[tuple[str, float]]:
+    """Yield the numbers that a record says are printed."""
+    if isinstance(record, Timers):
+        yield from record.seconds
+        return
+    for field in fields(record):
+        value = getattr(record, field.name)
+        printed = field.name not in {"offset", "log_interval"}
+        if printed and isinstance(value, int | float) and not isinstance(value, bool):
+            yield field.name, value
+
+
+class Text:
+    """What a log says, and the numbers in it."""
+
+    def __init__(self, log: bytes) -> None:
+        """Read the numbers."""
+        self.text = decode(log)
+        self.values = values_in(self.text)
+        self.digits = {digits(value) for value in self.values}
+
+    def holds(self, value: float) -> bool:
+        """Tell whether a number is in it, in some unit: of powers of 1000 or of 1024."""
+        if not math.isfinite(value):
+            return str(value).strip("-") in self.text.lower()
+        if any(digits(value * 1024.0**power) in self.digits for power in range(-4, 5)):
+            return True
+        # Counts of parameters and of tokens are rounded to whole ones.
+        return isinstance(value, int) and any(
+            abs(one * unit - value) <= 0.5
+            for one in self.values
+            for unit in (2**10, 2**20, 2**30, 10**3, 10**6, 10**9, 10**12)
+        )
+
+
+def check(log: bytes) -> None:
+    """Read a log, and check what is said of it."""
+    begun = time.process_time()
+    runs = read(io.BytesIO(log))
+    steps = [run.steps for run in runs]
+    assert time.process_time() - begun < HANGS_SECONDS
+    assert all(len(one) <= len(run.records) for one, run in zip(steps, runs, strict=True))
+    records = [record for run in runs for record in run.records]
+    if not records:
+        return
+    text = Text(log)
+    for record in records:
+        assert 0 <= record.offset < len(log)
+        if isinstance(record, Setting) and record.value not in text.text:
+            assert text.holds(int(record.value)), record
+        for name, number in numbers_of(record):
+            assert text.holds(number), (name, number)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_mangled_log_is_read_without_error_and_says_only_what_it_holds(part: int) -> None:
+    """Each case has a seed of its own, with which it can be made again."""
+    for seed in range(part, CASES, PARTS):
+        log = mutated(Random(seed))
+        try:
+            check(log)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the seed is to be told)
+            pytest.fail(f"seed {seed}: {error!r} in {log[:2000]!r}")
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_bytes_say_nothing(part: int) -> None:
+    """However many."""
+    for seed in range(part, CASES // 4, PARTS):
+        random = Random(-1 - seed)
+        for run in read(io.BytesIO(random.randbytes(random.randint(0, 2000)))):
+            assert run.records == []
