@@ -13,7 +13,7 @@ from orchestrator.tables import EXACT, Cell, Column, Table, make_table
 from parsers.rows import Row, run_object, run_row, step_rows
 from parsers.summary import RunSummary
 
-_FORMATS_SHOWN = 2
+_FORMATS_SHOWN = 1
 
 
 def human_table(summaries: Sequence[RunSummary], *, steps: bool) -> Table:

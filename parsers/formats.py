@@ -34,6 +34,26 @@ def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
 
 _NEVER = r"(?!)"
 
+CONFIGURATION_FORMATS = frozenset(one.name for one in (*SETTINGS, *ENVIRONMENT))
+"""Names of those that tell how a run was set up, and nothing of how it went."""
+
+SPEED_FORMATS = frozenset(
+    one.name
+    for one in (
+        GPT_WORKLOAD,
+        MEGATRON,
+        NANOTRON,
+        DEEPSPEED_TIMER,
+        HF_TRAINER_RESULT,
+        HF_TRAINER_REPORTS,
+        HF_TRAINER_METRICS,
+        COLOSSALAI_THROUGHPUT,
+        ONEFLOW_STEP,
+        ONEFLOW_TABLE,
+    )
+)
+"""Names of those in which programs say how fast they are, by which a log is known."""
+
 ALL_FORMATS: tuple[AnyFormat, ...] = (
     GPT_WORKLOAD,
     MEGATRON,

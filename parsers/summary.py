@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from parsers.formats import CONFIGURATION_FORMATS, SPEED_FORMATS
 from parsers.records import Outcome, OutcomeKind, RunTotals, Step, Usage
 from parsers.runs import LogRun
 from parsers.warmup import WarmupPolicy
@@ -57,7 +58,8 @@ class ReportedStep:
 class RunSummary:
     """The numbers of one run; absent is None.
 
-    path, run: its log, and the how manieth run of it, from 0. formats: what its lines are.
+    path, run: its log, and the how manieth run of it, from 0.
+    formats: what its reports are, those of speed first; those of its configuration not at all.
     reported: every step report. dropped, skipped: how many of them are left out, as warm-up and
         since their update was skipped. steady: False where the step times never settled.
     memory_reports: how many training programs printed. peak_memory_gib: the highest that they
@@ -118,7 +120,7 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
     return RunSummary(
         path=run.path,
         run=run.index,
-        formats=run.formats,
+        formats=_formats(run),
         reported=reported,
         policy=policy,
         dropped=sum(launch.dropped for launch in launches),
@@ -139,6 +141,11 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
         not_understood=sum(count for _, count in run.not_understood),
         notes=run.notes,
     )
+
+
+def _formats(run: LogRun) -> tuple[str, ...]:
+    reports = [name for name in run.formats if name not in CONFIGURATION_FORMATS]
+    return tuple(sorted(reports, key=lambda name: name not in SPEED_FORMATS))
 
 
 def step_seconds(step: Step, global_batch_size: int | None) -> float | None:

@@ -151,6 +151,13 @@ def test_a_log_of_no_run_says_nothing(log: Path) -> None:
     assert {told[name] for name in ("samples_per_second", "peak_memory_mib")} == {None}
 
 
+def test_formats_are_those_of_reports(log: Path) -> None:
+    """Every log has its arguments and versions; they are no format of a report."""
+    dump = "---------- arguments ----------\n  hidden_size ....... 64\n"
+    assert summary(log, dump + line(1, 9000)).formats == ("Megatron",)
+    assert summary(log, dump).formats == ()
+
+
 def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
     """Programs rely on these names."""
     told = run_object(summary(log, line(1, 9000) + line(2, 1000)))
