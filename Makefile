@@ -14,7 +14,7 @@ export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(VENV)/.installed ## Make .venv with everything: torch, DeepSpeed, the tools of development.
@@ -22,7 +22,7 @@ setup: $(VENV)/.installed ## Make .venv with everything: torch, DeepSpeed, the t
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train,hf,dev]'
 	touch $@
 
 .PHONY: demo
@@ -31,7 +31,7 @@ demo: $(VENV)/.installed ## Train seven small models for real and print their ta
 	  $(BIN)/teralog report examples/zero-stages.yaml; exit $${failed:-0}
 
 .PHONY: test
-test: $(VENV)/.installed ## Run all tests; real training among them.
+test: $(VENV)/.installed slurm-packages ## Run all tests; real training and a real Slurm among them.
 	$(BIN)/python -m pytest
 
 .PHONY: check
@@ -57,6 +57,27 @@ bench-parse: $(VENV)/.installed ## Measure how fast logs are read, beside perl, 
 .PHONY: soak
 soak: $(VENV)/.installed ## Read 100,000 damaged logs.
 	TERALOG_SOAK=100000 $(BIN)/python -m pytest --timeout 7200 tests/parsers/test_soak.py
+
+# The practice cluster: NODES have 32 GB GPUs, two more 16 GB; ACCOUNTING=1 adds slurmdbd, for sacct.
+NODES ?= 4
+PRACTICE := tools/practice_cluster.py
+PRACTICE_OPTIONS = --nodes $(NODES) $(if $(ACCOUNTING),--accounting)
+
+.PHONY: slurm-up
+slurm-up: slurm-packages ## Start a real Slurm cluster on this machine: NODES=16, ACCOUNTING=1.
+	@$(PYTHON) $(PRACTICE) up $(PRACTICE_OPTIONS)
+
+.PHONY: slurm-shell
+slurm-shell: $(VENV)/.installed slurm-packages ## Open a shell on it; starts one where none is up.
+	@PATH="$(abspath $(BIN)):$$PATH" $(PYTHON) $(PRACTICE) shell $(PRACTICE_OPTIONS)
+
+.PHONY: slurm-down
+slurm-down: ## End it, and all its jobs.
+	@$(PYTHON) $(PRACTICE) down
+
+.PHONY: slurm-packages
+slurm-packages: ## Install what it is made of, or say what to type.
+	@$(PYTHON) $(PRACTICE) packages
 
 .PHONY: record
 record: $(VENV)/.installed ## Rewrite recorded scripts, DeepSpeed's keys, published tables, the README's output.

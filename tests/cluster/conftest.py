@@ -1,0 +1,53 @@
+"""A real Slurm for the tests, with and without accounting; one of each kind a test process."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from practice import jobs
+from practice.packages import how_to_install, missing_packages
+from practice.plan import Plan
+from practice.running import Cluster, running
+
+# Small enough for a test to reach it: indices 0 to 10.
+MAX_ARRAY_SIZE = 11
+
+
+def _session_cluster(*, with_accounting: bool) -> Iterator[Cluster]:
+    if packages := missing_packages(with_accounting=with_accounting):
+        sentence = f"there is no Slurm here to test with; type: {how_to_install(packages)}"
+        if os.environ.get("CI"):
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    # Not in pytest's folder, whose path is too long for the name of a socket.
+    folder = Path("/tmp") / f"teralog-test-{next(tempfile._get_candidate_names())}"
+    with running(
+        Plan(folder=folder, max_array_size=MAX_ARRAY_SIZE, with_accounting=with_accounting)
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def _slurm() -> Iterator[Cluster]:
+    yield from _session_cluster(with_accounting=False)
+
+
+@pytest.fixture(scope="session")
+def _slurm_with_accounting() -> Iterator[Cluster]:
+    yield from _session_cluster(with_accounting=True)
+
+
+@pytest.fixture
+def slurm(_slurm: Cluster) -> Iterator[Cluster]:
+    """A cluster of four nodes v100-32g and two v100-16g, all idle; sacct says nothing."""
+    yield _slurm
+    jobs.clear(_slurm)
+
+
+@pytest.fixture
+def slurm_with_accounting(_slurm_with_accounting: Cluster) -> Iterator[Cluster]:
+    """The same with slurmdbd: sacct answers, accounts and QOS are enforced."""
+    yield _slurm_with_accounting
+    jobs.clear(_slurm_with_accounting)

@@ -1,0 +1,162 @@
+"""The practice cluster is a real Slurm: what is asked of one, it does."""
+
+import functools
+from pathlib import Path
+
+import pytest
+from practice.jobs import state, submit, wait_for, wait_until
+from practice.plan import ACCOUNT, PracticeError
+from practice.running import Cluster
+
+pytestmark = pytest.mark.slurm
+
+
+def test_the_nodes_are_idle_with_the_features_and_gpus_they_promise(slurm: Cluster) -> None:
+    """Six nodes pose as 40 cores, 80 threads and 4 V100s each."""
+    listed = slurm.run("sinfo", "-h", "-N", "-p", "v100", "-o", "%N %T %f %G %z").stdout
+    common = "gpu:v100:4 2:20:2"
+    assert listed.splitlines() == [
+        *(f"gpu00{number} idle v100,v100-32g {common}" for number in (1, 2, 3, 4)),
+        *(f"gpu00{number} idle v100,v100-16g {common}" for number in (5, 6)),
+    ]
+
+
+def test_a_job_runs_and_its_output_is_there(slurm: Cluster, tmp_path: Path) -> None:
+    """It sees the GPUs it asked for, and its node's name as its host's."""
+    body = 'echo "$(hostname) $CUDA_VISIBLE_DEVICES"'
+    job = submit(slurm, body, "--gres=gpu:2", "--nodelist=gpu003", folder=tmp_path)
+    assert wait_for(slurm, job, "COMPLETED|FAILED") == "COMPLETED"
+    assert (tmp_path / f"{job}.out").read_text() == "gpu003 0,1\n"
+
+
+def test_a_step_spans_nodes_that_find_each_other_by_name(slurm: Cluster, tmp_path: Path) -> None:
+    """Job scripts need no setting to reach the first node from the others."""
+    body = 'srun bash -c "getent ahostsv4 gpu005 | sed -n 1p; hostname"'
+    job = submit(slurm, body, "--nodes=2", "--constraint=v100-16g", folder=tmp_path)
+    assert wait_for(slurm, job, "COMPLETED|FAILED") == "COMPLETED"
+    lines = (tmp_path / f"{job}.out").read_text().split("\n")
+    assert {"gpu005", "gpu006"} < set(lines)
+    assert sum(line.startswith("127.0.1.5 ") for line in lines) == 2
+
+
+def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
+    """Its line works as it stands, save the number of nodes."""
+    done = slurm.run(
+        *("salloc", "--constraint=v100-32g", "--nodes=4", "--ntasks=4", "--cpus-per-task=40"),
+        *("--gres=gpu:4", "--hint=nomultithread", "--time=6:00:00", "srun", "hostname"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == ["gpu001", "gpu002", "gpu003", "gpu004"]
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--constraint=a100", "Invalid feature specification"),
+        ("--gres=gpu:5", "Requested node configuration is not available"),
+        ("--partition=gpu_p13", "invalid partition specified"),
+        ("--array=0-11", "Invalid job array specification"),
+    ],
+)
+def test_what_no_node_has_is_refused(
+    slurm: Cluster, tmp_path: Path, option: str, said: str
+) -> None:
+    """A mistake in a profile shows as it would on the site."""
+    with pytest.raises(PracticeError, match=said):
+        submit(slurm, "true", option, folder=tmp_path)
+
+
+def test_an_array_runs_its_tasks_so_many_at_a_time(slurm: Cluster, tmp_path: Path) -> None:
+    """The largest one that fits, four at once."""
+    body = "touch began-$SLURM_ARRAY_TASK_ID; [[ $SLURM_ARRAY_TASK_ID != 7 ]]"
+    job = submit(slurm, body, "--array=0-10%4", folder=tmp_path)
+    assert wait_for(slurm, job, "COMPLETED FAILED") == "COMPLETED FAILED"
+    assert len(list(tmp_path.glob("began-*"))) == 11
+    assert state(slurm, f"{job}_7") == "FAILED"
+
+
+def test_a_cancelled_job_is_told_and_ends(slurm: Cluster, tmp_path: Path) -> None:
+    """Its trap runs before it is killed."""
+    body = 'trap "echo told" TERM; touch began; sleep 60 & wait'
+    job = submit(slurm, body, folder=tmp_path)
+    wait_until((tmp_path / "began").exists, lambda: "the job has not begun")
+    slurm.run("scancel", "--full", job)
+    assert wait_for(slurm, job, "CANCELLED") == "CANCELLED"
+    assert "told" in (tmp_path / f"{job}.out").read_text()
+
+
+def test_a_node_that_fails_takes_its_job_and_comes_back(slurm: Cluster, tmp_path: Path) -> None:
+    """A job that may not be requeued ends as NODE_FAIL."""
+    options = ("--nodelist=gpu002", "--no-requeue")
+    job = submit(slurm, "sleep 60", *options, folder=tmp_path)
+    wait_for(slurm, job, "RUNNING")
+    slurm.run("scontrol", "update", "nodename=gpu002", "state=down", "reason=test")
+    assert wait_for(slurm, job, "NODE_FAIL") == "NODE_FAIL"
+    slurm.run("scontrol", "update", "nodename=gpu002", "state=resume")
+    again = submit(slurm, "true", "--nodelist=gpu002", folder=tmp_path)
+    assert wait_for(slurm, again, "COMPLETED") == "COMPLETED"
+
+
+def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:
+    """In the partition `preemptible` a job gives way, and starts anew when there is room."""
+    body = 'echo "start ${SLURM_RESTART_COUNT:-0}"; [[ -v SLURM_RESTART_COUNT ]] || sleep 60'
+    everything = ("--nodes=6", "--exclusive")
+    options = ("--partition=preemptible", "--requeue", "--open-mode=append", *everything)
+    job = submit(slurm, body, *options, folder=tmp_path)
+    wait_for(slurm, job, "RUNNING")
+    stronger = submit(slurm, "true", *everything, folder=tmp_path)
+    assert wait_for(slurm, stronger, "COMPLETED") == "COMPLETED"
+    assert wait_for(slurm, job, "COMPLETED") == "COMPLETED"
+    assert (tmp_path / f"{job}.out").read_text().split("\n")[0] == "start 0"
+    assert "start 1\n" in (tmp_path / f"{job}.out").read_text()
+
+
+def test_a_job_over_its_memory_is_killed(slurm: Cluster, tmp_path: Path) -> None:
+    """Without cgroups Slurm looks once a second, kills, and says FAILED."""
+    body = "exec python3 -c 'import time; x = bytearray(300 << 20); time.sleep(60); print(len(x))'"
+    job = submit(slurm, body, "--mem=50", folder=tmp_path)
+    assert wait_for(slurm, job, "FAILED|OUT_OF_MEMORY|COMPLETED") != "COMPLETED"
+    assert "exceeded memory limit" in (tmp_path / f"{job}.out").read_text()
+
+
+def test_a_job_over_its_time_ends_as_timeout(slurm: Cluster, tmp_path: Path) -> None:
+    """Slurm looks every 30 s only, so its end is moved to now rather than waited for."""
+    job = submit(slurm, "sleep 300", "--time=10", folder=tmp_path)
+    wait_for(slurm, job, "RUNNING")
+    slurm.run("scontrol", "update", f"jobid={job}", "EndTime=now")
+    assert wait_for(slurm, job, "TIMEOUT", seconds=90) == "TIMEOUT"
+
+
+def test_without_accounting_sacct_has_nothing_to_say(slurm: Cluster) -> None:
+    """As on a site without slurmdbd."""
+    assert "disabled" in slurm.run("sacct").stderr
+
+
+def test_sacct_tells_how_jobs_ended(slurm_with_accounting: Cluster, tmp_path: Path) -> None:
+    """States and exit codes, also of the tasks of an array."""
+    slurm = slurm_with_accounting
+    job = submit(slurm, "exit $SLURM_ARRAY_TASK_ID", "--array=0,3", folder=tmp_path)
+    fields = "--format=JobID,State,ExitCode,Account,AllocTRES%60"
+    sacct = functools.partial(slurm.run, "sacct", "-X", "-n", "-P", "-j", job, fields)
+    wait_until(lambda: sacct().stdout.count("D|") == 2, lambda: sacct().stdout)
+    rows = [line.split("|")[:4] for line in sorted(sacct().stdout.splitlines())]
+    assert rows == [
+        [f"{job}_0", "COMPLETED", "0:0", ACCOUNT],
+        [f"{job}_3", "FAILED", "3:0", ACCOUNT],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--account=nobody-s", "Invalid account"),
+        ("--qos=gold", "Invalid qos"),
+        ("--qos=dev --time=3:00:00", "QOSMaxWallDurationPerJobLimit"),
+    ],
+)
+def test_with_accounting_accounts_and_limits_are_enforced(
+    slurm_with_accounting: Cluster, tmp_path: Path, option: str, said: str
+) -> None:
+    """A wrong account, a wrong QOS, or too much of one, is refused at submission."""
+    with pytest.raises(PracticeError, match=said):
+        submit(slurm_with_accounting, "true", *option.split(), folder=tmp_path)

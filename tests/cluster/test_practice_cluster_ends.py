@@ -1,0 +1,185 @@
+"""A practice cluster is gone within seconds, however it ends, and anyone may have one."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from practice.packages import missing_packages
+
+pytestmark = pytest.mark.slurm
+
+TOOLS = Path(__file__).parent.parent.parent / "tools"
+# A job whose process leaves its session, its group and its parent.
+STARTER = """\
+import sys, pathlib, time
+from practice import jobs
+from practice.plan import Plan
+from practice.running import start
+folder = pathlib.Path(sys.argv[1])
+cluster = start(Plan(folder=folder, nodes_32g=1, nodes_16g=0))
+here = pathlib.Path(sys.argv[2])
+jobs.submit(cluster, "setsid sleep 600 & touch began; sleep 600", folder=here)
+jobs.wait_until((here / "began").exists, lambda: "the job has not begun")
+print(cluster.process.pid, (folder / "holder.pid").read_text(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def folder(slurm: object) -> Iterator[Path]:
+    """A short name for a cluster's folder, which is not there after the test."""
+    path = Path("/tmp") / f"practice-{os.getpid()}-{next(tempfile._get_candidate_names())}"
+    yield path
+    left = [path] if path.exists() else belonging_to(path)
+    practice("down", f"--folder={path}")
+    assert not left
+
+
+def belonging_to(folder: Path) -> list[psutil.Process]:
+    """Return the processes that live and were started for a cluster, jobs' among them."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.cmdline(), process.environ().get("SLURM_CONF", "")]
+        except psutil.Error:
+            continue
+        if any(f"{folder}/" in word for word in words) and process.pid != os.getpid():
+            found.append(process)
+    return found
+
+
+def gone(folder: Path, seconds: float) -> bool:
+    """Return whether all of a cluster is gone within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while folder.exists() or belonging_to(folder):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize("victim", ["starter", "outer holder", "inner holder"])
+def test_all_is_gone_when_one_is_killed(folder: Path, tmp_path: Path, victim: str) -> None:
+    """SIGKILL for whoever started the cluster, or for either process that holds it."""
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(folder), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(TOOLS)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert starter.stdout is not None
+    try:
+        outer, inner = map(int, starter.stdout.readline().split())
+        assert "sleep" in {process.name() for process in belonging_to(folder)}
+        pids = {"starter": starter.pid, "outer holder": outer, "inner holder": inner}
+        os.kill(pids[victim], signal.SIGKILL)
+        assert gone(folder, seconds=10)
+    finally:
+        starter.kill()
+        starter.communicate()
+
+
+def practice(*arguments: str, **options: object) -> "subprocess.CompletedProcess[str]":
+    """Run the command to its end."""
+    return subprocess.run(
+        [sys.executable, str(TOOLS / "practice_cluster.py"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,  # type: ignore[call-overload]  (of subprocess.run)
+    )
+
+
+def test_a_cluster_that_is_up_stays_until_it_is_taken_down(folder: Path) -> None:
+    """It outlives the command that started it; a second one in its place is refused."""
+    where = f"--folder={folder}"
+    up = practice("up", where, "--nodes=1")
+    assert up.stdout == f"export SLURM_CONF={folder}/etc/slurm.conf\n"
+    assert "up after" in up.stderr
+    assert "gpu[001-003]" in practice("status", where).stdout
+    again = practice("up", where)
+    assert (again.returncode, "a cluster is up there already" in again.stderr) == (1, True)
+    assert practice("down", where).returncode == 0
+    assert gone(folder, seconds=5)
+    assert practice("status", where).returncode == 1
+
+
+def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
+    """In it Slurm's commands mean the cluster."""
+    where, commands = f"--folder={folder}", {"input": "srun -N2 hostname | sort\n"}
+    environment = {"env": {**os.environ, "SHELL": "/bin/sh"}}
+    shell = practice("shell", where, "--nodes=2", "--nodes-16g=0", **commands, **environment)
+    assert shell.stdout == "gpu001\ngpu002\n"
+    assert gone(folder, seconds=1)
+    practice("up", where, "--nodes=2")
+    assert practice("shell", where, **commands, **environment).stdout == "gpu001\ngpu002\n"
+    assert folder.exists()
+    practice("down", where)
+
+
+def test_a_folder_that_is_no_cluster_s_is_left_alone(folder: Path) -> None:
+    """What lies in it stays."""
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("precious")
+    refused = practice("up", f"--folder={folder}")
+    assert (refused.returncode, "no cluster's" in refused.stderr) == (1, True)
+    assert (folder / "thesis.txt").read_text() == "precious"
+    shutil.rmtree(folder)
+
+
+def test_a_daemon_that_does_not_start_says_why_and_leaves_nothing(folder: Path) -> None:
+    """The end of its log is in the message; the log itself goes with the rest."""
+    failed = practice("up", f"--folder={folder}", "--max-array-size=-5")
+    assert failed.returncode == 1
+    assert "slurmctld ended" in failed.stderr
+    assert "MaxArraySize" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="who is not root has tested it all along")
+def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
+    """Without any right: as `nobody`, with a Python and tools that nobody can read."""
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    # setpriv itself may still enter root's folders; the shell that it becomes may not.
+    as_nobody += ["sh", "-c", 'exec "$@"', "sh"]
+    python = next(
+        (
+            path
+            for path in (os.path.realpath(sys.executable), "/usr/bin/python3")
+            if Path(path).exists()
+            and subprocess.run([*as_nobody, path, "-c", "import tomllib"], check=False).returncode
+            == 0
+        ),
+        None,
+    )
+    if python is None:
+        pytest.skip("no Python 3.11 here that other users may run")
+    with tempfile.TemporaryDirectory(dir="/tmp") as copied:
+        Path(copied).chmod(0o755)
+        shutil.copytree(TOOLS / "practice", Path(copied) / "practice")
+        shutil.copy(TOOLS / "practice_cluster.py", copied)
+        done = subprocess.run(
+            [*as_nobody, python, "practice_cluster.py", "shell", f"--folder={folder}"],
+            input='cd "$(mktemp -d)"; sbatch -W -N2 -o out --wrap "srun id -un"; cat out\n',
+            env={"PATH": os.environ["PATH"], "SHELL": "/bin/sh"},
+            cwd=copied,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.stdout.split("\n")[1:3] == ["nobody", "nobody"], done.stdout + done.stderr
+
+
+def test_nothing_is_missing_where_these_tests_run() -> None:
+    """What the installer asks for is what the fixtures need."""
+    assert missing_packages(with_accounting=True) == []

@@ -1,0 +1,98 @@
+"""The process that holds a practice cluster: it starts the daemons, and takes all down at the end.
+
+Two processes, of which either cleans up when the other is killed: the outer one waits, the inner
+one has the daemons as its children. Daemons and jobs that go into the background are adopted, so
+nothing is looked for by name.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+from practice.daemons import Daemons
+from practice.plan import Plan, PracticeError
+from practice.ports import reserved_ports
+from practice.processes import adopt_orphans, end_descendants, reap, signal_when_parent_ends
+
+
+def order(plan: Plan, *, bound: bool) -> str:
+    """Return the text that `hold` is told: the plan, and whether it ends with its starter."""
+    return json.dumps({"plan": {**asdict(plan), "folder": str(plan.folder)}, "bound": bound})
+
+
+def hold(text: str) -> NoReturn:
+    """Hold a cluster until SIGTERM, or, where it is bound, until standard input is closed.
+
+    Prints one line on stdout when it is ready, or why it is not: `{"ready": seconds}` or
+    `{"problem": sentence}`.
+    """
+    data: Mapping[str, Any] = json.loads(text)
+    plan = Plan(**{**data["plan"], "folder": Path(data["plan"]["folder"])})
+    lock = os.open(plan.folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.umask(0o022)
+    adopt_orphans()
+    outer = os.getpid()
+    inner = os.fork()
+    if inner == 0:
+        _hold_inside(plan, outer, bound=bool(data["bound"]))
+    _let_go_of_output()
+    os.waitpid(inner, 0)
+    _take_down(plan)
+    sys.exit(0)
+
+
+def _hold_inside(plan: Plan, outer: int, *, bound: bool) -> NoReturn:
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    signal_when_parent_ends(signal.SIGTERM)
+    adopt_orphans()
+    try:
+        if os.getppid() == outer:
+            _run(plan, bound=bound)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _take_down(plan)
+        os._exit(0)
+
+
+def _run(plan: Plan, *, bound: bool) -> None:
+    begun = time.monotonic()
+    (plan.folder / "holder.pid").write_text(str(os.getpid()))
+    with reserved_ports(2 + len(plan.nodes)) as ports:
+        try:
+            Daemons(plan, ports).start()
+        except (PracticeError, OSError) as error:
+            _tell({"problem": str(error)})
+            return
+        _tell({"ready": time.monotonic() - begun})
+        _let_go_of_output()
+        watched = [sys.stdin] if bound else []
+        while not select.select(watched, [], [], 0.2)[0]:
+            reap()
+
+
+def _tell(message: Mapping[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        print(json.dumps(message), flush=True)
+
+
+def _let_go_of_output() -> None:
+    """Close stdout and stderr, for whose end the starter, or a pipe behind it, may be waiting."""
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+
+
+def _take_down(plan: Plan) -> None:
+    end_descendants()
+    shutil.rmtree(plan.folder, ignore_errors=True)

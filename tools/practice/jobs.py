@@ -1,0 +1,72 @@
+"""Jobs of a practice cluster, as a test wants them: submitted, watched, cleared away."""
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from practice.plan import PracticeError
+from practice.running import Cluster
+
+
+def submit(cluster: Cluster, body: str, *options: str, folder: Path) -> str:
+    """Submit a bash script of these lines from a folder, and return the job's id.
+
+    Its output is `ID.out` there. Raises PracticeError, with sbatch's words, where it is refused.
+    """
+    script = folder / "job.sh"
+    script.write_text(f"#!/bin/bash\n{body}\n")
+    done = cluster.run("sbatch", "--parsable", "--output=%j.out", *options, script.name, cwd=folder)
+    if done.returncode != 0:
+        raise PracticeError(done.stderr.strip())
+    return done.stdout.strip()
+
+
+def state(cluster: Cluster, job: str) -> str:
+    """Return a job's state, as PENDING; of an array, its tasks' states as a sorted set's words."""
+    listed = cluster.run(
+        "squeue", "--noheader", "--array", "--states=all", f"--jobs={job}", "--format=%T"
+    )
+    return " ".join(sorted(set(listed.stdout.split())))
+
+
+def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 60) -> str:
+    """Wait until a job's state is as a pattern says, and return the state.
+
+    Raises PracticeError where it ends otherwise, or not in time.
+    """
+    found = ""
+
+    def reached() -> bool:
+        nonlocal found
+        found = state(cluster, job)
+        return re.fullmatch(pattern, found) is not None
+
+    wait_until(reached, lambda: f"job {job} is {found}, not {pattern}", seconds)
+    return found
+
+
+def wait_until(
+    condition: Callable[[], bool], problem: Callable[[], str], seconds: float = 60
+) -> None:
+    """Wait until something holds; PracticeError with the problem where it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise PracticeError(f"{problem()}, after {seconds:g} s")
+        time.sleep(0.1)
+
+
+def clear(cluster: Cluster) -> None:
+    """End all jobs and bring all nodes back, so that the cluster is as it was."""
+    if jobs := cluster.run("squeue", "--noheader", "--format=%A").stdout.split():
+        cluster.run("scancel", *jobs)
+
+    def idle() -> bool:
+        states = cluster.run("sinfo", "--noheader", "--Node", "--partition=v100", "--format=%n %T")
+        by_node = dict(line.split() for line in states.stdout.splitlines())
+        for node in (node for node, said in by_node.items() if said.startswith(("down", "drain"))):
+            cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
+        return set(by_node.values()) == {"idle"}
+
+    wait_until(idle, lambda: cluster.run("sinfo", "--Node").stdout)

@@ -1,0 +1,242 @@
+"""What a practice cluster is, and the texts of its configuration files."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+
+# A Unix socket's name has at most 107 bytes; the longest below a folder is a job step's.
+_MAX_FOLDER_LENGTH = 60
+_FOLDER = re.compile(r"/[\w./+-]+", re.ASCII)
+ACCOUNT = "bench@v100"
+
+
+class PracticeError(Exception):
+    """Why there is no cluster, as a sentence that says what to try."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A practice cluster.
+
+    folder: everything lies in it, and it goes when the cluster does.
+    nodes_32g, nodes_16g: nodes with the feature v100-32g, and with v100-16g.
+    max_array_size: Slurm's MaxArraySize: an array's indices are smaller than this.
+    with_accounting: whether slurmdbd and MariaDB run, so that sacct answers and accounts, QOS and
+        their limits are enforced. Without it a job is forgotten five minutes after its end.
+    """
+
+    folder: Path
+    nodes_32g: int = 4
+    nodes_16g: int = 2
+    max_array_size: int = 1001
+    with_accounting: bool = False
+
+    @property
+    def names_32g(self) -> tuple[str, ...]:
+        """Names of the nodes with 32 GB GPUs."""
+        return tuple(f"gpu{number:03}" for number in range(1, self.nodes_32g + 1))
+
+    @property
+    def names_16g(self) -> tuple[str, ...]:
+        """Names of the nodes with 16 GB GPUs."""
+        first = self.nodes_32g + 1
+        return tuple(f"gpu{number:03}" for number in range(first, first + self.nodes_16g))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of all nodes."""
+        return self.names_32g + self.names_16g
+
+    @property
+    def slurm_conf(self) -> Path:
+        """What SLURM_CONF is set to."""
+        return self.folder / "etc" / "slurm.conf"
+
+    @property
+    def munge_socket(self) -> Path:
+        """Where munged is asked for credentials."""
+        return self.folder / "run" / "munge.socket"
+
+    @property
+    def mariadb_socket(self) -> Path:
+        """Where the database is reached; it listens on no port."""
+        return self.folder / "run" / "mariadb.socket"
+
+    def check(self) -> None:
+        """Raise PracticeError where there cannot be such a cluster."""
+        if not _FOLDER.fullmatch(str(self.folder)) or len(str(self.folder)) > _MAX_FOLDER_LENGTH:
+            raise PracticeError(
+                f"{self.folder}: give an absolute path of letters, digits and /._+- with at most "
+                f"{_MAX_FOLDER_LENGTH} characters; sockets lie in the folder, and Slurm quotes none"
+            )
+        if min(self.nodes_32g, self.nodes_16g) < 0 or not 1 <= len(self.nodes) <= 999:
+            raise PracticeError(f"{len(self.nodes)} nodes: give between 1 and 999")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The machine that the cluster is on, as its configuration names it.
+
+    user: who starts the daemons; as root they run jobs of every user, else only of this one.
+    ports: one for slurmctld, one for slurmdbd, then one a node.
+    slurm_version: as (22, 5).
+    """
+
+    name: str
+    user: str
+    ports: tuple[int, ...]
+    slurm_version: tuple[int, int]
+
+
+def files(plan: Plan, host: Host) -> Mapping[str, str]:
+    """Return the configuration: texts by path below the cluster's folder."""
+    texts = {
+        "etc/slurm.conf": _slurm_conf(plan, host),
+        "etc/gres.conf": f"Name=gpu Type=v100 File={plan.folder}/dev/nvidia[0-3]\n",
+        # Naming a plugin keeps slurmd from looking for cgroups, and from ending without them.
+        "etc/cgroup.conf": "CgroupPlugin="
+        + ("disabled\n" if host.slurm_version >= (23, 11) else "cgroup/v1\nCgroupAutomount=no\n"),
+        "etc/hosts": _hosts(plan, host),
+        "etc/task_prolog.sh": _task_prolog(plan),
+    }
+    if plan.with_accounting:
+        texts["etc/slurmdbd.conf"] = _slurmdbd_conf(plan, host)
+    return texts
+
+
+def accounts(user: str) -> str:
+    """Return what sacctmgr is told once: the cluster, two QOS, an account, and who may use it."""
+    return f"""\
+add cluster practice
+add qos dev MaxWall=2:00:00 Flags=DenyOnLimit Priority=100
+add qos long MaxWall=100:00:00
+add account {ACCOUNT} Description=benchmarks Organization=practice
+add user {user} Account={ACCOUNT} DefaultAccount={ACCOUNT} QOS=normal,dev,long DefaultQOS=normal
+"""
+
+
+def _slurm_conf(plan: Plan, host: Host) -> str:
+    folder, (slurmctld_port, slurmdbd_port, *_) = plan.folder, host.ports
+    accounting = "AccountingStorageType=accounting_storage/none"
+    if plan.with_accounting:
+        # Asking slurmdbd, commands take munge's socket from AccountingStoragePass, not AuthInfo.
+        accounting = f"""\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={slurmdbd_port}
+AccountingStoragePass={plan.munge_socket}
+AccountingStorageTRES=gres/gpu,gres/gpu:v100
+AccountingStorageEnforce=associations,limits,qos"""
+    return f"""\
+ClusterName=practice
+SlurmctldHost={host.name}(127.0.0.1)
+SlurmctldPort={slurmctld_port}
+SlurmUser={host.user}
+SlurmdUser={host.user}
+CommunicationParameters=NoCtldInAddrAny
+
+AuthType=auth/munge
+CredType=cred/munge
+# A requeued job waits for its old credential to expire: 120 s by default.
+AuthInfo=socket={plan.munge_socket},cred_expire=5
+
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/run/slurmctld.pid
+SlurmdPidFile={folder}/run/%n.pid
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/%n.log
+
+{accounting}
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=UsePss,OverMemoryKill
+JobCompType=jobcomp/none
+
+# The nodes claim cores, memory and GPUs that this machine need not have.
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+TaskProlog={folder}/etc/task_prolog.sh
+MpiDefault=none
+SwitchType=switch/none
+MailProg=/bin/true
+RebootProgram=/bin/true
+PropagateResourceLimits=NONE
+
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=10000,bf_interval=1
+PriorityType=priority/basic
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+JobRequeue=1
+MaxArraySize={plan.max_array_size}
+MaxJobCount=20000
+MinJobAge=300
+KillWait=3
+InactiveLimit=0
+MessageTimeout=30
+SlurmctldTimeout=30
+SlurmdTimeout=30
+ReturnToService=2
+
+GresTypes=gpu
+NodeName=DEFAULT Sockets=2 CoresPerSocket=20 ThreadsPerCore=2 RealMemory=190000 Gres=gpu:v100:4
+{chr(10).join(_nodes(plan, host))}
+PartitionName=DEFAULT Nodes=ALL State=UP DefaultTime=00:30:00 DefMemPerCPU=2048 PriorityTier=2
+PartitionName=v100 Default=YES MaxTime=100:00:00 PreemptMode=OFF
+PartitionName=dev MaxTime=02:00:00 PreemptMode=OFF
+PartitionName=preemptible MaxTime=20:00:00 PreemptMode=REQUEUE PriorityTier=1
+"""
+
+
+def _nodes(plan: Plan, host: Host) -> Iterator[str]:
+    for name, port in zip(plan.nodes, host.ports[2:], strict=True):
+        feature = "v100-32g" if name in plan.names_32g else "v100-16g"
+        yield (
+            f"NodeName={name} NodeHostname={host.name} NodeAddr=127.0.0.1 Port={port} "
+            f"Feature=v100,{feature}"
+        )
+
+
+def _slurmdbd_conf(plan: Plan, host: Host) -> str:
+    folder = plan.folder
+    return f"""\
+AuthType=auth/munge
+AuthInfo=socket={plan.munge_socket},cred_expire=5
+DbdHost={host.name}
+DbdAddr=127.0.0.1
+DbdPort={host.ports[1]}
+SlurmUser={host.user}
+LogFile={folder}/log/slurmdbd.log
+PidFile={folder}/run/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser={host.user}
+StorageLoc=slurm
+"""
+
+
+def _hosts(plan: Plan, host: Host) -> str:
+    """Return a loopback address a node: torchrun tells nodes apart by address.
+
+    Each is there as IPv6, too: torch asks for that, and libnss_wrapper maps none by itself.
+    """
+    names = {str(IPv4Address("127.0.1.1") + index): name for index, name in enumerate(plan.nodes)}
+    lines = [f"{address} {name}\n::ffff:{address} {name}" for address, name in names.items()]
+    return "\n".join(["127.0.0.1 localhost", f"127.0.0.1 {host.name}", *lines]) + "\n"
+
+
+def _task_prolog(plan: Plan) -> str:
+    """Return what makes a job see its node's name as the host's, and find the other nodes."""
+    return f"""\
+#!/bin/sh
+echo "export SLURM_CONF={plan.slurm_conf}"
+echo "export LD_PRELOAD=libnss_wrapper.so"
+echo "export NSS_WRAPPER_HOSTS={plan.folder}/etc/hosts"
+echo "export NSS_WRAPPER_HOSTNAME=$SLURMD_NODENAME"
+"""

@@ -1,0 +1,36 @@
+"""Free ports that stay ours until Slurm's daemons listen on them."""
+
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+
+# Below the ports that outgoing connections take, and clear of those that job scripts take for
+# training (20000 and up).
+_PORTS = range(10_000, 20_000)
+
+
+@contextmanager
+def reserved_ports(count: int) -> Iterator[tuple[int, ...]]:
+    """Yield ports of 127.0.0.1 that nobody else, nor another call of this, gets meanwhile.
+
+    Each is bound without SO_REUSEADDR, which fails where anybody has it, and then opened to those
+    who do ask for reuse and listen, as Slurm's daemons do.
+    """
+    with ExitStack() as stack:
+        yield tuple(islice(_free_ports(stack), count))
+
+
+def _free_ports(stack: ExitStack) -> Iterator[int]:
+    for port in _PORTS:
+        bound = stack.enter_context(socket.socket())
+        try:
+            bound.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno not in {errno.EADDRINUSE, errno.EACCES}:
+                raise
+            bound.close()
+            continue
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        yield port

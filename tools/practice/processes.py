@@ -1,0 +1,62 @@
+"""Ending every process that came from this one, daemons and jobs' leftovers among them."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections import defaultdict
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parent ends, also of those that daemonise."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def signal_when_parent_ends(number: signal.Signals) -> None:
+    """Have the kernel send this process a signal when its parent ends, however it ends."""
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def reap() -> None:
+    """Take note of children that have ended, so that they do not stay as zombies."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def end_descendants() -> None:
+    """Kill all descendants, until none is left. Orphans must have been adopted."""
+    while found := _descendants():
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        reap()
+        time.sleep(0.01)
+
+
+def _descendants() -> list[int]:
+    """Return the pids of this process's descendants, zombies too: they are to be reaped."""
+    children = defaultdict(list)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                # pid (name, which may hold anything) state ppid
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                children[parent].append(int(entry.name))
+    found: list[int] = []
+    waiting = [os.getpid()]
+    while waiting:
+        found += (below := children[waiting.pop()])
+        waiting += below
+    return found
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), f"prctl {option}")
