@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
+from parsers.fields import whole
 from parsers.records import Record, Setting, Step
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Step))
@@ -92,7 +93,7 @@ def _first_interval(
 def _configured_interval(records: Iterable[Record]) -> int | None:
     for record in records:
         if isinstance(record, Setting) and record.name == "log_interval":
-            return int(record.value) or None if record.value.isdecimal() else None
+            return whole(record.value) or None
     return None
 
 

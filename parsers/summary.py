@@ -4,12 +4,15 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from parsers.fields import whole
 from parsers.formats import CONFIGURATION_FORMATS, SPEED_FORMATS
 from parsers.records import Outcome, OutcomeKind, RunTotals, Step, Usage
 from parsers.runs import LogRun
 from parsers.warmup import WarmupPolicy
 
 _MIB_PER_GIB = 1024
+# What is larger, or closer to zero, is mangled, and could not be added up or divided by.
+_MAGNITUDE = 1e100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class StepSeconds:
             return cls()
         return cls(
             n=len(seconds),
-            mean=statistics.fmean(seconds),
+            mean=_mean(seconds),
             median=statistics.median(seconds),
             std=statistics.stdev(seconds) if len(seconds) > 1 else None,
             min=min(seconds),
@@ -109,7 +112,7 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
     another; a report that holds one counts only with `keep_skipped`.
     """
     config = run.config
-    batch = _whole(config.get("global_batch_size"))
+    batch = whole(config.get("global_batch_size"))
     launches = [
         _launch(number, segment.steps, batch, policy, keep_skipped=keep_skipped)
         for number, segment in enumerate(run.segments)
@@ -129,7 +132,7 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
         step_seconds=StepSeconds.of(_known(one.step_seconds for one in counted)),
         samples_per_second=samples,
         tokens_per_second=_mean(one.step.tokens_per_second for one in counted)
-        or _product(samples, _whole(config.get("seq_length")))
+        or _product(samples, whole(config.get("seq_length")))
         or _total(run, "tokens_per_second"),
         reported_tflops_per_gpu=_mean(one.step.reported_tflops_per_gpu for one in counted)
         or _total(run, "tflops_per_gpu"),
@@ -150,10 +153,10 @@ def _formats(run: LogRun) -> tuple[str, ...]:
 
 def step_seconds(step: Step, global_batch_size: int | None) -> float | None:
     """Return the seconds of a step: reported, else the global batch over samples per second."""
-    if step.step_seconds is not None:
-        return step.step_seconds
-    batch = step.global_batch_size or global_batch_size
-    return batch / step.samples_per_second if batch and step.samples_per_second else None
+    seconds, batch = step.step_seconds, step.global_batch_size or global_batch_size
+    if seconds is None and batch and step.samples_per_second:
+        seconds = batch / step.samples_per_second
+    return seconds if seconds is not None and seconds >= 0 and _is_sound(seconds) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +234,18 @@ def _peak_gib(run: LogRun) -> float | None:
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
+    return [value for value in values if value is not None and _is_sound(value)]
+
+
+def _is_sound(value: float) -> bool:
+    return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean; of equal values it is that one, however it is rounded."""
     known = _known(values)
-    return statistics.fmean(known) if known else None
+    return min(max(statistics.fmean(known), min(known)), max(known)) if known else None
 
 
 def _product(rate: float | None, count: int | None) -> float | None:
     return None if rate is None or count is None else rate * count
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None

@@ -19,6 +19,8 @@ from printed import PRINTERS
 from parsers.read import read
 from parsers.records import Record, Setting, Timers
 from parsers.scan import decode
+from parsers.summary import summarise
+from parsers.warmup import WarmupPolicy
 
 assert printed_tables
 CASES = int(os.environ.get("TERALOG_SOAK", "4000"))
@@ -145,6 +147,8 @@ def check(log: bytes) -> None:
     steps = [run.steps for run in runs]
     assert time.process_time() - begun < HANGS_SECONDS
     assert all(len(one) <= len(run.records) for one, run in zip(steps, runs, strict=True))
+    for run in runs:
+        summarise(run, WarmupPolicy())
     records = [record for run in runs for record in run.records]
     if not records:
         return

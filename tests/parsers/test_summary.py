@@ -79,6 +79,38 @@ def test_the_statistics_are_those_of_a_sample() -> None:
     assert StepSeconds.of([]) == StepSeconds(n=0)
 
 
+@pytest.mark.parametrize(
+    "times",
+    [[1000.0, -1000.0], [float("9" * 300)] * 3, [1e-310, 1e-310]],
+    ids=["negative", "huge", "tiny"],
+)
+def test_a_mangled_time_is_none(log: Path, times: list[float]) -> None:
+    """Such times cannot be added up and divided by."""
+    text = "".join(
+        line(at, 1).replace("(ms): 1.0", f"(ms): {ms!r}") for at, ms in enumerate(times, start=1)
+    )
+    for warmup in ("none", "auto"):
+        found = summary(log, text, warmup)
+        assert [one.step_seconds for one in found.reported] == [
+            1.0 if ms == 1000.0 else None for ms in times
+        ]
+
+
+def test_the_mean_of_equal_times_is_that_time() -> None:
+    """Three times 123.4 by 3 is 123.40000000000002 for a processor."""
+    for value in (123.4, 14.26962, 0.1):
+        assert StepSeconds.of([value] * 3).mean == value
+
+
+@pytest.mark.parametrize("size", ["9" * 5000, "9" * 30, "0", "\N{SUPERSCRIPT TWO}"])
+def test_a_mangled_size_is_none(log: Path, size: str) -> None:
+    """The step counts nevertheless; its own batch does, too."""
+    names = ("seq_length", "global_batch_size", "log_interval")
+    dump = "".join(f"  {name} ..... {size}\n" for name in names)
+    found = summary(log, dump + line(1, 1000), "none")
+    assert (found.samples_per_second, found.tokens_per_second) == (16.0, None)
+
+
 def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
     """Of a batch that grows, each report counts with its own; tokens follow from the sequence."""
     dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
