@@ -57,11 +57,13 @@ def find_logs(paths: Sequence[str]) -> FoundLogs:
             else:
                 found[path] = True
         if not meant:
-            problems.append(f"{text}: no file is called so; quote no wildcard that the shell knows")
+            problems.append(f"{text or repr(text)}: no file or folder is called so")
     return FoundLogs(tuple(_paired(found)), tuple(problems))
 
 
 def _meant(text: str) -> list[Path]:
+    if not text:
+        return []  # a variable that is not set; as a Path it would be this folder
     if not os.path.lexists(text) and glob.has_magic(text):
         # Path.glob takes no absolute pattern.
         return sorted(map(Path, glob.iglob(text, recursive=True)))  # noqa: PTH207

@@ -50,9 +50,15 @@ def read_logs(
         summaries += speaking
         notes = dict.fromkeys(note for one in found for note in one.notes)
         problems += (f"{log.path}: {note}" for note in notes if speaking or log.named)
-        if not speaking and not log.named:
+        puzzling = sum(one.not_understood for one in found)
+        if speaking:
+            continue
+        if puzzling:
+            lines = _count(puzzling, "line")
+            problems.append(f"{log.path}: has {lines} like a report, none of them understood")
+        elif not log.named:
             silent += 1
-        elif not speaking and not notes:
+        elif not notes:
             problems.append(f"{log.path}: nothing in it is of a training run")
     return ReadLogs(tuple(summaries), tuple(problems), silent)
 
@@ -98,7 +104,8 @@ def closing_lines(read: ReadLogs, warmup: WarmupPolicy, *, keep_skipped: bool) -
                 "--skipped keep counts them"
             )
     if read.silent:
-        yield f"{_count(read.silent, 'file')} in folders say nothing of a run"
+        say = "says" if read.silent == 1 else "say"
+        yield f"{_count(read.silent, 'file')} in folders {say} nothing of a run"
 
 
 def _count(number: int, what: str) -> str:

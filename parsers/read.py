@@ -78,7 +78,7 @@ def _read(
 def _oddities(source: Source, end: int) -> list[str]:
     """Return what is odd about a log that ends at byte `end`."""
     if end == 0:
-        return ["is empty"]
+        return [] if source.notes else ["is empty"]
     if source.descriptor is not None and b"\0" in os.pread(source.descriptor, _HEAD_BYTES, 0):
         return ["holds NUL bytes: it may be no text"]
     return []

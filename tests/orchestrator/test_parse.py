@@ -151,11 +151,12 @@ def test_what_is_wrong_with_a_log_is_said_and_the_others_are_read(folder: Path) 
     (folder / "empty.log").touch()
     (folder / "binary.log").write_bytes(b"\x7fELF\0\0\0\1" * 100)
     (folder / "prose.txt").write_text("Dear diary,\n")
+    (folder / "dialect.txt").write_text(line(1, 9000).partition("| number")[0] + "\n")
     (folder / "damaged.log.gz").write_bytes(gzip.compress(RUN.encode() * 99)[:60])
     (folder / "bare").mkdir()
     (folder / "loop.log").symlink_to("loop.log")
     paths = ("missing.log", "empty.log", "binary.log", "prose.txt", "damaged.log.gz", "loop.log")
-    result = parse(*paths, "bare", "*.nothing", "run.log")
+    result = parse(*paths, "dialect.txt", "bare", "*.nothing", "", "run.log")
     assert result.exit_code == 1
     assert "run.log" in result.stdout
     assert "Traceback" not in result.output
@@ -167,7 +168,9 @@ def test_what_is_wrong_with_a_log_is_said_and_the_others_are_read(folder: Path) 
         "damaged.log.gz: is cut off",
         "loop.log: cannot be read: Too many levels of symbolic links",
         "bare: there is no log in this folder",
-        "*.nothing: no file",
+        "dialect.txt: has 1 line like a report, none of them understood",
+        "*.nothing: no file or folder is called so",
+        "'': no file or folder is called so",
     ):
         assert f"teralog: {said}" in result.stderr
 
@@ -190,7 +193,7 @@ def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")
     assert result.exit_code == 0
-    assert "1 file in folders say" in result.stderr
+    assert "1 file in folders says nothing of a run" in result.stderr
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:

@@ -105,6 +105,19 @@ def test_of_a_log_that_is_damaged_the_beginning_counts(pack: Pack) -> None:
     assert notes == ["is damaged: its compressed data cannot be read to the end"]
 
 
+def test_of_a_damaged_log_little_is_lost(tmp_path: Path) -> None:
+    """Nor is it said to be empty."""
+    packed = bytearray(gzip.compress(LOG + bytes(range(33, 127)) * 1000))
+    packed[-6] ^= 255
+    log = tmp_path / "log"
+    log.write_bytes(packed)
+    (run,) = read(log)
+    assert len(run.steps) == 20
+    log.write_bytes(gzip.compress(LOG)[:10] + b"\xff" * 100)
+    (nothing,) = read(log)
+    assert nothing.notes == ("is damaged: its compressed data cannot be read to the end",)
+
+
 @pytest.mark.parametrize("magic", [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"])
 @given(data=st.binary(max_size=200))
 def test_bytes_that_only_begin_as_compressed_ones_are_no_error(magic: bytes, data: bytes) -> None:
