@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.log_summaries import log_name
 from orchestrator.tables import EXACT, Cell, Column, Table, make_table
-from parsers.rows import Row, run_object, run_row, step_rows
+from parsers.rows import RUN_NAMES, STEP_NAMES, Row, run_object, run_row, step_rows
 from parsers.summary import RunSummary
 
 _FORMATS_SHOWN = 1
@@ -20,14 +20,19 @@ def human_table(summaries: Sequence[RunSummary], *, steps: bool) -> Table:
     """Return a row per run, or per step report; columns that are empty in all are left out."""
     summaries = _below_common_folder(summaries)
     if steps:
-        return _without_empty(rows_table(rows(summaries, steps=True)))
+        return _without_empty(rows_table(summaries, steps=True))
     return _without_empty(make_table(_COLUMNS, summaries))
 
 
-def rows_table(rows: Sequence[Row]) -> Table:
-    """Return rows as a table whose titles are the names of their values."""
-    names = list(rows[0]) if rows else []
-    return make_table([Column(name, name, partial(_value, name), EXACT) for name in names], rows)
+def rows_table(summaries: Sequence[RunSummary], *, steps: bool) -> Table:
+    """Return a row per run, or per step report, with the titles `names`; even if there is none."""
+    columns = [Column(name, name, partial(_value, name), EXACT) for name in names(steps=steps)]
+    return make_table(columns, rows(summaries, steps=steps))
+
+
+def names(*, steps: bool) -> tuple[str, ...]:
+    """Return the names of the values in `rows`."""
+    return STEP_NAMES if steps else RUN_NAMES
 
 
 def rows(summaries: Sequence[RunSummary], *, steps: bool) -> list[Row]:

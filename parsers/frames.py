@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from parsers.rows import STEP_NAMES, Row, run_row, step_rows
+from parsers.rows import RUN_NAMES, STEP_NAMES, Row, run_row, step_rows
 from parsers.runs import LogRun
 from parsers.summary import summarise
 from parsers.warmup import WarmupPolicy
@@ -17,14 +17,16 @@ _FIRST = WarmupPolicy()
 def runs_frame(
     runs: Iterable[LogRun], warmup: WarmupPolicy = _FIRST, *, keep_skipped: bool = False
 ) -> "pd.DataFrame":
-    """Return a row per run with its numbers, named as in `parsers.rows.run_row`.
+    """Return a row per run with its numbers, and the columns `parsers.rows.RUN_NAMES`.
 
     Without the warm-up of each launch, and without reports of skipped updates unless
     `keep_skipped`.
     """
     import pandas as pd
 
-    return pd.DataFrame(run_row(summarise(run, warmup, keep_skipped=keep_skipped)) for run in runs)
+    rows = [run_row(summarise(run, warmup, keep_skipped=keep_skipped)) for run in runs]
+    # Named, for without a run there is no row to take them from.
+    return pd.DataFrame(rows, columns=list(RUN_NAMES))
 
 
 def steps_frame(
@@ -39,12 +41,11 @@ def steps_frame(
     rows = [
         row for run in runs for row in step_rows(summarise(run, warmup, keep_skipped=keep_skipped))
     ]
-    # Named, for without a report there is no row to take them from.
     return pd.DataFrame(rows, columns=list(STEP_NAMES))
 
 
-def parquet(rows: Sequence[Row]) -> bytes:
-    """Return rows as a Parquet file. Raises ImportError where pyarrow is missing."""
+def parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes:
+    """Return rows with these names as a Parquet file. Raises ImportError without pyarrow."""
     import pandas as pd
 
-    return pd.DataFrame(rows).to_parquet(engine="pyarrow", index=False)
+    return pd.DataFrame(rows, columns=list(names)).to_parquet(engine="pyarrow", index=False)

@@ -6,7 +6,9 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from parsers.records import Step
-from parsers.summary import RunSummary
+from parsers.runs import LogRun, RunSegment
+from parsers.summary import RunSummary, summarise
+from parsers.warmup import WarmupPolicy
 
 Row = dict[str, Any]
 
@@ -98,3 +100,7 @@ def _number(text: str) -> int | str:
     except ValueError:
         return text
     return number if str(number) == text else text
+
+
+_NO_RUN = LogRun(path="", index=0, segments=(RunSegment(begin=0, end=0, records=()),))
+RUN_NAMES = tuple(run_row(summarise(_NO_RUN, WarmupPolicy())))

@@ -62,11 +62,9 @@ def parse(paths: tuple[str, ...], steps: bool, layout: str, warmup: str, skipped
     if layout == "json":
         print_objects(log_tables.json_objects(read.summaries, steps=steps))
     elif layout == "parquet":
-        _print_parquet(log_tables.rows(read.summaries, steps=steps))
+        _print_parquet(log_tables.rows(read.summaries, steps=steps), log_tables.names(steps=steps))
     elif layout == "csv":
-        click.echo(
-            as_csv(log_tables.rows_table(log_tables.rows(read.summaries, steps=steps))), nl=False
-        )
+        click.echo(as_csv(log_tables.rows_table(read.summaries, steps=steps)), nl=False)
     elif read.summaries:
         table = log_tables.human_table(read.summaries, steps=steps)
         click.echo(as_markdown(table) if layout == "md" else as_text(table))
@@ -89,11 +87,11 @@ def _policy(text: str) -> "WarmupPolicy":
         raise click.BadParameter(str(error), param_hint="--warmup") from error
 
 
-def _print_parquet(rows: "Sequence[Row]") -> None:
+def _print_parquet(rows: "Sequence[Row]", names: "Sequence[str]") -> None:
     from parsers.frames import parquet
 
     try:
-        click.echo(parquet(rows), nl=False)
+        click.echo(parquet(rows, names), nl=False)
     except ImportError as error:
         raise UserError(
             "--format parquet: needs pyarrow; pip install 'teralog[parquet]'"

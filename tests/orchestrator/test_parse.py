@@ -136,6 +136,19 @@ def test_the_table_is_also_markdown_and_csv(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("steps", [(), ("--steps",)])
+def test_a_table_without_rows_has_its_header(folder: Path, steps: tuple[str, ...]) -> None:
+    """Whoever reads it finds the columns that it has otherwise."""
+    header = parse("run.log", "--format", "csv", *steps).stdout.splitlines()[0]
+    (folder / "empty.log").touch()
+    assert parse("empty.log", "--format", "csv", *steps).stdout == f"{header}\n"
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    result = parse("empty.log", "--format", "parquet", *steps)
+    frame = pandas.read_parquet(io.BytesIO(result.stdout_bytes))
+    assert list(frame.columns) == header.split(",")
+
+
 def test_a_parquet_file_comes_out_whole(folder: Path) -> None:
     """It is bytes, for a file and not for a terminal."""
     pandas = pytest.importorskip("pandas")

@@ -10,7 +10,7 @@ import pytest
 from parsers.frames import parquet, runs_frame, steps_frame
 from parsers.read import read
 from parsers.records import OutcomeKind
-from parsers.rows import STEP_NAMES, run_object, run_row
+from parsers.rows import RUN_NAMES, STEP_NAMES, run_object, run_row
 from parsers.summary import RunSummary, StepSeconds, summarise
 from parsers.warmup import WarmupPolicy
 
@@ -240,10 +240,11 @@ def test_runs_and_steps_are_frames(log: Path, tmp_path: Path) -> None:
     runs, steps = runs_frame(read(log)), steps_frame(read(log))
     assert list(steps.columns) == list(STEP_NAMES)
     assert steps[steps["counted"]]["step_seconds"].mean() == runs["step_seconds_mean"].item()
+    assert list(runs.columns) == list(RUN_NAMES) == list(runs_frame([]).columns)
     assert list(steps_frame([]).columns) == list(STEP_NAMES)
     pytest.importorskip("pyarrow")
     (run,) = read(log)
     row = run_row(summarise(run, WarmupPolicy()))
     file = tmp_path / "runs.parquet"
-    file.write_bytes(parquet([row]))
+    file.write_bytes(parquet([row], list(row)))
     assert pd.read_parquet(file).to_dict("records")[0]["step_seconds_mean"] == 2.5
