@@ -68,7 +68,7 @@ class RunSummary:
     memory_reports: how many training programs printed. peak_memory_gib: the highest that they
         say was allocated; where they say nothing, the highest use of a device that nvidia-smi saw.
     samples_per_second, tokens_per_second: of the reports that count, over all GPUs; else the
-        program's own figure for the whole run.
+        program's own figure for the whole run, or for all of it so far.
     reported_tflops_per_gpu: likewise, what the program claims.
     config: the configuration that the log tells, as text.
     lines, not_understood: how many lines gave records, and how many only looked as if they would.
@@ -119,7 +119,11 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
     ]
     reported = tuple(one for launch in launches for one in launch.reported)
     counted = [one for one in reported if one.counted]
-    samples = _samples_per_second(counted, batch) or _total(run, "samples_per_second")
+    samples = (
+        _samples_per_second(counted, batch)
+        or _total(run, "samples_per_second")
+        or _last(one.step.running_samples_per_second for one in reported)
+    )
     return RunSummary(
         path=run.path,
         run=run.index,
@@ -219,7 +223,7 @@ def _samples_per_second(counted: Sequence[ReportedStep], batch: int | None) -> f
 def _total(run: LogRun, name: str) -> float | None:
     """Return a rate that the run's program gives for all of it, over all GPUs; the last one."""
     whole = (one for one in run.totals if not one.per_gpu and one.phase in {None, "overall"})
-    return next(reversed(_known(getattr(one, name) for one in whole)), None)
+    return _last(getattr(one, name) for one in whole)
 
 
 def _peak_gib(run: LogRun) -> float | None:
@@ -235,6 +239,10 @@ def _peak_gib(run: LogRun) -> float | None:
 
 def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None and _is_sound(value)]
+
+
+def _last(values: Iterable[float | None]) -> float | None:
+    return next(reversed(_known(values)), None)
 
 
 def _is_sound(value: float) -> bool:

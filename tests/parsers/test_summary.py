@@ -155,6 +155,17 @@ def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> 
     assert found.peak_memory_mib == 2048
 
 
+def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:
+    """DeepSpeed up to 0.6 tells nothing else; what it told last is of the most steps."""
+    words = "[2021-01-02 03:04:05,678] [INFO] [timer.py:157:stop] "
+    text = "".join(
+        f"{words}0/{at}, SamplesPerSec={rate}\n" for at, rate in ((100, 64.5), (200, 65.25))
+    )
+    found = summary(log, text)
+    assert found.samples_per_second == 65.25
+    assert found.step_seconds.n == 0
+
+
 SAMPLES = (
     "timestamp, index, memory.used [MiB], utilization.gpu [%]\n"
     "2026/01/02 03:04:05.678, 0, {} MiB, {} %\n"
