@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 
-# 0: of srun, [rank0]: of torch, [default7]: of torchrun, node2: of pdsh, > of a mail
-LABELS = r"^(?:> ?| {0,8}\[?[\w.-]{1,60}\]?: ?){0,4}"
+# 0: of srun, [rank0]: of torch, [default7]: of torchrun, node2: of pdsh, [1,3]<stderr>: of mpirun,
+# > of a mail
+LABELS = r"^(?:> ?| {0,8}\[?[\w,.-]{1,60}\]?(?:<std(?:out|err)>)?: ?){0,4}"
 _COMMENT = re.compile(LABELS + r"\s*#")
 
 

@@ -119,6 +119,7 @@ SIGNS = (
     _sign(_ERROR, _EXIT, _BASH, rf"{_PROCESS}(?:Segmentation fault|Bus error|Aborted)\b"),
     _sign(_ERROR, _EXIT, b"Segmentation fault", r"(?:^|: )Segmentation fault"),
     _sign(_ERROR, _EXIT, b"Bus error", r"(?:^|: )Bus error"),
+    _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Aborted"),
     _sign(_ERROR, _EXIT, _SRUN, r"srun: error: Unable to create step for job"),
     _sign(_ERROR, _EXIT, b"terminate called", r"^terminate called after throwing an instance of"),
     # torch.distributed.launch stops its processes when one has died, and when it is told to stop.
@@ -126,6 +127,10 @@ SIGNS = (
     _sign(_KILLED, _AFTERMATH, b"received SIGTERM", r"\bMain process received SIGTERM, exiting"),
     _sign(_KILLED, _AFTERMATH, b"closing signal", r"\bSending process [0-9]+ closing signal SIG"),
     _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Terminated"),
+    # What does not end by itself when its job or step is over.
+    _sign(_KILLED, _AFTERMATH, b"srun: Force Terminated ", r"srun: Force Terminated "),
+    _sign(_KILLED, _AFTERMATH, _SRUN, r"Timed out waiting for job step to complete"),
+    _sign(_KILLED, _AFTERMATH, _SLURMSTEPD, r"\*\*\* (?:JOB|STEP) .*STEPD TERMINATED ON "),
     _sign(_COMPLETED, Weight.LAUNCHER, b"exits success", r"Process [0-9]+ exits succ"),
 )
 

@@ -10,8 +10,12 @@ from parsers.scan import decode
 
 HEADER = "Traceback (most recent call last):"
 
-# `[rank1]: ` torch, `[default7]:` torchrun, `  0: ` srun --label; or several of them.
-_LABEL = re.compile(r"(?: {0,4}[0-9]{1,6}: ?|\[(?:rank|default)[0-9]{1,6}\]: ?)*")
+# `[rank1]: ` torch, `[default7]:` torchrun, `  0: ` srun --label, `node2: ` pdsh, which DeepSpeed
+# starts nodes with, `[1,3]<stderr>:` mpirun; or several of them.
+_LABEL = re.compile(
+    r"(?: {0,4}[0-9]{1,6}: ?|\[(?:rank|default)[0-9]{1,6}\]: ?|[a-z][\w.-]{0,60}[0-9]: "
+    r"|\[[0-9]{1,6},[0-9]{1,6}\]<std(?:out|err)>: ?)*"
+)
 
 # ValueError: text, torch.cuda.OutOfMemoryError: text, socket.gaierror: text, KeyboardInterrupt
 _EXCEPTION = re.compile(

@@ -115,6 +115,14 @@ TRACEBACKS = {
         "".join(f"  3: [rank1]: {line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
         "ValueError: x",
     ),
+    "behind the name of a node": (
+        "".join(f"worker-1: {line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
+        "ValueError: x",
+    ),
+    "behind the label of mpirun": (
+        "".join(f"[1,3]<stderr>:{line}\n" for line in f"{TRACE}ValueError: x".splitlines()),
+        "ValueError: x",
+    ),
     "two ranks in turns": (
         "".join(
             f"[rank0]: {line}\n[rank1]: {line.replace('Value', 'Type')}\n"

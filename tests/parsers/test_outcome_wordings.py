@@ -88,6 +88,11 @@ LINES = {
     "srun: error: node01: task 3: Exited with exit code 1": (ERROR, None),
     "srun: error: node01: task 5: Segmentation fault (core dumped)": (ERROR, None),
     "srun: error: node01: task 289: Bus error": (ERROR, None),
+    "srun: error: node01: tasks 0-1: Aborted (core dumped)": (ERROR, None),
+    "srun: Force Terminated StepId=40341.0": (KILLED, None),
+    "srun: error: Timed out waiting for job step to complete": (KILLED, None),
+    "slurmstepd: error: *** JOB 7 STEPD TERMINATED ON n1 AT 2026-01-02T03:04:05 DUE TO JOB NOT"
+    " ENDING WITH SIGNALS ***": (KILLED, None),
     "run.sh: line 7: 430069 Segmentation fault      (core dumped) python train.py": (ERROR, None),
     "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TASK FAILURE": (
         ERROR,
