@@ -11,7 +11,7 @@ comes after it is clearing up, until a line says that another run starts in the 
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from parsers.candidates import Candidate, Pass, Wanted
 from parsers.fields import NUMBER
@@ -85,11 +85,13 @@ class EndDetector:
 
     def outcome(self) -> Outcome | None:
         """Return what counts of all that was read; None where nothing says that the run ended."""
-        best = self.first[min(self.first)] if self.first else None
-        if self._diverged and (best is None or best.kind is OutcomeKind.COMPLETED):
-            line = decode(self._diverged.line)
-            return _outcome(OutcomeKind.NAN_LOSS, self._diverged, line)
-        return best
+        return common_outcome((None, self))
+
+    def diverged(self) -> Outcome | None:
+        """Return what the last loss says of the end: something if it is nan or inf."""
+        if not (candidate := self._diverged):
+            return None
+        return _outcome(OutcomeKind.NAN_LOSS, candidate, decode(candidate.line))
 
     def _evidence(self, candidate: Candidate) -> Iterator[tuple[Weight, Outcome]]:
         text = decode(candidate.line)
@@ -137,6 +139,24 @@ class EndDetector:
         return weight, dataclasses.replace(outcome, offset=candidate.offset + offset, line=number)
 
 
+def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:
+    """Return how a run ended of which several logs tell, each given with its name.
+
+    None where nothing says that it ended.
+    """
+    told = [
+        (weight, dataclasses.replace(outcome, source=name))
+        for name, ends in logs
+        for weight, outcome in ends.first.items()
+    ]
+    best = min(told, key=lambda weighed: weighed[0])[1] if told else None
+    if best is None or best.kind is OutcomeKind.COMPLETED:
+        for name, ends in logs:
+            if diverged := ends.diverged():
+                return dataclasses.replace(diverged, source=name)
+    return best
+
+
 def _outcome(kind: OutcomeKind, candidate: Candidate, line: str) -> Outcome:
     size = _REQUESTED.search(line) if kind in _OUT_OF_MEMORY else None
     return Outcome(
@@ -158,17 +178,18 @@ def read_outcome(
     not read, and None says that no end has been seen. A complete log without an end is TRUNCATED.
     `count_lines`: tell the number of the line. Raises OSError.
     """
-    told: list[tuple[Weight, Outcome]] = []
-    for path in (log, *more_logs):
-        source = name_of(path) if more_logs else None
-        ends = _last_ends(path, Bounds(complete=complete), count_lines)
-        told += [(weight, dataclasses.replace(end, source=source)) for weight, end in ends.items()]
-    if told:
-        return min(told, key=lambda weighed: weighed[0])[1]
-    return Outcome(kind=OutcomeKind.TRUNCATED) if complete else None
+    paths = (log, *more_logs)
+    bounds = Bounds(complete=complete)
+    found = common_outcome(
+        *(
+            (name_of(path) if more_logs else None, _last_ends(path, bounds, count_lines))
+            for path in paths
+        )
+    )
+    return found or (Outcome(kind=OutcomeKind.TRUNCATED) if complete else None)
 
 
-def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> Mapping[Weight, Outcome]:
+def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> EndDetector:
     """Return what a log says of the end of its last run."""
     detector, launches = EndDetector(), LaunchDetector()
     wanted = Wanted(dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS)
@@ -179,4 +200,4 @@ def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> Mapping[Weigh
                     detector = EndDetector()
                 launches.ended |= detector.read(part)
                 launches.progress |= Weight.FINISHED in detector.first
-    return detector.first
+    return detector

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from parsers.formats import ALL_FORMATS
-from parsers.outcome import read_outcome
+from parsers.outcome import common_outcome
 from parsers.read import read
 from parsers.records import OutcomeKind
 from parsers.runs import LogRun
 from parsers.scan import AnyFormat
-from parsers.sources import LogPath
+from parsers.sources import LogPath, name_of
 
 # What a log of errors is called, beside which log of output.
 _ENDINGS = {".err": ".out", ".stderr": ".stdout"}
@@ -46,13 +46,12 @@ def read_pair(
         return [run for part in runs for run in part]
     (told,), (complained,) = runs
     ((launch,), (errors_launch,)) = launches
-    told_end = {one.outcome.kind for one in (launch, errors_launch) if one.outcome}
+    outcome = common_outcome((name_of(output), launch.ends), (name_of(errors), errors_launch.ends))
+    silent = launch.outcome is not None and launch.outcome.kind is OutcomeKind.UNKNOWN
     merged = replace(
         launch,
         records=launch.records + errors_launch.records,
-        outcome=launch.outcome
-        if told_end == {OutcomeKind.UNKNOWN}
-        else read_outcome(output, errors, complete=complete, count_lines=count_lines),
+        outcome=outcome or (errors_launch if silent else launch).outcome,
     )
     return [
         replace(

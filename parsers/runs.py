@@ -1,8 +1,9 @@
 """What a log tells, run by run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from parsers.merge import merge_settings, merge_skipped, merge_steps, merge_totals
+from parsers.outcome import EndDetector
 from parsers.records import (
     Outcome,
     Record,
@@ -20,6 +21,7 @@ class RunSegment:
 
     resumed_from: the iteration of the checkpoint that it went on from, where the log says so.
     outcome: how it ended; None if its log is still being written and no end has been seen.
+    ends: all that its log says of its end, to be weighed against what another log does.
     """
 
     begin: int
@@ -27,6 +29,7 @@ class RunSegment:
     records: tuple[Record, ...]
     resumed_from: int | None = None
     outcome: Outcome | None = None
+    ends: EndDetector = field(default_factory=EndDetector, compare=False, repr=False)
 
     @property
     def steps(self) -> list[Step]:

@@ -200,6 +200,7 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
         records=tuple(launch.records),
         resumed_from=launch.resumed_from,
         outcome=outcome,
+        ends=launch.ends,
     )
 
 

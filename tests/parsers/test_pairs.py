@@ -15,6 +15,9 @@ STEPS = "".join(map(STEP.format, (1, 2, 3)))
 OUT_OF_MEMORY = (
     "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB (GPU 0)\n"
 )
+CANCELLED = "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 ***\n"
+ENDED_WELL = "[INFO] [launch.py:460:main] Process 47963 exits successfully.\n"
+MANY_STEPS = "".join(map(STEP.replace(" 100", "1000").format, range(1, 150)))
 
 
 @pytest.fixture
@@ -61,6 +64,51 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
     assert run.outcome is not None
     assert run.outcome.kind is OutcomeKind.TRUNCATED
     assert run.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("told", "complained", "kind", "line"),
+    [
+        (STEPS.replace(" 100 |", "   3 |"), "some warning\n", OutcomeKind.COMPLETED, 3),
+        (STEPS.replace("2.5E+00", "nan"), "some warning\n", OutcomeKind.NAN_LOSS, 3),
+        (STEPS.replace(" 100 |", "   3 |"), CANCELLED, OutcomeKind.COMPLETED, 3),
+        (STEPS.replace("2.5E+00", "nan"), CANCELLED, OutcomeKind.CANCELLED, 1),
+        (OUT_OF_MEMORY + MANY_STEPS, "", OutcomeKind.TRUNCATED, None),
+        (OUT_OF_MEMORY + MANY_STEPS, CANCELLED, OutcomeKind.CANCELLED, 1),
+        (ENDED_WELL, CANCELLED, OutcomeKind.CANCELLED, 1),
+    ],
+    ids=[
+        "done",
+        "nan",
+        "done, cancelled",
+        "nan, cancelled",
+        "survived",
+        "then cancelled",
+        "stopped",
+    ],
+)
+def test_the_steps_of_one_log_weigh_as_much_as_if_there_were_no_other(
+    logs: tuple[Path, Path], told: str, complained: str, kind: OutcomeKind, line: int | None
+) -> None:
+    """The last one promised, a loss that is no number, and those that come after a failure."""
+    output, errors = logs
+    output.write_text(told)
+    errors.write_text(complained)
+    (run,) = read_pair(output, errors)
+    assert run.outcome is not None
+    assert (run.outcome.kind, run.outcome.line) == (kind, line)
+
+
+def test_a_log_of_errors_may_tell_all(logs: tuple[Path, Path]) -> None:
+    """A program may print everything there; while it does, no end is seen."""
+    output, errors = logs
+    output.write_text("hello\n")
+    errors.write_text(STEPS)
+    (run,) = read_pair(output, errors)
+    assert run.outcome is not None
+    assert run.outcome.kind is OutcomeKind.TRUNCATED
+    (run,) = read_pair(output, errors, complete=False)
+    assert run.outcome is None
 
 
 def test_two_logs_that_say_nothing_are_of_no_run(logs: tuple[Path, Path]) -> None:
