@@ -50,6 +50,13 @@ _MEMORY = re.compile(
 )
 
 _TITLE = re.compile(rf"Running \S+: num_gpu_per_node = {COUNT}, num_nodes = {COUNT}\.")
+_NAMES = {
+    "batch_size_per_device": "micro_batch_size",
+    "seq_len": "seq_length",
+    "num_gpu_per_node": "gpus_per_node",
+    "gpu_num_per_node": "gpus_per_node",
+    "num_nodes": "nodes",
+}
 _ARGUMENT = re.compile(r"(?:^|[\]:>] ?)(?P<name>[A-Za-z_]\w*) = (?P<value>.*)")
 
 
@@ -121,9 +128,8 @@ def _parse_arguments(offset: int, text: str) -> Iterator[Setting]:
     # A value ends with its line; the log's last one may be cut off.
     for line in lines[:-1]:
         if match := _ARGUMENT.search(line.rstrip()):
-            yield Setting(
-                name=match["name"], value=match["value"], source="arguments", offset=offset
-            )
+            name = _NAMES.get(match["name"], match["name"])
+            yield Setting(name=name, value=match["value"], source="arguments", offset=offset)
         elif "====" not in line:
             return
 

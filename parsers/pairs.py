@@ -1,5 +1,6 @@
 """A run whose output and errors are two logs: `slurm-123.out` and `slurm-123.err`."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +13,21 @@ from parsers.runs import LogRun
 from parsers.scan import AnyFormat
 from parsers.sources import LogPath, name_of
 
-# What a log of errors is called, beside which log of output.
-_ENDINGS = {".err": ".out", ".stderr": ".stdout"}
+# What logs of errors are called, and how else the logs of output: slurm-1.err, 1_0_log.err.gz,
+# train.e123, and torchrun's 0/stderr.log.
+_ENDINGS = (
+    (re.compile("stderr"), "stdout"),
+    (re.compile(r"\.err(?=(?:\.gz|\.zst)?$)"), ".out"),
+    (re.compile(r"\.e(?=[0-9]+(?:\.gz|\.zst)?$)"), ".o"),
+)
 
 
 def output_of(errors: Path) -> Path | None:
     """Return the log of output that a log of errors belongs to by its name, or None."""
-    ending = _ENDINGS.get(errors.suffix)
-    return errors.with_suffix(ending) if ending else None
+    for pattern, ending in _ENDINGS:
+        if pattern.search(errors.name):
+            return errors.with_name(pattern.sub(ending, errors.name))
+    return None
 
 
 def read_pair(

@@ -45,8 +45,8 @@ def parse(paths: tuple[str, ...], steps: bool, layout: str, warmup: str, skipped
     """Say what training logs tell: step times, memory, and how each run ended.
 
     PATH is a file, a folder, a glob, or - for standard input; logs may be compressed. Two logs
-    that differ in .out and .err only are those of one run. Exits with 1 where a log cannot be
-    read or says nothing; the others are read nevertheless.
+    whose names differ in .out and .err only, or in stdout and stderr, are those of one run. Exits
+    with 1 where a log cannot be read or says nothing; the others are read nevertheless.
     """
     from orchestrator import log_files, log_summaries, log_tables
     from orchestrator.tables import as_csv, as_markdown, as_text

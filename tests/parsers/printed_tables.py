@@ -102,7 +102,7 @@ def oneflow_arguments(random: Random) -> Printed:
     return Printed(
         "Running GPT-2: num_gpu_per_node = 8, num_nodes = 1.\n==========\n"
         f"batch_size = {batch}\nseq_len = {length}\n----------",
-        settings("arguments", batch_size=batch, seq_len=length),
+        settings("arguments", batch_size=batch, seq_length=length),
     )
 
 

@@ -184,7 +184,8 @@ ARGUMENTS = (
     "Running GPT-2: num_gpu_per_node = 8, num_nodes = 1.",
     "==================================================================",
     "dataset = /data/a b.txt",
-    "batch_size = 4",
+    "batch_size_per_device = 4",
+    "seq_len = 1024",
     "node_ips = ['10.0.0.1', '10.0.0.2']",
     "model_load_dir = None",
     "------------------------------------------------------------------",
@@ -192,7 +193,8 @@ ARGUMENTS = (
 )
 TOLD = {
     "dataset": "/data/a b.txt",
-    "batch_size": "4",
+    "micro_batch_size": "4",
+    "seq_length": "1024",
     "node_ips": "['10.0.0.1', '10.0.0.2']",
     "model_load_dir": "None",
 }
@@ -200,7 +202,7 @@ TOLD = {
 
 @pytest.mark.parametrize("before", ["", "0: ", "[rank0]: ", "[default7]:"])
 def test_arguments_are_told_up_to_the_rule(before: str) -> None:
-    """Values as text, with their spaces."""
+    """Values as text, with their spaces; names as they are called elsewhere."""
     text = "\n".join(before + line for line in ARGUMENTS)
     assert list(ONEFLOW_ARGUMENTS.parse(7, text)) == [
         Setting(name=name, value=value, source="arguments", offset=7)

@@ -135,10 +135,14 @@ def test_of_several_launches_nobody_knows_what_belongs_together(logs: tuple[Path
     [
         ("slurm-1.err", "slurm-1.out"),
         ("a.b.stderr", "a.b.stdout"),
+        ("slurm-1.err.gz", "slurm-1.out.gz"),
+        ("train.e123", "train.o123"),
+        ("0/stderr.log", "0/stdout.log"),
         ("slurm-1.out", None),
+        ("train.error", None),
         ("err", None),
     ],
 )
 def test_a_log_of_errors_is_known_by_its_ending(errors: str, output: str | None) -> None:
-    """Slurm's and submitit's names."""
+    """Slurm's, submitit's, SGE's and torchrun's names."""
     assert output_of(Path(errors)) == (output and Path(output))
