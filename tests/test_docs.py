@@ -74,6 +74,37 @@ def test_every_parameter_stands_in_the_campaign_file_s_document() -> None:
     assert {name for name in names if f"`{name}`" not in document} == set()
 
 
+def test_what_is_said_of_a_log_stands_in_its_document() -> None:
+    """Kinds of ends, names of the JSON, options."""
+    from parsers.records import OutcomeKind
+    from parsers.rows import RUN_NAMES
+
+    document = (ROOT / "docs" / "parse.md").read_text()
+    kinds = {kind.value for kind in OutcomeKind}
+    parts = ("step_seconds_", "warmup_", "outcome_", "lines_")
+    names = {name.removeprefix(part) for name in RUN_NAMES for part in parts if part in name}
+    names |= {name for name in RUN_NAMES if not name.startswith(parts)}
+    options = {option.opts[0] for option in main.commands["parse"].params if option.name != "paths"}
+    assert {one for one in kinds | names | options if f"`{one}`" not in document} == set()
+
+
+def test_the_python_of_the_document_on_logs_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As it stands there."""
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "parse.md").read_text(), re.DOTALL
+    )
+    report = (
+        "[teralog] iteration 1/2 | step_seconds 0.5 | samples_per_second 32 | loss 6.5"
+        " | memory_allocated_gib 0.1 | max_memory_allocated_gib 0.2\n"
+    )
+    (tmp_path / "slurm-123.out").write_text(report + report.replace("1/2", "2/2"))
+    monkeypatch.chdir(tmp_path)
+    exec(code)
+    assert "mean=0.5" in capsys.readouterr().out
+
+
 def test_the_starter_and_the_examples_plan_without_a_problem(tmp_path: Path) -> None:
     """What we give people to start from works."""
     starter = tmp_path / "campaign.yaml"
