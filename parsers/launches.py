@@ -45,6 +45,8 @@ _SIGNS = (
     (b"-- arguments --", LaunchKind.ONCE, r"-{8,} arguments -{8,}"),
     # [INFO] [runner.py:568:main] cmd = /usr/bin/python -u -m deepspeed.launcher.launch …
     (b"[runner.py:", LaunchKind.ONCE, r"\[runner\.py:[0-9]+:main\] cmd = "),
+    # Actor: 118.68 M                                         ColossalAI Chat's benchmark
+    (b"Actor: ", LaunchKind.ONCE, r"(?<!\w)Actor: [0-9.]+ [KMB](?!\w)"),
     # torchrun and torch.distributed.launch, where the variable is not set
     (b"Setting OMP_NUM_THREADS", LaunchKind.LAUNCHER, r"Setting OMP_NUM_THREADS environment v"),
     (b"***** Running training", LaunchKind.START, r"\*{5} Running training \*{5}"),

@@ -47,6 +47,7 @@ class _Launch:
     formats: dict[str, None] = field(default_factory=dict)
     not_understood: Counter[str] = field(default_factory=Counter)
     reported: dict[str, dict[int, Step]] = field(default_factory=dict)
+    losses: dict[float, LossReport] = field(default_factory=dict)
 
 
 class RunSplitter:
@@ -149,8 +150,7 @@ class RunSplitter:
                 if isinstance(record, Step):
                     self._read_step(log_format, record, candidate)
                 elif isinstance(record, LossReport):
-                    self._read_progress()
-                    self._launches[-1].ends.read_loss(record.loss, candidate)
+                    self._read_loss(record, candidate)
                 elif isinstance(record, Setting):
                     self._read_setting(record)
                 else:
@@ -168,6 +168,17 @@ class RunSplitter:
             reported[step.iteration] = step
         self._read_progress()
         self._launches[-1].ends.read_step(step, candidate)
+
+    def _read_loss(self, report: LossReport, candidate: Candidate) -> None:
+        losses = self._launches[-1].losses
+        # Until all is done, the node that prints a report may lag behind another one.
+        if Weight.FINISHED in self._launches[-1].ends.first and _trains_anew(report, losses):
+            self._begin(candidate.offset)
+            self._detector.restart()
+            losses = self._launches[-1].losses
+        losses.setdefault(report.epoch, report)
+        self._read_progress()
+        self._launches[-1].ends.read_loss(report.loss, candidate)
 
     def _read_progress(self) -> None:
         self._launches[-1].started = self._detector.progress = True
@@ -211,8 +222,20 @@ def _begins_anew(step: Step, reported: dict[int, Step]) -> bool:
     known = reported.get(step.iteration)
     if known is None:  # ranks may overtake each other
         return len(reported) > 1 and step.iteration < next(iter(reported))
-    # Of a copy, printed by another rank, only the place differs. (A nan equals no other.)
-    return repr(replace(step, offset=known.offset)) != repr(known)
+    return not _is_copy(step, known)
+
+
+def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
+    """Return whether a report is not of the training that has given others, and is done."""
+    known = reported.get(report.epoch)
+    if known is None:
+        return bool(reported) and report.epoch < max(reported)
+    return not _is_copy(report, known)
+
+
+def _is_copy(one: Step | LossReport, other: Step | LossReport) -> bool:
+    """Return whether another rank has printed the same: only the place differs."""
+    return repr(replace(one, offset=other.offset)) == repr(other)  # a nan equals no other
 
 
 def _goes_on(before: RunSegment, segment: RunSegment) -> bool:

@@ -24,6 +24,11 @@ SIZES = "using world size: 8, data-parallel-size: 2, tensor-model-parallel size:
 INIT = "[INFO] [comm.py:637:init] Initializing torch distributed with backend: nccl\n"
 TRAINING = "[INFO|trainer.py:1146] 2026-01-02 03:04:05,027 >> ***** Running training *****\n"
 RESULT = "{'train_runtime': 8.1, 'train_samples_per_second': 1.1, 'train_steps_per_second': 1.1}\n"
+COLOSSALAI = (
+    "Actor: 118.68 M\nCritic: 118.68 M\nInitial model: 118.68 M\nReward model: 118.68 M\n"
+    "Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678\n"
+    "Learning throughput: 1.234 samples/sec, TFLOPS: 5.678\nPeak CUDA mem: 12.34 GB\n"
+)
 KILL = "Killing subprocess 7\nKilling subprocess 8\n"
 OOM = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 6.00 GiB total\n"
 LOADED = "  successfully loaded checkpoint from /x at iteration {}\n"
@@ -50,6 +55,14 @@ def megatron(*iterations: int, of: int = 1000, loss: float = 3.5, batch: int = 6
         " grad norm: 1.234 | number of skipped iterations:   0 |"
         " number of nan iterations:   0 |\n"
         for iteration in iterations
+    )
+
+
+def hugging_face(*losses: float) -> str:
+    """Return the Trainer's reports, one each half epoch, with no bars."""
+    return "".join(
+        f"{{'loss': {loss}, 'learning_rate': 5e-05, 'epoch': {epoch / 2}}}\n"
+        for epoch, loss in enumerate(losses, start=1)
     )
 
 
@@ -88,6 +101,15 @@ SPLITS = {
         TRAINING * 4 + RESULT * 4 + TRAINING * 4 + RESULT * 4,
         [[[]], [[]]],
     ),
+    "trained again without a word": (
+        hugging_face(2.5, 2.0) + RESULT + hugging_face(2.25, 1.75) + RESULT,
+        [[[]], [[]]],
+    ),
+    "a node that reports when another one is done": (
+        hugging_face(2.5, 2.0) + RESULT + hugging_face(2.5, 2.0) + RESULT,
+        [[[]]],
+    ),
+    "a sweep of ColossalAI's benchmark on one GPU": (COLOSSALAI * 3, [[[]], [[]], [[]]]),
     "launched on many nodes": (OMP + INIT + OMP + SIZES + OMP + megatron(10, 20), [[[10, 20]]]),
     "one node fails before another one starts": (OMP + OOM + OMP + INIT + KILL, [[[]]]),
     "one node fails while others set themselves up": (START + OOM + INIT + SIZES, [[[]]]),
