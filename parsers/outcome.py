@@ -19,7 +19,14 @@ from parsers.gpt_workload import GPT_WORKLOAD
 from parsers.launches import LAUNCH_ANCHORS, LaunchDetector, launch_signs
 from parsers.records import Outcome, OutcomeKind, RunTotals, Step
 from parsers.scan import decode
-from parsers.signs import LOST_CONNECTION, NO_SIGN, REPORTED_END, SIGNS, Weight
+from parsers.signs import (
+    LOST_CONNECTION,
+    NO_SIGN,
+    REPORTED_END,
+    SIGNS,
+    TOLD_TO_STOP,
+    Weight,
+)
 from parsers.sources import LogPath, name_of, open_source
 from parsers.tracebacks import HARMLESS_ANCHORS, HEADER, exception_line, is_harmless, split_label
 from parsers.window import Bounds
@@ -131,6 +138,8 @@ class EndDetector:
             kind, weight = OutcomeKind.COMMUNICATION_FAILURE, Weight.CONSEQUENCE
         elif line.startswith("KeyboardInterrupt"):
             kind, weight = OutcomeKind.CANCELLED, Weight.END
+        elif TOLD_TO_STOP.search(line):
+            kind, weight = OutcomeKind.KILLED, Weight.AFTERMATH
         else:
             kind = OutcomeKind.ERROR
             weight = Weight.EXIT if REPORTED_END.search(line) else Weight.END

@@ -66,6 +66,9 @@ SIGNS = (
     _sign(_COMPLETED, _FINISHED, b"'train_runtime': ", _RESULT + r"\}"),
     _sign(_COMPLETED, _FINISHED, b"***** train metrics *****", r"\*{5} train metrics \*{5}\s*$"),
     _sign(_COMPLETED, _FINISHED, b"[after training is done]", r"\[after training is done\]"),
+    _sign(_COMPLETED, _FINISHED, b"exiting program ", r"\bexiting program at iteration [0-9]"),
+    _sign(_COMPLETED, _FINISHED, b"exiting program ", r"\bexiting program after [0-9.]+ minutes"),
+    _sign(_CANCELLED, _AFTERMATH, b"exiting program ", r"\bexiting program after receiving SIG"),
     _sign(_COMPLETED, _FINISHED, b"Peak CUDA mem: ", r"Peak CUDA mem: [0-9.]+ GB"),
     _sign(_COMPLETED, _FINISHED, b"throughput: ", r"Overall throughput: [0-9.]+ samples/s"),
     _sign(_GPU, _CAUSE, b"out of memory", rf"Error: {_DEVICE} out of memory"),
@@ -113,6 +116,10 @@ SIGNS = (
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclRemoteError", r"\bncclRemoteError: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclSystemError", r"\bncclSystemError: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"Got completion", r"\bNET/IB ?: Got completion .* error"),
+    # Whoever ends by SIGTERM was told to stop.
+    _sign(_KILLED, _AFTERMATH, b"exitcode", r"\(exitcode: -15\)|^\s*exitcode\s*: -15 \(pid"),
+    _sign(_KILLED, _AFTERMATH, b"return code", r"exits with return code = -15(?![0-9])"),
+    _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Exited with exit code 143"),
     _sign(_ERROR, _EXIT, b"exitcode", r"\(exitcode: -?[1-9]|^\s*exitcode\s*: -?[1-9][0-9]* \(pid"),
     _sign(_ERROR, _EXIT, b"return code", r"exits with return code = -?[1-9]"),
     _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Exited with exit code [1-9]"),
@@ -141,4 +148,5 @@ LOST_CONNECTION = re.compile(
     r"Dist(?:Backend|Network|Store)Error|NCCL error|nccl(?:Remote|System)Error"
     r"|remote process exited|Connection (?:closed by|reset)|Socket Timeout"
 )
+TOLD_TO_STOP = re.compile(r"SignalException: Process \S+ got signal: 15\b")
 REPORTED_END = re.compile(r"ChildFailedError|CalledProcessError|SignalException|Broken pipe")

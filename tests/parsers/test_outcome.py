@@ -33,6 +33,11 @@ EXIT_9 = (
 FRAMES = '  File "train.py", line 7, in <module>\n    main()\n'
 TRACE = f"Traceback (most recent call last):\n{FRAMES}"
 LOST = f"{TRACE}torch.distributed.DistBackendError: NCCL error: remote process exited\n"
+TOLD_TO_STOP = (
+    f"{TRACE}torch.distributed.elastic.SignalException: Process 1 got signal: 15\n"
+    "srun: error: n1: task 0: Exited with exit code 143\n"
+    "[exiting program after receiving SIGTERM.] datetime: 2026-01-02 03:04:05\n"
+)
 WATCHDOG = (
     "[E ProcessGroupNCCL.cpp:737] [Rank 1] Watchdog caught collective operation timeout: "
     "WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802212 milliseconds"
@@ -55,6 +60,11 @@ ORDERS = {
     "a lost connection explains nothing": (f"{LOST}{EXIT_9}\n", KILLED),
     "an error, then cancelled": (f"{TRACE}ValueError: x\n{SLURM} ***\n", ERROR),
     "cancelled, then killed": (f"{SLURM} ***\n{EXIT_9}\n", CANCELLED),
+    "told to stop before the time was up": (
+        f"{TOLD_TO_STOP}{EXIT_9[:-1]}15\n{SLURM} DUE TO TIME LIMIT ***\n",
+        OutcomeKind.TIME_LIMIT,
+    ),
+    "told to stop for no reason that is told": (TOLD_TO_STOP, KILLED),
     "cancelled, then told so": (
         f"{SLURM} ***\n{TRACE}torch.distributed.elastic.SignalException: Process 1 got 15\n",
         CANCELLED,
