@@ -15,7 +15,16 @@ from parsers.candidates import Candidate
 from parsers.launches import LAUNCH_ANCHORS, LaunchDetector, LaunchKind, LaunchSign, launch_signs
 from parsers.line_parts import LABELS
 from parsers.outcome import END_ANCHORS, EndDetector
-from parsers.records import LossReport, Outcome, OutcomeKind, Record, Setting, Step
+from parsers.records import (
+    LossReport,
+    Outcome,
+    OutcomeKind,
+    Record,
+    Setting,
+    Step,
+    Usage,
+    UsageSource,
+)
 from parsers.runs import LogRun, RunSegment
 from parsers.scan import AnyFormat, LogFormat, ReadLine, decode
 from parsers.signs import Weight
@@ -30,6 +39,9 @@ _NUMBER_WITHIN = 40
 _QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
 
 _MARKS = frozenset(MARKS)
+
+# Who reports what a device does, whether or not a program runs on it.
+_SAMPLED_BESIDE = frozenset({UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW})
 
 Found = list[tuple[AnyFormat, list[Record]]]
 
@@ -153,7 +165,7 @@ class RunSplitter:
                     self._read_loss(record, candidate)
                 elif isinstance(record, Setting):
                     self._read_setting(record)
-                else:
+                elif not (isinstance(record, Usage) and record.source in _SAMPLED_BESIDE):
                     self._launches[-1].started = True
                 self._launches[-1].records.append(record)
                 self._launches[-1].formats[log_format.name] = None

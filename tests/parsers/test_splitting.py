@@ -29,6 +29,10 @@ COLOSSALAI = (
     "Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678\n"
     "Learning throughput: 1.234 samples/sec, TFLOPS: 5.678\nPeak CUDA mem: 12.34 GB\n"
 )
+QUERY = (
+    "timestamp, index, utilization.gpu [%], memory.used [MiB]\n"
+    "2026/01/02 03:04:05.678, 0, 85 %, 4096 MiB\n"
+)
 KILL = "Killing subprocess 7\nKilling subprocess 8\n"
 OOM = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 6.00 GiB total\n"
 LOADED = "  successfully loaded checkpoint from /x at iteration {}\n"
@@ -214,6 +218,17 @@ def test_what_a_script_echoes_at_its_end_is_no_launch() -> None:
     """Nothing follows it."""
     (run,) = runs_of(START + megatron(10) + KILL + "+ MICRO_BATCH_SIZE=8\n+ echo done\n")
     assert run.config["micro_batch_size"] == "4"
+
+
+@pytest.mark.parametrize("samples", [QUERY, "gpt0 max memory usage: 5603.00M\n"])
+def test_samples_of_a_device_are_no_run_that_has_no_end(samples: str) -> None:
+    """They are taken beside one; in a run's log they change nothing."""
+    (run,) = runs_of(samples)
+    assert run.outcome is not None
+    assert run.outcome.kind is OutcomeKind.UNKNOWN
+    (run,) = runs_of(samples + megatron(10))
+    assert run.outcome is not None
+    assert run.outcome.kind is TRUNCATED
 
 
 parts = st.sampled_from(
