@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from parsers.rows import RUN_NAMES, STEP_NAMES, Row, run_row, step_rows
+from parsers.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, Row, run_row, step_rows, usage_rows
 from parsers.runs import LogRun
 from parsers.summary import summarise
 from parsers.warmup import WarmupPolicy
@@ -42,6 +42,14 @@ def steps_frame(
         row for run in runs for row in step_rows(summarise(run, warmup, keep_skipped=keep_skipped))
     ]
     return pd.DataFrame(rows, columns=list(STEP_NAMES))
+
+
+def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
+    """Return a row per report of memory or of how busy a GPU is: `parsers.rows.USAGE_NAMES`."""
+    import pandas as pd
+
+    rows = [row for run in runs for row in usage_rows(run)]
+    return pd.DataFrame(rows, columns=list(USAGE_NAMES))
 
 
 def parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes:

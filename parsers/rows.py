@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any
 
-from parsers.records import Step
+from parsers.records import Step, Usage
 from parsers.runs import LogRun, RunSegment
 from parsers.summary import RunSummary, summarise
 from parsers.warmup import WarmupPolicy
@@ -19,6 +19,7 @@ STEP_NAMES = (
     *(field.name for field in fields(Step)),
     "counted",
 )
+USAGE_NAMES = ("path", "run", "launch", *(field.name for field in fields(Usage)))
 
 
 def run_object(summary: RunSummary) -> Row:
@@ -87,6 +88,16 @@ def step_rows(summary: RunSummary) -> Iterator[Row]:
             "step_seconds": one.step_seconds,
             "counted": one.counted,
         }
+
+
+def usage_rows(run: LogRun) -> Iterator[Row]:
+    """Yield a row for each report of memory or of how busy a GPU is: USAGE_NAMES."""
+    for launch, segment in enumerate(run.segments):
+        for one in segment.records:
+            if isinstance(one, Usage):
+                values = {field.name: getattr(one, field.name) for field in fields(Usage)}
+                place = {"path": _shown(run.path), "run": run.index, "launch": launch}
+                yield place | values | {"source": one.source.value}
 
 
 def _shown(path: str) -> str:

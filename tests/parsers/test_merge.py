@@ -46,6 +46,7 @@ FIRST_LINES: dict[str, tuple[list[Record], list[int]]] = {
     "every iteration is reported": ([megatron(1), megatron(2), megatron(3)], [1, 2, 3]),
     "every iteration, which is told": ([log_interval("1"), megatron(1), megatron(2)], [1, 2]),
     "two lines of which the first may be the extra one": ([megatron(1), megatron(10)], [10]),
+    "two lines of which neither is the first": ([megatron(7), megatron(10)], [7, 10]),
     "two lines of which it may not": ([megatron(1), megatron(2)], [1, 2]),
     "begun within an interval": ([megatron(510), megatron(520), megatron(530)], [510, 520, 530]),
     "one line": ([megatron(1)], [1]),

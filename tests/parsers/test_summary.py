@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from parsers.frames import parquet, runs_frame, steps_frame
+from parsers.frames import parquet, runs_frame, steps_frame, usage_frame
 from parsers.read import read
 from parsers.records import OutcomeKind
-from parsers.rows import RUN_NAMES, STEP_NAMES, run_object, run_row
+from parsers.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, run_object, run_row
 from parsers.summary import RunSummary, StepSeconds, summarise
 from parsers.warmup import WarmupPolicy
 
@@ -243,6 +243,17 @@ def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
     log = tmp_path / os.fsdecode(b"slurm-\xff.out")
     told = run_object(summary(log, line(1, 9000)))
     assert told["path"].endswith("slurm-\N{REPLACEMENT CHARACTER}.out")
+
+
+def test_reports_of_memory_are_a_frame(log: Path) -> None:
+    """Those of programs and of devices, with who says so."""
+    log.write_text(line(1, 9000) + SAMPLES.format(14336, 90))
+    frame = usage_frame(read(log))
+    assert list(frame.columns) == list(USAGE_NAMES) == list(usage_frame([]).columns)
+    (row,) = frame.to_dict("records")
+    assert (row["path"], row["run"], row["launch"]) == (str(log), 0, 0)
+    assert (row["source"], row["memory_allocated_gib"]) == ("nvidia-smi", 14.0)
+    assert row["gpu_utilization_percent"] == 90
 
 
 def test_runs_and_steps_are_frames(log: Path, tmp_path: Path) -> None:
