@@ -136,7 +136,7 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
         step_seconds=StepSeconds.of(_known(one.step_seconds for one in counted)),
         samples_per_second=samples,
         tokens_per_second=_mean(one.step.tokens_per_second for one in counted)
-        or _product(samples, whole(config.get("seq_length")))
+        or _product(samples, _tokens_a_sample(counted) or whole(config.get("seq_length")))
         or _total(run, "tokens_per_second"),
         reported_tflops_per_gpu=_mean(one.step.reported_tflops_per_gpu for one in counted)
         or _total(run, "tflops_per_gpu"),
@@ -220,6 +220,19 @@ def _samples_per_second(counted: Sequence[ReportedStep], batch: int | None) -> f
     return sum(size or 0 for size, _ in sized) / sum(seconds or 0 for _, seconds in sized)
 
 
+def _tokens_a_sample(counted: Sequence[ReportedStep]) -> float | None:
+    """Return how long sequences were between the first report that counts and the last one."""
+    told = [
+        (one.step.consumed_tokens, one.step.consumed_samples)
+        for one in (*counted[:1], *counted[-1:])
+    ]
+    match told:
+        case [(int(tokens_before), int(samples_before)), (int(tokens), int(samples))]:
+            if tokens > tokens_before and samples > samples_before:
+                return (tokens - tokens_before) / (samples - samples_before)
+    return None
+
+
 def _total(run: LogRun, name: str) -> float | None:
     """Return a rate that the run's program gives for all of it, over all GPUs; the last one."""
     whole = (one for one in run.totals if not one.per_gpu and one.phase in {None, "overall"})
@@ -255,5 +268,5 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return min(max(statistics.fmean(known), min(known)), max(known)) if known else None
 
 
-def _product(rate: float | None, count: int | None) -> float | None:
+def _product(rate: float | None, count: float | None) -> float | None:
     return None if rate is None or count is None else rate * count

@@ -120,6 +120,23 @@ def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
     assert found.tokens_per_second == 12 * 1024
 
 
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [((2048, 4096, 6144), 16 * 128), ((2048, 3072, 4096), 16 * 64), ((2048,) * 3, 16 * 1024)],
+    ids=["of the whole length", "of a length that is still rising", "not counted"],
+)
+def test_tokens_are_those_that_were_consumed(
+    log: Path, tokens: tuple[int, int, int], expected: int
+) -> None:
+    """The length that is configured may be reached later."""
+    dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
+    steps = "".join(
+        line(at, 1000, extra=f"consumed tokens: {count:12d} | ")
+        for at, count in enumerate(tokens, start=1)
+    )
+    assert summary(log, dump + steps).tokens_per_second == expected
+
+
 def test_the_claimed_tflops_are_the_mean_of_the_reports_that_count(log: Path) -> None:
     """The first one is warm-up."""
     extra = "throughput per GPU (TFLOP/s/GPU): {:.1f} | "
