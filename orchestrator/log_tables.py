@@ -76,7 +76,9 @@ def _formats(summary: RunSummary) -> str:
 
 def _outcome(summary: RunSummary) -> str:
     outcome = summary.outcome
-    where = f" (line {outcome.line})" if outcome.line is not None else ""
+    source = Path(outcome.source or summary.path).name
+    of_errors = f" of {source}" if source != Path(summary.path).name else ""
+    where = f" (line {outcome.line}{of_errors})" if outcome.line is not None else ""
     asked = outcome.requested_gib
     size = "" if asked is None else f", asked for {asked:.4g} GiB"
     return f"{outcome.kind.value.replace('_', ' ')}{where}{size}"

@@ -221,7 +221,7 @@ def test_output_and_errors_are_one_run(folder: Path) -> None:
         *("gpu_out_of_memory", "slurm-7.err"),
         2.5,
     )
-    assert "asked for 2.5 GiB" in parse(".").stdout
+    assert "(line 1 of slurm-7.err), asked for 2.5 GiB" in parse(".").stdout
 
 
 def test_control_characters_of_a_name_do_not_reach_the_terminal(folder: Path) -> None:
