@@ -77,7 +77,9 @@ class EndDetector:
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
         """Take a step of the run, and its line: the last one promised ends it."""
-        self.read_loss(step.loss, candidate)
+        # Megatron counts losses of nan and inf, and prints none.
+        not_finite = step.loss is None and step.nan_iterations
+        self.read_loss(math.nan if not_finite else step.loss, candidate)
         if step.iterations is not None and step.iteration >= step.iterations:
             line = decode(candidate.line).rpartition("\r")[2]
             self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))

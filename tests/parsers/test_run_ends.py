@@ -41,6 +41,13 @@ def megatron(*iterations: int, of: int = 1000, loss: float = 3.5) -> str:
     )
 
 
+# Megatron prints a mean loss only if it is above zero, which a nan is not.
+NO_LOSS = (
+    " iteration       20/    1000 | elapsed time per iteration (ms): 1234.5 |"
+    " number of skipped iterations: {:3d} | number of nan iterations: {:3d} |\n"
+)
+
+
 def runs_of(log: str) -> list[LogRun]:
     """Return the runs of a log's text."""
     return read(io.BytesIO(log.encode()))
@@ -56,6 +63,9 @@ OUTCOMES = {
     "the last step before": (megatron(10, 20, of=21), TRUNCATED),
     "a loss of nan at the end": (megatron(10, 20, of=20, loss=float("nan")), OutcomeKind.NAN_LOSS),
     "a loss of nan that was overcome": (megatron(10, loss=float("nan")) + megatron(20), TRUNCATED),
+    "no loss, for it was nan": (megatron(10) + NO_LOSS.format(10, 10), OutcomeKind.NAN_LOSS),
+    "no loss, for no update was made": (megatron(10) + NO_LOSS.format(10, 0), TRUNCATED),
+    "no loss for a while": (NO_LOSS.format(10, 4) + megatron(30), TRUNCATED),
     "an error that is followed by few steps": (TRACE + megatron(*range(50)) + TIME_LIMIT, ERROR),
     "an error that was survived": (
         TRACE + megatron(*range(150)) + TIME_LIMIT,
