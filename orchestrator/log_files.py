@@ -9,9 +9,10 @@ from pathlib import Path
 
 from parsers.pairs import output_of
 
-# What is called as a log is one: slurm-123.out, log.txt.gz, train.o1234, rank0.log.2, smi.csv
+# What is called as a log is one: slurm-123.out, log.txt.gz, train.o1234, rank0.log.2, smi.csv, and
+# off.mem, of OneFlow's benchmarks
 _LOG = re.compile(
-    r"\.(?:(?:out|err|log|txt|csv|stdout|stderr)(?:\.[0-9]+)?|[oe][0-9]+)(?:\.(?:gz|zst))?$",
+    r"\.(?:(?:out|err|log|txt|csv|mem|stdout|stderr)(?:\.[0-9]+)?|[oe][0-9]+)(?:\.(?:gz|zst))?$",
     re.IGNORECASE,
 )
 

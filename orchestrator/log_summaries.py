@@ -35,7 +35,7 @@ def read_logs(
     """Return what logs say; `tell` is called with each that has been read.
 
     A log that cannot be read, is empty, or says nothing of a run is a problem. So is not one in a
-    folder that says nothing: it may be something else.
+    folder that says nothing, for it may be something else, unless no log says anything.
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []
@@ -60,6 +60,9 @@ def read_logs(
             silent += 1
         elif not notes:
             problems.append(f"{log.path}: nothing in it is of a training run")
+    if silent and not summaries:
+        logs_found = _count(silent, "log")
+        problems.append(f"{logs_found} in folders: nothing in them is of a training run")
     return ReadLogs(tuple(summaries), tuple(problems), silent)
 
 

@@ -15,6 +15,14 @@ from parsers.splitting import MARKS, RunSplitter
 from parsers.window import Bounds
 
 _HEAD_BYTES = 2**12
+# How files begin that nothing is read of.
+_STRANGERS = {
+    b"BZh": "is packed with bzip2: unpack it",
+    b"\xfd7zXZ\0": "is packed with xz: unpack it",
+    b"PK\3\4": "is packed with zip: unpack it",
+    b"\xff\xfe": "is text in UTF-16: convert it to UTF-8",
+    b"\xfe\xff": "is text in UTF-16: convert it to UTF-8",
+}
 
 
 def read(
@@ -79,6 +87,10 @@ def _oddities(source: Source, end: int) -> list[str]:
     """Return what is odd about a log that ends at byte `end`."""
     if end == 0:
         return [] if source.notes else ["is empty"]
-    if source.descriptor is not None and b"\0" in os.pread(source.descriptor, _HEAD_BYTES, 0):
-        return ["holds NUL bytes: it may be no text"]
-    return []
+    if source.descriptor is None:
+        return []
+    head = os.pread(source.descriptor, _HEAD_BYTES, 0)
+    for beginning, oddity in _STRANGERS.items():
+        if head.startswith(beginning):
+            return [oddity]
+    return ["holds NUL bytes: it may be no text"] if b"\0" in head else []

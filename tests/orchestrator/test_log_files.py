@@ -20,6 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "weights.bin",
         ".hidden.log",
         "run/output.log",
+        "off.mem",
         "run/old.log.gz",
         "run/.git/index.log",
         "run/script.sh",
@@ -40,6 +41,7 @@ def names(*paths: str) -> list[str]:
 def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> None:
     """Not hidden files, and none of another kind."""
     assert names(".") == [
+        "off.mem",
         "run/old.log.gz",
         "run/output.log",
         "slurm-1.out+slurm-1.err",

@@ -209,6 +209,16 @@ def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
     assert "1 file in folders says nothing of a run" in result.stderr
 
 
+def test_a_folder_whose_logs_say_nothing_is_a_problem(folder: Path) -> None:
+    """Or it would look as if all were well."""
+    (folder / "old").mkdir()
+    (folder / "old" / "binary.log").write_bytes(b"\0" * 100)
+    (folder / "old" / "prose.txt").write_text("Dear diary,\n")
+    result = parse("old")
+    assert result.exit_code == 1
+    assert result.stderr == "teralog: 2 logs in folders: nothing in them is of a training run\n"
+
+
 def test_output_and_errors_are_one_run(folder: Path) -> None:
     """The outcome says in which of the two it stands."""
     (folder / "slurm-7.out").write_text(line(1, 9000) + line(2, 1000))
