@@ -67,6 +67,10 @@ OUTCOMES = {
     "no loss, for no update was made": (megatron(10) + NO_LOSS.format(10, 0), TRUNCATED),
     "no loss for a while": (NO_LOSS.format(10, 4) + megatron(30), TRUNCATED),
     "an error that is followed by few steps": (TRACE + megatron(*range(50)) + TIME_LIMIT, ERROR),
+    "an error that came again": (
+        (TRACE + megatron(*range(1, 61))) + (TRACE + megatron(*range(61, 121))),
+        ERROR,
+    ),
     "an error that was survived": (
         TRACE + megatron(*range(150)) + TIME_LIMIT,
         OutcomeKind.TIME_LIMIT,
