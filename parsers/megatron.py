@@ -33,7 +33,7 @@ from functools import partial
 from typing import Any
 
 from parsers.fields import COUNT, NUMBER
-from parsers.line_parts import line_parts
+from parsers.line_parts import is_quoted, line_parts
 from parsers.megatron_fields import (
     MEGATRON_FIELDS,
     NANOTRON_FIELDS,
@@ -106,7 +106,7 @@ _TIMESTAMPS = (
 
 
 def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> Iterator[Step]:
-    if values := layouts.read(line):
+    if (values := layouts.read(line)) and not is_quoted(line):
         yield Step(log_interval=dialect.log_interval, offset=offset, **values)
         return
     for part in line_parts(line):

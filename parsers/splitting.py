@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from parsers.candidates import Candidate
 from parsers.launches import LAUNCH_ANCHORS, LaunchDetector, LaunchKind, LaunchSign, launch_signs
-from parsers.line_parts import LABELS
+from parsers.line_parts import is_quoted
 from parsers.outcome import END_ANCHORS, EndDetector
 from parsers.records import (
     LossReport,
@@ -34,9 +34,6 @@ MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
 
 # How far behind an anchor a number makes its line look like a report.
 _NUMBER_WITHIN = 40
-
-# A comment, or a command of a script that prints them.
-_QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
 
 _MARKS = frozenset(MARKS)
 
@@ -209,7 +206,7 @@ class RunSplitter:
             pattern = re.compile(rf"(?:{anchors})[^\r]{{0,{_NUMBER_WITHIN}}}?[0-9]")
             self._reports[log_format.name] = pattern
         text = decode(candidate.line)
-        return pattern.search(text) is not None and not _QUOTED.match(text)
+        return pattern.search(text) is not None and not is_quoted(text)
 
 
 def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:

@@ -20,7 +20,7 @@ FORMATS = {one.name: one for one in ALL_FORMATS}
 CASES = [(name, printer) for name, printers in PRINTERS.items() for printer in printers]
 IDS = [printer.__name__ for _, printer in CASES]
 
-LABELS = ("", "0: ", " 12: ", "1023: ", "[rank0]: ", "[default7]:", "node2: ")
+LABELS = ("", "0: ", " 12: ", "1023: ", "[rank0]: ", "[default7]:", "node2: ", "[1,3]<stderr>:")
 BAR = " 50%|█████     | 5/10 [00:01<00:01,  4.2it/s]"
 IN_FRONT = ("", f"\r{BAR}\r", f"\r{BAR}\r{' ' * 60}\r", "\x1b[H\x1b[2J\x1b[3J", f"{BAR}\r\x1b[A")
 NOISE = ("", "noise\n", "\n\n", "\u2588\x1b[1mloading\x1b[0m shard 3 of 64\n", "\r\r\n")

@@ -130,3 +130,14 @@ def test_what_looks_like_a_report_and_is_none_is_counted(
     """By the format that it looks like; known harmless lines are not."""
     (run,) = runs_of(log)
     assert dict(run.not_understood) == expected
+
+
+@pytest.mark.parametrize("before", ["# ", "  3: # ", "+ echo '", "0: ++ printf '"])
+def test_a_report_that_a_script_quotes_is_none(before: str) -> None:
+    """In a comment, or in a command that `set -x` prints; wherever it stands in the log."""
+    real = megatron(10, 20, 30)
+    quoted = before + megatron(5, loss=9.0)
+    for log in (quoted + real, real + quoted):
+        (run,) = runs_of(log)
+        assert [step.iteration for step in run.steps] == [10, 20, 30]
+        assert run.not_understood == ()
