@@ -37,12 +37,13 @@ _NEVER = r"(?!)"
 CONFIGURATION_FORMATS = frozenset(one.name for one in (*SETTINGS, *ENVIRONMENT))
 """Names of those that tell how a run was set up, and nothing of how it went."""
 
-SPEED_FORMATS = frozenset(
+SPEED_FORMATS = tuple(
     one.name
     for one in (
         GPT_WORKLOAD,
         MEGATRON,
         NANOTRON,
+        DEEPSPEED_PIPELINE,
         DEEPSPEED_TIMER,
         HF_TRAINER_RESULT,
         HF_TRAINER_REPORTS,
@@ -52,7 +53,7 @@ SPEED_FORMATS = frozenset(
         ONEFLOW_TABLE,
     )
 )
-"""Names of those in which programs say how fast they are, by which a log is known."""
+"""Names of those in which programs say how fast they are, by the first of which a log is known."""
 
 ALL_FORMATS: tuple[AnyFormat, ...] = (
     GPT_WORKLOAD,

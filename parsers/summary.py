@@ -152,7 +152,8 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
 
 def _formats(run: LogRun) -> tuple[str, ...]:
     reports = [name for name in run.formats if name not in CONFIGURATION_FORMATS]
-    return tuple(sorted(reports, key=lambda name: name not in SPEED_FORMATS))
+    of_speed = [name for name in SPEED_FORMATS if name in reports]
+    return (*of_speed, *(name for name in reports if name not in of_speed))
 
 
 def step_seconds(step: Step, global_batch_size: int | None) -> float | None:

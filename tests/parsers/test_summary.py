@@ -218,6 +218,21 @@ def test_formats_are_those_of_reports(log: Path) -> None:
     assert summary(log, dump).formats == ()
 
 
+def test_the_first_format_is_the_one_that_tells_most_of_speed(log: Path) -> None:
+    """Of Megatron-DeepSpeed's two programs, Megatron; of samples and a pipeline, the pipeline."""
+    progress = "[2026-01-02 03:04:05,678] [INFO] [x.py:1:y] [Rank 0] step=1, skipped=0, lr=[1], "
+    pipeline = "steps: 1 loss: 6.5 iter time (s): 9.000 samples/sec: 1.778\n"
+    assert summary(log, f"{progress}\n{pipeline}{line(1, 9000)}").formats == (
+        "Megatron",
+        "DeepSpeed pipeline engine",
+        "DeepSpeed throughput timer",
+    )
+    assert summary(log, SAMPLES.format(1, 1) + pipeline).formats == (
+        "DeepSpeed pipeline engine",
+        "nvidia-smi CSV",
+    )
+
+
 def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
     """Programs rely on these names."""
     told = run_object(summary(log, line(1, 9000) + line(2, 1000)))
