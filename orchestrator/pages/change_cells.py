@@ -1,8 +1,8 @@
 """Cells that compare: `3849(-1754,↓31.3%)` is 3849, by 1754 and 31.3 % less than another row."""
 
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,7 +17,10 @@ _PLAIN = re.compile(rf"{_VALUE}\s*")
 _UP, _DOWN = "+↑▲⬆", "-↓▼⬇\N{MINUS SIGN}\N{EN DASH}"
 _SIGNS = rf"[{re.escape(_UP + _DOWN)}%\s]*"
 _PART = re.compile(rf"{_SIGNS}(?:{NUMBER}){_SIGNS}")
+# What is left after a fall by 100 %, which may be a little less than that.
+_LEAST_PART = Fraction(1, 10**12)
 _PARTED = re.compile(r"[,;/]")
+_MAY_TELL = re.compile("[(\\[\N{FULLWIDTH LEFT PARENTHESIS}]")
 # Chinese and Japanese pages print these at full width.
 _WIDE = str.maketrans(
     "\N{FULLWIDTH LEFT PARENTHESIS}\N{FULLWIDTH RIGHT PARENTHESIS}\N{FULLWIDTH COMMA}", "(),"
@@ -43,6 +46,8 @@ class Change:
 
 def read_change(text: str, title: str = "") -> Change | None:
     """Return the change a cell tells of, or None. Every part must have a sign or an arrow."""
+    if not _MAY_TELL.search(text):
+        return None
     plain = _text(text)
     cell = _CELL.fullmatch(plain)
     if cell is None:
@@ -121,6 +126,39 @@ def misfits(change: Change, other: Printed) -> list[Misfit]:
     return found
 
 
+def in_order(numbers: Iterable[Printed]) -> list[Printed]:
+    """Return the numbers in the order of their values, each once."""
+    return sorted(set(numbers), key=_value)
+
+
+def follows_from_any(change: Change, numbers: Sequence[Printed]) -> bool:
+    """Return whether a change follows from one of the numbers, which are as `in_order` gives them.
+
+    Only those are tried that lie where the change itself says that the other number does.
+    """
+    for origin in _origins(change):
+        begin = bisect_left(numbers, origin.low, key=_value)
+        end = bisect_right(numbers, origin.high, key=_value)
+        if any(not misfits(change, number) for number in numbers[begin:end]):
+            return True
+    return False
+
+
+def _origins(change: Change) -> Iterator[Interval]:
+    """Yield where the other number may lie; every range is a little too wide."""
+    value, said = change.value, change.difference or change.percent
+    if said is None:
+        return
+    slack = (value.unit + said.unit + 1) / 2
+    if change.difference or change.is_of_percents:
+        other = value.value - change.sign * said.value
+        yield Interval(other - slack, other + slack)
+    if not change.difference:
+        part, half = 1 + change.sign * said.value / 100, said.unit / 200
+        least, most = max(part - half, _LEAST_PART), max(part + half, _LEAST_PART)
+        yield Interval((value.value - slack) / most - slack, (value.value + slack) / least + slack)
+
+
 def fitting(change: Change) -> Printed | None:
     """Return the number from which both parts of a change follow, or None where there is none."""
     if change.difference is None or change.percent is None:
@@ -137,6 +175,10 @@ def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, 
     at = bisect_left(candidates, line, key=lambda each: each[0])
     others = [*candidates[max(at - 1, 0) : at], *candidates[at : at + 2]]
     return next((each for each in others if each[0] != line), None)
+
+
+def _value(number: Printed) -> Fraction:
+    return number.value
 
 
 def _arrow(sign: Fraction | int) -> str:

@@ -5,12 +5,20 @@ be both. A rule that could be wrong about a table because it does not know enoug
 after one false alarm nobody reads the next.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from orchestrator.gpus import Gpu, matching
-from orchestrator.pages.change_cells import fitting, misfits, nearest, plain_number, read_change
+from orchestrator.pages.change_cells import (
+    fitting,
+    follows_from_any,
+    in_order,
+    misfits,
+    nearest,
+    plain_number,
+    read_change,
+)
 from orchestrator.pages.columns import Meaning
 from orchestrator.pages.printed_numbers import Interval, Printed
 from orchestrator.pages.table_findings import Finding, Kind, finding
@@ -23,6 +31,8 @@ from orchestrator.pages.table_sizes import tells_of_other_models, wrong_size
 
 # The mean of rates is not the rate of the mean time: such averages differ by this part at most.
 _AVERAGES = Fraction(1, 100)
+# The cells of a column, each with its row.
+_Cells = Sequence[tuple[BenchmarkRow, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +53,6 @@ def check_document(file: str, data: bytes, gpus: Sequence[Gpu] = ()) -> Checked:
     tables = read_tables(file, data)
     gpt_only = not tells_of_other_models(data)
     named = named_gpus(data)
-    everywhere = _numbers_by_title(tables)
     found: list[Finding] = []
     for table in tables:
         measured_on = gpus or (matching(table.gpu) if table.gpu else named)
@@ -53,7 +62,7 @@ def check_document(file: str, data: bytes, gpus: Sequence[Gpu] = ()) -> Checked:
             found += throughput(row)
             found += tflops_range(row, measured_on, judge_tuning=bool(gpus))
             found += model_size(row) if gpt_only else ()
-        found += relative_changes(table, everywhere)
+    found += relative_changes(tables)
     found += tflops_unlike_the_others(tables)
     found.sort(key=lambda one: one.line)
     return Checked(findings=tuple(found), tables=len(tables))
@@ -138,23 +147,47 @@ def model_size(row: BenchmarkRow) -> Iterator[Finding]:
     )
 
 
-def relative_changes(
-    table: BenchmarkTable, everywhere: Mapping[str, frozenset[Printed]]
-) -> Iterator[Finding]:
+def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[Finding]:
     """A change in a cell follows from its number and that of another row in its column.
 
-    Which row is meant, nobody says: one that fits anywhere under this title is taken to be it, and
-    only where there is none the nearest row above is held against it. `everywhere`: the numbers of
-    all tables, by title.
+    Which row is meant, nobody says: one that fits anywhere under this title, in any table, is taken
+    to be it, and only where there is none the nearest row above is held against it.
     """
-    for index, title in enumerate(table.titles):
-        column = _numbers_below(table, index)
-        for row in table.rows:
-            change = read_change(row.cells[index], title) if index < len(row.cells) else None
-            partner = nearest(column, row.line) if change else None
-            if change is None or partner is None or not misfits(change, partner[1]):
-                continue
-            if any(not misfits(change, number) for number in everywhere[title]):
+    columns: dict[str, list[_Cells]] = {}
+    for table in tables:
+        for index, title in enumerate(table.titles):
+            cells = [(row, row.cells[index]) for row in table.rows if index < len(row.cells)]
+            columns.setdefault(title, []).append(cells)
+    for title, same_title in columns.items():
+        yield from _changes_below(title, same_title)
+
+
+def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[Finding]:
+    """TFLOPs follow from size, speed and GPUs in the same way in every row."""
+    for unlike in unlike_the_others(tables):
+        why = " (the size in 2**30 would give what is printed)" if unlike.as_if_gibi else ""
+        yield finding(
+            unlike.row,
+            Kind.TFLOPS,
+            f"{unlike.tflops.shown}, but worked out as in {unlike.agreeing} other rows it is "
+            f"{unlike.likely}{why}",
+            last_digit_only=unlike.last_digit_only,
+        )
+
+
+def _changes_below(title: str, columns: Sequence[_Cells]) -> Iterator[Finding]:
+    changes = [
+        [(row, change) for row, text in cells if (change := read_change(text, title))]
+        for cells in columns
+    ]
+    if not any(changes):
+        return
+    numbers = [_numbers_of(cells) for cells in columns]
+    everywhere = in_order(number for column in numbers for _, number in column)
+    for changed, column in zip(changes, numbers, strict=True):
+        for row, change in changed:
+            partner = nearest(column, row.line)
+            if partner is None or follows_from_any(change, everywhere):
                 continue
             line, number = partner
             wrong = misfits(change, number)
@@ -171,34 +204,10 @@ def relative_changes(
             )
 
 
-def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[Finding]:
-    """TFLOPs follow from size, speed and GPUs in the same way in every row."""
-    for unlike in unlike_the_others(tables):
-        why = " (the size in 2**30 would give what is printed)" if unlike.as_if_gibi else ""
-        yield finding(
-            unlike.row,
-            Kind.TFLOPS,
-            f"{unlike.tflops.shown}, but worked out as in {unlike.agreeing} other rows it is "
-            f"{unlike.likely}{why}",
-            last_digit_only=unlike.last_digit_only,
-        )
-
-
-def _numbers_below(table: BenchmarkTable, index: int) -> list[tuple[int, Printed]]:
-    """Return line and number of every cell of a column that holds one, 0 left out."""
-    numbers = (
-        (row.line, plain_number(row.cells[index])) for row in table.rows if index < len(row.cells)
-    )
+def _numbers_of(cells: _Cells) -> list[tuple[int, Printed]]:
+    """Return line and number of every cell that holds one, 0 left out."""
+    numbers = ((row.line, plain_number(text)) for row, text in cells)
     return [(line, number) for line, number in numbers if number and number.value]
-
-
-def _numbers_by_title(tables: Sequence[BenchmarkTable]) -> dict[str, frozenset[Printed]]:
-    found: dict[str, set[Printed]] = {}
-    for table in tables:
-        for index, title in enumerate(table.titles):
-            numbers = found.setdefault(title, set())
-            numbers.update(number for _, number in _numbers_below(table, index))
-    return {title: frozenset(numbers) for title, numbers in found.items()}
 
 
 def _shown(number: Printed) -> str:
