@@ -51,6 +51,8 @@ class Printed:
 
     def interval(self, units: Fraction = Fraction(1, 2)) -> Interval:
         """Return the numbers it may stand for: half a unit of its last digit to either side."""
+        if not self.unit:
+            return Interval(self.value, self.value)
         # A number printed as 0.0 still stands for one above zero.
         low = max(self.value - units * self.unit, self.value / 1000)
         return Interval(low, self.value + units * self.unit)

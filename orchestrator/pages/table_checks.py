@@ -74,7 +74,6 @@ def throughput(row: BenchmarkRow) -> Iterator[Finding]:
     To a hundredth: they may be averages, each of its own.
     """
     found = list(rates(row))
-    wider = [rate.sequences_per_second for rate in rates(row, Fraction(3, 2))]
     world = row.numbers.get(Meaning.WORLD_SIZE)
     for index in range(1, len(found)):
         first, other = found[0], found[index]
@@ -89,6 +88,7 @@ def throughput(row: BenchmarkRow) -> Iterator[Finding]:
             if not number.per_gpu
         ):
             continue
+        wider = [rate.sequences_per_second for rate in rates(row, Fraction(3, 2))]
         yield finding(
             row,
             Kind.THROUGHPUT,
