@@ -17,7 +17,7 @@ def value(formula: str, symbols: Mapping[str, int]) -> int:
     Raises KeyError where a letter stands for nothing.
     """
     return sum(
-        coefficient * math.prod(symbols[letter] for letter in letters)
+        coefficient * math.prod(map(symbols.__getitem__, letters))
         for coefficient, letters in _terms(formula)
     )
 
