@@ -1,6 +1,7 @@
 """What several commands share: options, and how they load and print."""
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,25 @@ results_option = click.option(
     show_envvar=True,
     help="Folder that holds all campaigns' results.",
 )
+
+
+class Positive(click.FloatRange):
+    """A number above zero; what is none, or has no end, is refused."""
+
+    def __init__(self) -> None:
+        """Take every number above zero."""
+        super().__init__(min=0, min_open=True)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number above zero", param, ctx)
+        return number
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 skip_option = click.option(
     "--skip-impossible", is_flag=True, help="Leave out the runs that cannot be made."

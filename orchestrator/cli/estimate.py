@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from orchestrator.cli.common import json_option, load, print_json, print_objects
+from orchestrator.cli.common import Positive, complain, json_option, load, print_json, print_objects
 from orchestrator.gpus import PRECISIONS
 from orchestrator.shape import Biases, Norm
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from orchestrator.cases import Case
 
 _SIZE = click.IntRange(min=1)
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+_POSITIVE = Positive()
 
 Command = Callable[..., None]
 
@@ -114,6 +114,9 @@ def flops(campaign: Path | None, as_json: bool, step_seconds: float | None, **op
     from orchestrator import estimates
 
     cases = _cases(campaign, options)
+    timed = step_seconds is not None and cases[0].world_size is not None
+    if campaign is None and not timed and (step_seconds is not None or cases[0].peak is not None):
+        complain("TFLOPs per GPU, MFU and HFU need both --world-size and --step-seconds")
     if as_json:
         print_objects(estimates.flops_records(cases, step_seconds))
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.common import complain
+from orchestrator.cli.common import Positive, complain
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.printing import printable
 
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     "--decimals", type=click.IntRange(0, 6), help="Of TFLOPs.  [default: as the cell has them]"
 )
 @click.option("--gpu", help="Which GPU it was, for utilizations, as V100-SXM2.")
-@click.option(
-    "--gpu-peak-tflops", type=click.FloatRange(0, min_open=True), help="Its peak, instead."
-)
+@click.option("--gpu-peak-tflops", type=Positive(), help="Its peak, instead.")
 @click.option(
     "--add",
     metavar="mfu,hfu,...",
@@ -136,17 +134,18 @@ def _tell(file: str, made: "Regenerated") -> None:
 def _write(
     file: str, old: bytes, made: "Regenerated", *, in_place: bool, diff: bool, check: bool
 ) -> None:
-    out = sys.stdout.buffer
+    if sys.stdout is None and not in_place:
+        raise UserError(" standard output is closed")
     if diff:
         from orchestrator.pages.line_diff import line_diff
 
-        out.writelines(line_diff(old, made.data, file))
+        sys.stdout.buffer.writelines(line_diff(old, made.data, file))
     elif check:
         for line, title, before, after in made.changes:
             shown = f"{file}:{line}: {title} is {before or 'blank'}, should be {after}"
             click.echo(printable(shown))
     elif not in_place:
-        out.write(made.data)
+        sys.stdout.buffer.write(made.data)
     elif made.data != old:
         from orchestrator.pages.in_place import overwrite
 

@@ -374,3 +374,28 @@ def test_a_campaign_without_a_model_says_so(tmp_path: Path):
     result = estimate("params", str(path))
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no run of it has a model to estimate for" in result.stderr
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "0", "-1"])
+@pytest.mark.parametrize("option", ["--step-seconds", "--gpu-peak-tflops"])
+def test_what_is_no_number_above_zero_is_refused(option: str, number: str) -> None:
+    """NaN would be printed, and is no JSON."""
+    done = estimate("flops", "--model", "52B", option, number)
+    assert (done.exit_code, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--gpu H200", True),
+        ("--step-seconds 2", True),
+        ("--gpu H200 --step-seconds 2", True),
+        ("--gpu H200 --step-seconds 2 --world-size 8", False),
+        ("", False),
+    ],
+)
+def test_a_speed_that_cannot_be_worked_out_is_told(options: str, told: bool) -> None:
+    """An option that is given does not go without a word."""
+    done = estimate("flops", "--model", "52B", "--global-batch-size", "8", *options.split())
+    assert done.exit_code == 0
+    assert ("need both --world-size and --step-seconds" in done.stderr) == told

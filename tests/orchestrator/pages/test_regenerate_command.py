@@ -172,14 +172,24 @@ def test_only_the_standard_library_and_click_are_loaded(stale: Path) -> None:
     assert loaded - sys.stdlib_module_names <= {"click", "orchestrator"}
 
 
-def test_closed_standard_input_is_said() -> None:
+@pytest.mark.parametrize(
+    ("redirection", "which"), [("<&-", "standard input"), ("</dev/null >&-", "standard output")]
+)
+def test_a_closed_stream_is_said(redirection: str, which: str) -> None:
     """Python has none then."""
     done = subprocess.run(
-        ["/bin/sh", "-c", '"$1" regenerate-tflops - <&-', "sh", TERALOG],
+        ["/bin/sh", "-c", f'"$1" regenerate-tflops - {redirection}', "sh", TERALOG],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "teralog: -: standard input is closed\n"
+    assert done.stderr == f"teralog: -: {which} is closed\n"
+
+
+@pytest.mark.parametrize("peak", ["nan", "inf", "0", "-1"])
+def test_a_peak_that_is_no_number_above_zero_is_refused(peak: str, stale: Path) -> None:
+    """It would be written into the page."""
+    done = run("--add", "mfu", "--gpu-peak-tflops", peak, str(stale))
+    assert (done.exit_code, done.stdout) == (2, "")

@@ -266,6 +266,19 @@ def test_a_page_s_setting_that_is_none_is_said() -> None:
         found(table("GPUs", "1", before="<!-- teralog: tensor_parallel_siz=4 -->"))
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        table("TFLOPs", "60", "9" * 5000, before="V100"),
+        table("Speed", "9" * 5000, "89(↓14.4%)"),
+        table(GPUS, "64 4 8 2", before="- TP = " + "9" * 5000),
+    ],
+)
+def test_what_is_too_long_for_a_number_is_none(page: str) -> None:
+    """Python itself refuses to read so many digits."""
+    assert found(page) == []
+
+
 def test_control_characters_of_a_page_do_not_reach_the_terminal() -> None:
     """A message shows cells and titles."""
     (finding,) = found(table(f"Run {GPUS}", "a\x1b[2J 64 4 8 1"))
