@@ -33,7 +33,8 @@ _RANGE = re.compile(
 # A bare size is in billions, unless it is a count of parameters.
 _LEAST_COUNT = 1e6
 _LARGEST = 1e18
-_LONGEST = 100
+# More than this is prose.
+LONGEST = 100
 
 
 class NotUnderstoodError(ValueError):
@@ -126,6 +127,6 @@ def read_pace(text: str, unit: Unit | None = None) -> Pace:
 
 
 def _plain(text: str) -> str:
-    if len(text) > _LONGEST:
+    if len(text) > LONGEST:
         raise NotUnderstoodError(f"{text[:20]!r}… is too long to be a number")
     return without_markup(text)

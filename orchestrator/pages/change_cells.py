@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from orchestrator.pages.cells import NUMBER
+from orchestrator.pages.cells import LONGEST, NUMBER
 from orchestrator.pages.columns import without_markup
 from orchestrator.pages.printed_numbers import Interval, Printed, printed
 from orchestrator.printing import printable
@@ -46,7 +46,7 @@ class Change:
 
 def read_change(text: str, title: str = "") -> Change | None:
     """Return the change a cell tells of, or None. Every part must have a sign or an arrow."""
-    if not _MAY_TELL.search(text):
+    if len(text) > LONGEST or not _MAY_TELL.search(text):
         return None
     plain = _text(text)
     cell = _CELL.fullmatch(plain)

@@ -23,7 +23,7 @@ _BLOCK = re.compile(
 )
 _PREFIX = re.compile(_MARKERS)
 _QUOTE = re.compile(rb"[ \t]*+(?:>[ \t]*+)*+")
-_NO_QUOTE = re.compile(rb"^(?![ \t]*+>)", re.MULTILINE)
+_NO_QUOTE = rb"^(?![ \t]*+>)"
 _DASHES = re.compile(rb"[ \t]*+:?-++:?[ \t]*+")
 # A line that is no row, though it follows one.
 _OTHER_BLOCK = re.compile(
@@ -196,12 +196,12 @@ def _end(data: bytes, found: "re.Match[bytes]") -> int:
     else:
         closing = rb"-->" if raw == b"!--" else rb"</%b>" % raw
         begin = found.start("raw") + 1
-    closed = re.compile(closing, re.MULTILINE | re.IGNORECASE).search(data, begin)
-    end = closed.end() if closed else len(data)
     if b">" in found["prefix"]:
-        left = _NO_QUOTE.search(data, _next_line(data, found.end()), end)
-        return left.start() - 1 if left else end
-    return end
+        closing = rb"(?P<left>%b)|%b" % (_NO_QUOTE, closing)
+    closed = re.compile(closing, re.MULTILINE | re.IGNORECASE).search(data, begin)
+    if closed is None:
+        return len(data)
+    return closed.start() - 1 if closed.groupdict().get("left") is not None else closed.end()
 
 
 def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> Table | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from orchestrator.pages.cells import NUMBER
+from orchestrator.pages.cells import LONGEST, NUMBER
 from orchestrator.pages.columns import without_markup
 
 _NUMBER = re.compile(NUMBER)
@@ -76,6 +76,8 @@ def printed(text: str, value: float | None = None) -> Printed | None:
     `value` is what the cell says in all, its unit included: 7.5e9 for `7.5B`. Of several numbers
     it is the one that `value` is a unit's multiple of: 1.5 in `GPT-2 XL (1.5B)`.
     """
+    if len(text) > LONGEST:
+        return None
     found = [
         (Fraction(digits), Fraction(1, 10 ** len(digits.partition(".")[2])))
         for each in _NUMBER.findall(without_markup(text))

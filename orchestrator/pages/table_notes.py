@@ -53,10 +53,12 @@ _ITEM = re.compile(r"\s*[-*+]\s+(?P<text>.*)")
 _SAID = re.compile(r"(?P<name>[A-Za-z][\w -]*?)\s*(?:=|:|\bis\b)\s*(?P<value>.+)")
 # What may follow a number that holds for all rows.
 _NUMBER = re.compile(
-    r"(?P<number>\d+)\b"
+    r"(?P<number>\d{1,18})\b"
     r"(?!.*\b(?:but|except|other|save|unless)\b)"
     r"(?:\s+(?:tokens|for all|in all|everywhere|throughout)\b.*|\s*\([^()\d]*\)|\s*[.;]?)"
 )
+# A longer line is prose.
+_LONGEST = 500
 _FACTORS = re.compile(r"\s*[*\N{MULTIPLICATION SIGN}]\s*")
 _PRODUCT = {Meaning.MICRO_BATCH_SIZE, Meaning.DATA_PARALLEL_SIZE}
 
@@ -110,7 +112,7 @@ def _sections(data: bytes, document: Document) -> list[tuple[int, dict[Meaning, 
 
 
 def _notes(number: int, line: str) -> Iterator[tuple[Meaning, Note]]:
-    item = _ITEM.match(line)
+    item = _ITEM.match(line) if len(line) <= _LONGEST else None
     # A star may be a product's, so that it is not taken for markup.
     said = _SAID.fullmatch(item["text"].replace("`", "").strip()) if item else None
     meaning = _size(said["name"]) if said else None
