@@ -43,6 +43,11 @@ def capacity(run: Run, cluster: Cluster) -> Capacity | None:
     return Capacity(host_memory_gib() / ranks, f"each of {ranks} ranks on this machine")
 
 
+def gib(number: float) -> str:
+    """Return a number of GiB to three digits, and to the whole GiB where it has more."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
     """Return `yes`, `no`, `maybe` for an interval about the capacity, or None where not known."""
     if forecast is None or room is None:
@@ -57,8 +62,8 @@ def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> st
     if forecast is None or room is None or fits(forecast, room) != "no":
         return None
     largest = sorted(forecast.parts, key=lambda part: part.low_gib, reverse=True)[:_NAMED_PARTS]
-    named = ", ".join(f"{part.name} {part.low_gib:.3g}" for part in largest if part.low_gib)
+    named = ", ".join(f"{part.name} {gib(part.low_gib)}" for part in largest if part.low_gib)
     return (
-        f"a rank needs at least {forecast.low_gib:.3g} GiB of memory ({named}), and {room.owner} "
-        f"has {room.gib:.3g}; submit --force tries it nevertheless"
+        f"a rank needs at least {gib(forecast.low_gib)} GiB of memory ({named}), and {room.owner} "
+        f"has {gib(room.gib)}; submit --force tries it nevertheless"
     )

@@ -7,7 +7,7 @@ from typing import Any
 from orchestrator.campaign import Campaign
 from orchestrator.cases import option_case
 from orchestrator.errors import UserError
-from orchestrator.fit import Capacity, capacity, fits
+from orchestrator.fit import Capacity, capacity, fits, gib
 from orchestrator.gpus import Figure, memory_gib
 from orchestrator.memory import MemoryForecast, Part, forecast
 from orchestrator.model import Batch, Parallelism, Resources, Run, Training
@@ -117,11 +117,11 @@ def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
 
 def _parts_text(estimate: MemoryEstimate) -> str:
     whole, room = estimate.forecast, estimate.room
-    told = f"the rank that needs most needs {whole.low_gib:.3g} to {whole.high_gib:.3g} GiB"
+    told = f"the rank that needs most needs {gib(whole.low_gib)} to {gib(whole.high_gib)} GiB"
     if estimate.label:
         told = f"{estimate.label}: {told}"
     if room is not None:
-        told += f"; {room.owner} has {room.gib:.3g}; fits: {fits(whole, room)}"
+        told += f"; {room.owner} has {gib(room.gib)}; fits: {fits(whole, room)}"
     sentences = [printable(said) for said in (told, estimate.unknown) if said]
     return "\n".join([as_text(make_table(_PARTS, whole.parts)), "", *sentences])
 

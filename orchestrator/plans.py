@@ -8,7 +8,7 @@ from orchestrator.calibration import Calibration, Measured, calibrations
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.cluster import Cluster
 from orchestrator.collection import Collected
-from orchestrator.fit import Capacity, capacity, fits
+from orchestrator.fit import Capacity, capacity, fits, gib
 from orchestrator.memory import MemoryForecast
 from orchestrator.model import sizes
 from orchestrator.store import COMPLETED
@@ -55,7 +55,7 @@ class _Planned:
         """The forecast's ends, for a table."""
         if self.memory is None:
             return None
-        return f"{self.memory.low_gib:.3g}-{self.memory.high_gib:.3g}"
+        return f"{gib(self.memory.low_gib)}-{gib(self.memory.high_gib)}"
 
 
 def _rows(campaign: Campaign, known: Calibrations) -> list[_Planned]:

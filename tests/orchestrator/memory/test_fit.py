@@ -9,7 +9,7 @@ import pytest
 from orchestrator.campaign import Campaign
 from orchestrator.cluster import Cluster
 from orchestrator.errors import UserError
-from orchestrator.fit import Capacity, capacity, fits, memory_problem, run_forecast
+from orchestrator.fit import Capacity, capacity, fits, gib, memory_problem, run_forecast
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.machine import host_memory_gib
 from orchestrator.memory import MemoryForecast, Part
@@ -176,3 +176,12 @@ def test_a_plan_says_on_how_many_finished_runs_it_is_calibrated(playground: Any)
     assert after[0]["memory"]["low_gib"] == pytest.approx(3 * 0.95)
     assert after[0]["memory"]["high_gib"] == pytest.approx(3 * 1.05)
     assert "calibrated on 4 finished runs" in playground.teralog("plan", "campaign.yaml").stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(0.02534, "0.0253"), (17.83, "17.8"), (99.96, "100"), (112.4, "112"), (1433.0, "1433")],
+)
+def test_gib_are_shown_without_an_exponent(number: float, shown: str) -> None:
+    """1.43e+03 is no size that people compare."""
+    assert gib(number) == shown
