@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from orchestrator.pages.cells import (
     NotUnderstoodError,
+    Pace,
     is_blank,
     read_count,
     read_pace,
@@ -90,9 +91,9 @@ class BenchmarkRow:
     def count(self, meaning: Meaning) -> int:
         """Return a whole number of a column, or the one that holds for the whole table."""
         table = self.table
-        if meaning not in table.columns and meaning in table.constants:
+        if meaning in table.constants and meaning not in table.columns:
             return table.constants[meaning]
-        return self._read(table.column(meaning), read_count)
+        return self._read(table.column(meaning), _counted)
 
     def parameters(self) -> int:
         """Return the number of parameters: the size as printed, or in the model's name."""
@@ -101,9 +102,8 @@ class BenchmarkRow:
             if Meaning.PARAMETERS in table.constants:
                 return table.constants[Meaning.PARAMETERS]
             if Meaning.MODEL in table.columns:
-                return self._read(table.column(Meaning.MODEL), read_parameters)
-        column = table.column(Meaning.PARAMETERS)
-        return self._read(column, read_parameters, column.unit)
+                return self._read(table.column(Meaning.MODEL), _sized)
+        return self._read(table.column(Meaning.PARAMETERS), _sized)
 
     def world_size(self) -> int:
         """Return the number of GPUs, else nodes by GPUs per node, else DP by TP by PP."""
@@ -115,7 +115,7 @@ class BenchmarkRow:
         if table.has(Meaning.DATA_PARALLEL_SIZE) and all(map(table.has, _SPLIT)):
             return self.count(Meaning.DATA_PARALLEL_SIZE) * self._ranks_per_replica()
         if Meaning.GPU in table.columns:
-            return self._read(table.column(Meaning.GPU), read_count)
+            return self._read(table.column(Meaning.GPU), _counted)
         if table.has(Meaning.NODES):
             raise NotInTableError("nodes are given, but no gpus_per_node")
         raise _missing(Meaning.WORLD_SIZE)
@@ -132,8 +132,7 @@ class BenchmarkRow:
 
     def step_seconds(self) -> float:
         """Return the seconds of an iteration, from a time or from a rate."""
-        column = self.pace_column()
-        pace = self._read(column, read_pace, column.unit)
+        pace = self._read(self.pace_column(), _paced)
         if pace.quantity is Quantity.STEP_SECONDS:
             return pace.value
         rate = pace.value * (self.world_size() if pace.per_gpu else 1)
@@ -168,22 +167,30 @@ class BenchmarkRow:
             ranks *= self.count(Meaning.CONTEXT_PARALLEL_SIZE)
         return ranks
 
-    def _read(self, column: Column, reader: Callable[..., Number], *unit: Unit | None) -> Number:
+    def _read(self, column: Column, reader: Callable[[bytes, Unit | None], Number]) -> Number:
         raws = self.raw_cells
         raw = raws[column.index] if column.index < len(raws) else b""
         try:
-            number: Number = _read_cell(reader, raw, *unit)
+            return reader(raw, column.unit)
         except NotUnderstoodError as error:
             if is_blank(cell_text(raw)):
                 raise NotUnderstoodError(f"{column.title} is blank") from None
             raise NotUnderstoodError(f"{column.title}: {error}") from None
-        return number
 
 
-# A page has the same sizes and counts in row after row.
+# A page has the same sizes and counts in row after row; each row has its own time.
 @lru_cache(maxsize=4096)
-def _read_cell(reader: Callable[..., Number], raw: bytes, *unit: Unit | None) -> Number:
-    return reader(cell_text(raw), *unit)
+def _counted(raw: bytes, _unit: Unit | None) -> int:
+    return read_count(cell_text(raw))
+
+
+@lru_cache(maxsize=4096)
+def _sized(raw: bytes, unit: Unit | None) -> int:
+    return read_parameters(cell_text(raw), unit)
+
+
+def _paced(raw: bytes, unit: Unit | None) -> Pace:
+    return read_pace(cell_text(raw), unit)
 
 
 def _is_rate(column: Column) -> bool:
