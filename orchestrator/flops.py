@@ -9,6 +9,7 @@ gradient of the inputs and one for that of the weights.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from orchestrator.formulas import value
 from orchestrator.model import Run
@@ -83,6 +84,7 @@ def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
     )
 
 
+@cache
 def _bigscience(factor: int) -> str:
     return f"{factor}·2·P·s·B"
 

@@ -120,7 +120,9 @@ def read_pace(text: str, unit: Unit | None = None) -> Pace:
         raise NotUnderstoodError(
             f"{text!r} has no unit; write {plain}s, or (s) or (samples/s) in the title"
         )
-    value = as_number(found["number"]) * 10.0 ** int(found["exponent"] or 0) * told.scale
+    value = as_number(found["number"]) * told.scale
+    if found["exponent"]:
+        value *= 10.0 ** int(found["exponent"])
     if not 0 < value < float("inf"):
         raise NotUnderstoodError(f"{text!r} is not above zero")
     return Pace(told.quantity, value, told.per_gpu)
