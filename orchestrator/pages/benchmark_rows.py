@@ -15,7 +15,7 @@ from orchestrator.pages.cells import (
     read_parameters,
 )
 from orchestrator.pages.columns import Column, Meaning
-from orchestrator.pages.markdown_tables import cell_text
+from orchestrator.pages.markdown_rows import cell_text
 from orchestrator.pages.units import Quantity, Unit
 
 Number = TypeVar("Number")

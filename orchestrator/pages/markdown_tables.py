@@ -9,8 +9,9 @@ else.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import NamedTuple
+
+from orchestrator.pages.markdown_rows import Row, split_cells
 
 # A byte-order mark, signs of quotes and list items; possessive, for a line may be all blanks.
 _MARKERS = rb"(?:\xef\xbb\xbf)?[ \t]*+(?:(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])[ \t]*+)*+"
@@ -32,66 +33,8 @@ _OTHER_BLOCK = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+")
-_CELL = re.compile(rb"(?:[^\\|]++|\\.?)*+", re.DOTALL)
-_CELL_SPARING_CODE = re.compile(rb"(?:[^\\|`]++|\\.?|(`++).+?(?<!`)\1(?!`)|`++)*+", re.DOTALL)
 # How far up the list item is looked for to which an indented table belongs.
 _LINES_UP = 500
-
-
-class Cell(NamedTuple):
-    """What stands between two pipes of a row, blanks included: `raw`, which begins at `begin`."""
-
-    begin: int
-    raw: bytes
-
-    @property
-    def end(self) -> int:
-        """Offset in the document of what follows."""
-        return self.begin + len(self.raw)
-
-    @property
-    def text(self) -> str:
-        """The cell as a reader sees it."""
-        return cell_text(self.raw)
-
-
-class Row(NamedTuple):
-    """A line of a table: `content` begins at `begin`, without indentation and trailing blanks.
-
-    `line` counts from 1; `columns` is how many the table has, which the row may not keep to.
-    """
-
-    line: int
-    begin: int
-    content: bytes
-    columns: int
-
-    @property
-    def raw_cells(self) -> list[bytes]:
-        """The bytes of the cells, split as GitHub does: at each pipe that is not escaped.
-
-        Where this gives another number than the table has columns, and not splitting within
-        `code` gives that number, then that is what was meant.
-        """
-        raws = _split(self.content, _CELL)
-        if len(raws) != self.columns and b"`" in self.content:
-            sparing = _split(self.content, _CELL_SPARING_CODE)
-            if len(sparing) == self.columns:
-                return sparing
-        return raws
-
-    @property
-    def cells(self) -> list[Cell]:
-        """The cells with their places."""
-        raws = self.raw_cells
-        begin = self.begin + self.content.startswith(b"|")
-        begins = accumulate(map(len, raws), lambda at, length: at + length + 1, initial=begin)
-        return list(map(Cell, begins, raws))
-
-
-def cell_text(raw: bytes) -> str:
-    """Return a cell without the blanks around it; an escaped pipe is a pipe."""
-    return raw.decode("utf-8", "replace").strip().replace("\\|", "|")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +174,7 @@ def _columns(delimiter: bytes) -> int:
     """Return how many columns a row of dashes makes; 0 where it is none."""
     if b"|" not in delimiter:
         return 0
-    raws = _split(delimiter.rstrip(), _CELL)
+    raws = split_cells(delimiter.rstrip())
     return len(raws) if all(map(_DASHES.fullmatch, raws)) else 0
 
 
@@ -251,23 +194,6 @@ def _rows(data: bytes, begin: int, line: int, columns: int, quotes: int) -> Iter
             return
         yield Row(line, start, content, columns)
         begin, line = end + 1, line + 1
-
-
-def _split(content: bytes, pattern: "re.Pattern[bytes]") -> list[bytes]:
-    if b"\\" not in content and pattern is _CELL:
-        raws = content.split(b"|")
-    else:
-        raws, position = [], 0
-        while position <= len(content):
-            found = pattern.match(content, position)
-            end = found.end() if found else len(content)
-            raws.append(content[position:end])
-            position = end + 1
-    if content.startswith(b"|"):
-        del raws[0]
-    if len(raws) > 1 and not raws[-1].strip():
-        del raws[-1]
-    return raws
 
 
 def _width(indentation: bytes) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from orchestrator.pages.cells import NotUnderstoodError, as_number, is_blank
-from orchestrator.pages.markdown_tables import cell_text
+from orchestrator.pages.markdown_rows import cell_text
 
 _NUMBER = re.compile(rb"(?<![\w.,+-])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?![\w,])")
 _DIGIT = re.compile(rb"[0-9]")

@@ -9,7 +9,8 @@ from orchestrator.pages.benchmark_rows import BenchmarkColumns, BenchmarkRow, No
 from orchestrator.pages.cells import NotUnderstoodError, tells_failure
 from orchestrator.pages.columns import Column, Meaning, read_columns
 from orchestrator.pages.computed_columns import COMPUTED, Computed
-from orchestrator.pages.markdown_tables import Edit, Row, Table, cell_text
+from orchestrator.pages.markdown_rows import Row, cell_text
+from orchestrator.pages.markdown_tables import Edit, Table
 from orchestrator.pages.number_cells import ColumnForm, common_form
 from orchestrator.pages.page_settings import Settings
 

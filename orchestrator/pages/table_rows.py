@@ -14,7 +14,8 @@ from orchestrator.pages.cells import (
     read_parameters,
 )
 from orchestrator.pages.columns import Column, Meaning, read_columns, without_markup
-from orchestrator.pages.markdown_tables import Row, Table, read_document
+from orchestrator.pages.markdown_rows import Row
+from orchestrator.pages.markdown_tables import Table, read_document
 from orchestrator.pages.printed_numbers import Printed, count, printed
 from orchestrator.pages.table_notes import SIZES, Note, read_notes
 from orchestrator.pages.units import Quantity

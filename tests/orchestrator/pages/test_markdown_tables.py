@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.pages.markdown_tables import Document, Edit, Row, edited, read_document
+from orchestrator.pages.markdown_rows import Row
+from orchestrator.pages.markdown_tables import Document, Edit, edited, read_document
 
 TABLE = b"| a | b |\n| - | -: |\n| 1 | 2 |\n"
 BITS = ["| a | b |", "|-|-|", "a|b", "-|-", "```", "~~~", "<!--", "-->", "> ", "- ", "\\|", "`"]
