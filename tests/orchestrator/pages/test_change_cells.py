@@ -35,6 +35,8 @@ def number(text: str) -> Printed:
 )
 @example("1", ["3000"], "↓", "100", "Speed")
 @example("742", ["717"], "↑", "3.5", "Speed")
+@example("1.0", ["0.6"], "↑", "50", "Speed")
+@example("1.0", ["0.6"], "↑", "0.5", "Speed")
 @example("92", ["88"], "↑", "4", "Utilization (%)")
 def test_a_change_follows_from_any_where_it_follows_from_one(
     value: str, others: list[str], arrow: str, percent: str, title: str
