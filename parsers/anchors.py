@@ -9,6 +9,8 @@ hide, and those are looked for again, on its line alone.
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
@@ -70,20 +72,12 @@ class AnchorSearch:
         """Return where anchors begin, in order; of those that overlap, the first one counts."""
         return [begin for _, begin in self._matches(view)]
 
-    def _matches(self, view: memoryview) -> Iterable[tuple[int, int]]:
-        if len(self._groups) == 1:
-            ((numbers, search),) = self._groups
-            return [
-                (numbers[index], begin) for index, begin, _ in search.find_matches_as_indexes(view)
-            ]
-        return sorted(
-            (
-                (numbers[index], begin)
-                for numbers, search in self._groups
-                for index, begin, _ in search.find_matches_as_indexes(view)
-            ),
-            key=_position,
-        )
+    def _matches(self, view: memoryview) -> list[tuple[int, int]]:
+        found = []
+        for numbers, search in self._groups:
+            if matches := search.find_matches_as_indexes(view):
+                found.append([(numbers[index], begin) for index, begin, _ in matches])
+        return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=_position)
 
     def _line(self, buffer: bytes | bytearray, begin: int, end: int, found: int) -> AnchoredLine:
         anchors, hidden = self._known.get(found) or self._know(found)
@@ -104,16 +98,13 @@ class AnchorSearch:
 
 
 _LEFTMOST = MatchKind.LeftmostFirst
+_position = itemgetter(1)
 
 
 @lru_cache(maxsize=32)
 def anchor_search(anchors: tuple[bytes, ...]) -> AnchorSearch:
     """Return a search for these, prepared once: preparing takes longer than a small log."""
     return AnchorSearch(anchors)
-
-
-def _position(match: tuple[int, int]) -> int:
-    return match[1]
 
 
 def _hidden(anchors: tuple[bytes, ...]) -> list[set[int]]:

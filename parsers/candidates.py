@@ -5,53 +5,24 @@ other threads run. A line belongs to the segment in which it begins.
 """
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
-from parsers.anchors import anchor_search
+from parsers.anchors import AnchoredLine, anchor_search
 from parsers.sources import LogPath, Source, file_reader, open_source
+from parsers.step_blocks import StepBlock
+from parsers.wanted import Candidate, ReadLines, Wanted
 from parsers.window import CHUNK_BYTES, LINE_LIMIT, Bounds, Window
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 SEGMENT_BYTES = 2**24
-
-
-class Candidate(NamedTuple):
-    r"""A line that contains anchors.
-
-    offset: byte at which it starts. line: its bytes, without \n or \r\n. anchors: those in it.
-    following: the bytes behind it, from its line end to that of the last line asked for; empty if
-    none was. number: how many lines there are up to this one, if that was asked for.
-    """
-
-    offset: int
-    line: bytes
-    anchors: tuple[bytes, ...]
-    following: bytes = b""
-    number: int | None = None
-
-
-class Wanted:
-    """The anchors to search for, each with how many following lines are wanted with its line.
-
-    They can be changed during a pass, and hold from the line after the last one given.
-    """
-
-    def __init__(self, anchors: Mapping[bytes, int]) -> None:
-        """Prepare the search."""
-        self.change(anchors)
-
-    def change(self, anchors: Mapping[bytes, int]) -> None:
-        """Search for these from now on."""
-        self.search = anchor_search(tuple(anchors))
-        self._following = dict(anchors)
-        self._known: dict[tuple[bytes, ...], int] = {}
-
-    def following(self, anchors: tuple[bytes, ...]) -> int:
-        """Return how many following lines are wanted with a line that holds these."""
-        if (lines := self._known.get(anchors)) is None:
-            lines = self._known[anchors] = max(self._following[anchor] for anchor in anchors)
-        return lines
+# Fewer lines in a row are not worth it to be read at once.
+_FEWEST_AT_ONCE = 4
+_anchors = itemgetter(2)
 
 
 def candidate_lines(
@@ -160,18 +131,23 @@ class Pass:
         self.position, self.within_line = window.next_line, window.within_line
 
     def _segmented(self, descriptor: int, size: int) -> Iterator[Candidate]:
+        from concurrent.futures import ThreadPoolExecutor
+
         search = self._wanted.search
-        starts = iter(range(self.position, size, self._segment_bytes))
+        # What the first lines are like helps to read the others, so they come alone.
+        first = self.position + min(self._bounds.chunk_bytes, self._segment_bytes)
+        begins = [self.position, *range(first, size, self._segment_bytes)]
+        spans = zip_longest(begins, begins[1:])
         pending: deque[Future[_Segment]] = deque()
+        most = 1
         lines = 0
         pool = ThreadPoolExecutor(self._threads)
         try:
             while True:
                 # What they find stays in memory until its turn comes, so not too many at once.
-                while len(pending) <= self._threads and (start := next(starts, None)) is not None:
-                    stop = start + self._segment_bytes
-                    end = stop if stop < size else None
-                    pending.append(pool.submit(self._segment, descriptor, start, end))
+                while len(pending) < most and (span := next(spans, None)):
+                    pending.append(pool.submit(self._segment, descriptor, *span))
+                most = self._threads + 1
                 if not pending:
                     return
                 segment = pending.popleft().result()
@@ -213,24 +189,42 @@ class Pass:
                 window.newlines_before(window.next_line - window.offset)
 
     def _search_lines(
-        self, window: Window, place: int, lines: int
+        self, window: Window, place: int, before: int
     ) -> Generator[Candidate, None, int | None]:
         """Yield candidates from a place on; return where to go on with changed anchors."""
         search = self._wanted.search
-        for begin, end, anchors in search.lines(window.buffer, window.view, place, window.end):
-            if end - begin > self._bounds.line_limit:
-                continue
-            line = bytes(window.view[begin:end]).removesuffix(b"\r")
-            following = b""
-            if count := self._wanted.following(anchors):
-                last = window.end_of_following(end, count, hold=self._hold)
-                if last is None:
-                    window.used = begin
-                    break
-                if last > end:
-                    following = bytes(window.view[begin + len(line) : last])
-            number = lines + window.newlines_before(begin) + 1 if self._count_lines else None
-            yield Candidate(window.offset + begin, line, anchors, following, number)
-            if self._wanted.search is not search:
-                return min(end + 1, window.end)
+        found = search.lines(window.buffer, window.view, place, window.end)
+        for anchors, group in groupby(found, key=_anchors):
+            lines = tuple(group)
+            steps = self._read_at_once(window, lines, self._wanted.read_lines(anchors))
+            if steps:
+                yield Candidate(steps.offset, b"", anchors, steps=steps)
+            for begin, end, _ in lines[len(steps or ()) :]:
+                if end - begin > self._bounds.line_limit:
+                    continue
+                line = bytes(window.view[begin:end]).removesuffix(b"\r")
+                following = b""
+                if count := self._wanted.following(anchors):
+                    last = window.end_of_following(end, count, hold=self._hold)
+                    if last is None:
+                        window.used = begin
+                        return None
+                    if last > end:
+                        following = bytes(window.view[begin + len(line) : last])
+                number = before + window.newlines_before(begin) + 1 if self._count_lines else None
+                yield Candidate(window.offset + begin, line, anchors, following, number)
+                if self._wanted.search is not search:
+                    return min(end + 1, window.end)
         return None
+
+    def _read_at_once(
+        self, window: Window, lines: Sequence[AnchoredLine], read_lines: ReadLines | None
+    ) -> StepBlock | None:
+        """Return the steps of the first lines, as far as they can be read at once."""
+        if read_lines is None or len(lines) < _FEWEST_AT_ONCE:
+            return None
+        texts = [window.buffer[begin:end] for begin, end, _ in lines]
+        if max(map(len, texts)) > self._bounds.line_limit:
+            return None
+        offsets = [window.offset + begin for begin, _, _ in lines]
+        return read_lines(offsets, b"\n".join([*texts, b""]))

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from parsers.candidates import Candidate
 from parsers.scan import decode
+from parsers.wanted import Candidate
 
 
 class LaunchKind(Enum):

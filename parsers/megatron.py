@@ -25,8 +25,10 @@ which the lines of all versions ended once, or the field that stands in their pl
 without them. Others are torn, and no steps.
 """
 
+import math
 import re
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -44,7 +46,8 @@ from parsers.megatron_fields import (
 )
 from parsers.megatron_layout import KnownLayouts
 from parsers.records import Step
-from parsers.scan import LogFormat, ParseLine
+from parsers.scan import LogFormat
+from parsers.step_blocks import StepBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,31 @@ def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> 
             yield Step(log_interval=dialect.log_interval, offset=offset, **values)
 
 
+def _parse_lines(
+    dialect: _Dialect, layouts: KnownLayouts, offsets: Sequence[int], text: str
+) -> StepBlock | None:
+    """Return the reports of the first lines, as far as `LogFormat.parse_lines` wants them."""
+    columns = layouts.read_lines(text, len(offsets))
+    if not columns:
+        return None
+    if dialect.log_interval is not None:
+        columns["log_interval"] = [dialect.log_interval] * len(offsets)
+    return StepBlock({**columns, "offset": array("q", offsets)}).first(_going_on(columns))
+
+
+def _going_on(columns: Mapping[str, Sequence[Any]]) -> int:
+    """Return how many of the first reports just go on: none is odd, or the last one promised."""
+    iterations = columns["iteration"]
+    before = -1
+    for at, (iteration, total, loss) in enumerate(
+        zip(iterations, columns["iterations"], columns.get("loss", iterations), strict=True)
+    ):
+        if not before < iteration < total or not math.isfinite(loss):
+            return at
+        before = iteration
+    return len(iterations)
+
+
 def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield a Step's fields for each report, and what stands behind its header."""
     # What stands in front of the first header; then for each its groups and what follows it.
@@ -157,22 +185,23 @@ _IN_FRONT: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _parser(dialect: _Dialect) -> ParseLine:
+def _format(name: str, anchors: tuple[bytes, ...], dialect: _Dialect) -> LogFormat:
     layouts = KnownLayouts(dialect.header, [*_IN_FRONT.items()], dialect.fields)
-    return partial(_parse, dialect, layouts)
+    return LogFormat(
+        name=name,
+        anchors=anchors,
+        parse=partial(_parse, dialect, layouts),
+        parse_lines=partial(_parse_lines, dialect, layouts),
+    )
 
 
-MEGATRON = LogFormat(
-    name="Megatron",
-    anchors=(
+MEGATRON = _format(
+    "Megatron",
+    (
         b"elapsed time per iteration (",
         b"elapsed_time_per_iteration_ms=",
         b"| iteration time: ",
     ),
-    parse=_parser(_MEGATRON),
+    _MEGATRON,
 )
-NANOTRON = LogFormat(
-    name="nanotron",
-    anchors=(b"elapsed_time_per_iteration_ms: ",),
-    parse=_parser(_NANOTRON),
-)
+NANOTRON = _format("nanotron", (b"elapsed_time_per_iteration_ms: ",), _NANOTRON)

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,10 @@ _POWERS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "P": 1e15
 _PLAIN = frozenset("0123456789.-+E")
 _DECIMAL = frozenset("0123456789.")
 _COUNT = re.compile(COUNT)
+_MOST_DIGITS = 18  # as in COUNT
+_PLAIN_TEXT = re.compile(r"[-+.0-9E]*")
+_DECIMAL_TEXT = re.compile(r"[.0-9]*")
+_DIGITS_TEXT = re.compile(r"[0-9]*")
 
 
 def printed(text: str) -> float:
@@ -63,6 +68,45 @@ def _milliseconds(text: str) -> float | None:
         raise ValueError(text)
     return value
 
+
+def column(convert: Callable[[str], Any], texts: Sequence[str]) -> Sequence[Any]:
+    """Return what `convert` makes of each text. Raises ValueError where it does."""
+    if texts[0] == texts[-1] and texts.count(texts[0]) == len(texts):
+        return [convert(texts[0])] * len(texts)
+    if (read := _COLUMNS.get(convert)) and (values := read(texts)):
+        return values
+    converted = {text: convert(text) for text in {*texts}}  # times of day are slow, and recur
+    return [converted[text] for text in texts]
+
+
+def _floats(texts: Sequence[str]) -> Sequence[float] | None:
+    """Return plain numbers that are finite; None if they may be others."""
+    if not _PLAIN_TEXT.fullmatch("".join(texts)):
+        return None
+    values = array("d", map(float, texts))
+    return values if math.isfinite(sum(values)) else None
+
+
+def _seconds(texts: Sequence[str]) -> Sequence[float] | None:
+    if not _DECIMAL_TEXT.fullmatch("".join(texts)):
+        return None
+    return _floats(("E-3 ".join(texts) + "E-3").split())
+
+
+def _counts(texts: Sequence[str]) -> Sequence[int] | None:
+    if not _DIGITS_TEXT.fullmatch("".join(texts)) or max(map(len, texts)) > _MOST_DIGITS:
+        return None
+    return array("q", map(int, texts))
+
+
+# How many texts are read at once, where they are plain numbers; else None.
+_COLUMNS: dict[Callable[[str], Any], Callable[[Sequence[str]], Sequence[Any] | None]] = {
+    printed: _floats,
+    measured: _floats,
+    _milliseconds: _seconds,
+    count: _counts,
+    int: _counts,
+}
 
 _flops = partial(_scaled, divisor=1e12)
 _bytes = partial(_scaled, divisor=2.0**30)

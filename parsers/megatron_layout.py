@@ -3,24 +3,26 @@
 To read a line field by field takes ten times as long as to match it with a pattern that knows which
 fields come, in which order. Such a pattern is made where two lines in a row have the same fields;
 it reads lines that differ from them in numbers alone, and leaves all others to whoever looks at
-each field.
+each field. Many lines in a row are read at once, column by column.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from parsers.megatron_fields import Fields
+from parsers.megatron_fields import Fields, column
 
 _MOST_LAYOUTS = 4
 
 # Whether it is a number is left to those who read it.
-_VALUE = r" *([^ |#\r/:=]+) *"
+_VALUE = r" *([^ |#\r\n/:=]+) *"
 # The value of a field that means nothing here: nothing in which a name could begin, or a comment.
-_ANY = r"[^|#\r/:=]*"
+_ANY = r"[^|#\r\n/:=]*"
 # Reports with these fields are corrected by `closed_fields` and `step_values`.
 _WITH_CARE = (" s samples/sec:", "samples per second:")
-_NO_FIELD = r"[^|#\r]*"
+_NO_FIELD = r"[^|#\r\n]*"
+# A line end of two bytes, where lines are read at once; \r is none in a line by itself.
+_END = r"(?:\r(?=\n))?$"
 
 
 Convert = Callable[[str], Any]
@@ -51,7 +53,8 @@ class Layout:
                 read.append(field)
                 value = _VALUE
             pieces.append(rf"{re.escape(head)}{value}\|")
-        self._match = re.compile("".join([*pieces, _NO_FIELD])).fullmatch
+        pattern = re.compile("".join(["^", *pieces, _NO_FIELD, _END]), re.MULTILINE)
+        self._match, self._rows, self.begins = pattern.fullmatch, pattern.findall, pattern.match
         self._names, self._converts = zip(*read, strict=True)
 
     def read(self, line: str) -> dict[str, Any] | None:
@@ -62,6 +65,17 @@ class Layout:
             # As many as the pattern has groups.
             triples = zip(self._names, self._converts, match.groups(), strict=True)
             return {name: convert(text) for name, convert, text in triples}
+        except ValueError:
+            return None
+
+    def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
+        """Return what so many lines say, a column a name; None unless `read` can read each."""
+        rows = self._rows(text)
+        if len(rows) != count:
+            return None
+        try:
+            triples = zip(self._names, self._converts, zip(*rows, strict=True), strict=True)
+            return {name: column(convert, texts) for name, convert, texts in triples}
         except ValueError:
             return None
 
@@ -81,6 +95,11 @@ class KnownLayouts:
             if (values := layout.read(line)) is not None:
                 return values
         return None
+
+    def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
+        """Return what so many lines say, a column a name; None if no one layout fits them all."""
+        layout = next((one for one in self._layouts.values() if one.begins(text)), None)
+        return layout.read_lines(text, count) if layout else None
 
     def learn(self, report: str) -> None:
         """Take what stands behind the header of a line that was none of the known ones."""

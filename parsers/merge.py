@@ -9,9 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from parsers.records import Record, RunTotals, Setting, SkippedStep, Step
+from parsers.step_blocks import STEP_FIELDS, Part, StepBlock, parts_of
 from parsers.step_means import step_means
-
-_STEP_FIELDS = tuple(field.name for field in dataclasses.fields(Step))
 
 # Who is believed where a name is told several values: the program, then what it says in words,
 # then the script that started it.
@@ -32,43 +31,51 @@ def merge_steps(records: Iterable[Record], *, resumed_from: int | None = None) -
     how many iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that
     the launch went on from, where it is known.
     """
+    return merged_steps(records, resumed_from=resumed_from).steps()
+
+
+def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
+    """Return what `merge_steps` does, as columns."""
+    means = step_means(tuple(parts_of(records)), resumed_from)
+    if means.rises:
+        return means
     reports: dict[int, list[Step]] = {}
-    for step in step_means(records, resumed_from):
+    for step in means.steps():
         reports.setdefault(step.iteration, []).append(step)
-    return [_merged(reports[iteration]) for iteration in sorted(reports)]
+    return StepBlock.of([_merged(reports[iteration]) for iteration in sorted(reports)])
 
 
-def merge_skipped(records: Iterable[Record]) -> list[SkippedStep]:
+def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
     """Return the lines of one launch that tell of skipped steps, one a step.
 
     Where several ranks tell of them, those of the rank that tells of the most.
     """
     told: dict[int | None, list[SkippedStep]] = {}
-    for record in records:
+    for record in parts_of(records):
         if isinstance(record, SkippedStep):
             told.setdefault(record.rank, []).append(record)
     return max(told.values(), key=len, default=[])
 
 
-def merge_totals(records: Iterable[Record]) -> list[RunTotals]:
+def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     """Return what the lines of one launch say of it as a whole, each thing once.
 
     The nodes of a run print its result with times that each took for itself: those of one result
     differ by less than a second or two percent.
     """
     kept: list[RunTotals] = []
-    for record in records:
+    for record in parts_of(records):
         if isinstance(record, RunTotals) and not any(_is_copy(record, one) for one in kept):
             kept.append(record)
     return kept
 
 
-def merge_settings(records: Iterable[Record]) -> dict[str, str]:
+def merge_settings(records: Iterable[Part]) -> dict[str, str]:
     """Return the configuration that the lines of a run tell: one value a name.
 
     Of several, the first one of the most credible source. Hosts and GPUs are listed, with commas.
     """
-    settings = [record for record in records if isinstance(record, Setting)]
+    settings = [record for record in parts_of(records) if isinstance(record, Setting)]
     merged: dict[str, str] = {}
     for source in _SOURCES:
         for setting in settings:
@@ -87,11 +94,14 @@ def _merged(reports: Sequence[Step]) -> Step:
     first, *others = sorted(reports, key=lambda step: step.iterations is None)
     for other in others:
         fresh = {
-            name: getattr(other, name) for name in _STEP_FIELDS if getattr(first, name) is None
+            name: value
+            for name in STEP_FIELDS
+            if getattr(first, name) is None and (value := getattr(other, name)) is not None
         }
         if first.step_seconds is not None:
             fresh.pop("log_interval", None)  # of another mean
-        first = dataclasses.replace(first, **fresh)
+        if fresh:  # else it is a copy, of which there may be one from each rank
+            first = dataclasses.replace(first, **fresh)
     return first
 
 

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from parsers.candidates import Candidate, Pass, Wanted
+from parsers.candidates import Pass
 from parsers.fields import NUMBER
 from parsers.gpt_workload import GPT_WORKLOAD
 from parsers.launches import LAUNCH_ANCHORS, LaunchDetector, launch_signs
@@ -29,6 +29,7 @@ from parsers.signs import (
 )
 from parsers.sources import LogPath, name_of, open_source
 from parsers.tracebacks import HARMLESS_ANCHORS, HEADER, exception_line, is_harmless, split_label
+from parsers.wanted import Candidate, Wanted
 from parsers.window import Bounds
 
 _FINISHED_MARK = "[teralog] finished "
@@ -86,11 +87,20 @@ class EndDetector:
 
     def read_loss(self, loss: float | None, candidate: Candidate) -> None:
         """Take what a report says of the loss, if anything, and its line: the run goes on."""
-        self._steps_since += 1
-        if self.first and self._steps_since > _STEPS_OF_A_SURVIVOR:
-            self.first.clear()
+        self._goes_on(1)
         if loss is not None:
             self._diverged = None if math.isfinite(loss) else candidate
+
+    def read_sound_steps(self, count: int, *, with_loss: bool) -> None:
+        """Take so many steps of which none is the last one promised; each loss is finite."""
+        self._goes_on(count)
+        if with_loss:
+            self._diverged = None
+
+    def _goes_on(self, reports: int) -> None:
+        self._steps_since += reports
+        if self.first and self._steps_since > _STEPS_OF_A_SURVIVOR:
+            self.first.clear()
 
     def outcome(self) -> Outcome | None:
         """Return what counts of all that was read; None where nothing says that the run ended."""

@@ -12,6 +12,7 @@ from parsers.records import OutcomeKind
 from parsers.runs import LogRun
 from parsers.scan import AnyFormat
 from parsers.sources import LogPath, name_of
+from parsers.step_blocks import Records, parts_of
 
 # What logs of errors are called, and how else the logs of output: slurm-1.err, 1_0_log.err.gz,
 # train.e123, and torchrun's 0/stderr.log.
@@ -58,7 +59,7 @@ def read_pair(
     silent = launch.outcome is not None and launch.outcome.kind is OutcomeKind.UNKNOWN
     merged = replace(
         launch,
-        records=launch.records + errors_launch.records,
+        records=Records([*parts_of(launch.records), *parts_of(errors_launch.records)]),
         outcome=outcome or (errors_launch if silent else launch).outcome,
     )
     return [

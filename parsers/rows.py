@@ -33,7 +33,7 @@ def run_object(summary: RunSummary) -> Row:
         "path": _shown(summary.path),
         "run": summary.run,
         "formats": list(summary.formats),
-        "steps": len(summary.reported),
+        "steps": summary.reports,
         "memory_reports": summary.memory_reports,
         "peak_memory_mib": summary.peak_memory_mib,
         "samples_per_second": summary.samples_per_second,

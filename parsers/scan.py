@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from parsers.candidates import Candidate, Pass, Wanted, candidate_lines, read_candidates
+from parsers.candidates import Pass, candidate_lines, read_candidates
 from parsers.records import Record
 from parsers.sources import LogPath, open_source
+from parsers.step_blocks import Records, StepBlock
+from parsers.wanted import Candidate, ReadLines, Wanted
 from parsers.window import CHUNK_BYTES, Bounds
 
 __all__ = [
@@ -34,6 +36,7 @@ _LINES_WITHOUT_ROW = 2**16
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 ParseLine = Callable[[int, str], Iterator[Record]]
+ParseLines = Callable[[Sequence[int], str], StepBlock | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,10 @@ class LogFormat:
     report: what a line looks like that ought to hold a record, to count those that were not
         understood. Without it, each line with an anchor and a digit behind the anchor does.
     ordered: whether the iteration numbers of one run only ever rise.
+    parse_lines: parses many lines at once that hold none but this format's anchors: takes their
+        offsets and their text, each with its newline. Returns the one step that each of the first
+        lines tells of, as far as iterations rise, none is the last one promised and no loss is nan
+        or inf. The others, or all where it returns None, are parsed one by one.
     """
 
     name: str
@@ -57,6 +64,7 @@ class LogFormat:
     following: int = 0
     report: re.Pattern[str] | None = None
     ordered: bool = True
+    parse_lines: ParseLines | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +90,13 @@ AnyFormat = LogFormat | TableFormat
 
 
 class ReadLine(NamedTuple):
-    """A line with an anchor, and what each of the formats that it concerns found on it."""
+    """A line with an anchor, and what each of the formats that it concerns found on it.
+
+    Or the lines of a block of steps.
+    """
 
     candidate: Candidate
-    found: list[tuple[AnyFormat, list[Record]]]
+    found: list[tuple[AnyFormat, Sequence[Record]]]
 
 
 @dataclass(slots=True)
@@ -121,15 +132,18 @@ class LineReader:
         for table in self._tables:
             if headers and table.name in headers:
                 self._read_header(table, headers[table.name])
-        self.wanted = Wanted(self._anchors())
+        self.wanted = Wanted(self._anchors(), self._parse_lines)
 
     def read(self, candidates: Iterator[Candidate]) -> Iterator[ReadLine]:
         """Yield the candidates of a pass that searches for `wanted`, parsed."""
         for candidate in candidates:
-            log_formats, tables = self._known.get(candidate.anchors) or self._know(candidate)
+            log_formats, tables = self._concerned(candidate.anchors)
+            if candidate.steps is not None:
+                yield ReadLine(candidate, [(log_formats[0], Records([candidate.steps]))])
+                continue
             offset, line = candidate[:2]
             text = decode(line)
-            found: list[tuple[AnyFormat, list[Record]]] = [
+            found: list[tuple[AnyFormat, Sequence[Record]]] = [
                 (one, [*one.parse(offset, _block(candidate, one) if one.following else text)])
                 for one in log_formats
             ]
@@ -137,12 +151,23 @@ class LineReader:
                 found += self._read_tables(candidate, text, tables)
             yield ReadLine(candidate, found)
 
-    def _know(self, candidate: Candidate) -> tuple[list[LogFormat], list[TableFormat]]:
-        anchors = set(candidate.anchors)
-        log_formats = [one for one in self._log_formats if not anchors.isdisjoint(one.anchors)]
-        tables = [one for one in self._tables if one.header in anchors]
-        self._known[candidate.anchors] = log_formats, tables
-        return log_formats, tables
+    def _concerned(self, found: tuple[bytes, ...]) -> tuple[list[LogFormat], list[TableFormat]]:
+        """Return the formats that lines with some anchors concern, without those of rows."""
+        if (known := self._known.get(found)) is None:
+            anchors = set(found)
+            known = self._known[found] = (
+                [one for one in self._log_formats if not anchors.isdisjoint(one.anchors)],
+                [one for one in self._tables if one.header in anchors],
+            )
+        return known
+
+    def _parse_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
+        """Return what parses lines at once that hold some anchors; None if there is no such."""
+        log_formats, _ = self._concerned(anchors)
+        if len(log_formats) != 1 or not {*anchors}.issubset(log_formats[0].anchors):
+            return None
+        parse_lines = log_formats[0].parse_lines
+        return parse_lines and (lambda offsets, lines: parse_lines(offsets, decode(lines)))
 
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]

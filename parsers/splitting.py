@@ -7,11 +7,10 @@ one before stopped, from a checkpoint, is a restart of the same run; any other i
 
 import re
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from parsers.candidates import Candidate
 from parsers.launches import LAUNCH_ANCHORS, LaunchDetector, LaunchKind, LaunchSign, launch_signs
 from parsers.line_parts import is_quoted
 from parsers.outcome import END_ANCHORS, EndDetector
@@ -25,9 +24,12 @@ from parsers.records import (
     Usage,
     UsageSource,
 )
+from parsers.reported import Reported, is_copy
 from parsers.runs import LogRun, RunSegment
 from parsers.scan import AnyFormat, LogFormat, ReadLine, decode
 from parsers.signs import Weight
+from parsers.step_blocks import Part, Records, StepBlock
+from parsers.wanted import Candidate
 
 MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
 """What to search a log for, beside its records, to tell its runs apart and how they ended."""
@@ -40,7 +42,7 @@ _MARKS = frozenset(MARKS)
 # Who reports what a device does, whether or not a program runs on it.
 _SAMPLED_BESIDE = frozenset({UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW})
 
-Found = list[tuple[AnyFormat, list[Record]]]
+Found = list[tuple[AnyFormat, Sequence[Record]]]
 
 
 @dataclass(slots=True)
@@ -50,12 +52,12 @@ class _Launch:
     begin: int
     started: bool = False
     ends: EndDetector = field(default_factory=EndDetector)
-    records: list[Record] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     resumed_from: int | None = None
     lines: int = 0
     formats: dict[str, None] = field(default_factory=dict)
     not_understood: Counter[str] = field(default_factory=Counter)
-    reported: dict[str, dict[int, Step]] = field(default_factory=dict)
+    reported: defaultdict[str, Reported] = field(default_factory=lambda: defaultdict(Reported))
     losses: dict[float, LossReport] = field(default_factory=dict)
 
 
@@ -81,7 +83,10 @@ class RunSplitter:
                     self._begin(candidate.offset)
                 self._read_marks(sign, part)
                 place += len(part.line)
-        self._read_found(candidate, found)
+        if candidate.steps is None:
+            self._read_found(candidate, found)
+        else:
+            self._read_block(candidate, candidate.steps, found[0][0])
 
     def runs(self, path: str, end: int, *, complete: bool, notes: Sequence[str]) -> list[LogRun]:
         """Return what was read of a log that ends at byte `end`.
@@ -120,9 +125,9 @@ class RunSplitter:
         before, launch = self._launches[-1], _Launch(offset)
         if self._echoed_from is not None:
             launch.begin = self._echoed_from
-            echoed = bisect_left(before.records, launch.begin, key=lambda record: record.offset)
-            launch.records = before.records[echoed:]
-            del before.records[echoed:]
+            echoed = bisect_left(before.parts, launch.begin, key=lambda part: part.offset)
+            launch.parts = before.parts[echoed:]
+            del before.parts[echoed:]
         self._launches.append(launch)
         self._echoed_from = None
 
@@ -164,17 +169,15 @@ class RunSplitter:
                     self._read_setting(record)
                 elif not (isinstance(record, Usage) and record.source in _SAMPLED_BESIDE):
                     self._launches[-1].started = True
-                self._launches[-1].records.append(record)
+                self._launches[-1].parts.append(record)
                 self._launches[-1].formats[log_format.name] = None
 
     def _read_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
         if not isinstance(log_format, LogFormat) or log_format.ordered:
-            reported = self._launches[-1].reported.setdefault(log_format.name, {})
-            if reported and _begins_anew(step, reported):
+            if self._launches[-1].reported[log_format.name].begins_anew(step):
                 self._begin(candidate.offset)
                 self._detector.restart()
-                reported = self._launches[-1].reported.setdefault(log_format.name, {})
-            reported[step.iteration] = step
+            self._launches[-1].reported[log_format.name].add(step)
         self._read_progress()
         self._launches[-1].ends.read_step(step, candidate)
 
@@ -188,6 +191,19 @@ class RunSplitter:
         losses.setdefault(report.epoch, report)
         self._read_progress()
         self._launches[-1].ends.read_loss(report.loss, candidate)
+
+    def _read_block(self, candidate: Candidate, block: StepBlock, log_format: AnyFormat) -> None:
+        """Take steps: all at once, where they surely go on with the launch."""
+        launch = self._launches[-1]
+        if not launch.reported[log_format.name].add_block(block):
+            for step in block.steps():
+                self._read_found(candidate._replace(offset=step.offset), [(log_format, [step])])
+            return
+        launch.lines += len(block)
+        launch.formats[log_format.name] = None
+        launch.parts.append(block)
+        launch.ends.read_sound_steps(len(block), with_loss="loss" in block.columns)
+        self._read_progress()
 
     def _read_progress(self) -> None:
         self._launches[-1].started = self._detector.progress = True
@@ -217,21 +233,11 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
     return RunSegment(
         begin=launch.begin,
         end=end,
-        records=tuple(launch.records),
+        records=Records(launch.parts),
         resumed_from=launch.resumed_from,
         outcome=outcome,
         ends=launch.ends,
     )
-
-
-def _begins_anew(step: Step, reported: dict[int, Step]) -> bool:
-    """Return whether a step is not of the launch that has reported others so far."""
-    if step.iteration >= next(reversed(reported)):
-        return False
-    known = reported.get(step.iteration)
-    if known is None:  # ranks may overtake each other
-        return len(reported) > 1 and step.iteration < next(iter(reported))
-    return not _is_copy(step, known)
 
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
@@ -239,27 +245,22 @@ def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
     known = reported.get(report.epoch)
     if known is None:
         return bool(reported) and report.epoch < max(reported)
-    return not _is_copy(report, known)
-
-
-def _is_copy(one: Step | LossReport, other: Step | LossReport) -> bool:
-    """Return whether another rank has printed the same: only the place differs."""
-    return repr(replace(one, offset=other.offset)) == repr(other)  # a nan equals no other
+    return not is_copy(report, known)
 
 
 def _goes_on(before: RunSegment, segment: RunSegment) -> bool:
     """Return whether a launch is a restart of the run that another one began."""
     if before.outcome is None or before.outcome.kind is OutcomeKind.COMPLETED:
         return False
-    steps, steps_before = segment.steps, before.steps
-    if not steps:
+    steps, steps_before = segment.step_columns, before.step_columns
+    if not len(steps):
         return bool(segment.resumed_from)
-    first = steps[0]
-    if steps_before:
-        last = steps_before[-1]
+    first = steps.step(0)
+    if len(steps_before):
+        last = steps_before.step(-1)
         if (
             _differ(first.iterations, last.iterations)
-            or first.iteration <= steps_before[0].iteration
+            or first.iteration <= steps_before.step(0).iteration
         ):
             return False
         if _differ(first.global_batch_size, last.global_batch_size):
@@ -267,8 +268,8 @@ def _goes_on(before: RunSegment, segment: RunSegment) -> bool:
     if segment.resumed_from is not None:
         return segment.resumed_from > 0
     # Whoever begins at the beginning reports, at the latest, at the end of the first interval.
-    interval = (steps if len(steps) > 1 else steps_before)[:2]
-    return len(interval) == 2 and first.iteration > interval[1].iteration - interval[0].iteration
+    interval = (steps if len(steps) > 1 else steps_before).column("iteration")[:2]
+    return len(interval) == 2 and first.iteration > interval[1] - interval[0]
 
 
 def _differ(one: int | None, other: int | None) -> bool:

@@ -4,20 +4,16 @@ Most programs time the iterations since their report before, and divide by how m
 line says how many; the reports around it and the configuration do.
 """
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from operator import attrgetter
+from collections.abc import Iterable, Sequence
+from itertools import compress, pairwise
 
 from parsers.fields import whole
-from parsers.records import Record, Setting, Step
-
-_FIELDS = tuple(field.name for field in dataclasses.fields(Step))
-_values = attrgetter(*_FIELDS)
+from parsers.records import Setting
+from parsers.step_blocks import Part, StepBlock, joined_steps
 
 
-def step_means(records: Iterable[Record], resumed_from: int | None) -> Iterator[Step]:
-    """Yield the steps of one launch, with the `log_interval` of each as far as it can be told.
+def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
+    """Return the steps of one launch, with the `log_interval` of each as far as it can be told.
 
     It is the distance to the same program's report before, but not more than the configured
     interval, for a report may be missing; for the first one see `_first_interval`.
@@ -25,38 +21,37 @@ def step_means(records: Iterable[Record], resumed_from: int | None) -> Iterator[
     One line is left out: since core 0.16, Megatron tells of the first iteration of a launch in
     addition, and does not reset its timer, so that the next line's mean holds that iteration, too.
     """
-    records = list(records)
-    steps = [record for record in records if isinstance(record, Step)]
-    configured = _configured_interval(records)
-    megatron = sorted({step.iteration for step in steps if step.skipped_iterations is not None})
-    extra = _extra(megatron, configured, resumed_from)
+    steps = joined_steps(parts)
+    iterations, totals = steps.column("iteration"), steps.column("iterations")
+    skipped, known = steps.column("skipped_iterations"), steps.column("log_interval")
+    configured = _configured_interval(parts)
+    of_megatron = (
+        number for number, one in zip(iterations, skipped, strict=True) if one is not None
+    )
+    extra = _extra(sorted({*of_megatron}), configured, resumed_from)
     if resumed_from is None and extra is not None:
         resumed_from = extra - 1
+    is_mean = [
+        seconds is not None and interval is None
+        for seconds, interval in zip(steps.column("step_seconds"), known, strict=True)
+    ]
     # Of Megatron-DeepSpeed's two programs, which may report at different intervals, one knows how
     # many iterations there are to be.
-    means = [step for step in steps if step.step_seconds is not None and step.log_interval is None]
-    others = {step.iteration for step in means if step.iterations is None}
-    ours = {step.iteration for step in means if step.iterations is not None} - {extra}
+    means = [*compress(zip(iterations, totals, strict=True), is_mean)]
+    others = {number for number, total in means if total is None}
+    ours = {number for number, total in means if total is not None} - {extra}
     intervals_of_others = _intervals(sorted(others), None, resumed_from)
     intervals_of_ours = _intervals(sorted(ours), configured, resumed_from)
-    for step in steps:
-        if step.iteration == extra and step.skipped_iterations is not None:
-            continue
-        intervals = intervals_of_others if step.iterations is None else intervals_of_ours
-        interval = intervals.get(step.iteration)
-        if interval is None or step.step_seconds is None or step.log_interval is not None:
-            yield step
-        else:
-            yield _with_interval(step, interval)
-
-
-def _with_interval(step: Step, interval: int) -> Step:
-    """Do what `dataclasses.replace` does, in half the time: a log may have 100,000 steps."""
-    copy = object.__new__(Step)
-    for name, value in zip(_FIELDS, _values(step), strict=True):
-        object.__setattr__(copy, name, value)
-    object.__setattr__(copy, "log_interval", interval)
-    return copy
+    intervals = [
+        (intervals_of_others if total is None else intervals_of_ours).get(number) if mean else told
+        for number, total, mean, told in zip(iterations, totals, is_mean, known, strict=True)
+    ]
+    found = StepBlock({**steps.columns, "log_interval": intervals})
+    if extra is None:
+        return found
+    return found.only(
+        number != extra or one is None for number, one in zip(iterations, skipped, strict=True)
+    )
 
 
 def _intervals(
@@ -90,7 +85,7 @@ def _first_interval(
     return configured if configured and first % configured == 0 else None
 
 
-def _configured_interval(records: Iterable[Record]) -> int | None:
+def _configured_interval(records: Iterable[Part]) -> int | None:
     for record in records:
         if isinstance(record, Setting) and record.name == "log_interval":
             return whole(record.value) or None

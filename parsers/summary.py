@@ -3,16 +3,18 @@
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 from parsers.fields import whole
 from parsers.formats import CONFIGURATION_FORMATS, SPEED_FORMATS
+from parsers.launch_reports import LaunchReports, is_sound, launch_reports
 from parsers.records import Outcome, OutcomeKind, RunTotals, Step, Usage
 from parsers.runs import LogRun
+from parsers.step_blocks import step_column
 from parsers.warmup import WarmupPolicy
 
 _MIB_PER_GIB = 1024
-# What is larger, or closer to zero, is mangled, and could not be added up or divided by.
-_MAGNITUDE = 1e100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class RunSummary:
 
     path, run: its log, and the how manieth run of it, from 0.
     formats: what its reports are, those of speed first; those of its configuration not at all.
-    reported: every step report. dropped, skipped: how many of them are left out, as warm-up and
+    launches: every step report. dropped, skipped: how many of them are left out, as warm-up and
         since their update was skipped. steady: False where the step times never settled.
     memory_reports: how many training programs printed. peak_memory_gib: the highest that they
         say was allocated; where they say nothing, the highest use of a device that nvidia-smi saw.
@@ -77,7 +79,7 @@ class RunSummary:
     path: str
     run: int
     formats: tuple[str, ...]
-    reported: tuple[ReportedStep, ...]
+    launches: tuple[LaunchReports, ...]
     policy: WarmupPolicy
     dropped: int
     skipped: int
@@ -93,6 +95,19 @@ class RunSummary:
     lines: int
     not_understood: int
     notes: tuple[str, ...]
+
+    @property
+    def reports(self) -> int:
+        """How many step reports there are."""
+        return sum(len(launch.steps) for launch in self.launches)
+
+    @property
+    def reported(self) -> Iterator[ReportedStep]:
+        """Each step report."""
+        for number, launch in enumerate(self.launches):
+            rows = zip(launch.steps.steps(), launch.step_seconds, launch.counted, strict=True)
+            for step, seconds, counted in rows:
+                yield ReportedStep(launch=number, step=step, step_seconds=seconds, counted=counted)
 
     @property
     def peak_memory_mib(self) -> float | None:
@@ -113,32 +128,32 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
     """
     config = run.config
     batch = whole(config.get("global_batch_size"))
-    launches = [
-        _launch(number, segment.steps, batch, policy, keep_skipped=keep_skipped)
-        for number, segment in enumerate(run.segments)
-    ]
-    reported = tuple(one for launch in launches for one in launch.reported)
-    counted = [one for one in reported if one.counted]
+    launches = tuple(
+        launch_reports(segment.step_columns, batch, policy, keep_skipped=keep_skipped)
+        for segment in run.segments
+    )
     samples = (
-        _samples_per_second(counted, batch)
+        _samples_per_second(launches, batch)
         or _total(run, "samples_per_second")
-        or _last(one.step.running_samples_per_second for one in reported)
+        or _last(
+            mean for one in launches for mean in one.steps.column("running_samples_per_second")
+        )
     )
     return RunSummary(
         path=run.path,
         run=run.index,
         formats=_formats(run),
-        reported=reported,
+        launches=launches,
         policy=policy,
         dropped=sum(launch.dropped for launch in launches),
         skipped=sum(launch.skipped for launch in launches),
         steady=all(launch.steady for launch in launches),
-        step_seconds=StepSeconds.of(_known(one.step_seconds for one in counted)),
+        step_seconds=StepSeconds.of(_known(_counted(launches, "step_seconds"))),
         samples_per_second=samples,
-        tokens_per_second=_mean(one.step.tokens_per_second for one in counted)
-        or _product(samples, _tokens_a_sample(counted) or whole(config.get("seq_length")))
+        tokens_per_second=_mean(_counted(launches, "tokens_per_second"))
+        or _product(samples, _tokens_a_sample(launches) or whole(config.get("seq_length")))
         or _total(run, "tokens_per_second"),
-        reported_tflops_per_gpu=_mean(one.step.reported_tflops_per_gpu for one in counted)
+        reported_tflops_per_gpu=_mean(_counted(launches, "reported_tflops_per_gpu"))
         or _total(run, "tflops_per_gpu"),
         memory_reports=len(run.memory_reports),
         peak_memory_gib=_peak_gib(run),
@@ -156,81 +171,31 @@ def _formats(run: LogRun) -> tuple[str, ...]:
     return (*of_speed, *(name for name in reports if name not in of_speed))
 
 
-def step_seconds(step: Step, global_batch_size: int | None) -> float | None:
-    """Return the seconds of a step: reported, else the global batch over samples per second."""
-    seconds, batch = step.step_seconds, step.global_batch_size or global_batch_size
-    if seconds is None and batch and step.samples_per_second:
-        seconds = batch / step.samples_per_second
-    return seconds if seconds is not None and seconds >= 0 and _is_sound(seconds) else None
+def _counted(launches: Sequence[LaunchReports], name: str) -> Iterator[Any]:
+    return chain.from_iterable(launch.column(name) for launch in launches)
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """The reports of a launch, and how many are left out for which reason."""
-
-    reported: list[ReportedStep]
-    dropped: int
-    skipped: int
-    steady: bool
-
-
-def _launch(
-    number: int,
-    steps: Sequence[Step],
-    batch: int | None,
-    policy: WarmupPolicy,
-    *,
-    keep_skipped: bool,
-) -> _Launch:
-    seconds = [step_seconds(step, batch) for step in steps]
-    skips = [not keep_skipped and skip for skip in _skips(steps)]
-    truncation = policy.truncation(
-        [None if skip else time for time, skip in zip(seconds, skips, strict=True)]
-    )
-    dropped = truncation.reports
-    reported = [
-        ReportedStep(
-            launch=number, step=step, step_seconds=time, counted=at >= dropped and not skips[at]
-        )
-        for at, (step, time) in enumerate(zip(steps, seconds, strict=True))
-    ]
-    return _Launch(reported, dropped, sum(skips[dropped:]), truncation.steady)
-
-
-def _skips(steps: Sequence[Step]) -> Iterator[bool]:
-    """Yield for each report whether it holds an iteration whose update was skipped."""
-    before = 0
-    for step in steps:
-        so_far = before if step.skipped is None else step.skipped
-        yield bool(step.skipped_iterations) or so_far > before
-        before = so_far
-
-
-def _samples_per_second(counted: Sequence[ReportedStep], batch: int | None) -> float | None:
+def _samples_per_second(launches: Sequence[LaunchReports], batch: int | None) -> float | None:
     """Return samples over seconds of all reports that count, else the mean of those reported.
 
     What a program reports may be wrong, or the mean of all that came before; the batch is not.
     """
-    sized = [
-        (one.step.global_batch_size or batch, one.step_seconds)
-        for one in counted
-        if (one.step.global_batch_size or batch) and one.step_seconds
-    ]
+    sizes = (size or batch for size in _counted(launches, "global_batch_size"))
+    sized = [*filter(all, zip(sizes, _counted(launches, "step_seconds"), strict=True))]
     if not sized:
-        return _mean(one.step.samples_per_second for one in counted)
-    return sum(size or 0 for size, _ in sized) / sum(seconds or 0 for _, seconds in sized)
+        return _mean(_counted(launches, "samples_per_second"))
+    samples, seconds = map(sum, zip(*sized, strict=True))
+    return float(samples / seconds)
 
 
-def _tokens_a_sample(counted: Sequence[ReportedStep]) -> float | None:
+def _tokens_a_sample(launches: Sequence[LaunchReports]) -> float | None:
     """Return how long sequences were between the first report that counts and the last one."""
-    told = [
-        (one.step.consumed_tokens, one.step.consumed_samples)
-        for one in (*counted[:1], *counted[-1:])
-    ]
-    match told:
-        case [(int(tokens_before), int(samples_before)), (int(tokens), int(samples))]:
-            if tokens > tokens_before and samples > samples_before:
-                return (tokens - tokens_before) / (samples - samples_before)
+    tokens, samples = _counted(launches, "consumed_tokens"), _counted(launches, "consumed_samples")
+    told = [*zip(tokens, samples, strict=True)]
+    match (*told[:1], *told[-1:]):
+        case ((int(tokens_before), int(samples_before)), (int(tokens_now), int(samples_now))):
+            if tokens_now > tokens_before and samples_now > samples_before:
+                return (tokens_now - tokens_before) / (samples_now - samples_before)
     return None
 
 
@@ -241,26 +206,24 @@ def _total(run: LogRun, name: str) -> float | None:
 
 
 def _peak_gib(run: LogRun) -> float | None:
-    reports = [one for one in run.records if isinstance(one, Step | Usage | RunTotals)]
-    peaks = _known(one.max_memory_allocated_gib for one in reports)
+    parts = run.parts
+    reports = [one for one in parts if isinstance(one, Usage | RunTotals)]
+    peaks = _known(step_column(parts, "max_memory_allocated_gib"))
+    peaks += _known(one.max_memory_allocated_gib for one in reports)
     if peaks:
         return max(peaks)
     # What a job script has nvidia-smi print before the training is no peak of it.
-    begin = min((one.offset for one in reports if isinstance(one, Step)), default=0)
+    begin = min(step_column(parts, "offset"), default=0)
     sampled = (one for one in reports if isinstance(one, Usage) and one.offset >= begin)
     return max(_known(one.memory_allocated_gib for one in sampled), default=None) or None
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and _is_sound(value)]
+    return [value for value in values if value is not None and is_sound(value)]
 
 
 def _last(values: Iterable[float | None]) -> float | None:
     return next(reversed(_known(values)), None)
-
-
-def _is_sound(value: float) -> bool:
-    return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

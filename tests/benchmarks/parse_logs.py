@@ -31,7 +31,9 @@ from parsers.megatron import MEGATRON
 from parsers.read import read
 from parsers.resume import ReadState, read_appended
 from parsers.runs import LogRun
+from parsers.summary import summarise
 from parsers.values import read_values
+from parsers.warmup import WarmupPolicy
 
 ANCHOR = b"elapsed time per iteration (ms): "
 VALUE = re.compile(re.escape(ANCHOR) + rb"([0-9.]+)")
@@ -116,8 +118,13 @@ def read_alone(logs: Sequence[Path]) -> None:
 
 
 def count_steps(runs: list[LogRun]) -> int:
-    """Return how many steps a log's runs have."""
-    return sum(len(run.steps) for run in runs)
+    """Return how many steps a log's runs have, as columns."""
+    return sum(len(segment.step_columns) for run in runs for segment in run.segments)
+
+
+def count_summarised(runs: list[LogRun]) -> int:
+    """Return of how many steps the numbers of a log's runs are made."""
+    return sum(summarise(run, WarmupPolicy()).reports for run in runs)
 
 
 def count_values(logs: Sequence[Path], threads: int = 1) -> int:
@@ -151,6 +158,7 @@ def of_one_log(log: Path) -> list[Method]:
         Method("teralog, step times, 2 threads", lambda: count_values([log], threads=2)),
         Method("teralog, Megatron, outcome", lambda: count_steps(read(log, [MEGATRON]))),
         Method("teralog, all formats, outcome", lambda: count_steps(read(log))),
+        Method("teralog, the same, summarised", lambda: count_summarised(read(log))),
     ]
 
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.candidates import Candidate, Pass, Wanted
+from parsers.candidates import Pass
 from parsers.sources import open_source
+from parsers.wanted import Candidate, Wanted
 from parsers.window import Bounds
 
 # How many further lines are wanted with a line that holds it.

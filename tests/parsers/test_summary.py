@@ -67,7 +67,7 @@ def test_warm_up_and_skipped_updates_are_left_out(
     assert found.step_seconds == StepSeconds.of(counted)
     assert (found.dropped, found.skipped) == (dropped, skipped)
     assert [one.step_seconds for one in found.reported if one.counted] == counted
-    assert len(found.reported) == 4
+    assert found.reports == 4
 
 
 def test_the_statistics_are_those_of_a_sample() -> None:

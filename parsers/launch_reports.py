@@ -1,0 +1,81 @@
+"""Which step reports of a launch its numbers are made of."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
+
+from parsers.step_blocks import StepBlock
+from parsers.warmup import WarmupPolicy
+
+# What is larger, or closer to zero, is mangled, and could not be added up or divided by.
+_MAGNITUDE = 1e100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchReports:
+    """The step reports of a launch as columns.
+
+    step_seconds, counted: as in `summary.ReportedStep`, one a report. dropped, skipped: how many
+    are left out, and for which reason. steady: the step times have settled.
+    """
+
+    steps: StepBlock
+    step_seconds: Sequence[float | None]
+    counted: Sequence[bool]
+    dropped: int
+    skipped: int
+    steady: bool
+
+    def column(self, name: str) -> Iterator[Any]:
+        """Yield a field of the reports that count."""
+        values = self.step_seconds if name == "step_seconds" else self.steps.column(name)
+        return compress(values, self.counted)
+
+
+def launch_reports(
+    steps: StepBlock, batch: int | None, policy: WarmupPolicy, *, keep_skipped: bool
+) -> LaunchReports:
+    """Return which of a launch's steps count; `batch`: the configured global batch size."""
+    seconds = _step_seconds(steps, batch)
+    skips = [False] * len(steps) if keep_skipped else _skips(steps)
+    truncation = policy.truncation(
+        [None if skip else time for time, skip in zip(seconds, skips, strict=True)]
+    )
+    dropped = truncation.reports
+    return LaunchReports(
+        steps=steps,
+        step_seconds=seconds,
+        counted=[False] * dropped + [not skip for skip in skips[dropped:]],
+        dropped=dropped,
+        skipped=sum(skips[dropped:]),
+        steady=truncation.steady,
+    )
+
+
+def is_sound(value: float) -> bool:
+    """Return whether a number of a log is one to reckon with, and not a mangled one."""
+    return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
+
+
+def _step_seconds(steps: StepBlock, batch: int | None) -> Sequence[float | None]:
+    """Return the seconds of each step: reported, else the global batch over samples per second."""
+    seconds = steps.column("step_seconds")
+    if None in seconds:
+        sizes, rates = steps.column("global_batch_size"), steps.column("samples_per_second")
+        seconds = [
+            (size or batch) / rate if time is None and (size or batch) and rate else time
+            for time, size, rate in zip(seconds, sizes, rates, strict=True)
+        ]
+    return [time if time is not None and time >= 0 and is_sound(time) else None for time in seconds]
+
+
+def _skips(steps: StepBlock) -> list[bool]:
+    """Return for each report whether it holds an iteration whose update was skipped."""
+    skips = [bool(count) for count in steps.column("skipped_iterations")]
+    before = 0
+    for at, skipped in enumerate(steps.columns.get("skipped", ())):
+        so_far = before if skipped is None else skipped
+        skips[at] |= so_far > before
+        before = so_far
+    return skips

@@ -1,0 +1,168 @@
+"""Many step reports, kept as columns: a Step each is made only for whoever asks for one.
+
+To make a record takes some microseconds, a number of a column a tenth of one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import chain, compress
+from operator import attrgetter, lt
+from typing import Any, overload
+
+from parsers.records import Record, Step
+
+STEP_FIELDS = tuple(field.name for field in fields(Step))
+_NO_STEPS: Mapping[str, Sequence[Any]] = {"iteration": (), "offset": ()}
+_values = attrgetter(*STEP_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class StepBlock:
+    """Step reports in the order of their log.
+
+    columns: those of a Step's fields that any of them has, among them `iteration` and `offset`; all
+    are equally long.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step]) -> "StepBlock":
+        """Return these reports as columns."""
+        columns = dict(zip(STEP_FIELDS, zip(*map(_values, steps), strict=True), strict=bool(steps)))
+        told = {name: one for name, one in columns.items() if one.count(None) < len(one)}
+        return cls(told or _NO_STEPS)
+
+    def __len__(self) -> int:
+        return len(self.columns["iteration"])
+
+    @property
+    def offset(self) -> int:
+        """Byte at which the line of the first one starts."""
+        return int(self.columns["offset"][0])
+
+    @property
+    def rises(self) -> bool:
+        """Whether each report is of a later iteration than the one before."""
+        iterations = self.columns["iteration"]
+        return all(map(lt, iterations, iterations[1:]))
+
+    def column(self, name: str) -> Sequence[Any]:
+        """Return a field of all reports."""
+        return self.columns.get(name) or [None] * len(self)
+
+    def first(self, count: int) -> "StepBlock":
+        """Return the first so many reports."""
+        if count == len(self):
+            return self
+        return StepBlock({name: column[:count] for name, column in self.columns.items()})
+
+    def only(self, kept: Iterable[bool]) -> "StepBlock":
+        """Return some of the reports."""
+        which = list(kept)
+        return StepBlock({name: [*compress(one, which)] for name, one in self.columns.items()})
+
+    def step(self, at: int) -> Step:
+        """Return one report."""
+        return Step(**{name: column[at] for name, column in self.columns.items()})
+
+    def steps(self) -> list[Step]:
+        """Return the reports one by one."""
+        rows = zip(*self.columns.values(), strict=True)
+        return [Step(**dict(zip(self.columns, row, strict=True))) for row in rows]
+
+
+Part = Record | StepBlock
+
+
+class Records(Sequence[Record]):
+    """What the lines of a launch say, in order; the steps of blocks are made when looked at.
+
+    parts: the records, and the blocks.
+    """
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        """Take what the lines say, in the order of the log."""
+        self.parts = tuple(parts)
+        self._records: tuple[Record, ...] | None = None
+
+    def _all(self) -> tuple[Record, ...]:
+        if self._records is None:
+            self._records = tuple(_expanded(self.parts))
+        return self._records
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Record, ...]: ...
+    def __getitem__(self, index: int | slice) -> Record | tuple[Record, ...]:
+        return self._all()[index]
+
+    def __len__(self) -> int:
+        return sum(len(part) if isinstance(part, StepBlock) else 1 for part in self.parts)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def __reduce__(self) -> tuple[type["Records"], tuple[tuple[Part, ...]]]:
+        return Records, (self.parts,)
+
+
+def parts_of(records: Iterable[Part]) -> Iterable[Part]:
+    """Return records as they are kept."""
+    return records.parts if isinstance(records, Records) else records
+
+
+def step_column(parts: Iterable[Part], name: str) -> list[Any]:
+    """Return a field of all step reports among some records."""
+    values: list[Any] = []
+    for part in parts:
+        if isinstance(part, Step):
+            values.append(getattr(part, name))
+        elif isinstance(part, StepBlock):
+            values += part.column(name)
+    return values
+
+
+def joined_steps(parts: Iterable[Part]) -> StepBlock:
+    """Return all step reports among some records as one block."""
+    blocks = list(_blocks(parts))
+    if len(blocks) == 1:
+        return blocks[0]
+    names = dict.fromkeys(name for block in blocks for name in block.columns)
+    return StepBlock(
+        {name: [*chain.from_iterable(one.column(name) for one in blocks)] for name in names}
+        or _NO_STEPS
+    )
+
+
+def _blocks(parts: Iterable[Part]) -> Iterator[StepBlock]:
+    """Yield the blocks among some records, and the steps between them as blocks."""
+    steps: list[Step] = []
+    for part in parts:
+        if isinstance(part, Step):
+            steps.append(part)
+        elif isinstance(part, StepBlock):
+            if steps:
+                yield StepBlock.of(steps)
+                steps = []
+            yield part
+    if steps:
+        yield StepBlock.of(steps)
+
+
+def _expanded(parts: Iterable[Part]) -> Iterator[Record]:
+    for part in parts:
+        if isinstance(part, StepBlock):
+            yield from part.steps()
+        else:
+            yield part

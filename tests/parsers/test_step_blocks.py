@@ -1,0 +1,235 @@
+"""Steps that are read many at once are those that are read line by line."""
+
+import io
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.formats import ALL_FORMATS
+from parsers.merge import merge_steps
+from parsers.read import read
+from parsers.records import Step
+from parsers.rows import run_object, step_rows
+from parsers.runs import LogRun
+from parsers.scan import LogFormat, read_records
+from parsers.step_blocks import Records, StepBlock, joined_steps
+from parsers.summary import summarise
+from parsers.warmup import WarmupPolicy
+
+ONE_BY_ONE = tuple(
+    replace(one, parse_lines=None) if isinstance(one, LogFormat) else one for one in ALL_FORMATS
+)
+CORE = (
+    "{front} iteration {iteration:8d}/{of:8d} | consumed samples: {samples:12d} |"
+    " elapsed time per iteration (ms): {ms} | throughput per GPU (TFLOP/s/GPU): 101.5 |"
+    " learning rate: 1.5E-04 | global batch size:   512 | lm loss: {loss} | loss scale: 1.0 |"
+    " grad norm: 0.777 | number of skipped iterations: {skipped:3d} |"
+    " number of nan iterations:   0 |"
+)
+OLD = (
+    "{front} iteration {iteration:8d}/{of:8d} | consumed samples: {samples:12d} |"
+    " elapsed time per iteration (ms): {ms} | learning rate: 1.5E-04 | global batch size:   512 |"
+    " number of skipped iterations: {skipped:3d} | number of nan iterations:   0 |"
+)
+NANOTRON = (
+    "{front} iteration: {iteration} / {of} | consumed_tokens: 1.05M |"
+    " elapsed_time_per_iteration_ms: {ms} | tokens_per_sec: 1.9K | lm_loss: {loss} |"
+    " model_tflops_per_gpu: 1.5 | hardware_tflops_per_gpu: 1.5 |"
+)
+LAYOUTS = (CORE, OLD, NANOTRON)
+NOISE = (
+    "NCCL INFO Channel 02 : 1[1c000] -> 2[88000]",
+    "time (ms) | forward-compute: 12.50 | optimizer: 3.10",
+    (
+        "[Rank 0] (after 10 iterations) memory (MB) | allocated: 5.0 | max allocated: 6.0"
+        " | reserved: 8.0 | max reserved: 9.0"
+    ),
+    "------------------------ arguments ------------------------",
+    "  log_interval .................................... 2",
+    "  successfully loaded checkpoint from /save [ t 1/2, p 1/1 ] at iteration 12",
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-02T03:04:05 ***",
+    "+ export GLOBAL_BATCH_SIZE=512",
+    " iteration 7/ 90 | elapsed time per iteration (ms): ",
+)
+FRONTS = ("", "0: ", "[default7]:", " [2026-01-02 03:04:05.123456]", "\x1b[92m", "> ", "é ")
+
+
+def line(layout: str, iteration: int, **values: object) -> str:
+    """Return a report."""
+    usual = {"front": "", "of": 10**6, "ms": f"{1000 + iteration % 7}.5", "loss": "2.5E+00"}
+    known = {"samples": 512 * iteration, "skipped": 0, **usual, **values}
+    return layout.format(iteration=iteration, **known)
+
+
+def learn() -> None:
+    """Have all layouts known, whatever was read before."""
+    for layout in LAYOUTS:
+        runs_of("\n".join([line(layout, at) for at in (1, 2, 3)]).encode())
+
+
+def runs_of(log: bytes, formats: Sequence[object] = ALL_FORMATS) -> list[LogRun]:
+    """Return the runs of a log."""
+    return read(io.BytesIO(log), formats)  # type: ignore[arg-type]
+
+
+def told(runs: Sequence[LogRun]) -> str:
+    """Return all that the runs of a log say, nan as equal to nan."""
+    summaries = [summarise(run, WarmupPolicy(None)) for run in runs]
+    return repr(
+        (
+            runs,
+            [(run.steps, run.records, run.totals, run.memory_reports) for run in runs],
+            [(run_object(one), list(step_rows(one))) for one in summaries],
+        )
+    )
+
+
+@st.composite
+def stretches(draw: st.DrawFn) -> list[str]:
+    """Draw reports in a row that differ in numbers alone, mostly; some are odd."""
+    layout, front = draw(st.sampled_from(LAYOUTS)), draw(st.sampled_from(FRONTS))
+    first = draw(st.integers(0, 60))
+    mixed = st.lists(st.sampled_from([1, 1, 1, 1, 2, 2, 0, -1, -9]), max_size=12)
+    rises = draw(mixed | st.integers(3, 12).map(lambda count: [1] * count))
+    iterations = [max(one, 0) for one in accumulate(rises, initial=first)]
+    usual = {"front": front, "of": draw(st.sampled_from([10**6, 10**6, 70, 10**17]))}
+    lines = [line(layout, one, **usual) for one in iterations]
+    odd = st.fixed_dictionaries(
+        {},
+        optional={
+            "ms": st.sampled_from(["nan", "1E999", "1e3", "-5.0", "1_0", "7", ".", "9" * 400]),
+            "loss": st.sampled_from(["nan", "NAN", "inf", "-inf", "1e-3", "x", "1.2K", "1E309"]),
+            "of": st.integers(0, 80),
+            "front": st.sampled_from(FRONTS),
+            "skipped": st.integers(0, 3),
+            "samples": st.sampled_from([10**17, 10**18, 10**20, -1]),
+        },
+    )
+    for values in draw(st.lists(odd, max_size=2)):
+        at = draw(st.integers(0, len(lines) - 1))
+        lines[at] = line(layout, iterations[at], **(usual | values))
+    for noise in draw(st.lists(st.sampled_from(NOISE), max_size=1)):
+        lines.insert(draw(st.integers(0, len(lines))), noise)
+    return lines
+
+
+@given(
+    parts=st.lists(stretches(), max_size=4),
+    changes=st.lists(
+        st.tuples(st.integers(0, 10**4), st.integers(0, 3), st.binary(max_size=3)), max_size=3
+    ),
+    newline=st.sampled_from([b"\n", b"\n", b"\r\n", b"\r\r\n"]),
+)
+def test_nothing_is_read_otherwise(
+    parts: list[list[str]], changes: list[tuple[int, int, bytes]], newline: bytes
+) -> None:
+    """Whatever stands between the reports, whatever is odd about them, and whatever is mangled."""
+    log = newline.join(one.encode() for part in parts for one in part) + newline
+    learn()
+    for at, length, change in changes:
+        place = at % (len(log) + 1)
+        log = log[:place] + change + log[place + length :]
+    assert told(runs_of(log)) == told(runs_of(log, ONE_BY_ONE))
+    assert [*map(repr, read_records(io.BytesIO(log), ALL_FORMATS))] == [
+        *map(repr, read_records(io.BytesIO(log), ONE_BY_ONE))
+    ]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("front", FRONTS)
+def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -> None:
+    """Whatever stands in front of them."""
+    learn()
+    lines = [line(layout, at, front=front) for at in range(5, 25)]
+    (run,) = runs_of((newline.join(lines) + newline).encode())
+    (block,) = run.parts
+    assert isinstance(block, StepBlock)
+    assert block.steps() == run.records
+    assert [step.iteration for step in run.steps] == list(range(5, 25))
+    assert run.lines == 20
+
+
+@pytest.mark.parametrize(
+    ("odd", "at_once"),
+    [
+        ({"loss": "nan"}, 9),
+        ({"loss": "inf"}, 9),
+        ({"of": 14}, 9),
+        ({"of": 13}, 9),
+        ({"iteration": 13}, 9),
+        ({"iteration": 3}, 9),
+        ({"loss": "x"}, 0),
+        ({"ms": "x"}, 0),
+        ({"front": "a | "}, 0),
+        ({"samples": 10**19}, 0),
+        ({"ms": "nan"}, 20),
+        ({"skipped": 1}, 20),
+        ({"front": "0: "}, 20),
+    ],
+    ids=str,
+)
+def test_reports_are_read_at_once_up_to_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
+    """The last one promised, a loss of nan, and one that begins another launch."""
+    learn()
+    values: list[dict[str, Any]] = [{"iteration": at} for at in range(5, 25)]
+    values[9] |= odd
+    log = "".join(line(CORE, **one) + "\n" for one in values).encode()
+    runs = runs_of(log)
+    blocks = [part for run in runs for part in run.parts if isinstance(part, StepBlock)]
+    assert sum(map(len, blocks)) == at_once
+    assert told(runs) == told(runs_of(log, ONE_BY_ONE))
+
+
+def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
+    """Each of its steps is a line for itself where iterations do not go on."""
+    learn()
+    first = [line(CORE, at, samples=7) for at in range(1, 9)]
+    log = "\n".join([*first, NOISE[1], *(line(CORE, at) for at in range(5, 15))]).encode()
+    runs = runs_of(log)
+    assert told(runs) == told(runs_of(log, ONE_BY_ONE))
+    assert sum(len(run.segments) for run in runs) == 2
+    assert sum(run.lines for run in runs) == 19
+
+
+def test_threads_read_the_same(tmp_path: Path) -> None:
+    """Each segment has its own blocks."""
+    learn()
+    noise = "x" * 20_000
+    log = tmp_path / "slurm-1.out"
+    log.write_text("".join(f"{noise}\n{line(CORE, at)}\n" for at in range(1, 2000)))
+    (one,), (two,), (slow,) = (
+        read(log, threads=1),
+        read(log, threads=2),
+        read(log, ONE_BY_ONE, threads=1),
+    )
+    assert one == two == slow
+    assert sum(isinstance(part, StepBlock) for part in one.parts) > 2
+
+
+def test_records_are_a_sequence_of_what_the_lines_say() -> None:
+    """Equal to any other, and sent to other processes as they are."""
+    steps = [Step(iteration=at, loss=2.5, offset=100 * at) for at in range(5)]
+    records = Records([steps[0], StepBlock.of(steps[1:4]), steps[4]])
+    assert list(records) == steps == list(pickle.loads(pickle.dumps(records)))
+    assert (len(records), records[2], records[3:]) == (5, steps[2], (steps[3], steps[4]))
+    assert records == tuple(steps) == records
+    assert {records} == {Records(steps)}
+    assert repr(records) == repr(tuple(steps))
+    assert merge_steps(records) == merge_steps(steps)
+
+
+def test_blocks_are_joined_by_field() -> None:
+    """What one of them lacks is absent there."""
+    steps = [Step(iteration=1, loss=2.5, offset=0), Step(iteration=2, grad_norm=1.0, offset=9)]
+    assert joined_steps([StepBlock.of(steps[:1]), *steps[1:]]).steps() == steps
+    assert joined_steps([]).steps() == []
+    assert len(joined_steps([])) == 0
