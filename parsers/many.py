@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from parsers.formats import ALL_FORMATS
 from parsers.pairs import read_pair
-from parsers.read import default_threads, read
+from parsers.reading import default_threads, read
 from parsers.runs import LogRun
 from parsers.scan import AnyFormat
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parsers.formats import ALL_FORMATS
 from parsers.outcome import common_outcome
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import OutcomeKind
 from parsers.runs import LogRun
 from parsers.scan import AnyFormat
@@ -40,7 +40,7 @@ def read_pair(
     count_lines: bool = True,
     threads: int | None = None,
 ) -> list[LogRun]:
-    """Return the runs of two logs, as `parsers.read` does of one.
+    """Return the runs of two logs, as `parsers.reading` does of one.
 
     Where each tells of one launch it is the same; what both say is put together, and the outcome
     names the log that tells it. Otherwise nobody knows what belongs to what, and the runs of both

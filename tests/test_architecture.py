@@ -102,12 +102,23 @@ def test_the_workloads_stand_alone() -> None:
         assert "orchestrator" not in {name.split(".")[0] for name in imports(path)}
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", ["orchestrator", "slurm_templates"])
 def test_a_package_s_init_holds_a_docstring_only(package: str) -> None:
     """The names of the packages are generic: importing one must do nothing."""
     body = ast.parse((ROOT / package / "__init__.py").read_text()).body
     assert len(body) == 1
     assert isinstance(body[0], ast.Expr)
+
+
+def test_parsers_read_is_loaded_when_it_is_asked_for() -> None:
+    """`import parsers` alone does nothing, either."""
+    code = """if True:
+        import sys, parsers
+        assert not any(name.startswith("parsers.") for name in sys.modules)
+        assert parsers.read.__module__ == "parsers.reading"
+        assert not hasattr(parsers, "write")
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -100,13 +100,22 @@ def _print_parquet(rows: "Sequence[Row]", names: "Sequence[str]") -> None:
 
 @contextmanager
 def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[Log], None]]":
-    """Show on a terminal how many logs have been read."""
+    """Show on a terminal how many logs have been read, of how many bytes, and for how long."""
     if not sys.stderr.isatty():
         yield lambda log: None
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.filesize import decimal
+    from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as display:
-        task = display.add_task("reading logs", total=len(logs))
+    size = sum(log.path.stat().st_size for log in logs if log.path.is_file())
+    columns = (SpinnerColumn(), *Progress.get_default_columns()[:2])
+    with Progress(
+        *columns,
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as display:
+        task = display.add_task(f"reading {decimal(size)} of logs", total=len(logs))
         yield lambda log: display.advance(task)

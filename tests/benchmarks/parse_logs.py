@@ -28,7 +28,7 @@ from generated_logs import pieces, write_log
 
 from parsers.many import Log, read_each, share_logs
 from parsers.megatron import MEGATRON
-from parsers.read import read
+from parsers.reading import read
 from parsers.resume import ReadState, read_appended
 from parsers.runs import LogRun
 from parsers.summary import summarise
@@ -283,7 +283,7 @@ def measure_growth(folder: Path) -> None:
 
 def measure_start(rounds: int) -> None:
     """Print what importing the reader takes."""
-    method = Method("", lambda: count_lines([sys.executable, "-c", "import parsers.read"], None))
+    method = Method("", lambda: count_lines([sys.executable, "-c", "import parsers.reading"], None))
     seconds = statistics.median(1 / speed(method, 10**9, 0).wall for _ in range(rounds))
     print(f"\nan interpreter that imports the reader: {seconds:.3f} s")
 

@@ -176,7 +176,7 @@ def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -
         file.truncate(2**30)
     # Not by getrusage: a new process takes over the peak of the one that has started it.
     code = (
-        "import re, sys; from parsers.read import read; peak = lambda:"
+        "import re, sys; from parsers.reading import read; peak = lambda:"
         " int(re.search(r'VmHWM:\\s*([0-9]+)', open('/proc/self/status').read())[1]);"
         "before = peak(); read(sys.argv[1]); print(peak() - before)"
     )

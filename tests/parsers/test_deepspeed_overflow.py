@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from parsers.deepspeed import DEEPSPEED_TIMER
 from parsers.deepspeed_overflow import DEEPSPEED_OVERFLOW
 from parsers.merge import merge_skipped
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import SkippedStep, Step
 from parsers.scan import decode
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.hf_trainer_reports import HF_TRAINER_REPORTS
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import LossReport, OutcomeKind, Record, Step
 from parsers.scan import decode
 

@@ -7,7 +7,7 @@ import pytest
 
 import parsers.many
 from parsers.many import read_each
-from parsers.read import read
+from parsers.reading import read
 from parsers.runs import LogRun
 
 STEP = (

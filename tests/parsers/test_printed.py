@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from printed import PRINTERS, Printed, Printer
 
 from parsers.formats import ALL_FORMATS
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import Record
 from parsers.scan import read_records
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import OutcomeKind
 
 LOGS = Path(__file__).parents[3] / "shared" / "logs"

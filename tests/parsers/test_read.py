@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from parsers.candidates import SEGMENT_BYTES
 from parsers.formats import ALL_FORMATS
 from parsers.outcome import read_outcome
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import Outcome, OutcomeKind, Timers, Usage, UsageSource
 
 OWN_STEP = (

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import OutcomeKind
 from parsers.runs import LogRun
 

@@ -16,7 +16,7 @@ import printed_tables
 import pytest
 from printed import PRINTERS
 
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import Record, Setting, Timers
 from parsers.scan import decode
 from parsers.summary import summarise

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.formats import ALL_FORMATS
-from parsers.read import read
+from parsers.reading import read
 from parsers.scan import read_records
 from parsers.sources import LogPath, open_source
 
@@ -78,7 +78,7 @@ def test_a_compressed_log_says_the_same_whatever_its_name(tmp_path: Path, pack: 
 def test_standard_input_says_the_same(tmp_path: Path, pack: Pack) -> None:
     """Through a real pipe, which a slow program fills."""
     (tmp_path / "log").write_bytes(LOG)
-    code = "from parsers.read import read; print(repr(read('-')[0].segments))"
+    code = "from parsers.reading import read; print(repr(read('-')[0].segments))"
     done = subprocess.run(
         [sys.executable, "-c", code], input=pack(LOG), capture_output=True, check=True, timeout=60
     )

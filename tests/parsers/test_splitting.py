@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import OutcomeKind, Step
 from parsers.runs import LogRun
 

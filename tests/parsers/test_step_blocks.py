@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from parsers.formats import ALL_FORMATS
 from parsers.merge import merge_steps
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import Step
 from parsers.rows import run_object, step_rows
 from parsers.runs import LogRun

@@ -7,7 +7,7 @@ import pytest
 
 from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
 from parsers.merge import merge_steps
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import Record, Setting, Step
 from parsers.runs import LogRun
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from parsers.frames import parquet, runs_frame, steps_frame, usage_frame
-from parsers.read import read
+from parsers.reading import read
 from parsers.records import OutcomeKind
 from parsers.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, run_object, run_row
 from parsers.summary import RunSummary, StepSeconds, summarise

@@ -16,7 +16,7 @@ from orchestrator.memory import MemoryForecast, forecast
 from orchestrator.model import Run
 from orchestrator.placement import Placement, deepspeed_placement, megatron_placement
 from orchestrator.shape import ModelShape
-from parsers.read import read
+from parsers.reading import read
 
 SplitRun = Callable[..., Run]
 
