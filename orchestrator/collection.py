@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.log_starts import last_start
 from orchestrator.metrics import Summary, summarise
 from orchestrator.outcomes import run_outcome
 from orchestrator.store import CampaignStore
@@ -43,8 +44,12 @@ def _collect_run(planned: PlannedRun, campaign: Campaign, store: CampaignStore) 
     attempts = folder.attempts()
     log = attempts[-1].log if attempts and attempts[-1].log.exists() else None
     formats = FRAMEWORKS[planned.run.framework].log_formats
+    seen = attempts[-1].seen if attempts else None
+    # What was trained before Slurm started the job again is no part of the run that is measured.
+    start = last_start(log) if log and seen and seen.restarts else 0
     # A last line without its newline may be half of one as long as somebody writes.
-    records = list(read_records(log, formats, complete=outcome is not None)) if log else []
+    complete = outcome is not None
+    records = list(read_records(log, formats, start=start, complete=complete)) if log else []
     return Collected(
         planned,
         state,

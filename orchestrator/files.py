@@ -4,12 +4,18 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from orchestrator.errors import UserError
+
+_THREADS = 16
+
+Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -59,6 +65,47 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return value
 
 
+def write_json_once(path: Path, value: object) -> bool:
+    """Write a value as JSON where nobody has; return whether it is ours that is there now.
+
+    A hard link is made or refused in one step, on NFS too.
+    """
+    temporary = _temporary(path)
+    write_text(temporary, json_text(value))
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        # NFS may say so of a link that it has just made, when its first answer was lost.
+        return temporary.stat().st_nlink > 1
+    finally:
+        temporary.unlink()
+    return True
+
+
+def claim_folder(
+    folder: Path, texts: Mapping[str, str], links: Mapping[str, str] | None = None
+) -> bool:
+    """Make a folder with these files and symbolic links, whole, where there is none.
+
+    Returns whether it is ours: of several callers at once, on several hosts too, one gets it. The
+    texts of each must differ from those of the others. Raises OSError.
+    """
+    try:
+        _make_whole(folder, texts, links)
+    except OSError:
+        if not folder.is_dir():
+            raise
+        # NFS may refuse a rename that it has just made, when its first answer was lost.
+        return all(_read(folder / name) == text for name, text in texts.items())
+    return True
+
+
+def _read(path: Path) -> str | None:
+    with contextlib.suppress(OSError):
+        return path.read_text(encoding="utf-8")
+    return None
+
+
 @contextlib.contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
     """Make a folder and its parents; where the block fails, take away those that were new."""
@@ -92,17 +139,31 @@ def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
         write_text(folder / name, text)
 
 
-def _make_whole(folder: Path, texts: Mapping[str, str]) -> None:
+def _make_whole(
+    folder: Path, texts: Mapping[str, str], links: Mapping[str, str] | None = None
+) -> None:
     temporary = _temporary(folder)
     with made_folder(folder.parent):
         try:
             temporary.mkdir()
             for name, text in texts.items():
                 write_text(temporary / name, text)
+            for name, target in (links or {}).items():
+                (temporary / name).symlink_to(target)
             temporary.rename(folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:
+    """Return what a function that writes files returns for each value, in their order.
+
+    Syncing a file takes a disk milliseconds, in which it can sync others: for a thousand runs that
+    is the time a command takes. The first exception is raised, after all have been tried.
+    """
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        return list(pool.map(function, values))
 
 
 def _temporary(path: Path) -> Path:

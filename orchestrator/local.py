@@ -18,22 +18,34 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from submitit.core.core import Job
 from submitit.core.utils import JobPaths
 from submitit.local.local import LocalExecutor, LocalJob
 
 from orchestrator import locks, store
+from orchestrator.attempts import CANCELLED, INTERRUPTED, NOT_STARTED, RUNNING, Attempt, Ended
 from orchestrator.campaign import PlannedRun
-from orchestrator.devices import Devices, Lease
+from orchestrator.devices import Lease
 from orchestrator.errors import UserError
+from orchestrator.model import Run
 from orchestrator.processes import GRACE_SECONDS, end_all
 from orchestrator.supervise import Order, supervise
 
 POLL_SECONDS = 0.1
 # Longer than a supervisor takes to end a job that ignores being told to.
 END_SECONDS = 2 * GRACE_SECONDS + 10
+
+
+class Places(Protocol):
+    """What runs are given a part of while they run: a machine's devices, or nodes."""
+
+    def lease(self, run: Run) -> Lease | None:
+        """Return what a run needs, or None where too little is free just now."""
+
+    def environment(self, lease: Lease, script: Path) -> dict[str, str]:
+        """Return the variables that confine a job script to what its run was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +116,11 @@ class RunExecutor(LocalExecutor):
 
 def run_all(
     runs: Sequence[Waiting],
-    devices: Devices,
+    places: Places,
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> None:
-    """Run all of `runs`, in order, as many at once as devices and `slots` allow.
+    """Run all of `runs`, in order, as many at once as places and `slots` allow.
 
     `tell` hears of every start and end. However this is left, by an end, an exception or a signal,
     no run goes on without it.
@@ -125,13 +137,13 @@ def run_all(
                 settle(job.folder)
                 tell(Event(job.planned, job.folder.state()))
             while waiting and (slots is None or len(running) < slots):
-                started = _try_start(waiting[0], devices)
+                started = _try_start(waiting[0], places)
                 if started is None:
                     break
                 planned = waiting.popleft().planned
                 if isinstance(started, _Job):
                     running.append(started)
-                    tell(Event(planned, store.RUNNING))
+                    tell(Event(planned, RUNNING))
                 else:
                     tell(Event(planned, started))
             time.sleep(POLL_SECONDS)
@@ -143,12 +155,12 @@ def run_all(
                 time.sleep(POLL_SECONDS)
 
 
-def _try_start(waiting: Waiting, devices: Devices) -> _Job | str | None:
+def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
     """Start an attempt of a run, or return None where its devices or the run are not free.
 
     Where the run was cancelled while it waited, its state is returned in place of a job.
     """
-    lease = devices.lease(waiting.planned.run.resources.gpus_per_node)
+    lease = places.lease(waiting.planned.run)
     if lease is None:
         return None
     with store.disk_errors(waiting.folder.path):
@@ -160,7 +172,8 @@ def _try_start(waiting: Waiting, devices: Devices) -> _Job | str | None:
         attempts = waiting.folder.attempts()
         if len(attempts) > waiting.attempts and attempts[-1].ended is not None:
             return attempts[-1].ended.state
-        return _start(waiting, lease, lock, devices.environment(lease))
+        environment = places.environment(lease, waiting.folder.script)
+        return _start(waiting, lease, lock, environment)
     finally:
         # The supervising process has its own hold on them now.
         lease.close()
@@ -191,10 +204,11 @@ def settle(folder: store.RunFolder) -> None:
     """Bring a run whose supervisor was left behind, or killed, to a recorded end.
 
     A supervisor whose submit is gone ends by itself within seconds; it is waited for. Where it was
-    killed too, what is left of the job is ended here. Raises UserError where it does not end.
+    killed too, what is left of the job is ended here. What Slurm has is left to it. Raises
+    UserError where it does not end.
     """
     attempts = folder.attempts()
-    if not attempts or attempts[-1].ended is not None:
+    if not attempts or attempts[-1].ended is not None or attempts[-1].intent is not None:
         return
     deadline = time.monotonic() + END_SECONDS
     while (lock := locks.acquire(folder.lock)) is None:
@@ -208,7 +222,7 @@ def settle(folder: store.RunFolder) -> None:
             if attempt.started is not None:
                 end_all(attempt.started.token)
             with store.disk_errors(folder.path):
-                store.write_ended(attempt.folder, store.Ended(store.INTERRUPTED, store.utc_now()))
+                store.write_ended(attempt.folder, Ended(INTERRUPTED, store.utc_now()))
     finally:
         os.close(lock)
 
@@ -220,10 +234,10 @@ def cancel(folder: store.RunFolder) -> str:
     """
     deadline = time.monotonic() + END_SECONDS
     signalled = False
-    while (state := folder.state()) in (store.NOT_STARTED, store.INTERRUPTED, store.RUNNING):
+    while (state := folder.state()) in (NOT_STARTED, INTERRUPTED, RUNNING):
         if time.monotonic() > deadline:
             raise UserError(f"{folder.path}: does not end; see the process in attempt.json")
-        if state != store.RUNNING:
+        if state != RUNNING:
             settle(folder)
             _mark_cancelled(folder)
         elif not signalled:
@@ -238,9 +252,9 @@ def _mark_cancelled(folder: store.RunFolder) -> None:
         if lock is None:
             return
         try:
-            if folder.state() in (store.NOT_STARTED, store.INTERRUPTED):
+            if folder.state() in (NOT_STARTED, INTERRUPTED):
                 attempt = folder.new_attempt()
-                store.write_ended(attempt.folder, store.Ended(store.CANCELLED, store.utc_now()))
+                store.write_ended(attempt.folder, Ended(CANCELLED, store.utc_now()))
         finally:
             os.close(lock)
 
@@ -257,7 +271,7 @@ def _signal_supervisor(folder: store.RunFolder) -> bool:
     return True
 
 
-def _refuse_other_host(attempt: store.Attempt) -> None:
+def _refuse_other_host(attempt: Attempt) -> None:
     """Raise UserError where an attempt is another machine's: its pid means nothing here."""
     here = socket.gethostname()
     if attempt.started is not None and attempt.started.host != here:

@@ -3,77 +3,154 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from orchestrator import local, locks
+from orchestrator.attempts import RUNNING
+from orchestrator.backends import StartOptions, backend
 from orchestrator.campaign import Campaign, PlannedRun
-from orchestrator.devices import this_machines_devices
+from orchestrator.devices import Devices, Lease, this_machines_devices
 from orchestrator.errors import UserError
+from orchestrator.model import Run
 from orchestrator.progress import progress
-from orchestrator.store import RUNNING, CampaignStore, disk_errors
+from orchestrator.store import CampaignStore, disk_errors
 from orchestrator.submission import render
 
 
-@contextmanager
-def session(campaign: Campaign, store: CampaignStore) -> Iterator[None]:
-    """Hold the campaign for one submit.
+class Places(local.Places, Protocol):
+    """What there is to run on, all together."""
 
-    Raises UserError where another is at work on it, or its cluster is not this machine.
-    """
-    _require_this_machine(campaign)
-    with disk_errors(store.path):
-        store.path.mkdir(parents=True, exist_ok=True)
-        lock = locks.acquire(store.submit_lock)
-    if lock is None:
-        raise UserError(f"{store.path}: another submit is at work on this campaign")
-    try:
-        yield
-    finally:
-        os.close(lock)
+    @property
+    def what(self) -> str:
+        """What there is, for people."""
+
+    def require(self, run: Run) -> None:
+        """Raise UserError where there is less than a run needs."""
 
 
-def _require_this_machine(campaign: Campaign) -> None:
-    if campaign.cluster.scheduler != "local":
-        raise UserError(
-            f"cluster {campaign.cluster.name!r} is a Slurm cluster, and runs are submitted to this "
-            "machine only: `teralog render` writes scripts that sbatch takes as they are"
-        )
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """This machine's devices, as runs are given them."""
+
+    devices: Devices
+
+    @property
+    def what(self) -> str:
+        """How many there are of which kind."""
+        many = "s" if len(self.devices.names) > 1 else ""
+        return f"{len(self.devices.names)} {self.devices.kind}{many}"
+
+    def require(self, run: Run) -> None:
+        """Raise UserError where a run wants more GPUs than there are."""
+        self.devices.require(run.resources.gpus_per_node)
+
+    def lease(self, run: Run) -> Lease | None:
+        """Return a device for each rank, or None where too few are free just now."""
+        return self.devices.lease(run.resources.gpus_per_node)
+
+    def environment(self, lease: Lease, script: Path) -> dict[str, str]:
+        """Return the variables that confine a run to its devices."""
+        return self.devices.environment(lease)
 
 
-def settle(runs: Sequence[PlannedRun], store: CampaignStore) -> None:
-    """Bring what a killed submit has left to a recorded end."""
-    for planned in runs:
-        local.settle(store.run(planned.run_id))
+@dataclass(frozen=True, slots=True)
+class LocalSession:
+    """One submit, which holds the campaign's lock."""
+
+    campaign: Campaign
+    store: CampaignStore
+    here: bool = False
+
+    def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
+        """Bring what a killed submit has left to a recorded end."""
+        notes = backend(self.campaign).refresh(runs, self.store) if self.here else []
+        for planned in runs:
+            local.settle(self.store.run(planned.run_id))
+        return list(notes)
+
+    def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
+        """Render `runs`, start them, and wait until all have ended; there is nothing to yield."""
+        places = self._places()
+        for planned in runs:
+            places.require(planned.run)
+        render(self.campaign, runs, self.store)
+        folders = [(planned, self.store.run(planned.run_id)) for planned in runs]
+        waiting = [
+            local.Waiting(planned, folder, len(folder.attempts())) for planned, folder in folders
+        ]
+        if waiting:
+            with progress(len(waiting), places.what) as tell:
+                local.run_all(waiting, places, options.slots, tell)
+        yield from ()
+
+    def _places(self) -> Places:
+        if self.here:
+            from orchestrator.allocation import this_allocation
+
+            return this_allocation()
+        return Machine(this_machines_devices(gpus_wanted=self.campaign.cluster.has_gpus))
 
 
-def start(
-    campaign: Campaign, store: CampaignStore, runs: Sequence[PlannedRun], slots: int | None
-) -> None:
-    """Render `runs`, start them, and wait until all have ended. Call it within a `session`."""
-    devices = this_machines_devices(gpus_wanted=campaign.cluster.has_gpus)
-    for planned in runs:
-        devices.require(planned.run.resources.gpus_per_node)
-    render(campaign, runs, store)
-    folders = [(planned, store.run(planned.run_id)) for planned in runs]
-    waiting = [
-        local.Waiting(planned, folder, len(folder.attempts())) for planned, folder in folders
-    ]
-    if not waiting:
-        return
-    on = f"{len(devices.names)} {devices.kind}{'s' if len(devices.names) > 1 else ''}"
-    with progress(len(waiting), on) as tell:
-        local.run_all(waiting, devices, slots, tell)
+@dataclass(frozen=True, slots=True)
+class LocalBackend:
+    """This machine; with `here` the allocation that this process is in."""
+
+    here: bool = False
+
+    @contextmanager
+    def session(self, campaign: Campaign, store: CampaignStore) -> Iterator[LocalSession]:
+        """Hold the campaign for one submit. Raises UserError where another is at work on it."""
+        with disk_errors(store.path):
+            store.path.mkdir(parents=True, exist_ok=True)
+            lock = locks.acquire(store.submit_lock)
+        if lock is None:
+            raise UserError(f"{store.path}: another submit is at work on this campaign")
+        try:
+            yield LocalSession(campaign, store, self.here)
+        finally:
+            os.close(lock)
+
+    def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
+        """Do nothing: supervisors keep the records."""
+        return []
+
+    def cancel(
+        self,
+        campaign: Campaign,
+        runs: Sequence[PlannedRun],
+        store: CampaignStore,
+        state: str | None,
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Cancel `runs` one by one, and yield each with its state then; without impossible ones."""
+        possible = [planned for planned in runs if not planned.problems]
+        if state is not None:
+            possible = [run for run in possible if store.run(run.run_id).state() == state]
+        new = [run for run in possible if not store.run(run.run_id).script.exists()]
+        render(campaign, new, store)
+        # Those that wait first, or they would start as the others end.
+        for planned in sorted(possible, key=lambda run: store.run(run.run_id).state() == RUNNING):
+            yield planned, local.cancel(store.run(planned.run_id))
+
+    def estimates(
+        self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Raise UserError: nobody queues here."""
+        raise _no_queue("--test-only")
+
+    def refuse(self, options: StartOptions) -> None:
+        """Raise UserError where an option is for Slurm."""
+        given = {
+            "--throttle": options.throttle,
+            "--dependency": options.dependency,
+            "--hold": options.hold or None,
+            "--exclude": options.exclude,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise _no_queue(name)
 
 
-def cancel(
-    campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
-) -> Iterator[tuple[PlannedRun, str]]:
-    """Cancel `runs` one by one, and yield each with its state then; impossible ones are left out.
-
-    Raises UserError where the campaign's cluster is not this machine.
-    """
-    _require_this_machine(campaign)
-    possible = [planned for planned in runs if not planned.problems]
-    render(campaign, [run for run in possible if not store.run(run.run_id).script.exists()], store)
-    # Those that wait first, or they would start as the others end.
-    for planned in sorted(possible, key=lambda run: store.run(run.run_id).state() == RUNNING):
-        yield planned, local.cancel(store.run(planned.run_id))
+def _no_queue(option: str) -> UserError:
+    return UserError(f"{option}: is for jobs on a Slurm cluster, and runs are started here")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from orchestrator import store
+from orchestrator import attempts, store
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.printing import printable
 from parsers.outcome import read_outcome
@@ -14,38 +14,79 @@ OOM = "oom"
 TIMEOUT = "timeout"
 CANCELLED = "cancelled"
 INTERRUPTED = "interrupted"
+NODE_FAIL = "node_fail"
+PREEMPTED = "preempted"
+UNKNOWN = "unknown"
 
 # The words that `retry --only` takes.
-UNSUCCESSFUL = (FAILED, OOM, TIMEOUT, CANCELLED, INTERRUPTED)
+UNSUCCESSFUL = (FAILED, OOM, TIMEOUT, CANCELLED, INTERRUPTED, NODE_FAIL, PREEMPTED, UNKNOWN)
 
 _BY_STATE = {
-    store.COMPLETED: COMPLETED,
-    store.FAILED: FAILED,
-    store.TIMEOUT: TIMEOUT,
-    store.CANCELLED: CANCELLED,
-    store.INTERRUPTED: INTERRUPTED,
+    attempts.COMPLETED: COMPLETED,
+    attempts.FAILED: FAILED,
+    attempts.TIMEOUT: TIMEOUT,
+    attempts.CANCELLED: CANCELLED,
+    attempts.INTERRUPTED: INTERRUPTED,
+    attempts.UNKNOWN: UNKNOWN,
+    # Slurm's own.
+    "OUT_OF_MEMORY": OOM,
+    "NODE_FAIL": NODE_FAIL,
+    "BOOT_FAIL": NODE_FAIL,
+    "PREEMPTED": PREEMPTED,
+    "DEADLINE": TIMEOUT,
+    "REVOKED": CANCELLED,
+    "LAUNCH_FAILED": FAILED,
+    "RECONFIG_FAIL": FAILED,
 }
-_OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
+_BY_LOG = {
+    # A failure is what the log says it is, where that is a thing of its own.
+    attempts.FAILED: {
+        OutcomeKind.GPU_OUT_OF_MEMORY: OOM,
+        OutcomeKind.HOST_OUT_OF_MEMORY: OOM,
+    },
+    # Where Slurm does not know the job any more, there is only the log.
+    attempts.UNKNOWN: {
+        OutcomeKind.COMPLETED: COMPLETED,
+        OutcomeKind.GPU_OUT_OF_MEMORY: OOM,
+        OutcomeKind.HOST_OUT_OF_MEMORY: OOM,
+        OutcomeKind.TIME_LIMIT: TIMEOUT,
+        OutcomeKind.PREEMPTED: PREEMPTED,
+        OutcomeKind.NODE_FAILURE: NODE_FAIL,
+        OutcomeKind.CANCELLED: CANCELLED,
+        OutcomeKind.NAN_LOSS: FAILED,
+        OutcomeKind.COMMUNICATION_FAILURE: FAILED,
+        OutcomeKind.KILLED: FAILED,
+        OutcomeKind.ERROR: FAILED,
+    },
+}
 
 
 def outcome(state: str, log_outcome: Outcome | None) -> str | None:
     """Return how a run ended in one word, or None where it has not.
 
-    The state decides; a failure is an out-of-memory where the log says so.
+    The state decides, but for what it does not know: why a run failed, and all of it where
+    Slurm has forgotten the job.
     """
     word = _BY_STATE.get(state)
-    if word == FAILED and log_outcome is not None and log_outcome.kind in _OUT_OF_MEMORY:
-        return OOM
-    return word
+    if log_outcome is None:
+        return word
+    return _BY_LOG.get(state, {}).get(log_outcome.kind, word)
+
+
+def decided_by(state: str, word: str | None) -> str | None:
+    """Return who said how a run ended: its scheduler or its log; None where it has not."""
+    if word is None or word == UNKNOWN:
+        return None
+    return "scheduler" if _BY_STATE.get(state) == word else "log"
 
 
 def run_outcome(folder: store.RunFolder) -> tuple[str, str | None, Outcome | None]:
     """Return a run's state, its outcome, and what the log of a failed attempt says of it."""
     state = folder.state()
-    attempts = folder.attempts()
+    starts = folder.attempts()
     told = None
-    if state == store.FAILED and attempts and attempts[-1].log.exists():
-        told = _printable(read_outcome(attempts[-1].log))
+    if state in _BY_LOG and starts and starts[-1].log.exists():
+        told = _printable(read_outcome(starts[-1].log))
     return state, outcome(state, told), told
 
 
@@ -59,7 +100,8 @@ def _printable(told: Outcome | None) -> Outcome | None:
 def parse_outcomes(text: str) -> tuple[str, ...]:
     """Return the outcomes in a list with commas; all unsuccessful ones where it is empty.
 
-    Raises UserError where a word is none of them.
+    But for `unknown`, which is no end: it must be asked for. Raises UserError where a word is none
+    of them.
     """
     words = tuple(word.strip() for word in text.lower().split(",") if word.strip())
     unknown = [word for word in words if word not in UNSUCCESSFUL]
@@ -67,4 +109,4 @@ def parse_outcomes(text: str) -> tuple[str, ...]:
         raise UserError(
             *(f"--only: no run ends {word!r}{did_you_mean(word, UNSUCCESSFUL)}" for word in unknown)
         )
-    return words or UNSUCCESSFUL
+    return words or tuple(word for word in UNSUCCESSFUL if word != UNKNOWN)

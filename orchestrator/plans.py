@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from orchestrator.attempts import COMPLETED
 from orchestrator.calibration import Calibration, Measured, calibrations
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.cluster import Cluster
@@ -11,7 +12,6 @@ from orchestrator.collection import Collected
 from orchestrator.fit import Capacity, capacity, fits, gib
 from orchestrator.memory import MemoryForecast
 from orchestrator.model import sizes
-from orchestrator.store import COMPLETED
 from orchestrator.tables import EXACT, Column, Table, make_table, shown
 
 Calibrations = Mapping[str, Calibration]

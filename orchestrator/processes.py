@@ -42,6 +42,14 @@ def end_all(token: str, group: int | None = None, grace_seconds: float = GRACE_S
             os.killpg(group, signal.SIGKILL)
 
 
+def signal_name(number: int) -> str:
+    """Return a signal's name; a real-time signal has none of its own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def _signal(token: str, group: int | None, number: signal.Signals) -> None:
     if group is not None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -28,7 +28,11 @@ def ask_all(
         return list(pool.map(lambda command: ask(command, timeout_seconds), commands))
 
 
-def ask(command: tuple[str, ...], timeout_seconds: float = TIMEOUT_SECONDS) -> Answer | None:
+def ask(
+    command: tuple[str, ...],
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    environment: Mapping[str, str] | None = None,
+) -> Answer | None:
     """Run a command to its end, or to the timeout's; None where PATH has no such program."""
     if shutil.which(command[0]) is None:
         return None
@@ -41,6 +45,7 @@ def ask(command: tuple[str, ...], timeout_seconds: float = TIMEOUT_SECONDS) -> A
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
+            env=environment,
             start_new_session=True,
         )
     except OSError as error:

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from orchestrator.attempts import RUNNING
 from orchestrator.local import Event
-from orchestrator.store import RUNNING
 
 Tell = Callable[[Event], None]
 

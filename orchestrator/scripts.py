@@ -82,7 +82,7 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         python=campaign.cluster.python or sys.executable,
         output_pattern=_output_pattern(folder),
         script=script,
-        time_limit=_slurm_time(run.resources.time_limit_seconds),
+        time_limit=slurm_time(run.resources.time_limit_seconds),
         version=version(),
     )
 
@@ -99,6 +99,7 @@ def _output_pattern(folder: Path) -> str:
     return text.replace("%", "%%") + "/slurm-%j.out"
 
 
-def _slurm_time(seconds: int) -> str:
+def slurm_time(seconds: int) -> str:
+    """Return a time as Slurm takes it: H:MM:SS."""
     minutes, rest = divmod(seconds, 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.attempts import Attempt, Seen
 from orchestrator.campaign import Campaign, PlannedRun
-from orchestrator.outcomes import COMPLETED, run_outcome
-from orchestrator.store import Attempt, CampaignStore
-from orchestrator.tables import Column, Style, Table, make_table
+from orchestrator.outcomes import COMPLETED, decided_by, run_outcome
+from orchestrator.store import CampaignStore
+from orchestrator.tables import EXACT, Column, Style, Table, make_table, shown
 from parsers.records import Outcome
 
 
@@ -36,14 +37,50 @@ class RunStatus:
         ended = self.attempts[-1].ended if self.attempts else None
         return ended.seconds if ended else None
 
+    @property
+    def seen(self) -> Seen | None:
+        """What Slurm last said of the last attempt; None where it has not been asked."""
+        return self.attempts[-1].seen if self.attempts else None
+
+    @property
+    def scheduler_state(self) -> str:
+        """The state as Slurm words it, as "CANCELLED by 1000"."""
+        said = self.seen.state if self.seen else self.state
+        return said if said.startswith(self.state) else self.state
+
+    @property
+    def reason(self) -> str | None:
+        """Why a job waits, in Slurm's word; None where it does not."""
+        return self.seen.reason if self.seen and self.state == "PENDING" else None
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """GPU-hours used by all attempts together, as far as they have ended; None where none is.
+
+        Every rank is counted, for the time its job had the nodes; ranks are GPUs where there are.
+        """
+        known = [hours for one in self.attempts if (hours := self._hours(one)) is not None]
+        return sum(known) if known else None
+
+    def _hours(self, attempt: Attempt) -> float | None:
+        if attempt.ended is None or attempt.ended.seconds is None:
+            return None
+        earlier = attempt.seen.earlier_seconds if attempt.seen else 0.0
+        return self.planned.run.world_size * (attempt.ended.seconds + earlier) / 3600
+
 
 _COLUMNS: tuple[Column[RunStatus], ...] = (
     Column("run", "run_id", lambda status: status.planned.run_id),
     Column("label", "label", lambda status: status.planned.label),
-    Column("state", "state", lambda status: status.state),
+    Column("state", "state", lambda status: status.scheduler_state),
     Column("outcome", "outcome", lambda status: status.outcome),
     Column("attempts", "attempts", lambda status: len(status.attempts)),
     Column("seconds", "seconds", lambda status: status.seconds, Style(digits=3)),
+)
+_SLURM_COLUMNS: tuple[Column[RunStatus], ...] = (
+    Column("job", "job_id", lambda status: status.seen.job_id if status.seen else None),
+    Column("nodes", "node_list", lambda status: status.seen.nodes if status.seen else None),
+    Column("waits for", "reason", lambda status: status.reason),
 )
 
 
@@ -58,8 +95,13 @@ def run_statuses(campaign: Campaign, store: CampaignStore) -> list[RunStatus]:
 
 
 def table(statuses: Sequence[RunStatus]) -> Table:
-    """Return the statuses as a table."""
-    return make_table(_COLUMNS, statuses)
+    """Return the statuses as a table; what only Slurm tells is left out where nothing is told."""
+    told = [
+        column
+        for column in _SLURM_COLUMNS
+        if any(column.value(status) is not None for status in statuses)
+    ]
+    return make_table((*_COLUMNS, *told), statuses)
 
 
 def records(statuses: Sequence[RunStatus]) -> list[dict[str, Any]]:
@@ -73,7 +115,16 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
     parts = [f"{count} {word.lower().replace('_', ' ')}" for word, count in counts.items()]
     if gone:
         parts.append(f"{len(gone)} no longer in the campaign file, results kept")
-    return f"{len(statuses)} runs: {', '.join(parts)}"
+    return f"{len(statuses)} runs: {', '.join(parts)}{_hours(statuses)}"
+
+
+def _hours(statuses: Sequence[RunStatus]) -> str:
+    """Return what runs on Slurm have used of what they ask for; nothing of runs on this machine."""
+    if not any(status.seen for status in statuses):
+        return ""
+    used = sum(status.gpu_hours or 0.0 for status in statuses)
+    asked = sum(status.planned.run.resources.gpu_hours for status in statuses)
+    return f"; {shown(used, EXACT)} of {shown(asked, EXACT)} GPU-hours used"
 
 
 def failure_line(status: RunStatus) -> str:
@@ -88,16 +139,26 @@ def _record(status: RunStatus) -> dict[str, Any]:
     last = status.attempts[-1] if status.attempts else None
     started = last.started if last else None
     ended = last.ended if last else None
+    seen = status.seen
     return {
         "run_id": status.planned.run_id,
         "label": status.planned.label,
         "state": status.state,
         "outcome": status.outcome,
+        "outcome_by": decided_by(status.state, status.outcome),
         "attempts": len(status.attempts),
-        "started_at": started.started_at if started else None,
+        "started_at": started.started_at if started else seen and seen.started_at,
         "ended_at": ended.ended_at if ended else None,
         "seconds": status.seconds,
         "exit_code": ended.exit_code if ended else None,
         "signal": ended.signal if ended else None,
         "log": str(last.log) if last and last.log.exists() else None,
+        "gpu_hours_used": status.gpu_hours,
+        "gpu_hours_asked": status.planned.run.resources.gpu_hours,
+        "job_id": seen and seen.job_id,
+        "node_list": seen and seen.nodes,
+        "restarts": seen and seen.restarts,
+        "reason": status.reason,
+        "scheduler_state": seen and status.scheduler_state,
+        "scheduler_state_by": seen and seen.by,
     }

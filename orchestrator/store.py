@@ -10,83 +10,57 @@ results/<campaign>/<run>/attempt-<n>/    one start of the run
 attempt.json                         who started it, when, on which devices
 output.log                           what it printed
 ended.json                           how it ended; absent until it has
+intent.json                          on Slurm: the batch it is submitted with
+job.sh                               on Slurm: what was submitted
+slurm.json                           on Slurm: what Slurm last said of it
+results/<campaign>/submissions/<batch>/  one call of sbatch
+batch.json                           its runs; there before sbatch is called
+script.sh                            what Slurm is given; withdrawn.sh when it no longer may be
+receipt.json                         the job's id, or that there is none; never written twice
+<index>                              of an array: a link to the attempt with that index
 """
 
 import errno
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
 
 from orchestrator import locks
+from orchestrator.attempts import (
+    INTERRUPTED,
+    NOT_STARTED,
+    NOT_SUBMITTED,
+    RUNNING,
+    Attempt,
+    Batch,
+    Ended,
+    Intent,
+    Receipt,
+    Seen,
+    Started,
+)
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
 from orchestrator.files import (
+    claim_folder,
     json_text,
     made_folder,
     read_json,
     write_folder,
     write_json,
+    write_json_once,
     write_text,
 )
 from orchestrator.model import sizes
+from orchestrator.record_files import read_record, write_record
 from orchestrator.version import version
 
 ELSEWHERE = "give a folder you may write to with --results"
 
-NOT_STARTED = "NOT_STARTED"
-RUNNING = "RUNNING"
-COMPLETED = "COMPLETED"
-FAILED = "FAILED"
-TIMEOUT = "TIMEOUT"
-CANCELLED = "CANCELLED"
-INTERRUPTED = "INTERRUPTED"
-
 _ATTEMPT = re.compile(r"attempt-(?P<number>[1-9][0-9]*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """Who supervises an attempt, since when (UTC, ISO 8601), on which devices.
-
-    Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT.
-    """
-
-    pid: int
-    host: str
-    token: str
-    started_at: str
-    time_limit_seconds: int
-    devices: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How an attempt ended: its state, and the job script's exit code or signal."""
-
-    state: str
-    ended_at: str
-    seconds: float | None = None
-    exit_code: int | None = None
-    signal: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One start of a run, as far as its folder tells."""
-
-    number: int
-    folder: Path
-    started: Started | None
-    ended: Ended | None
-
-    @property
-    def log(self) -> Path:
-        """What the job printed, stdout and stderr together."""
-        return self.folder / "output.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,38 +80,102 @@ class RunFolder:
         return self.path / "job.sh"
 
     def attempts(self) -> list[Attempt]:
-        """Return the starts of the run, oldest first."""
-        names = (_ATTEMPT.fullmatch(folder.name) for folder in self.path.glob("attempt-*"))
-        numbers = sorted(int(name["number"]) for name in names if name)
-        return [read_attempt(self.path / f"attempt-{number}") for number in numbers]
+        """Return the starts of the run, oldest first; without those that Slurm never got."""
+        found = (read_attempt(self.attempt_folder(number)) for number in self._numbers())
+        return [one for one in found if one.ended is None or one.ended.state != NOT_SUBMITTED]
+
+    @property
+    def next_number(self) -> int:
+        """The number of the attempt that comes after all there have been."""
+        return max(self._numbers(), default=0) + 1
 
     def new_attempt(self) -> Attempt:
         """Make the folder of the next attempt; two callers never get the same one."""
-        number = max((attempt.number for attempt in self.attempts()), default=0)
+        number = self.next_number
         while True:
-            number += 1
-            folder = self.path / f"attempt-{number}"
+            folder = self.attempt_folder(number)
             with suppress(FileExistsError):
                 folder.mkdir(parents=True)
                 return Attempt(number, folder, None, None)
+            number += 1
+
+    def claim(
+        self, number: int, record: Intent | Ended, script: str | None = None, log: str | None = None
+    ) -> bool:
+        """Make the attempt with this number, its record within; False where somebody else has it.
+
+        script: what its job.sh holds. log: where what it prints is to lie, if not beside it.
+        """
+        name = "intent.json" if isinstance(record, Intent) else "ended.json"
+        texts = {name: json_text(asdict(record))}
+        if script is not None:
+            texts[self.script.name] = script
+        links = {} if log is None else {"output.log": log}
+        return claim_folder(self.attempt_folder(number), texts, links)
 
     def state(self) -> str:
         """Return the state of the last attempt, or NOT_STARTED.
 
-        Where the attempt has no end, the run's lock tells whether it is still supervised; if it
-        is not, its supervisor was killed or the machine went down: INTERRUPTED.
+        On Slurm it is what Slurm last said. On this machine, where the attempt has no end, the
+        run's lock tells whether it is still supervised; if it is not, its supervisor was killed or
+        the machine went down: INTERRUPTED.
         """
         attempts = self.attempts()
         if not attempts:
             return NOT_STARTED
-        ended = attempts[-1].ended
-        if ended is not None:
-            return ended.state
+        last = attempts[-1]
+        if last.ended is not None:
+            return last.ended.state
+        if last.intent is not None:
+            return last.slurm_state
         if locks.is_held(self.lock):
             return RUNNING
         # It may have ended between the two looks.
-        ended = read_attempt(attempts[-1].folder).ended
+        ended = read_attempt(last.folder).ended
         return ended.state if ended else INTERRUPTED
+
+    def attempt_folder(self, number: int) -> Path:
+        """Return the folder of an attempt, which need not exist."""
+        return self.path / f"attempt-{number}"
+
+    def _numbers(self) -> list[int]:
+        names = (_ATTEMPT.fullmatch(folder.name) for folder in self.path.glob("attempt-*"))
+        return sorted(int(name["number"]) for name in names if name)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFolder:
+    """The folder of one call of sbatch, which need not exist."""
+
+    path: Path
+
+    @property
+    def script(self) -> Path:
+        """What Slurm is given."""
+        return self.path / "script.sh"
+
+    def record(self) -> Batch | None:
+        """Return what was to be submitted; None where its runs were claimed, and no more."""
+        return read_record(self.path / "batch.json", Batch)
+
+    def receipt(self) -> Receipt | None:
+        """Return what became of it; None where that is not on record."""
+        return read_record(self.path / "receipt.json", Receipt)
+
+    def close(self, receipt: Receipt) -> Receipt:
+        """Record what became of it, where that is not on record; return what is on record now."""
+        write_json_once(self.path / "receipt.json", asdict(receipt))
+        return self.receipt() or receipt
+
+    def withdraw(self) -> None:
+        """Take the script away: no sbatch can read it from here on.
+
+        Where the folder is not even there, it is made with a receipt that there is no job.
+        """
+        nothing = Receipt(None, utc_now())
+        if not claim_folder(self.path, {"receipt.json": json_text(asdict(nothing))}):
+            with suppress(FileNotFoundError):
+                self.script.rename(self.path / "withdrawn.sh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +192,21 @@ class CampaignStore:
     def run(self, run_id: str) -> RunFolder:
         """Return the folder of a run, which need not exist."""
         return RunFolder(self.path / run_id)
+
+    def batch(self, name: str) -> BatchFolder:
+        """Return the folder of a call of sbatch, which need not exist."""
+        return BatchFolder(self.path / "submissions" / name)
+
+    def new_batch(self, batch: Batch, script: str) -> BatchFolder | None:
+        """Make the folder of a call of sbatch; None where somebody has withdrawn it already."""
+        folder = self.batch(batch.name)
+        texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}
+        links = {
+            str(index): f"../../{run_id}/attempt-{number}"
+            for index, (run_id, number) in enumerate(batch.members)
+            if batch.array
+        }
+        return folder if claim_folder(folder.path, texts, links) else None
 
     def save_run(
         self, planned: PlannedRun, campaign: Campaign, files: Mapping[str, str]
@@ -204,9 +257,6 @@ class CampaignStore:
         return path
 
 
-Record = TypeVar("Record", Started, Ended)
-
-
 def campaign_store(results: Path, campaign: str) -> CampaignStore:
     """Return the store of a campaign under the folder `results`; nothing is made."""
     return CampaignStore(results.absolute() / campaign)
@@ -214,42 +264,30 @@ def campaign_store(results: Path, campaign: str) -> CampaignStore:
 
 def read_attempt(folder: Path) -> Attempt:
     """Return what an attempt's folder tells."""
+    intent = read_record(folder / "intent.json", Intent)
     return Attempt(
         number=int(folder.name.removeprefix("attempt-")),
         folder=folder,
-        started=_read_record(folder / "attempt.json", Started),
-        ended=_read_record(folder / "ended.json", Ended),
+        started=None if intent else read_record(folder / "attempt.json", Started),
+        ended=read_record(folder / "ended.json", Ended),
+        intent=intent,
+        seen=read_record(folder / "slurm.json", Seen) if intent else None,
     )
-
-
-def _read_record(path: Path, kind: type[Record]) -> Record | None:
-    """Return the record in a file, None where there is none; keys of other versions are let be.
-
-    Raises UserError where it lacks a key.
-    """
-    written = read_json(path)
-    if written is None:
-        return None
-    known = {field.name for field in fields(kind)}
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in written.items()
-        if name in known
-    }
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise UserError(f"{path}: is damaged ({error}); move it out of the way") from None
 
 
 def write_started(attempt: Path, started: Started) -> None:
     """Record that an attempt has begun."""
-    write_json(attempt / "attempt.json", asdict(started))
+    write_record(attempt / "attempt.json", started)
 
 
 def write_ended(attempt: Path, ended: Ended) -> None:
     """Record how an attempt ended."""
-    write_json(attempt / "ended.json", asdict(ended))
+    write_record(attempt / "ended.json", ended)
+
+
+def write_seen(attempt: Path, seen: Seen) -> None:
+    """Record what Slurm says of an attempt."""
+    write_record(attempt / "slurm.json", seen)
 
 
 def utc_now() -> str:

@@ -1,15 +1,19 @@
 """Rendering a campaign's runs, and choosing which of them to start."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
 
+from orchestrator.attempts import INTERRUPTED, NOT_STARTED
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
-from orchestrator.files import json_text
+from orchestrator.files import at_once, json_text
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.outcomes import run_outcome
+from orchestrator.parameters import time_limit_seconds
 from orchestrator.plans import problem_lines
 from orchestrator.scripts import job_script
-from orchestrator.store import INTERRUPTED, NOT_STARTED, CampaignStore
+from orchestrator.store import CampaignStore
 
 
 def possible_runs(
@@ -43,7 +47,8 @@ def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore)
 
     Raises UserError where the disk does not let it; each folder is there whole or not at all.
     """
-    for planned in runs:
+
+    def write(planned: PlannedRun) -> None:
         folder = store.run(planned.run_id)
         files = FRAMEWORKS[planned.run.framework].config_files(planned.run)
         texts = {
@@ -51,6 +56,8 @@ def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore)
             **{name: json_text(content) for name, content in files.items()},
         }
         store.save_run(planned, campaign, texts)
+
+    at_once(write, runs)
 
 
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
@@ -98,6 +105,33 @@ def ended_runs(
     return [planned for planned in runs if run_outcome(store.run(planned.run_id))[1] in outcomes]
 
 
+def with_time_limit(runs: Sequence[PlannedRun], time_limit: str | None) -> list[PlannedRun]:
+    """Return the runs with another time limit, given as minutes or as Slurm writes it.
+
+    It is no part of their identity. Raises UserError where it is none.
+    """
+    seconds = seconds_of(time_limit)
+    return list(runs) if seconds is None else [_limited(planned, seconds) for planned in runs]
+
+
+def seconds_of(time_limit: str | None) -> int | None:
+    """Return the seconds of a time limit that --time was given, None where it was not.
+
+    Raises UserError where it is none.
+    """
+    if time_limit is None:
+        return None
+    try:
+        return time_limit_seconds(int(time_limit) if time_limit.isdecimal() else time_limit)
+    except ValueError as error:
+        raise UserError(f"--time: {error}") from None
+
+
+def _limited(planned: PlannedRun, seconds: int) -> PlannedRun:
+    resources = replace(planned.run.resources, time_limit_seconds=seconds)
+    return replace(planned, run=replace(planned.run, resources=resources))
+
+
 def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]:
     """Return the runs called by identity, or its beginning, or label; all where none is named.
 
@@ -120,3 +154,34 @@ def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]
     if problems:
         raise UserError(*problems)
     return [run for run in runs if run.run_id in chosen]
+
+
+def log_of(
+    runs: Sequence[PlannedRun], store: CampaignStore, attempt: int | None, *, waiting: bool
+) -> Path:
+    """Return the log of the one run there is in `runs`: of its attempt with this number, or last.
+
+    It need not be there yet where somebody is `waiting` for it. Raises UserError where there is no
+    such run, attempt or log.
+    """
+    if len(runs) > 1:
+        raise UserError("several runs have that label; give an id, as `teralog status` shows it")
+    folder = store.run(runs[0].run_id)
+    attempts = folder.attempts()
+    fitting = [one for one in attempts if attempt in (None, one.number)]
+    if not fitting:
+        had = ", ".join(str(one.number) for one in attempts)
+        raise UserError(
+            f"{runs[0].label}: has no attempt {attempt}; it has had {had}"
+            if attempts
+            else f"{runs[0].label}: has not been started"
+        )
+    log = fitting[-1].log
+    if not waiting and not log.exists():
+        raise UserError(f"{log}: is not there yet; --follow waits for it")
+    return log
+
+
+def has_ended(planned: PlannedRun, store: CampaignStore) -> bool:
+    """Return whether a run has come to an end, of whatever kind."""
+    return run_outcome(store.run(planned.run_id))[1] is not None

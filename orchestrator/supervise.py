@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator import store
-from orchestrator.processes import MARK, end_all
+from orchestrator.attempts import CANCELLED, COMPLETED, FAILED, INTERRUPTED, TIMEOUT, Ended, Started
+from orchestrator.processes import MARK, end_all, signal_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class _Stop:
 def supervise(order: Order) -> None:
     """Run an attempt to its end and record it. Called in the run's own process."""
     stop = _Stop()
-    signal.signal(signal.SIGTERM, lambda number, frame: stop.set(store.CANCELLED))
-    signal.signal(signal.SIGINT, lambda number, frame: stop.set(store.INTERRUPTED))
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set(CANCELLED))
+    signal.signal(signal.SIGINT, lambda number, frame: stop.set(INTERRUPTED))
     if _parent_is_gone():
         return
     threading.Thread(target=_watch_parent, args=(stop,), daemon=True).start()
@@ -65,7 +66,7 @@ def supervise(order: Order) -> None:
     deadline = begun + order.time_limit_seconds
     while job.poll() is None and stop.state is None:
         if time.monotonic() > deadline:
-            stop.set(store.TIMEOUT)
+            stop.set(TIMEOUT)
         stop.wait(0.1)
     seconds = time.monotonic() - begun
     exit_code = job.poll()
@@ -88,8 +89,8 @@ def _start(order: Order, token: str) -> "subprocess.Popen[bytes]":
         )
 
 
-def _started(order: Order, token: str) -> store.Started:
-    return store.Started(
+def _started(order: Order, token: str) -> Started:
+    return Started(
         pid=os.getpid(),
         host=socket.gethostname(),
         token=token,
@@ -99,20 +100,13 @@ def _started(order: Order, token: str) -> store.Started:
     )
 
 
-def _ended(exit_code: int | None, stopped: str | None, seconds: float) -> store.Ended:
+def _ended(exit_code: int | None, stopped: str | None, seconds: float) -> Ended:
     # A job that had ended by itself before it was stopped has ended by itself.
     if exit_code is None:
-        return store.Ended(stopped or store.FAILED, store.utc_now(), seconds)
-    state = store.COMPLETED if exit_code == 0 else store.FAILED
-    name = _signal_name(-exit_code) if exit_code < 0 else None
-    return store.Ended(state, store.utc_now(), seconds, exit_code if exit_code >= 0 else None, name)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"  # a real-time signal has no name of its own
+        return Ended(stopped or FAILED, store.utc_now(), seconds)
+    state = COMPLETED if exit_code == 0 else FAILED
+    name = signal_name(-exit_code) if exit_code < 0 else None
+    return Ended(state, store.utc_now(), seconds, exit_code if exit_code >= 0 else None, name)
 
 
 def _parent_is_gone() -> bool:
@@ -121,4 +115,4 @@ def _parent_is_gone() -> bool:
 
 def _watch_parent(stop: _Stop) -> None:
     os.read(sys.stdin.fileno(), 1)
-    stop.set(store.INTERRUPTED)
+    stop.set(INTERRUPTED)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +42,11 @@ class Playground:
         return self.path / "ledger"
 
     def write_campaign(
-        self, body: str, matrix: str = "seed: [1, 2, 3, 4]", **defaults: Any
+        self,
+        body: str,
+        matrix: str = "seed: [1, 2, 3, 4]",
+        cluster: str = "here.yaml",
+        **defaults: Any,
     ) -> None:
         """Write campaign.yaml; its runs execute the bash lines in `body`."""
         stand_in = self.path / "stand-in"
@@ -56,12 +61,32 @@ class Playground:
             textwrap.dedent(
                 f"""\
                 name: play
-                cluster: here.yaml
+                cluster: {cluster}
                 defaults: {json.dumps(values)}
                 matrix: {{{matrix}}}
                 """
             )
         )
+
+    def write_slurm_campaign(
+        self, body: str, matrix: str = "seed: [1, 2, 3, 4]", profile: str = "", **defaults: Any
+    ) -> None:
+        """Write campaign.yaml for a Slurm cluster, whose `profile` has these lines more."""
+        self.write_campaign(body, matrix, cluster="slurm.yaml", **defaults)
+        (self.path / "slurm.yaml").write_text(
+            f"gpus_per_node: 4\nconstraint: v100-32g\nmemory: 1G\n"
+            f"python: {json.dumps(str(self.path / 'stand-in'))}\n{textwrap.dedent(profile)}"
+        )
+
+    def wait_for(self, states: list[str], seconds: float = 90) -> list[dict[str, Any]]:
+        """Wait until the runs are in these states, and return what `status` says then."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.status()
+            if [run["state"] for run in found] == states:
+                return found
+            assert time.monotonic() < deadline, found
+            time.sleep(0.3)
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start teralog in the folder."""

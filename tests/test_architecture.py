@@ -15,7 +15,7 @@ FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("
 
 # Which modules alone may import a library, in a module or in a function.
 ALONE = {
-    "submitit": {"orchestrator/local.py"},
+    "submitit": {"orchestrator/local.py", "orchestrator/slurm.py"},
     "click": {f"orchestrator/cli/{path.name}" for path in (ROOT / "orchestrator/cli").glob("*.py")},
     "jinja2": {"orchestrator/scripts.py"},
     "torch": {"orchestrator/workloads/gpt.py"},

@@ -12,14 +12,21 @@ from orchestrator.cli.parse import parse
 from orchestrator.cli.prepare import init, plan, render, schema
 from orchestrator.cli.read import collect, report
 from orchestrator.cli.regenerate import regenerate_tflops
-from orchestrator.cli.run import cancel, retry, status, submit
+from orchestrator.cli.run import cancel, logs, retry, salloc, status, submit
 from orchestrator.errors import UserError
+
+# Cut nowhere: what a command does is said in one sentence.
+_WHOLE_SENTENCE = 200
 
 SECTIONS = {
     "Prepare": (init, schema, plan, render),
-    "Run": (submit, status, cancel, retry),
+    "Run": (submit, salloc, status, logs, cancel, retry),
     "Read": (collect, report, parse),
-    "Numbers": (estimate, regenerate_tflops, check_tables),
+    "Numbers": (
+        estimate,
+        regenerate_tflops,
+        check_tables,
+    ),
     "This machine": (doctor,),
 }
 
@@ -34,7 +41,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one section for each thing a person does."""
         for title, commands in SECTIONS.items():
-            rows = [(str(one.name), one.get_short_help_str(70)) for one in commands]
+            rows = [(str(one.name), one.get_short_help_str(_WHOLE_SENTENCE)) for one in commands]
             with formatter.section(title):
                 formatter.write_dl(rows)
 

@@ -70,6 +70,14 @@ def open_campaign(campaign: Path, results: Path) -> "tuple[Campaign, CampaignSto
     return loaded, campaign_store(results, loaded.name)
 
 
+def refresh(campaign: "Campaign", store: "CampaignStore") -> None:
+    """Bring the records of a campaign's runs up to date; say what its scheduler left unanswered."""
+    from orchestrator.backends import backend
+
+    for note in backend(campaign).refresh(campaign.runs, store):
+        complain(note)
+
+
 def print_json(value: object) -> None:
     """Print a value as JSON."""
     click.echo(json.dumps(value, indent=1, ensure_ascii=False))

@@ -4,7 +4,12 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.common import campaign_argument, open_campaign, results_option
+from orchestrator.cli.common import (
+    campaign_argument,
+    open_campaign,
+    refresh,
+    results_option,
+)
 
 
 @click.command()
@@ -15,6 +20,7 @@ def collect(campaign: Path, results: Path) -> None:
     from orchestrator import collection, frames
 
     loaded, store = open_campaign(campaign, results)
+    refresh(loaded, store)
     runs = collection.collect(loaded, store)
     steps = frames.steps_frame(runs, loaded.warmup)
     for name, frame in (("steps.csv", steps), ("runs.csv", frames.runs_frame(runs))):
@@ -35,6 +41,7 @@ def report(campaign: Path, results: Path) -> None:
     from orchestrator.tables import as_csv, as_text
 
     loaded, store = open_campaign(campaign, results)
+    refresh(loaded, store)
     runs = collection.collect(loaded, store)
     made = reports.make_report(loaded, runs, datetime.now().astimezone().date().isoformat())
     gone = store.other_runs(loaded)

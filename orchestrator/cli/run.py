@@ -1,19 +1,23 @@
 """The commands that start runs, show their states, and end them."""
 
+import os
+import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from orchestrator.cli.common import (
     campaign_argument,
+    complain,
     json_option,
     open_campaign,
     print_objects,
+    refresh,
     results_option,
     skip_option,
 )
@@ -22,47 +26,84 @@ if TYPE_CHECKING:
     from orchestrator.campaign import Campaign, PlannedRun
     from orchestrator.store import CampaignStore
 
-slots_option = click.option(
-    "--slots",
-    type=click.IntRange(min=1),
-    help="Most runs at once.  [default: as many as GPUs, or cores, allow]",
+_START_OPTIONS = (
+    click.option(
+        "--slots",
+        type=click.IntRange(min=1),
+        help="This machine: most runs at once.  [default: as many as GPUs, or cores, allow]",
+    ),
+    click.option(
+        "--throttle",
+        type=click.IntRange(min=1),
+        help="Slurm: most runs of an array at once.  [default: the profile's]",
+    ),
+    click.option("--dependency", help="Slurm: what the jobs wait for, as afterok:123."),
+    click.option("--hold", is_flag=True, help="Slurm: the jobs wait until they are released."),
+    click.option("--exclude", help="Slurm: nodes not to run on, as r1i0n[3-5]."),
 )
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def start_options(command: Command) -> Command:
+    """Add the options that say how runs are started."""
+    for option in reversed(_START_OPTIONS):
+        command = option(command)
+    return command
 
 
 @click.command()
 @campaign_argument
 @results_option
-@slots_option
+@start_options
 @skip_option
+@click.option("--force", is_flag=True, help="Start also the runs that are forecast not to fit.")
 @click.option(
     "--accept-changes", is_flag=True, help="Go on with a campaign that was edited after it ran."
 )
-@click.option("--force", is_flag=True, help="Start also the runs that are forecast not to fit.")
+@click.option(
+    "--here", is_flag=True, help="Slurm: run in the allocation one is in, and wait for the end."
+)
+@click.option(
+    "--test-only",
+    is_flag=True,
+    help="Slurm: show when each run would start, by Slurm's own estimate; submit nothing.",
+)
 def submit(
     campaign: Path,
     results: Path,
-    slots: int | None,
-    skip_impossible: bool,
-    accept_changes: bool,
     *,
+    skip_impossible: bool,
     force: bool,
+    accept_changes: bool,
+    here: bool,
+    test_only: bool,
+    **start: Any,
 ) -> None:
-    """Start the runs of CAMPAIGN that are missing, and wait for them.
+    """Start the runs of CAMPAIGN that are missing.
 
-    Ctrl-C stops what is running; a second submit goes on with what is missing. Exits with 1 where
-    a run failed.
+    On this machine it waits for them: Ctrl-C stops what is running, and a second submit goes on
+    with what is missing. On a Slurm cluster it submits, prints the jobs' ids and returns; runs that
+    ask for the same go as one array. Exits with 1 where a run failed.
     """
-    from orchestrator import local_submission, submission
+    from orchestrator import submission
+    from orchestrator.backends import StartOptions, backend
 
     loaded, store = open_campaign(campaign, results)
+    place, options = backend(loaded, here=here), StartOptions(**start)
+    place.refuse(options)
     runs = submission.possible_runs(loaded, skip_impossible, force=force)
     if not accept_changes:
         submission.refuse_edited(loaded, store)
-    with _signals_as_interrupt(), local_submission.session(loaded, store):
-        local_submission.settle(runs, store)
+    if test_only:
+        for planned, said in place.estimates(loaded, submission.missing_runs(runs, store), store):
+            click.echo(f"{planned.run_id} {planned.label}: {said}")
+        return
+    with _signals_as_interrupt(), place.session(loaded, store) as session:
+        _complain_all(session.settle(runs))
         missing = submission.missing_runs(runs, store)
         store.save_submission(loaded)
-        local_submission.start(loaded, store, missing, slots)
+        for line in session.start(missing, options):
+            click.echo(line)
     _finish_submit(loaded, store, runs)
 
 
@@ -76,6 +117,7 @@ def status(campaign: Path, results: Path, as_json: bool) -> None:
     from orchestrator.tables import as_text
 
     loaded, store = open_campaign(campaign, results)
+    refresh(loaded, store)
     found = statuses.run_statuses(loaded, store)
     if as_json:
         print_objects(statuses.records(found))
@@ -88,42 +130,106 @@ def status(campaign: Path, results: Path, as_json: bool) -> None:
 @campaign_argument
 @click.argument("runs", nargs=-1)
 @results_option
-def cancel(campaign: Path, runs: tuple[str, ...], results: Path) -> None:
+@click.option("--state", help="Only runs in this state, as PENDING.")
+def cancel(campaign: Path, runs: tuple[str, ...], results: Path, state: str | None) -> None:
     """End the RUNS of CAMPAIGN, given by id or label; all where none is given.
 
     A run that has not started is marked, and not started; one that has ended stays as it is.
     """
-    from orchestrator import local_submission, submission
+    from orchestrator import submission
+    from orchestrator.backends import backend
 
     loaded, store = open_campaign(campaign, results)
     chosen = submission.choose(loaded.runs, runs)
-    for planned, state in local_submission.cancel(loaded, chosen, store):
-        click.echo(f"{planned.run_id} {planned.label}: {state}", err=True)
+    state = state and state.upper()
+    for planned, now in backend(loaded).cancel(loaded, chosen, store, state):
+        click.echo(f"{planned.run_id} {planned.label}: {now}", err=True)
 
 
 @click.command()
 @campaign_argument
 @click.argument("runs", nargs=-1)
-@click.option("--only", default="", help="Outcomes to start again, as failed,oom,timeout.")
+@click.option("--only", default="", help="Outcomes to start again, as failed,oom,node_fail.")
+@click.option("--time", "time_limit", help="Another time limit: minutes, or H:MM:SS.")
 @results_option
-@slots_option
+@start_options
 def retry(
-    campaign: Path, runs: tuple[str, ...], only: str, results: Path, slots: int | None
+    campaign: Path,
+    runs: tuple[str, ...],
+    only: str,
+    time_limit: str | None,
+    results: Path,
+    **start: Any,
 ) -> None:
     """Start runs of CAMPAIGN again that did not complete; their earlier logs are kept.
 
     RUNS, given by id or label, and --only narrow the choice.
     """
-    from orchestrator import local_submission, outcomes, submission
+    from orchestrator import outcomes, submission
+    from orchestrator.backends import StartOptions, backend
 
     loaded, store = open_campaign(campaign, results)
+    place, options = backend(loaded), StartOptions(**start)
+    place.refuse(options)
     wanted = outcomes.parse_outcomes(only)
-    with _signals_as_interrupt(), local_submission.session(loaded, store):
+    with _signals_as_interrupt(), place.session(loaded, store) as session:
         possible = [run for run in submission.choose(loaded.runs, runs) if not run.problems]
-        local_submission.settle(possible, store)
+        _complain_all(session.settle(possible))
         chosen = submission.ended_runs(possible, store, wanted)
-        local_submission.start(loaded, store, chosen, slots)
+        for line in session.start(submission.with_time_limit(chosen, time_limit), options):
+            click.echo(line)
     _finish_submit(loaded, store, chosen)
+
+
+@click.command()
+@campaign_argument
+@results_option
+@click.option("--time", "time_limit", help="How long.  [default: of all missing runs together]")
+@click.option("--run", "execute", is_flag=True, help="Run the line rather than print it.")
+def salloc(campaign: Path, results: Path, *, time_limit: str | None, execute: bool) -> None:
+    """Print the line that allocates nodes for the missing runs of CAMPAIGN.
+
+    Within the allocation, `teralog submit --here` runs them.
+    """
+    from orchestrator import submission
+    from orchestrator.slurm_backend import allocation_line
+
+    loaded, store = open_campaign(campaign, results)
+    runs = submission.missing_runs(submission.possible_runs(loaded, skip_impossible=True), store)
+    line = allocation_line(loaded, runs, store, submission.seconds_of(time_limit))
+    click.echo(shlex.join(line), err=execute)
+    if execute:
+        os.execvp(line[0], line)  # noqa: S606  (no shell is wanted)
+
+
+@click.command()
+@campaign_argument
+@click.argument("run")
+@results_option
+@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows, until the run ends.")
+@click.option("--attempt", type=click.IntRange(min=1), help="Which one.  [default: the last]")
+def logs(campaign: Path, run: str, results: Path, *, follow: bool, attempt: int | None) -> None:
+    """Print what a RUN of CAMPAIGN, given by id or label, has printed."""
+    from orchestrator import following, submission
+    from orchestrator.backends import backend
+
+    loaded, store = open_campaign(campaign, results)
+    chosen = submission.choose(loaded.runs, [run])
+    log = submission.log_of(chosen, store, attempt, waiting=follow)
+
+    def ended() -> bool:
+        backend(loaded).refresh(chosen, store)
+        return submission.has_ended(chosen[0], store)
+
+    parts = following.follow(log, ended) if follow else following.read_from(log)
+    for part in parts:
+        sys.stdout.buffer.write(part)
+        sys.stdout.flush()
+
+
+def _complain_all(notes: Sequence[str]) -> None:
+    for note in notes:
+        complain(note)
 
 
 def _finish_submit(

@@ -179,14 +179,20 @@ def test_init_does_not_overwrite(tmp_path: Path) -> None:
     assert run(tmp_path, "plan", str(path)).exit_code == 0
 
 
-def test_a_slurm_cluster_is_rendered_for_and_not_submitted_to(campaign: Path) -> None:
-    """What is not there yet is said, with what there is instead."""
+def test_a_machine_without_slurm_says_so_and_starts_nothing(
+    campaign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A campaign for a Slurm cluster can be planned and rendered anywhere."""
+    monkeypatch.setenv("PATH", str(campaign.parent))
     (campaign.parent / "v100.yaml").write_text("gpus_per_node: 4\npartition: gpu_p13\n")
     campaign.write_text(campaign.read_text() + "cluster: v100.yaml\n")
     assert run(campaign.parent, "render", str(campaign)).exit_code == 0
-    refused = run(campaign.parent, "submit", str(campaign))
-    assert refused.exit_code == 1
-    assert "cluster 'v100' is a Slurm cluster" in refused.stderr
+    for option in ((), ("--test-only",)):
+        refused = run(campaign.parent, "submit", str(campaign), *option)
+        assert refused.exit_code == 1
+        assert "there is no Slurm on this machine" in refused.stderr
+    assert "NOT_STARTED" in run(campaign.parent, "status", str(campaign)).stdout
+    assert run(campaign.parent, "salloc", str(campaign)).stdout.startswith("salloc --job-name=")
 
 
 def test_a_usage_error_exits_with_2(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import pytest
 from orchestrator.cluster import Cluster, load_cluster
 from orchestrator.errors import UserError
 
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "clusters").glob("*.yaml"))
+
 
 @pytest.mark.parametrize(
     ("visible", "gpus"), [("", 0), ("-1", 0), ("0", 1), ("0,2,5", 3), ("GPU-1a,GPU-2b", 2)]
@@ -49,6 +51,31 @@ def test_a_profile_says_what_a_cluster_has(tmp_path: Path):
         setup=["export NCCL_DEBUG=INFO"],
         python="/opt/python",
     )
+
+
+def test_a_profile_says_what_slurm_is_to_do(tmp_path: Path):
+    """What keeps runs comparable, and what bounds a campaign; nothing of it by default."""
+    (tmp_path / "v100.yaml").write_text(
+        "memory: 160G\nexclusive: true\nswitches: 1@2:00:00\ntime_limit: 1:30:00\nrequeue: false\n"
+        "signal: B:USR2@90\nthrottle: 4\nmax_array_size: 500\nsubmission_limit: 100\n"
+        "log_folder: $SCRATCH/logs\n"
+    )
+    told = load_cluster("v100.yaml", tmp_path)
+    assert (told.memory, told.exclusive, told.switches) == ("160G", True, "1@2:00:00")
+    assert (told.time_limit, told.requeue, told.signal) == ("1:30:00", False, "B:USR2@90")
+    assert (told.throttle, told.max_array_size, told.submission_limit) == (4, 500, 100)
+    assert told.log_folder == "$SCRATCH/logs"
+    assert Cluster(name="a").requeue is None
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_profile_loads_and_names_no_account(path: Path):
+    """Its GPU is one whose peak is known."""
+    told = load_cluster(path.name, path.parent)
+    assert told.account is None
+    peak = told.peak_tflops("fp16")
+    assert peak is not None
+    assert peak.value is not None
 
 
 @pytest.mark.parametrize(
@@ -122,6 +149,10 @@ REFUSED = {
     ),
     "a key without a value": ("qos:\n", [": qos: has no value"]),
     "no mapping": ("- nodes\n", [": a cluster profile is a mapping"]),
+    "what Slurm would not take": (
+        "memory: lots\nswitches: one\nsignal: usr2 @ 90\ntime_limit: soon\n",
+        [": memory: 'lots'", ": switches: 'one'", ": signal: 'usr2 @ 90'", ": time_limit: 'soon'"],
+    ),
     "a line break": ('setup: ["a\\nb"]\n', [": setup: 'a\\nb' holds a control character"]),
 }
 

@@ -28,7 +28,8 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
 
 def ends(playground) -> list[list[str]]:
     """Return, for every run, the states its attempts ended in, oldest first."""
-    runs = sorted((playground.path / "results" / "play").glob("*/run.json"))
+    # A folder that was being made when its submit was killed has a name with a dot before it.
+    runs = sorted((playground.path / "results" / "play").glob("[!.]*/run.json"))
     return [
         [json.loads(path.read_text())["state"] for path in sorted(run.parent.glob("*/ended.json"))]
         for run in runs

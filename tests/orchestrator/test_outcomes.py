@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import locks
 from orchestrator.errors import UserError
-from orchestrator.outcomes import UNSUCCESSFUL, outcome, parse_outcomes, run_outcome
+from orchestrator.outcomes import UNSUCCESSFUL, decided_by, outcome, parse_outcomes, run_outcome
 from orchestrator.store import Attempt, RunFolder
 from parsers.records import Outcome, OutcomeKind
 
@@ -32,6 +32,24 @@ OUTCOMES = [
     ("TIMEOUT", OutcomeKind.GPU_OUT_OF_MEMORY, "timeout"),
     ("CANCELLED", OutcomeKind.HOST_OUT_OF_MEMORY, "cancelled"),
     ("a state of tomorrow", None, None),
+    # Slurm's own.
+    ("PENDING", None, None),
+    ("SUBMITTING", None, None),
+    ("SUBMITTED", None, None),
+    ("REQUEUED", OutcomeKind.ERROR, None),
+    ("OUT_OF_MEMORY", None, "oom"),
+    ("NODE_FAIL", OutcomeKind.ERROR, "node_fail"),
+    ("BOOT_FAIL", None, "node_fail"),
+    ("PREEMPTED", None, "preempted"),
+    ("DEADLINE", None, "timeout"),
+    # What Slurm has forgotten, the log tells, as far as it does.
+    ("UNKNOWN", None, "unknown"),
+    ("UNKNOWN", OutcomeKind.TRUNCATED, "unknown"),
+    ("UNKNOWN", OutcomeKind.COMPLETED, "completed"),
+    ("UNKNOWN", OutcomeKind.HOST_OUT_OF_MEMORY, "oom"),
+    ("UNKNOWN", OutcomeKind.TIME_LIMIT, "timeout"),
+    ("UNKNOWN", OutcomeKind.NODE_FAILURE, "node_fail"),
+    ("UNKNOWN", OutcomeKind.KILLED, "failed"),
 ]
 
 
@@ -39,6 +57,23 @@ OUTCOMES = [
 def test_an_outcome_is_one_word(state: str, told: OutcomeKind | None, word: str | None):
     """None where the run has not ended."""
     assert outcome(state, told and Outcome(kind=told)) == word
+
+
+@pytest.mark.parametrize(
+    ("state", "word", "by"),
+    [
+        ("RUNNING", None, None),
+        ("COMPLETED", "completed", "scheduler"),
+        ("FAILED", "failed", "scheduler"),
+        ("FAILED", "oom", "log"),
+        ("OUT_OF_MEMORY", "oom", "scheduler"),
+        ("UNKNOWN", "completed", "log"),
+        ("UNKNOWN", "unknown", None),
+    ],
+)
+def test_who_told_the_end_is_told(state: str, word: str | None, by: str | None):
+    """The scheduler, or the log where it knows better."""
+    assert decided_by(state, word) == by
 
 
 def test_every_way_to_end_badly_can_be_retried():
@@ -103,14 +138,15 @@ def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", UNSUCCESSFUL),
-        (" , ", UNSUCCESSFUL),
+        ("", tuple(word for word in UNSUCCESSFUL if word != "unknown")),
+        (" , ", tuple(word for word in UNSUCCESSFUL if word != "unknown")),
+        ("unknown", ("unknown",)),
         ("oom", ("oom",)),
         ("FAILED, timeout", ("failed", "timeout")),
     ],
 )
 def test_a_list_of_outcomes_is_words_with_commas(text: str, words: tuple[str, ...]):
-    """None at all stands for every way to end badly."""
+    """None at all stands for every way to end badly; that one is not known is no end."""
     assert parse_outcomes(text) == words
 
 
@@ -120,5 +156,5 @@ def test_an_unknown_outcome_is_refused_with_the_nearest():
         parse_outcomes("oom,timeot,completed")
     assert caught.value.problems == (
         "--only: no run ends 'timeot'; did you mean 'timeout'?",
-        "--only: no run ends 'completed'; known are cancelled, failed, interrupted, oom, timeout",
+        "--only: no run ends 'completed'; known are " + ", ".join(sorted(UNSUCCESSFUL)),
     )

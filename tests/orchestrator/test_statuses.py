@@ -67,6 +67,7 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
         "label": "seed=1",
         "state": "COMPLETED",
         "outcome": "completed",
+        "outcome_by": "scheduler",
         "attempts": 2,
         "started_at": "2026-01-02T03:04:05+00:00",
         "ended_at": "2026-01-02T03:05:05+00:00",
@@ -74,9 +75,18 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
         "exit_code": 0,
         "signal": None,
         "log": str(standing[0].attempts[-1].log),
+        # Both attempts, of one rank.
+        "gpu_hours_used": pytest.approx((60.0 + 12.3456) / 3600),
+        "gpu_hours_asked": 0.5,
+        "job_id": None,
+        "node_list": None,
+        "restarts": None,
+        "reason": None,
+        "scheduler_state": None,
+        "scheduler_state_by": None,
     }
     assert failed["exit_code"] == 3
-    known = {"run_id", "label", "state", "attempts"}
+    known = {"run_id", "label", "state", "attempts", "gpu_hours_asked"}
     assert {value for key, value in waiting.items() if key not in known} == {None}
 
 

@@ -10,12 +10,20 @@
 #SBATCH --account=abc@v100
 #SBATCH --qos=qos_gpu-t3
 #SBATCH --hint=nomultithread
+#SBATCH --mem=160G
+#SBATCH --exclusive
+#SBATCH --switches=1@2:00:00
+#SBATCH --signal=USR2@90
+#SBATCH --no-requeue
 #SBATCH --time=0:30:00
 #SBATCH --output=/results/deepspeed-v100/f40157539c77/slurm-%j.out
 # Campaign deepspeed-v100, run f40157539c77: 'launcher=deepspeed nodes=1'
 # Rendered by teralog VERSION.
 set -eo pipefail
 
+if [[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]]; then
+  echo "[teralog] job $SLURM_JOB_ID starts again: restart $SLURM_RESTART_COUNT"
+fi
 module purge
 module load cuda/12.1.0
 module load nccl/2.18

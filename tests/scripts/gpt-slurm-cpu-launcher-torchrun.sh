@@ -9,6 +9,9 @@
 # Rendered by teralog VERSION.
 set -eo pipefail
 
+if [[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]]; then
+  echo "[teralog] job $SLURM_JOB_ID starts again: restart $SLURM_RESTART_COUNT"
+fi
 # Only now: modules and activation scripts may use variables that are not set.
 set -u
 python=python3

@@ -1,0 +1,134 @@
+"""One start of a run, as records tell it: values only; `store` knows their files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+NOT_STARTED = "NOT_STARTED"
+RUNNING = "RUNNING"
+COMPLETED = "COMPLETED"
+FAILED = "FAILED"
+TIMEOUT = "TIMEOUT"
+CANCELLED = "CANCELLED"
+INTERRUPTED = "INTERRUPTED"
+
+# Of runs on Slurm only. The first two are ours, for what Slurm has not been told, or has not
+# answered yet; NOT_SUBMITTED closes an attempt whose submission was withdrawn.
+SUBMITTING = "SUBMITTING"
+SUBMITTED = "SUBMITTED"
+NOT_SUBMITTED = "NOT_SUBMITTED"
+UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Who supervises an attempt, since when (UTC, ISO 8601), on which devices.
+
+    Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT.
+    """
+
+    pid: int
+    host: str
+    token: str
+    started_at: str
+    time_limit_seconds: int
+    devices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt ended: its state, and the job script's exit code or signal."""
+
+    state: str
+    ended_at: str
+    seconds: float | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """That an attempt is to be submitted to Slurm: by which batch, from where, since when.
+
+    It is on disk before sbatch is called. `batch` is also the job's name.
+    """
+
+    batch: str
+    host: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What Slurm last said of an attempt's job, in its own words.
+
+    job_id: as `7`, or `7_3` for a task of an array; None where only the log shows that it ran.
+    state: verbatim, as "CANCELLED by 1000"; UNKNOWN where Slurm does not know the job any more.
+    nodes: the node list as Slurm writes it. restarts: how often it was requeued and ran again.
+    earlier_seconds: how long it ran before the last restart.
+    by: who said so: sacct, squeue, scontrol, or nobody.
+    """
+
+    job_id: str | None
+    state: str
+    by: str
+    reason: str | None = None
+    nodes: str | None = None
+    started_at: str | None = None
+    restarts: int = 0
+    earlier_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One start of a run, as far as its folder tells.
+
+    `started` is a local attempt's; `intent` and `seen` are one's on Slurm.
+    """
+
+    number: int
+    folder: Path
+    started: Started | None
+    ended: Ended | None
+    intent: Intent | None = None
+    seen: Seen | None = None
+
+    @property
+    def log(self) -> Path:
+        """What the job printed, stdout and stderr together."""
+        return self.folder / "output.log"
+
+    @property
+    def slurm_state(self) -> str:
+        """What Slurm last said of an attempt that has not ended; SUBMITTING before it did."""
+        return self.seen.state if self.seen else SUBMITTING
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One call of sbatch: its name, and the runs it is for, each with its attempt's number.
+
+    The index of an array's task is the place in `members`.
+    """
+
+    name: str
+    host: str
+    created_at: str
+    members: tuple[tuple[str, int], ...]
+    array: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a batch: the id Slurm gave the job, or None where it was withdrawn.
+
+    `lost`: it ran, its log shows, and Slurm does not know it any more.
+    """
+
+    job_id: str | None
+    recorded_at: str
+    lost: bool = False
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether there is no job."""
+        return self.job_id is None and not self.lost

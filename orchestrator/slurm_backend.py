@@ -1,0 +1,161 @@
+"""A Slurm cluster as what starts runs: sessions, cancelling, estimates."""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator import local, locks
+from orchestrator.allocation import salloc_command
+from orchestrator.attempts import CANCELLED, NOT_STARTED, UNKNOWN, Ended
+from orchestrator.backends import StartOptions
+from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.errors import UserError
+from orchestrator.scripts import job_script
+from orchestrator.slurm import SBATCH_SECONDS, RefusedError, ScriptExecutor
+from orchestrator.slurm_batches import Script, batches
+from orchestrator.slurm_commands import SilenceError, cancel
+from orchestrator.slurm_submission import SlurmSession
+from orchestrator.slurm_tracking import job_ids, open_attempts, refresh
+from orchestrator.store import CampaignStore, disk_errors, utc_now
+from orchestrator.submission import render
+
+# Of a cancelled job, Slurm tells the end after its time of grace, 30 s as it comes.
+CANCEL_SECONDS = 40.0
+_POLL_SECONDS = 0.5
+
+
+class SlurmBackend:
+    """A Slurm cluster, whose commands are on the PATH."""
+
+    @contextmanager
+    def session(self, campaign: Campaign, store: CampaignStore) -> Iterator[SlurmSession]:
+        """Hold the campaign's lock for one submit, after that of whoever is at it now.
+
+        Where the file system has no locks it goes without: nothing relies on it but speed. Raises
+        UserError where the other does not end.
+        """
+        with disk_errors(store.path):
+            store.path.mkdir(parents=True, exist_ok=True)
+        lock = _lock(store)
+        try:
+            yield SlurmSession(campaign, store, lock)
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+    def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
+        """Ask Slurm for all that has not ended, and record it; return what it left unanswered."""
+        return refresh(runs, store)
+
+    def cancel(
+        self,
+        campaign: Campaign,
+        runs: Sequence[PlannedRun],
+        store: CampaignStore,
+        state: str | None,
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Cancel `runs` all at once, wait for their ends, and yield each with its state then.
+
+        Those that were never submitted are marked, where no `state` is asked for.
+        """
+        notes = refresh(runs, store)
+        if notes:
+            raise UserError(*notes)
+        chosen = [
+            run
+            for run in runs
+            if not run.problems
+            and (state is None or store.run(run.run_id).state().split()[0] == state)
+        ]
+        for planned in chosen:
+            folder = store.run(planned.run_id)
+            number, attempts = folder.next_number, folder.attempts()
+            if folder.state() == NOT_STARTED:
+                render(campaign, [planned], store)
+                folder.claim(number, Ended(CANCELLED, utc_now()))
+            elif attempts[-1].intent is None:
+                # It was started in an allocation.
+                local.cancel(folder)
+        try:
+            cancel(_known_jobs(chosen, store), state)
+        except SilenceError as silence:
+            raise UserError(f"scancel: {silence}") from None
+        deadline = time.monotonic() + CANCEL_SECONDS
+        while _known_jobs(chosen, store) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            refresh(chosen, store)
+        for planned in chosen:
+            yield planned, store.run(planned.run_id).state()
+
+    def estimates(
+        self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Yield each run with Slurm's estimate; of runs that ask for the same Slurm is asked once.
+
+        Nothing is written. Raises UserError where Slurm refuses.
+        """
+        executor = ScriptExecutor(store.path)
+        by_id = {run.run_id: run for run in runs}
+        scripts = [
+            Script(run.run_id, job_script(run, campaign, store.run(run.run_id).path))
+            for run in runs
+        ]
+        for group in batches(scripts, len(scripts)):
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sh") as file:
+                file.write(group[0].text)
+                file.flush()
+                try:
+                    said = executor.test(Path(file.name))
+                except RefusedError as refused:
+                    raise UserError(f"{by_id[group[0].run_id].label}: {refused}") from None
+            yield from ((by_id[script.run_id], said) for script in group)
+
+    def refuse(self, options: StartOptions) -> None:
+        """Raise UserError where an option is for this machine."""
+        if options.slots is not None:
+            raise UserError(
+                "--slots: is for this machine; on Slurm, --throttle bounds the tasks of an array"
+            )
+
+
+def _lock(store: CampaignStore) -> int | None:
+    deadline = time.monotonic() + SBATCH_SECONDS
+    while True:
+        try:
+            lock = locks.acquire(store.submit_lock)
+        except OSError:
+            return None
+        if lock is not None:
+            return lock
+        if time.monotonic() > deadline:
+            raise UserError(f"{store.path}: another submit is at work on this campaign")
+        time.sleep(_POLL_SECONDS)
+
+
+def allocation_line(
+    campaign: Campaign,
+    runs: Sequence[PlannedRun],
+    store: CampaignStore,
+    time_limit_seconds: int | None,
+) -> list[str]:
+    """Return the line that allocates what the largest of `runs` asks for.
+
+    Its time is that of all runs together, one after another, where none is given. Raises UserError
+    where the campaign's cluster has no allocations, or there is no run.
+    """
+    if campaign.cluster.scheduler != "slurm":
+        raise UserError(f"cluster {campaign.cluster.name!r} is this machine: nothing to allocate")
+    if not runs:
+        raise UserError(f"{campaign.path}: no run is missing")
+    scripts = [job_script(run, campaign, store.run(run.run_id).path) for run in runs]
+    together = sum(run.run.resources.time_limit_seconds for run in runs)
+    return salloc_command(campaign.name, scripts, time_limit_seconds or together)
+
+
+def _known_jobs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
+    """Return the ids of the jobs of `runs` that Slurm knows and that have not ended."""
+    opened = open_attempts(runs, store)
+    return list(job_ids([one for one in opened if one.attempt.slurm_state != UNKNOWN], store))

@@ -1,0 +1,204 @@
+"""Asking Slurm's commands: each call with a time-out, each answer as values or a reason why not.
+
+No answer is not an answer that knows of nothing: from a silence no one infers that a job is gone.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.programs import Answer, ask
+from orchestrator.slurm_states import (
+    MAY_RUN_AGAIN,
+    SACCT_FIELDS,
+    SQUEUE_FIELDS,
+    JobState,
+    compact_ids,
+    read_sacct,
+    read_scontrol,
+    read_squeue,
+)
+
+TIMEOUT_SECONDS = 20.0
+# Slurm's own default for MaxArraySize.
+DEFAULT_ARRAY_SIZE = 1001
+
+# A command line holds so many ids without coming near any limit.
+_IDS_A_CALL = 2000
+_KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+_SQUEUE_FORMAT = ",".join(f"{name}:|" for name in SQUEUE_FIELDS)
+_NO_SUCH_JOB = "Invalid job id specified"
+_ENDED_ALREADY = (_NO_SUCH_JOB, "already completing or completed")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What Slurm says of jobs: their states by id, and the commands that gave no answer.
+
+    names: of the jobs that it spoke of. complete: whether a job that has no state here is one that
+    Slurm does not know.
+    """
+
+    states: dict[str, JobState]
+    names: frozenset[str]
+    silences: tuple[str, ...]
+    complete: bool
+
+
+class SilenceError(Exception):
+    """Slurm gave no answer; the text says why."""
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment without what makes Slurm's commands answer otherwise.
+
+    Within an allocation, SLURM_ variables are that allocation's.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT or not name.startswith(("SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_"))
+    }
+
+
+def ask_jobs(job_ids: Sequence[str]) -> Told:
+    """Ask for the states of jobs and tasks of arrays: sacct, else squeue, else scontrol.
+
+    squeue is also asked of jobs that accounting has ended and that may have been requeued since,
+    and of those that have not ended: of these it knows better.
+    """
+    if not job_ids:
+        return Told({}, frozenset(), (), complete=True)
+    states, silences = _sacct(_jobs(job_ids))
+    _spread(states, job_ids)
+    doubtful = [one for one in job_ids if one not in states or _may_go_on(states[one])]
+    queue: dict[str, JobState] | None = {}
+    if doubtful:
+        queue, silent = _queue(_jobs(doubtful))
+        _spread(queue or {}, doubtful)
+        silences += silent
+        for job_id in doubtful if queue else ():
+            _correct(states, queue or {}, job_id)
+    names = frozenset(one.name for told in (states, queue or {}) for one in told.values())
+    return Told(states, names, silences, complete=queue is not None)
+
+
+def _may_go_on(state: JobState) -> bool:
+    return not state.final or state.word in MAY_RUN_AGAIN
+
+
+def _correct(states: dict[str, JobState], queue: dict[str, JobState], job_id: str) -> None:
+    """Put what squeue says of a job in place of what accounting says, where it knows better."""
+    accounted, queued = states.get(job_id), queue.get(job_id)
+    if accounted is None:
+        if queued is not None:
+            states[job_id] = queued
+    elif queued is None:
+        # A task that was cancelled while it waited waits on in accounting, for a while.
+        job = job_id.partition("_")[0]
+        if not accounted.final and any(other.startswith(f"{job}_") for other in queue):
+            del states[job_id]
+    elif not queued.final:
+        # It goes on, perhaps after an end that accounting has told of. Of an end that accounting
+        # has not told of it soon will, and of more than squeue.
+        ended = accounted.seconds or 0.0 if accounted.final else 0.0
+        earlier = accounted.earlier_seconds + ended
+        states[job_id] = replace(queued, earlier_seconds=earlier)
+
+
+def _spread(states: dict[str, JobState], job_ids: Sequence[str]) -> None:
+    """Add the tasks of arrays that Slurm speaks of without a list of their indices.
+
+    So it does of tasks that waited when the whole array was cancelled.
+    """
+    for job_id in job_ids:
+        job, _, task = job_id.partition("_")
+        if task and job_id not in states and job in states:
+            states[job_id] = replace(states[job], job_id=job_id)
+
+
+def _sacct(jobs: Sequence[str]) -> tuple[dict[str, JobState], tuple[str, ...]]:
+    # Text after -X and -P: one line a job, none for its steps, nothing cut off.
+    command = ("sacct", "-X", "-P", "-n", "--duplicates", "-o", ",".join(SACCT_FIELDS), "-j")
+    states: dict[str, JobState] = {}
+    for some in _parts(jobs):
+        answer = _ask((*command, ",".join(some)))
+        if answer.problem is not None:
+            return {}, (answer.problem,)
+        states.update(read_sacct(answer.lines))
+    return states, ()
+
+
+def _queue(jobs: Sequence[str]) -> tuple[dict[str, JobState] | None, tuple[str, ...]]:
+    states: dict[str, JobState] = {}
+    problem = None
+    for some in _parts(jobs):
+        answer = _squeue("-j", ",".join(some))
+        problem = problem or answer.problem
+        states.update(read_squeue(answer.lines))
+    if problem is None:
+        return states, ()
+    answer = _ask(("scontrol", "--oneliner", "show", "jobs"))
+    if answer.problem is None:
+        return read_scontrol(answer.lines), (problem,)
+    return None, (problem, answer.problem)
+
+
+def _squeue(*which: str) -> Answer:
+    answer = _ask(("squeue", "-h", "-t", "all", "-O", _SQUEUE_FORMAT, *which))
+    # It says so of a single job that it does not know; of several it leaves that one out.
+    if answer.problem and _NO_SUCH_JOB in answer.problem:
+        return Answer(answer.lines)
+    return answer
+
+
+def find(name: str, since: str) -> str | None:
+    """Return the id of the job with this name, or None where Slurm knows of none.
+
+    `since`: a time, UTC and ISO 8601, before which it was not submitted. Raises SilenceError where
+    the controller gives no answer.
+    """
+    answer = _squeue(f"--name={name}")
+    if answer.problem is not None:
+        raise SilenceError(answer.problem)
+    found = {job_id.partition("_")[0] for job_id in read_squeue(answer.lines)}
+    if not found:
+        command = ("sacct", "-X", "-P", "-n", f"--name={name}", "-S", since[:19])
+        accounted = _ask((*command, "-o", ",".join(SACCT_FIELDS)))
+        found = {job_id.partition("_")[0] for job_id in read_sacct(accounted.lines)}
+    return min(found, key=int, default=None)
+
+
+def cancel(job_ids: Sequence[str], state: str | None = None) -> None:
+    """Cancel jobs and tasks of arrays; with `state` only those that are in it when Slurm looks.
+
+    Raises SilenceError where Slurm does not.
+    """
+    options = () if state is None else (f"--state={state}",)
+    for some in _parts(compact_ids(job_ids)):
+        answer = _ask(("scancel", *options, *some))
+        # One that has ended meanwhile is no trouble.
+        if answer.problem and not any(text in answer.problem for text in _ENDED_ALREADY):
+            raise SilenceError(answer.problem)
+
+
+def max_array_size() -> int:
+    """Return how many tasks an array may have at most, as far as Slurm says."""
+    lines = _ask(("scontrol", "show", "config")).lines
+    found = (re.fullmatch(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
+    return next((int(match[1]) for match in found if match), DEFAULT_ARRAY_SIZE)
+
+
+def _ask(command: tuple[str, ...]) -> Answer:
+    asked = {**environment(), "TZ": "UTC0", "SLURM_BITSTR_LEN": "0"}
+    answer = ask(command, TIMEOUT_SECONDS, asked)
+    return answer or Answer(problem=f"{command[0]} is not on the PATH")
+
+
+def _jobs(job_ids: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(job_id.partition("_")[0] for job_id in job_ids))
+
+
+def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
+    return [ids[start : start + _IDS_A_CALL] for start in range(0, len(ids), _IDS_A_CALL)]

@@ -1,0 +1,170 @@
+"""Submitting a campaign to Slurm: every run exactly once, whatever dies and however many submit.
+
+A run is claimed by making its attempt's folder, which one alone can; from its first moment the
+folder says which batch it is for. The batch's folder, with the script, is there before sbatch is
+called under the batch's name. So a submit that was cut short leaves what the next one needs to find
+its job, or to be sure that there will be none.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from orchestrator.attempts import (
+    SUBMITTED,
+    UNKNOWN,
+    Attempt,
+    Batch,
+    Intent,
+    Receipt,
+    Seen,
+)
+from orchestrator.backends import StartOptions
+from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.errors import UserError
+from orchestrator.files import at_once
+from orchestrator.slurm import RefusedError, ScriptExecutor
+from orchestrator.slurm_batches import Script, array_script, batches, sbatch_options, sbatch_path
+from orchestrator.slurm_commands import SilenceError, cancel, max_array_size
+from orchestrator.slurm_tracking import close, open_attempts, recover, refresh, withdraw
+from orchestrator.store import CampaignStore, disk_errors, read_attempt, utc_now, write_seen
+from orchestrator.submission import render
+
+
+@dataclass(slots=True)
+class SlurmSession:
+    """One submit. `lock` is held by it and by every sbatch it starts; None where locks fail."""
+
+    campaign: Campaign
+    store: CampaignStore
+    lock: int | None
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
+        """Bring what was cut short to an end, and ask Slurm how everything is."""
+        # Before anything is decided: of two that decide the same, one gets the number.
+        self._numbers = {run.run_id: self.store.run(run.run_id).next_number for run in runs}
+        notes = recover(runs, self.store, alone=self.lock is not None)
+        return [*notes, *refresh(runs, self.store)]
+
+    def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
+        """Submit `runs`, and yield a line for each job."""
+        cluster = self.campaign.cluster
+        executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
+        fitting, line = self._within_limit(runs)
+        render(self.campaign, fitting, self.store)
+        scripts = [
+            Script(run.run_id, self.store.run(run.run_id).script.read_text(encoding="utf-8"))
+            for run in fitting
+        ]
+        if options.throttle is None:
+            options = replace(options, throttle=cluster.throttle)
+        size = cluster.max_array_size or (max_array_size() if len(scripts) > 1 else 1)
+        # With a backslash in it, a path cannot hold an array's index.
+        arrays = "\\" not in str(self.store.path)
+        labels = {run.run_id: run.label for run in fitting}
+        for group in batches(scripts, size, arrays=arrays):
+            yield from self._submit(group, executor, options, labels)
+        if line:
+            yield line
+
+    def _within_limit(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], str | None]:
+        limit = self.campaign.cluster.submission_limit
+        if limit is None:
+            return runs, None
+        opened = open_attempts(self.campaign.runs, self.store)
+        queued = sum(one.attempt.slurm_state != UNKNOWN for one in opened)
+        room = max(limit - queued, 0)
+        if len(runs) <= room:
+            return runs, None
+        return runs[:room], (
+            f"{len(runs) - room} runs left: the profile's submission_limit is {limit}, and "
+            f"{queued} were in the queue; submit again when some have ended"
+        )
+
+    def _submit(
+        self,
+        group: Sequence[Script],
+        executor: ScriptExecutor,
+        options: StartOptions,
+        labels: dict[str, str],
+    ) -> Iterator[str]:
+        kind = group[0].run_id if len(group) == 1 else "array"
+        name = f"{self.campaign.name}-{kind}-{secrets.token_hex(6)}"
+        intent = Intent(name, socket.gethostname(), utc_now())
+        with disk_errors(self.store.path):
+            ours = at_once(lambda script: self._claim(script, intent), group)
+            claimed = [script for script, is_ours in zip(group, ours, strict=True) if is_ours]
+            if not claimed:
+                return
+            array = len(claimed) > 1
+            members = tuple((script.run_id, self._numbers[script.run_id]) for script in claimed)
+            batch = Batch(name, intent.host, intent.created_at, members, array)
+            attempts = [self._attempt(script.run_id) for script in claimed]
+            folder = self.store.batch(name)
+            text = claimed[0].text
+            if array:
+                text = array_script(text, str(folder.path))
+            if self.store.new_batch(batch, text) is None:
+                raise UserError(f"{folder.path}: was withdrawn by another submit; submit again")
+        output = sbatch_path(folder.path) + "/%a/output.log"
+        if not array:
+            output = sbatch_path(attempts[0].log)
+        arguments = sbatch_options(
+            name=name,
+            comment=claimed[0].run_id if not array else f"{len(claimed)} runs",
+            output=output,
+            folder=str(folder.path if array else attempts[0].folder),
+            count=len(claimed) if array else None,
+            options=options,
+        )
+        try:
+            job_id = executor.submit_script(folder.script, arguments).job_id
+            receipt = folder.close(Receipt(job_id, utc_now()))
+            if receipt.withdrawn:
+                cancel([job_id])
+                raise UserError(f"job {job_id} was cancelled: another submit had withdrawn it")
+        except RefusedError as refused:
+            receipt = self._refused(batch, intent, attempts, str(refused))
+        ids = [
+            f"{receipt.job_id}_{index}" if array else receipt.job_id
+            for index in range(len(claimed))
+        ]
+        at_once(
+            lambda pair: write_seen(pair[0].folder, Seen(pair[1], SUBMITTED, by="sbatch")),
+            zip(attempts, ids, strict=True),
+        )
+        what = f"{len(claimed)} runs" if array else f"{kind} {labels[claimed[0].run_id]}"
+        yield f"{receipt.job_id}: {what}"
+
+    def _refused(
+        self, batch: Batch, intent: Intent, attempts: Sequence[Attempt], said: str
+    ) -> Receipt:
+        """Return the receipt of a job that is there although sbatch gave no id, or raise."""
+        try:
+            receipt = withdraw(self.store.batch(batch.name), intent, attempts)
+        except SilenceError as silence:
+            raise UserError(
+                f"sbatch: {said}; and whether there is a job cannot be known now ({silence}): "
+                "submit again when Slurm answers"
+            ) from None
+        if receipt.job_id is None:
+            close(receipt, attempts)
+            raise UserError(f"sbatch: {said}")
+        return receipt
+
+    def _claim(self, script: Script, intent: Intent) -> bool:
+        folder = self.store.run(script.run_id)
+        number = self._numbers[script.run_id]
+        log = self.campaign.cluster.log_folder
+        if log is None:
+            return folder.claim(number, intent, script.text)
+        path = Path(os.path.expandvars(log)).expanduser() / self.campaign.name / script.run_id
+        path.mkdir(parents=True, exist_ok=True)
+        return folder.claim(number, intent, script.text, str(path / f"attempt-{number}.log"))
+
+    def _attempt(self, run_id: str) -> Attempt:
+        return read_attempt(self.store.run(run_id).attempt_folder(self._numbers[run_id]))

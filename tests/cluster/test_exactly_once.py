@@ -1,0 +1,217 @@
+"""Every run is submitted exactly once to a real Slurm, whatever dies and however many submit."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slurm
+
+MOMENTS = int(os.environ.get("TERALOG_MOMENTS", "8"))
+
+TERALOG = str(Path(sys.executable).parent / "teralog")
+
+# Runs in place of sbatch: the real one, with time before and after it in which to be killed.
+SLOW_SBATCH = """\
+#!/bin/bash
+sleep {before}
+{sbatch} "$@"
+code=$?
+sleep {after}
+exit $code
+"""
+# Submits as a session does that has no lock, as on a file system without, at a sign.
+WITHOUT_LOCK = """\
+import sys
+from pathlib import Path
+from orchestrator import submission
+from orchestrator.backends import StartOptions
+from orchestrator.campaign import load_campaign
+from orchestrator.slurm_submission import SlurmSession
+from orchestrator.store import campaign_store
+campaign = load_campaign(Path("campaign.yaml"))
+store = campaign_store(Path("results"), campaign.name)
+session = SlurmSession(campaign, store, None)
+sys.stdin.readline()
+session.settle(campaign.runs)
+missing = submission.missing_runs(campaign.runs, store)
+print(*session.start(missing, StartOptions()), sep="\\n")
+"""
+
+
+@pytest.fixture
+def play(playground, slurm) -> Any:
+    """Return a playground on the cluster whose runs take a moment."""
+    playground.environment |= slurm.environment
+    playground.write_slurm_campaign("sleep 0.2", matrix="seed: [1, 2, 3, 4, 5]")
+    return playground
+
+
+def slow_sbatch(play, before: float, after: float) -> None:
+    """Put an sbatch first on the PATH that takes its time."""
+    folder = play.path / "bin"
+    folder.mkdir(exist_ok=True)
+    path = play.environment["PATH"].removeprefix(f"{folder}{os.pathsep}")
+    real = shutil.which("sbatch", path=path)
+    (folder / "sbatch").write_text(SLOW_SBATCH.format(before=before, after=after, sbatch=real))
+    (folder / "sbatch").chmod(0o755)
+    play.environment["PATH"] = f"{folder}{os.pathsep}{path}"
+
+
+def starts(play) -> dict[str, int]:
+    """Return how often each run was started."""
+    return Counter(run for run, what, *_ in play.events() if what == "start")
+
+
+def test_two_submits_at_once_double_nothing(play) -> None:
+    """The second waits for the first, and finds nothing left to do."""
+    slow_sbatch(play, 0.5, 0.5)
+    both = [play.start("submit", "campaign.yaml") for _ in range(2)]
+    outputs = [process.communicate(timeout=60)[0] for process in both]
+    assert sorted(bool(output) for output in outputs) == [False, True]
+    play.wait_for(["COMPLETED"] * 5)
+    assert set(starts(play).values()) == {1}
+
+
+def test_many_submits_without_locks_double_nothing(play) -> None:
+    """Claims are folders: of all that want one, one gets it."""
+    play.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5, 6], gpus_per_node: [1, 2]")
+    submits = [
+        subprocess.Popen(
+            [sys.executable, "-c", WITHOUT_LOCK],
+            cwd=play.path,
+            env={**os.environ, **play.environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    time.sleep(3)
+    for process in submits:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in submits:
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    play.wait_for(["COMPLETED"] * 12)
+    assert sorted(starts(play).values()) == [1] * 12
+
+
+@pytest.mark.parametrize("group", [False, True], ids=["submit alone", "sbatch too"])
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_a_submit_killed_at_any_moment_loses_and_doubles_nothing(
+    play, moment: int, group: bool
+) -> None:
+    """Between intent and sbatch, within sbatch, between sbatch and record; and once more."""
+    rng = random.Random(moment)
+    slow_sbatch(play, 0.4, 0.4)
+    for _ in range(2):
+        submit = subprocess.Popen(
+            [TERALOG, "submit", "campaign.yaml"],
+            cwd=play.path,
+            env={**os.environ, **play.environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        time.sleep(rng.uniform(0.3, 2.4))
+        if group:
+            os.killpg(submit.pid, signal.SIGKILL)
+        else:
+            submit.kill()
+        submit.wait()
+    last = play.teralog("submit", "campaign.yaml")
+    assert last.returncode == 0, last.stderr
+    play.wait_for(["COMPLETED"] * 5)
+    assert sorted(starts(play).values()) == [1] * 5
+
+
+def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, slurm) -> None:
+    """`status` finds it too."""
+    play.write_slurm_campaign("sleep 2", matrix="seed: [1, 2]")
+    slow_sbatch(play, 0, 5)
+    submit = play.start("submit", "campaign.yaml")
+    while not slurm.run("squeue", "-h", "-o", "%j").stdout.count("play-array-"):
+        time.sleep(0.05)
+    submit.kill()
+    submit.communicate()
+    assert not list(play.path.glob("results/play/submissions/*/receipt.json"))
+    play.wait_for(["COMPLETED"] * 2)
+    assert list(play.path.glob("results/play/submissions/*/receipt.json"))
+
+
+def test_what_was_never_submitted_does_not_count_as_an_attempt(play) -> None:
+    """The next submit withdraws it and starts afresh."""
+    slow_sbatch(play, 30, 0)
+    submit = play.start("submit", "campaign.yaml")
+    while not list(play.path.glob("results/play/submissions/*/script.sh")):
+        time.sleep(0.05)
+    os.kill(submit.pid, signal.SIGKILL)
+    submit.communicate()
+    assert play.states() == ["SUBMITTING"] * 5
+    for process in play.processes():
+        process.kill()
+    slow_sbatch(play, 0, 0)
+    assert play.teralog("submit", "campaign.yaml").returncode == 0
+    runs = play.wait_for(["COMPLETED"] * 5)
+    assert {run["attempts"] for run in runs} == {1}
+    assert len(list(play.path.glob("results/play/submissions/*/withdrawn.sh"))) == 1
+
+
+def test_an_sbatch_that_fails_after_the_job_is_there_is_not_called_again(play) -> None:
+    """`Socket timed out` is no reason to submit twice: the job is found by its name."""
+    folder = play.path / "bin"
+    slow_sbatch(play, 0, 0)
+    script = (folder / "sbatch").read_text()
+    (folder / "sbatch").write_text(
+        script.replace(
+            "exit $code", "echo 'Socket timed out on send/recv operation' >&2; exit 1"
+        ).replace('"$@"', '"$@" > /dev/null')
+    )
+    submitted = play.teralog("submit", "campaign.yaml")
+    assert (submitted.returncode, submitted.stdout.endswith(": 5 runs\n")) == (0, True)
+    play.wait_for(["COMPLETED"] * 5)
+    assert set(starts(play).values()) == {1}
+
+
+def test_runs_that_another_host_is_submitting_are_left_to_it(play) -> None:
+    """Until so long after that it cannot be at it any more."""
+    campaign = textwrap.dedent(
+        """
+        import sys
+        from pathlib import Path
+        from orchestrator.attempts import Intent
+        from orchestrator.campaign import load_campaign
+        from orchestrator.store import campaign_store
+        campaign = load_campaign(Path("campaign.yaml"))
+        store = campaign_store(Path("results"), campaign.name)
+        intent = Intent("play-array-elsewhere", "another-host", sys.argv[1])
+        for planned in campaign.runs:
+            store.run(planned.run_id).claim(1, intent, "#!/bin/bash\\n")
+        """
+    )
+
+    def claim(at: str) -> None:
+        shutil.rmtree(play.path / "results", ignore_errors=True)
+        subprocess.run([sys.executable, "-c", campaign, at], cwd=play.path, check=True)
+
+    claim(time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()))
+    told = play.teralog("submit", "campaign.yaml")
+    assert told.stdout == ""
+    assert "5 runs are being submitted by another-host since" in told.stderr
+    assert play.states() == ["SUBMITTING"] * 5
+    claim("2020-01-01T00:00:00+00:00")
+    assert play.teralog("submit", "campaign.yaml").returncode == 0
+    play.wait_for(["COMPLETED"] * 5)
+    assert set(starts(play).values()) == {1}

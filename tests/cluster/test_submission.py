@@ -1,0 +1,377 @@
+"""Submitting to a real Slurm: what is submitted runs once, and its states are true."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slurm
+
+WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
+
+
+@pytest.fixture(params=["slurm", "slurm_with_accounting"])
+def cluster(request: pytest.FixtureRequest) -> Any:
+    """Return a cluster without accounting, and one with it: states are the same on both."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def play(playground, cluster) -> Any:
+    """Return a playground on the cluster."""
+    playground.environment |= cluster.environment
+    return playground
+
+
+@pytest.fixture
+def bare(playground, slurm) -> Any:
+    """Return a playground on a cluster without accounting."""
+    playground.environment |= slurm.environment
+    return playground
+
+
+def go(play) -> None:
+    """Let the runs end that wait for it."""
+    play.ledger.with_name("ledger.go").touch()
+
+
+def starts(play) -> Counter[str]:
+    """Return how often each run was started."""
+    return Counter(run for run, what, *_ in play.events() if what == "start")
+
+
+def scripts(play) -> list[Path]:
+    """Return what Slurm was given."""
+    return sorted(play.path.glob("results/play/submissions/*/script.sh"))
+
+
+def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
+    """Six runs, one job, the right log for each, and nothing to do for a second submit."""
+    play.write_slurm_campaign('echo "$run says hello"', matrix="seed: [1, 2, 3, 4, 5, 6]")
+    submitted = play.teralog("submit", "campaign.yaml")
+    assert submitted.returncode == 0, submitted.stderr
+    job_id, _, what = submitted.stdout.partition(": ")
+    assert what == "6 runs\n"
+    runs = play.wait_for(["COMPLETED"] * 6)
+    assert [run["job_id"] for run in runs] == [f"{job_id}_{index}" for index in range(6)]
+    assert {run["outcome"] for run in runs} == {"completed"}
+    for run in runs:
+        assert run["node_list"]
+        assert run["exit_code"] == 0
+        assert f"{run['run_id']} says hello" in Path(run["log"]).read_text()
+    assert set(starts(play).values()) == {1}
+    again = play.teralog("submit", "campaign.yaml")
+    assert (again.returncode, again.stdout) == (0, "")
+
+
+def test_an_array_asks_for_what_its_runs_ask_for_and_only_picks_their_scripts(bare) -> None:
+    """The header is that of each run's own script; the script of a run is what was rendered."""
+    bare.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="hint: nomultithread\n")
+    bare.teralog("submit", "campaign.yaml", "--hold")
+    [array] = scripts(bare)
+    header = [line for line in array.read_text().splitlines() if line.startswith("#SBATCH")]
+    for attempt in bare.path.glob("results/play/*/attempt-1"):
+        rendered = attempt.parent / "job.sh"
+        assert (attempt / "job.sh").read_bytes() == rendered.read_bytes()
+        own = [line for line in rendered.read_text().splitlines() if line.startswith("#SBATCH")]
+        assert [
+            line
+            for line in own
+            if not line.startswith(("#SBATCH --job-n", "#SBATCH --c", "#SBATCH --out"))
+        ] == [line for line in header if not line.startswith("#SBATCH --c")]
+    bare.teralog("cancel", "campaign.yaml")
+
+
+def test_a_run_that_goes_alone_is_submitted_as_it_was_rendered(bare, slurm, tmp_path) -> None:
+    """Byte for byte: what Slurm keeps of it is the run's job.sh."""
+    bare.write_slurm_campaign("true", matrix="gpus_per_node: [1, 2]")
+    submitted = bare.teralog("submit", "campaign.yaml", "--hold")
+    assert len(submitted.stdout.splitlines()) == 2
+    for run in bare.status():
+        kept = tmp_path / "kept.sh"
+        slurm.run("scontrol", "write", "batch_script", run["job_id"], str(kept))
+        rendered = bare.path / "results" / "play" / run["run_id"] / "job.sh"
+        assert kept.read_bytes() == rendered.read_bytes()
+    bare.teralog("cancel", "campaign.yaml")
+
+
+def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, slurm) -> None:
+    """At max_array_size; --throttle bounds each part."""
+    bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5]", profile="max_array_size: 2\n")
+    submitted = bare.teralog("submit", "campaign.yaml", "--throttle", "1", "--hold")
+    ids = [line.partition(":")[0] for line in submitted.stdout.splitlines()]
+    assert len(ids) == 3
+    told = slurm.run("scontrol", "--oneliner", "show", "job", ids[0]).stdout
+    assert "ArrayTaskThrottle=1" in told
+    bare.teralog("cancel", "campaign.yaml")
+
+
+def test_what_is_over_the_submission_limit_is_left_to_the_next_submit(bare) -> None:
+    """It says how many are left."""
+    bare.write_slurm_campaign(WAIT, profile="submission_limit: 3\n")
+    first = bare.teralog("submit", "campaign.yaml")
+    assert (
+        "1 runs left: the profile's submission_limit is 3, and 0 were in the queue" in first.stdout
+    )
+    assert bare.states().count("NOT_STARTED") == 1
+    assert "1 runs left" in bare.teralog("submit", "campaign.yaml").stdout
+    go(bare)
+    bare.wait_for(["COMPLETED"] * 3 + ["NOT_STARTED"])
+    assert bare.teralog("submit", "campaign.yaml").returncode == 0
+    bare.wait_for(["COMPLETED"] * 4)
+    assert set(starts(bare).values()) == {1}
+
+
+def test_a_test_only_submit_asks_slurm_and_leaves_nothing(bare, slurm) -> None:
+    """A line for each run, in Slurm's words; nothing in its queue, nothing on disk."""
+    bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3]")
+    before = slurm.run("squeue", "-h", "-t", "all", "-r").stdout.splitlines()
+    told = bare.teralog("submit", "campaign.yaml", "--test-only")
+    assert told.returncode == 0
+    assert [" to start at " in line for line in told.stdout.splitlines()] == [True] * 3
+    assert len(slurm.run("squeue", "-h", "-t", "all", "-r").stdout.splitlines()) == len(before)
+    assert not (bare.path / "results").exists()
+
+
+def test_what_slurm_refuses_is_said_in_its_words_and_nothing_counts_as_started(bare) -> None:
+    """A mistake in the profile can be corrected, and then submitted."""
+    bare.write_slurm_campaign("true", matrix="seed: [1]", profile="partition: no-such\n")
+    refused = bare.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "invalid partition specified" in refused.stderr
+    assert [(run["state"], run["attempts"]) for run in bare.status()] == [("NOT_STARTED", 0)]
+    bare.write_slurm_campaign("true", matrix="seed: [1]")
+    assert bare.teralog("submit", "campaign.yaml").returncode == 0
+    bare.wait_for(["COMPLETED"])
+    assert list(starts(bare).values()) == [1]
+
+
+def test_jobs_wait_for_what_they_depend_on(bare, slurm) -> None:
+    """--dependency is Slurm's own."""
+    first = slurm.run(
+        "sbatch", "--parsable", "--hold", "--mem=100M", "--output=/dev/null", "--wrap", "true"
+    ).stdout.strip()
+    bare.write_slurm_campaign("true", matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml", "--dependency", f"afterok:{first}")
+    [run] = bare.wait_for(["PENDING"])
+    assert run["reason"] == "Dependency"
+    slurm.run("scontrol", "release", first)
+    bare.wait_for(["COMPLETED"])
+
+
+def test_runs_are_cancelled_one_by_one_by_state_and_all(play) -> None:
+    """Each ends as CANCELLED, in Slurm's words, and none is started by a submit."""
+    play.write_slurm_campaign(WAIT)
+    play.teralog("submit", "campaign.yaml", "--throttle", "2")
+    play.wait_for(["RUNNING", "RUNNING", "PENDING", "PENDING"])
+    play.teralog("cancel", "campaign.yaml", "seed=3")
+    assert play.states() == ["RUNNING", "RUNNING", "CANCELLED", "PENDING"]
+    play.teralog("cancel", "campaign.yaml", "--state", "pending")
+    assert play.states() == ["RUNNING", "RUNNING", "CANCELLED", "CANCELLED"]
+    cancelled = play.teralog("cancel", "campaign.yaml")
+    assert cancelled.returncode == 0
+    assert play.states() == ["CANCELLED"] * 4
+    assert {run["outcome"] for run in play.status()} == {"cancelled"}
+    assert play.teralog("submit", "campaign.yaml").stdout == ""
+    go(play)
+    assert play.teralog("retry", "campaign.yaml", "--only", "cancelled").returncode == 0
+    play.wait_for(["COMPLETED"] * 4)
+
+
+def test_a_cancelled_run_that_was_never_submitted_is_not_submitted(bare) -> None:
+    """It is marked, as on this machine."""
+    bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
+    bare.teralog("cancel", "campaign.yaml", "seed=1")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["CANCELLED", "COMPLETED"])
+
+
+def test_who_cancelled_is_told_where_slurm_tells(playground, slurm_with_accounting) -> None:
+    """`CANCELLED by UID` is accounting's; the state is CANCELLED."""
+    playground.environment |= slurm_with_accounting.environment
+    playground.write_slurm_campaign(WAIT, matrix="seed: [1]")
+    playground.teralog("submit", "campaign.yaml")
+    [run] = playground.wait_for(["RUNNING"])
+    slurm_with_accounting.run("scancel", run["job_id"])
+    [run] = playground.wait_for(["CANCELLED"])
+    assert run["scheduler_state"] == f"CANCELLED by {os.getuid()}"
+
+
+def test_a_failed_run_is_told_with_its_exit_code_and_its_log(play) -> None:
+    """Slurm says that it failed, and the log why."""
+    message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
+    play.write_slurm_campaign(
+        f"test $gpus = 1 && exit 3; echo '{message}'; exit 1", matrix="gpus_per_node: [1, 2]"
+    )
+    stand_in = play.path / "stand-in"
+    stand_in.write_text(
+        stand_in.read_text().replace("test $gpus = 1", 'test "$SLURM_GPUS_ON_NODE" = 1')
+    )
+    play.teralog("submit", "campaign.yaml")
+    first, second = play.wait_for(["FAILED", "FAILED"])
+    assert (first["outcome"], first["outcome_by"]) == ("failed", "scheduler")
+    assert (second["outcome"], second["outcome_by"]) == ("oom", "log")
+    assert first["exit_code"] not in (None, 0)
+    again = play.teralog("submit", "campaign.yaml")
+    assert again.returncode == 1
+    assert f": OOM: {message}" in again.stderr
+
+
+def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
+    """By Slurm's clock, and a retry may give it more time."""
+    play.write_slurm_campaign(WAIT, matrix="seed: [1]")
+    play.teralog("submit", "campaign.yaml")
+    [run] = play.wait_for(["RUNNING"])
+    cluster.run("scontrol", "update", f"jobid={run['job_id']}", "EndTime=now")
+    [run] = play.wait_for(["TIMEOUT"])
+    assert run["outcome"] == "timeout"
+    go(play)
+    assert (
+        play.teralog("retry", "campaign.yaml", "--only", "timeout", "--time", "1:30:00").returncode
+        == 0
+    )
+    [run] = play.wait_for(["COMPLETED"])
+    assert run["attempts"] == 2
+    told = cluster.run("scontrol", "--oneliner", "show", "job", run["job_id"]).stdout
+    assert "TimeLimit=01:30:00" in told
+
+
+def test_a_node_that_fails_is_told_and_the_run_goes_elsewhere_by_retry(play, cluster) -> None:
+    """NODE_FAIL where the profile has no requeue; --exclude keeps the retry off the node."""
+    play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile="requeue: false\n")
+    play.teralog("submit", "campaign.yaml")
+    [run] = play.wait_for(["RUNNING"])
+    node = run["node_list"]
+    cluster.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    [run] = play.wait_for(["NODE_FAIL"])
+    assert run["outcome"] == "node_fail"
+    go(play)
+    retried = play.teralog("retry", "campaign.yaml", "--only", "node_fail", "--exclude", node)
+    assert retried.returncode == 0
+    [run] = play.wait_for(["COMPLETED"])
+    assert run["node_list"] != node
+    cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
+
+
+def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(play, cluster) -> None:
+    """Never ended in between, whatever accounting says for some seconds."""
+    play.write_slurm_campaign(f"echo life ${{SLURM_RESTART_COUNT:-0}}; {WAIT}", matrix="seed: [1]")
+    play.teralog("submit", "campaign.yaml")
+    [run] = play.wait_for(["RUNNING"])
+    cluster.run("scontrol", "update", f"nodename={run['node_list']}", "state=down", "reason=test")
+    seen = set()
+    while (run := play.status()[0])["restarts"] != 1 or run["state"] != "RUNNING":
+        seen.add(run["state"])
+        assert run["outcome"] is None
+    assert seen <= {"RUNNING", "PENDING", "REQUEUED", "COMPLETING", "CONFIGURING"}
+    go(play)
+    [run] = play.wait_for(["COMPLETED"])
+    assert run["restarts"] == 1
+    words = [line for line in Path(run["log"]).read_text().splitlines() if line.startswith("life")]
+    assert words == ["life 0", "life 1"]
+    assert len(list(play.path.glob("results/play/*/attempt-*"))) == 1
+
+
+def test_a_job_that_slurm_has_forgotten_is_unknown_and_its_log_tells_the_end(bare, slurm) -> None:
+    """The record's job id is changed to one that there never was."""
+    bare.write_slurm_campaign(
+        "echo 'CUDA out of memory. Tried to allocate 2.00 GiB'; exit 1", matrix="seed: [1]"
+    )
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["FAILED"])
+    [receipt] = bare.path.glob("results/play/submissions/*/receipt.json")
+    receipt.write_text(json.dumps({**json.loads(receipt.read_text()), "job_id": "999999"}))
+    next(bare.path.glob("results/play/*/attempt-1/ended.json")).unlink()
+    [run] = bare.status()
+    assert (run["state"], run["outcome"], run["outcome_by"]) == ("UNKNOWN", "oom", "log")
+    assert bare.teralog("submit", "campaign.yaml").stdout == ""
+
+
+def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> None:
+    """A cluster set up anew counts from 1 again; names tell jobs apart."""
+    other = slurm.run(
+        "sbatch", "--parsable", "--mem=100M", "--output=/dev/null", "--hold", "--wrap", "true"
+    ).stdout.strip()
+    bare.write_slurm_campaign("true", matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml", "--hold")
+    [receipt] = bare.path.glob("results/play/submissions/*/receipt.json")
+    mine = json.loads(receipt.read_text())
+    receipt.write_text(json.dumps({**mine, "job_id": other}))
+    assert bare.states() == ["UNKNOWN"]
+    receipt.write_text(json.dumps(mine))
+    assert bare.states() == ["PENDING"]
+    slurm.run("scancel", other, mine["job_id"])
+
+
+def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
+    """What was known stays, the silence is told, and nothing is submitted twice."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["RUNNING"])
+    broken = bare.path / "bin"
+    broken.mkdir()
+    for name in ("squeue", "sacct", "scontrol", "sbatch"):
+        (broken / name).write_text(
+            "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n"
+        )
+        (broken / name).chmod(0o755)
+    bare.environment["PATH"] = f"{broken}{os.pathsep}{bare.environment['PATH']}"
+    told = bare.teralog("status", "campaign.yaml")
+    assert "RUNNING" in told.stdout
+    assert "Slurm gave no answer: squeue" in told.stderr
+    assert bare.teralog("submit", "campaign.yaml").stdout == ""
+    bare.environment |= slurm.environment
+    go(bare)
+    bare.wait_for(["COMPLETED"])
+    assert list(starts(bare).values()) == [1]
+
+
+def test_logs_are_printed_and_followed_to_the_end(bare) -> None:
+    """`logs -f` ends when the run does."""
+    bare.write_slurm_campaign(f"echo one; {WAIT}; echo two", matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["RUNNING"])
+    follower = bare.start("logs", "campaign.yaml", "gpt", "--follow")
+    go(bare)
+    out, _ = follower.communicate(timeout=60)
+    assert [line for line in out.splitlines() if line in ("one", "two")] == ["one", "two"]
+    assert bare.teralog("logs", "campaign.yaml", "gpt").stdout == out
+
+
+def test_logs_may_lie_elsewhere(bare) -> None:
+    """A profile's log_folder; the run's own folder has a link."""
+    folder = bare.path / "elsewhere"
+    bare.write_slurm_campaign(
+        "echo hello", matrix="seed: [1, 2]", profile=f"log_folder: {json.dumps(str(folder))}\n"
+    )
+    bare.teralog("submit", "campaign.yaml")
+    runs = bare.wait_for(["COMPLETED"] * 2)
+    for run in runs:
+        assert Path(run["log"]).is_symlink()
+        assert "hello" in (folder / "play" / run["run_id"] / "attempt-1.log").read_text()
+
+
+@pytest.mark.parametrize("folder", ["two words", "100%a", "back\\slash", "quo'te\"s"])
+def test_the_results_may_lie_in_a_folder_of_any_name(bare, folder: str) -> None:
+    """To the patterns of sbatch and to the shell a name is a name."""
+    bare.write_slurm_campaign('echo "$run says hello"', matrix="seed: [1, 2]")
+    bare.environment["TERALOG_RESULTS"] = str(bare.path / folder)
+    assert bare.teralog("submit", "campaign.yaml").returncode == 0
+    for run in bare.wait_for(["COMPLETED"] * 2):
+        assert f"{run['run_id']} says hello" in Path(run["log"]).read_text()
+
+
+def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> None:
+    """--slots is this machine's, --throttle is Slurm's."""
+    bare.write_slurm_campaign("true")
+    assert (
+        "--slots: is for this machine"
+        in bare.teralog("submit", "campaign.yaml", "--slots", "2").stderr
+    )
+    playground.write_campaign("true")
+    refused = playground.teralog("submit", "campaign.yaml", "--throttle", "2")
+    assert refused.returncode == 1
+    assert "--throttle: is for jobs on a Slurm cluster" in refused.stderr

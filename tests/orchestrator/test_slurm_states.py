@@ -1,0 +1,247 @@
+"""What Slurm's commands print, as values: real output of Slurm 22.05, and what it leaves out."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.slurm_states import (
+    FINAL,
+    JobState,
+    compact,
+    compact_ids,
+    expand,
+    read_sacct,
+    read_scontrol,
+    read_squeue,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("7", ["7"]),
+        ("7_3", ["7_3"]),
+        ("7_[3]", ["7_3"]),
+        ("7_[0-2]", ["7_0", "7_1", "7_2"]),
+        ("7_[0-2%2]", ["7_0", "7_1", "7_2"]),
+        ("7_[0,2-3,9%1]", ["7_0", "7_2", "7_3", "7_9"]),
+        ("7_[0-6:3]", ["7_0", "7_3", "7_6"]),
+        ("7.batch", []),
+        ("7_3.0", []),
+        ("7+0", []),
+        ("", []),
+        # Slurm cuts long lists short where it is not told not to; the rest is not guessed.
+        ("7_[0-2,...]", []),
+    ],
+)
+def test_ids_that_slurm_has_put_into_one_are_taken_apart(text: str, ids: list[str]) -> None:
+    """What is no job's id gives none."""
+    assert list(expand(text)) == ids
+
+
+@given(st.sets(st.integers(0, 5000), min_size=1), st.integers(1, 10**9))
+def test_compact_ids_are_those_that_were_put_in(indices: set[int], job: int) -> None:
+    """Whatever the indices are."""
+    assert list(expand(f"{job}_[{compact(indices)}]")) == [
+        f"{job}_{one}" for one in sorted(indices)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "put_into_one"),
+    [
+        ([], []),
+        (["7"], ["7"]),
+        (["7_0", "7_1", "7_5", "8", "7_2"], ["7_[0-2,5]", "8"]),
+        (["7_3"], ["7_[3]"]),
+    ],
+)
+def test_ids_of_one_array_are_put_into_one(ids: list[str], put_into_one: list[str]) -> None:
+    """As scancel takes them."""
+    assert compact_ids(ids) == put_into_one
+
+
+SACCT = {
+    "one that has ended": (
+        "13|a|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|None",
+        ("13", "FAILED", 3, None, 2.0, "r1i0n0", 0, 0.0),
+    ),
+    "by a signal": (
+        "14|a|FAILED|0:9|2026-11-21T13:42:28|2026-11-21T13:42:28|0|r1i0n0|None",
+        ("14", "FAILED", 0, 9, 0.0, "r1i0n0", 0, 0.0),
+    ),
+    "one that waits": (
+        "15|a|PENDING|0:0|Unknown|Unknown|0|None assigned|Priority",
+        ("15", "PENDING", 0, None, None, None, 0, 0.0),
+    ),
+    "one that somebody cancelled": (
+        "16|a|CANCELLED by 1000|0:0|2026-11-21T13:42:28|2026-11-21T13:42:29|1|n[0-3]|None",
+        ("16", "CANCELLED by 1000", 0, None, 1.0, "n[0-3]", 0, 0.0),
+    ),
+    "a whole array that waited and was cancelled": (
+        (
+            "11_[7]|a|CANCELLED by 0|0:0|Unknown|2026-11-21T13:42:29|0|None assigned|JobHeldUser\n"
+            "11_[7]|a|CANCELLED|0:0|Unknown|2026-11-21T13:42:29|0|None assigned|"
+        ),
+        ("11_7", "CANCELLED by 0", 0, None, None, None, 0, 0.0),
+    ),
+    "one that was requeued and waits": (
+        (
+            "12|a|NODE_FAIL|1:0|2026-11-21T13:35:50|2026-11-21T13:35:59|9|r1i0n3|None\n"
+            "12|a|PENDING|0:0|Unknown|Unknown|0|None assigned|BeginTime"
+        ),
+        ("12", "PENDING", 0, None, None, None, 1, 9.0),
+    ),
+    "one that was requeued twice and has ended": (
+        (
+            "12|a|NODE_FAIL|1:0|2026-11-21T13:35:50|2026-11-21T13:35:59|9|r1i0n3|None\n"
+            "12|a|PREEMPTED|0:0|2026-11-21T13:36:50|2026-11-21T13:36:54|4|r1i0n3|None\n"
+            "12|a|COMPLETED|0:0|2026-11-21T13:37:06|2026-11-21T13:37:18|12|r1i0n4|BeginTime"
+        ),
+        ("12", "COMPLETED", 0, None, 12.0, "r1i0n4", 2, 13.0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), SACCT.values(), ids=SACCT)
+def test_sacct_tells_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
+    """Slurm's words are kept; what is not known is None."""
+    [one] = read_sacct(text.splitlines()).values()
+    assert (
+        one.job_id,
+        one.state,
+        one.exit_code,
+        one.signal,
+        one.seconds,
+        one.nodes,
+        one.restarts,
+        one.earlier_seconds,
+    ) == expected
+    assert one.by == "sacct"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "sacct: error: something",
+        "13.batch|batch|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|",
+        "13|a|FAILED",
+        "13|a|b|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|None",
+    ],
+)
+def test_what_is_no_line_of_a_job_says_nothing(line: str) -> None:
+    """A step, a complaint, half a line, a name with the separator in it."""
+    assert read_sacct([line]) == {}
+
+
+def test_a_task_that_is_listed_has_a_state_of_its_own() -> None:
+    """Beside those that are still one."""
+    lines = (
+        "1_0|a|COMPLETED|0:0|2026-11-21T13:35:23|2026-11-21T13:35:26|3|n0|None",
+        "1_[1-2%2]|a|PENDING|0:0|Unknown|Unknown|0|None assigned|JobArrayTaskLimit",
+    )
+    assert {one.job_id: one.word for one in read_sacct(lines).values()} == {
+        "1_0": "COMPLETED",
+        "1_1": "PENDING",
+        "1_2": "PENDING",
+    }
+
+
+SQUEUE = {
+    "one that runs, with the end that Slurm expects": (
+        "1_1|a|RUNNING|2026-11-21T13:35:23|2026-11-21T13:45:23|r1i0n0|0|None|0|",
+        ("RUNNING", "2026-11-21T13:35:23+00:00", None, "r1i0n0", None, None, 0, None),
+    ),
+    "one that waits, with the start that Slurm expects": (
+        "5|a|PENDING|2026-11-21T13:35:23|N/A||1|BeginTime|256|",
+        ("PENDING", None, None, None, None, None, 1, "BeginTime"),
+    ),
+    "one that failed": (
+        "5|a|FAILED|2026-11-21T13:35:23|2026-11-21T13:35:24|n0|0|NonZeroExitCode|768|",
+        (
+            "FAILED",
+            "2026-11-21T13:35:23+00:00",
+            "2026-11-21T13:35:24+00:00",
+            "n0",
+            3,
+            None,
+            0,
+            "NonZeroExitCode",
+        ),
+    ),
+    "one that a signal ended": (
+        "5|a|FAILED|2026-11-21T13:35:23|2026-11-21T13:35:24|n0|0|None|9|",
+        ("FAILED", "2026-11-21T13:35:23+00:00", "2026-11-21T13:35:24+00:00", "n0", 0, 9, 0, None),
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), SQUEUE.values(), ids=SQUEUE)
+def test_squeue_tells_only_what_has_happened(line: str, expected: tuple) -> None:
+    """Times that Slurm only expects are left out."""
+    [one] = read_squeue([line]).values()
+    assert (
+        one.state,
+        one.started_at,
+        one.ended_at,
+        one.nodes,
+        one.exit_code,
+        one.signal,
+        one.restarts,
+        one.reason,
+    ) == expected
+
+
+SCONTROL = (
+    "JobId=56 ArrayJobId=54 ArrayTaskId=1 ArrayTaskThrottle=2 JobName=play-array-1 "
+    "UserId=root(0) JobState=FAILED Reason=NonZeroExitCode Dependency=(null) Requeue=1 Restarts=2 "
+    "ExitCode=3:0 RunTime=00:00:01 StartTime=2026-11-21T14:04:46 EndTime=2026-11-21T14:04:47 "
+    "NodeList=r1i0n1 Comment=JobId=9 JobState=COMPLETED"
+)
+
+
+def test_scontrol_tells_the_same() -> None:
+    """Free text at the line's end does not speak for the job."""
+    assert read_scontrol([SCONTROL, "No jobs in the system"]) == {
+        "54_1": JobState(
+            job_id="54_1",
+            name="play-array-1",
+            state="FAILED",
+            by="scontrol",
+            reason="NonZeroExitCode",
+            exit_code=3,
+            started_at="2026-11-21T14:04:46+00:00",
+            ended_at="2026-11-21T14:04:47+00:00",
+            nodes="r1i0n1",
+            restarts=2,
+        )
+    }
+
+
+def test_scontrol_lists_the_tasks_that_wait() -> None:
+    """With the array's throttle behind them."""
+    line = "JobId=54 ArrayJobId=54 ArrayTaskId=2-3%2 JobName=a JobState=PENDING Reason=None"
+    assert set(read_scontrol([line])) == {"54_2", "54_3"}
+
+
+@pytest.mark.parametrize(
+    ("state", "word", "final"),
+    [
+        ("COMPLETED", "COMPLETED", True),
+        ("CANCELLED by 1000", "CANCELLED", True),
+        ("CANCELLED+", "CANCELLED", True),
+        ("OUT_OF_MEMORY", "OUT_OF_MEMORY", True),
+        ("PENDING", "PENDING", False),
+        ("COMPLETING", "COMPLETING", False),
+        ("RESIZING", "RESIZING", False),
+        ("SUSPENDED", "SUSPENDED", False),
+        ("REQUEUED", "REQUEUED", False),
+        ("A_STATE_OF_TOMORROW", "A_STATE_OF_TOMORROW", False),
+    ],
+)
+def test_a_state_is_final_only_where_it_is_known_to_be(state: str, word: str, final: bool) -> None:
+    """A word that we do not know is no end."""
+    one = JobState(job_id="1", name="a", state=state, by="sacct")
+    assert (one.word, one.final) == (word, final)
+    assert (word in FINAL) == final
