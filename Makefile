@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 # torch's CPU build, the one the tests are measured with; `make setup TORCH=torch` takes the newest,
 # with CUDA, for a machine with GPUs.
 TORCH ?= torch==2.13.0
+# Tests share the machine between so many processes; each starts clusters and trainings of its own.
+WORKERS ?= 2
 # DeepSpeed compiles its extensions once into this folder.
 export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
 
@@ -32,7 +34,7 @@ demo: $(VENV)/.installed ## Train seven small models for real and print their ta
 
 .PHONY: test
 test: $(VENV)/.installed slurm-packages ## Run all tests; real training and a real Slurm among them.
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
 .PHONY: check
 check: lint types test ## What CI runs: lint, types, test.
