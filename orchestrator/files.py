@@ -24,12 +24,21 @@ def write_text(path: Path, text: str) -> None:
     Whoever reads `path` sees the old text or the new, on NFS and Lustre too; where the disk is
     full the old one stays. Raises OSError; whatever stops it, nothing is left behind.
     """
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a name beside `path`, and put the file made there in its place; not if the block fails.
+
+    Raises OSError; whatever stops it, nothing is left behind.
+    """
     temporary = _temporary(path)
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -4,7 +4,8 @@ import contextlib
 import os
 import stat
 from pathlib import Path
-from uuid import uuid4
+
+from orchestrator.files import replacing
 
 
 def overwrite(path: Path, data: bytes) -> None:
@@ -16,21 +17,14 @@ def overwrite(path: Path, data: bytes) -> None:
     """
     real = path.resolve(strict=True)
     before = real.stat()
-    temporary = real.with_name(f".{real.name}.{uuid4().hex}.tmp")
-    try:
-        # Nobody may read meanwhile what only the owner may read; Path.open takes no opener.
-        with open(temporary, "xb", opener=_open_private) as file:
-            file.write(data)
-            file.flush()
-            with contextlib.suppress(PermissionError):
-                os.fchown(file.fileno(), before.st_uid, before.st_gid)
-            os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
-            os.fsync(file.fileno())
-        temporary.replace(real)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    # Nobody may read meanwhile what only the owner may read; Path.open takes no opener.
+    with replacing(real) as temporary, open(temporary, "xb", opener=_open_private) as file:
+        file.write(data)
+        file.flush()
+        with contextlib.suppress(PermissionError):
+            os.fchown(file.fileno(), before.st_uid, before.st_gid)
+        os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+        os.fsync(file.fileno())
 
 
 def _open_private(name: str, flags: int) -> int:
