@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -19,7 +19,7 @@ from orchestrator.attempts import (
 from orchestrator.campaign import PlannedRun
 from orchestrator.files import at_once
 from orchestrator.processes import signal_name
-from orchestrator.slurm_commands import SilenceError, ask_jobs, find
+from orchestrator.slurm_commands import SilenceError, Told, ask_jobs, find
 from orchestrator.slurm_states import JobState
 from orchestrator.store import BatchFolder, CampaignStore, utc_now, write_ended, write_seen
 
@@ -72,12 +72,17 @@ def refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
     silences = dict.fromkeys(_adopt(opened, store))
     jobs = job_ids(opened, store)
     told = ask_jobs(list(jobs))
-    # Ids are given again by a cluster that was set up anew, and by another cluster.
-    states = {
-        job_id: state
+    states = _own_states(told, jobs)
+    unheard = [
+        job_id
         for job_id, one in jobs.items()
-        if (state := told.states.get(job_id)) and state.name == one.intent.batch
-    }
+        if job_id not in states and one.attempt.slurm_state != UNKNOWN
+    ]
+    if told.complete and unheard:
+        # While an array changes, Slurm may for a moment know none of it.
+        time.sleep(_SECOND_LOOK_SECONDS)
+        told = ask_jobs(list(jobs))
+        states = _own_states(told, jobs)
 
     def write(job_id: str) -> None:
         one = jobs[job_id]
@@ -94,6 +99,15 @@ def refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
     if not told.complete:
         silences.update(dict.fromkeys(told.silences))
     return [f"Slurm gave no answer: {reason}" for reason in silences]
+
+
+def _own_states(told: Told, jobs: Mapping[str, Open]) -> dict[str, JobState]:
+    # Ids are given again by a cluster that was set up anew, and by another cluster.
+    return {
+        job_id: state
+        for job_id, one in jobs.items()
+        if (state := told.states.get(job_id)) and state.name == one.intent.batch
+    }
 
 
 def record(attempt: Attempt, state: JobState) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -304,6 +305,27 @@ def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> N
     receipt.write_text(json.dumps(mine))
     assert bare.states() == ["PENDING"]
     slurm.run("scancel", other, mine["job_id"])
+
+
+def test_a_slurm_that_for_a_moment_knows_nothing_is_asked_again(bare, slurm) -> None:
+    """So it may be while an array changes: a run that goes on is not called UNKNOWN."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["RUNNING", "RUNNING"])
+    forgetful = bare.path / "bin"
+    forgetful.mkdir()
+    asked = bare.path / "asked"
+    (forgetful / "squeue").write_text(
+        f'#!/bin/sh\ntest -e "{asked}" || {{ touch "{asked}"; exit 0; }}\n'
+        f'exec {shutil.which("squeue")} "$@"\n'
+    )
+    (forgetful / "squeue").chmod(0o755)
+    bare.environment["PATH"] = f"{forgetful}{os.pathsep}{bare.environment['PATH']}"
+    assert bare.states() == ["RUNNING", "RUNNING"]
+    assert asked.exists()
+    bare.environment |= slurm.environment
+    go(bare)
+    bare.wait_for(["COMPLETED", "COMPLETED"])
 
 
 def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
