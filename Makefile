@@ -51,6 +51,7 @@ types: $(VENV)/.installed ## Check types, strictly.
 .PHONY: bench
 bench: $(VENV)/.installed ## Measure how fast teralog itself is.
 	$(BIN)/python tests/benchmarks/command_line.py
+	$(BIN)/python tests/benchmarks/regenerate.py
 
 .PHONY: bench-parse
 bench-parse: $(VENV)/.installed ## Measure how fast logs are read, beside perl, grep and ripgrep.

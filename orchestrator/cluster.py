@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 
+from orchestrator.choices import Precision
 from orchestrator.errors import UserError
-from orchestrator.gpus import Figure, Precision, peak_tflops
+from orchestrator.gpus import Figure, peak_tflops
 from orchestrator.machine import visible_gpus
 from orchestrator.parameters import time_limit_seconds
 from orchestrator.validation import mapping_problems

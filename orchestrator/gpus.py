@@ -7,10 +7,6 @@ known has none: a utilization over a guessed peak would be a guess that looks li
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, get_args
-
-Precision = Literal["fp32", "bf16", "fp16"]
-PRECISIONS: tuple[str, ...] = get_args(Precision)
 
 _V100 = "NVIDIA V100 data sheet, r5 (January 2020)"
 _A100 = "NVIDIA A100 data sheet (2021)"

@@ -1,6 +1,5 @@
 """From the records of a run's log to its numbers."""
 
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +7,10 @@ from typing import Any
 from orchestrator.flops import hardware_flops, model_flops, tflops_per_gpu
 from orchestrator.model import Run
 from orchestrator.warmup import Warmup
+from parsers import launch_reports
 from parsers.merge import merge_steps
 from parsers.records import Record, RunTotals, Step, Usage
+from parsers.summary import StepSeconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +45,9 @@ class Summary:
 
 
 def step_seconds(step: Step, run: Run) -> float | None:
-    """Return the seconds of a step: reported, else the global batch over samples per second."""
-    if step.step_seconds is not None:
-        return step.step_seconds
-    if not step.samples_per_second or run.batch.global_batch_size is None:
-        return None
-    return run.batch.global_batch_size / step.samples_per_second
+    """Return the seconds of a step of a run, as `parsers.launch_reports.step_seconds` does."""
+    batch = step.global_batch_size or run.batch.global_batch_size
+    return launch_reports.step_seconds(step.step_seconds, batch, step.samples_per_second)
 
 
 def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
@@ -59,9 +57,8 @@ def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
     totals = [record for record in records if isinstance(record, RunTotals)]
     last_warmup = warmup.last_iteration(run.training.train_iters)
     counted = [step for step in steps if step.iteration > last_warmup]
-    seconds = [time for step in counted if (time := step_seconds(step, run)) is not None]
-    mean = statistics.fmean(seconds) if seconds else None
-    median = statistics.median(seconds) if seconds else None
+    times = (step_seconds(step, run) for step in counted)
+    seconds = StepSeconds.of([time for time in times if time is not None])
     reported = (
         record.max_memory_allocated_gib
         for record in records
@@ -69,16 +66,16 @@ def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
     )
     peaks = [peak for peak in reported if peak is not None]
     return Summary(
-        reports=len(seconds),
+        reports=seconds.n,
         last_iteration=steps[-1].iteration if steps else None,
-        step_seconds_mean=mean,
-        step_seconds_median=median,
-        step_seconds_spread=statistics.stdev(seconds) if len(seconds) > 1 else None,
+        step_seconds_mean=seconds.mean,
+        step_seconds_median=seconds.median,
+        step_seconds_spread=seconds.std,
         samples_per_second=_last(counted, "samples_per_second"),
         running_samples_per_second=_last(counted, "running_samples_per_second")
-        or _rate(run.batch.global_batch_size, mean),
-        tflops_per_gpu=tflops_per_gpu(hardware_flops(run), median, run.world_size),
-        model_tflops_per_gpu=tflops_per_gpu(model_flops(run), median, run.world_size),
+        or _rate(run.batch.global_batch_size, seconds.mean),
+        tflops_per_gpu=tflops_per_gpu(hardware_flops(run), seconds.median, run.world_size),
+        model_tflops_per_gpu=tflops_per_gpu(model_flops(run), seconds.median, run.world_size),
         memory_allocated_gib=_last(steps, "memory_allocated_gib"),
         max_memory_allocated_gib=max(peaks, default=None),
         final_loss=_last([*steps, *totals], "final_loss", "loss"),

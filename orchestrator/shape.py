@@ -1,12 +1,9 @@
 """The shape of a model: the sizes of a GPT and of its kin, and the parameters they make."""
 
 from dataclasses import dataclass
-from typing import Literal
 
+from orchestrator.choices import Biases, Norm
 from orchestrator.formulas import value
-
-Biases = Literal["all", "qkv", "none"]
-Norm = Literal["layernorm", "rmsnorm"]
 
 GPT2_PARAMETERS = "l·(12·h² + 13·h) + V·h + s·h + 2·h"
 

@@ -58,16 +58,27 @@ def is_sound(value: float) -> bool:
     return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
 
 
-def _step_seconds(steps: StepBlock, batch: int | None) -> Sequence[float | None]:
-    """Return the seconds of each step: reported, else the global batch over samples per second."""
-    seconds = steps.column("step_seconds")
-    if None in seconds:
-        sizes, rates = steps.column("global_batch_size"), steps.column("samples_per_second")
-        seconds = [
-            (size or batch) / rate if time is None and (size or batch) and rate else time
-            for time, size, rate in zip(seconds, sizes, rates, strict=True)
-        ]
-    return [time if time is not None and time >= 0 and is_sound(time) else None for time in seconds]
+def step_seconds(
+    reported: float | None, batch: int | None, samples_per_second: float | None
+) -> float | None:
+    """Return the seconds of a step: reported, else the global batch over samples per second.
+
+    None where neither is known, or is a number to reckon with.
+    """
+    seconds = reported
+    if seconds is None and batch and samples_per_second:
+        seconds = batch / samples_per_second
+    return seconds if seconds is not None and seconds >= 0 and is_sound(seconds) else None
+
+
+def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:
+    rows = zip(
+        steps.column("step_seconds"),
+        steps.column("global_batch_size"),
+        steps.column("samples_per_second"),
+        strict=True,
+    )
+    return [step_seconds(reported, size or batch, rate) for reported, size, rate in rows]
 
 
 def _skips(steps: StepBlock) -> list[bool]:

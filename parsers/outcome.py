@@ -27,7 +27,7 @@ from parsers.signs import (
     TOLD_TO_STOP,
     Weight,
 )
-from parsers.sources import LogPath, name_of, open_source
+from parsers.sources import LogPath, open_source
 from parsers.tracebacks import HARMLESS_ANCHORS, HEADER, exception_line, is_harmless, split_label
 from parsers.wanted import Candidate, Wanted
 from parsers.window import Bounds
@@ -190,23 +190,15 @@ def _outcome(kind: OutcomeKind, candidate: Candidate, line: str) -> Outcome:
 
 
 def read_outcome(
-    log: LogPath, *more_logs: LogPath, complete: bool = True, count_lines: bool = False
+    log: LogPath, *, complete: bool = True, count_lines: bool = False
 ) -> Outcome | None:
     """Return how the run of a log ended; the last one, if the log holds several.
 
-    Further logs are of the same run, as its stderr is; the outcome then names the one that tells
-    it. While a log is still being written pass `complete=False`: a half-written last line is then
-    not read, and None says that no end has been seen. A complete log without an end is TRUNCATED.
+    While a log is still being written pass `complete=False`: a half-written last line is then not
+    read, and None says that no end has been seen. A complete log without an end is TRUNCATED.
     `count_lines`: tell the number of the line. Raises OSError.
     """
-    paths = (log, *more_logs)
-    bounds = Bounds(complete=complete)
-    found = common_outcome(
-        *(
-            (name_of(path) if more_logs else None, _last_ends(path, bounds, count_lines))
-            for path in paths
-        )
-    )
+    found = _last_ends(log, Bounds(complete=complete), count_lines).outcome()
     return found or (Outcome(kind=OutcomeKind.TRUNCATED) if complete else None)
 
 

@@ -27,6 +27,7 @@ ONLY_STANDARD_LIBRARY = tuple(
     f"orchestrator/{name}.py"
     for name in (
         "calibration",
+        "choices",
         "errors",
         "flops",
         "formulas",

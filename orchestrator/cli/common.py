@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,20 @@ from orchestrator.printing import printable
 if TYPE_CHECKING:
     from orchestrator.campaign import Campaign
     from orchestrator.store import CampaignStore
+
+Command = Callable[..., None]
+
+
+def options(*several: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return what adds several options to a command, in their order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(several):
+            command = option(command)
+        return command
+
+    return add
+
 
 campaign_argument = click.argument("campaign", type=click.Path(dir_okay=False, path_type=Path))
 results_option = click.option(

@@ -6,17 +6,23 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from orchestrator.cli.common import Positive, complain, json_option, load, print_json, print_objects
-from orchestrator.gpus import PRECISIONS
-from orchestrator.shape import Biases, Norm
+from orchestrator.choices import PRECISIONS, Biases, Norm
+from orchestrator.cli.common import (
+    Command,
+    Positive,
+    complain,
+    json_option,
+    load,
+    options,
+    print_json,
+    print_objects,
+)
 
 if TYPE_CHECKING:
     from orchestrator.cases import Case
 
 _SIZE = click.IntRange(min=1)
 _POSITIVE = Positive()
-
-Command = Callable[..., None]
 
 
 def _count(ctx: click.Context, param: click.Parameter, value: float | None) -> int | None:
@@ -28,15 +34,6 @@ def _count(ctx: click.Context, param: click.Parameter, value: float | None) -> i
     return int(value)
 
 
-def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
 def _option(name: str, help_text: str, **settings: Any) -> Callable[[Command], Command]:
     return click.option(name, help=help_text, **settings)
 
@@ -44,7 +41,7 @@ def _option(name: str, help_text: str, **settings: Any) -> Callable[[Command], C
 _campaign = click.argument(
     "campaign", required=False, type=click.Path(dir_okay=False, path_type=Path)
 )
-_model = _options(
+_model = options(
     _option("--model", "Preset to start from, as 52B; sizes given beside it change it."),
     _option("--num-layers", "Transformer layers.", type=_SIZE),
     _option("--hidden-size", "Width of the model.", type=_SIZE),

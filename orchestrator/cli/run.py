@@ -4,10 +4,10 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -16,6 +16,7 @@ from orchestrator.cli.common import (
     complain,
     json_option,
     open_campaign,
+    options,
     print_objects,
     refresh,
     results_option,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from orchestrator.campaign import Campaign, PlannedRun
     from orchestrator.store import CampaignStore
 
-_START_OPTIONS = (
+start_options = options(
     click.option(
         "--slots",
         type=click.IntRange(min=1),
@@ -41,14 +42,6 @@ _START_OPTIONS = (
     click.option("--hold", is_flag=True, help="Slurm: the jobs wait until they are released."),
     click.option("--exclude", help="Slurm: nodes not to run on, as r1i0n[3-5]."),
 )
-Command = TypeVar("Command", bound=Callable[..., None])
-
-
-def start_options(command: Command) -> Command:
-    """Add the options that say how runs are started."""
-    for option in reversed(_START_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command()

@@ -13,11 +13,11 @@ ROUNDS = 7
 TERALOG = str(Path(sys.executable).parent / "teralog")
 CAMPAIGN = """\
 name: bench
-defaults: {{framework: gpt, model: xl, gpus_per_node: 2}}
+defaults: {{framework: gpt, model: s, gpus_per_node: 2}}
 matrix:
   strategy: [ddp, zero0, zero1, zero2, zero3]
   micro_batch_size: [1, 2, 4, 8, 16]
-  seq_length: [128, 256, 512, 1024]
+  seq_length: [64, 128, 192, 256]
   precision: [fp32, bf16]
   seed: {seeds}
 exclude:

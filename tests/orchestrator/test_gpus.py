@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.gpus import GPUS, PRECISIONS, matching, memory_gib, peak_tflops
+from orchestrator.choices import PRECISIONS
+from orchestrator.gpus import GPUS, matching, memory_gib, peak_tflops
 
 # Names as nvidia-smi, torch, Slurm features and cluster profiles have them: which GPUs they may be,
 # the dense fp16 peak, the memory.

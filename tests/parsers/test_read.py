@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from parsers.candidates import SEGMENT_BYTES
 from parsers.formats import ALL_FORMATS
 from parsers.outcome import read_outcome
+from parsers.pairs import read_pair
 from parsers.reading import read
 from parsers.records import Outcome, OutcomeKind, Timers, Usage, UsageSource
 
@@ -141,7 +142,8 @@ def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
     out.write_text(OWN_STEP.format(1) + "Killing subprocess 5\n")
     err.write_text("noise\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
-    found = read_outcome(out, err, count_lines=True)
+    (run,) = read_pair(out, err)
+    found = run.outcome
     assert found is not None
     assert (found.kind, found.line, found.source) == (OutcomeKind.GPU_OUT_OF_MEMORY, 2, str(err))
     assert found.requested_gib == 2
