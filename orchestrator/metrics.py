@@ -7,10 +7,10 @@ from typing import Any
 from orchestrator.flops import hardware_flops, model_flops, tflops_per_gpu
 from orchestrator.model import Run
 from orchestrator.warmup import Warmup
-from parsers import launch_reports
 from parsers.merge import merge_steps
 from parsers.records import Record, RunTotals, Step, Usage
-from parsers.summary import StepSeconds
+from parsers.step_seconds import StepSeconds
+from parsers.step_seconds import step_seconds as known_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,9 @@ class Summary:
 
 
 def step_seconds(step: Step, run: Run) -> float | None:
-    """Return the seconds of a step of a run, as `parsers.launch_reports.step_seconds` does."""
+    """Return the seconds of a step of a run, as `parsers.step_seconds` says."""
     batch = step.global_batch_size or run.batch.global_batch_size
-    return launch_reports.step_seconds(step.step_seconds, batch, step.samples_per_second)
+    return known_seconds(step.step_seconds, batch, step.samples_per_second)
 
 
 def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:

@@ -2,22 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.attempts import COMPLETED
 from orchestrator.calibration import Calibration, Measured, calibrations
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.cluster import Cluster
-from orchestrator.collection import Collected
 from orchestrator.fit import Capacity, capacity, fits, gib
 from orchestrator.memory import MemoryForecast
 from orchestrator.model import sizes
 from orchestrator.tables import EXACT, Column, Table, make_table, shown
 
+if TYPE_CHECKING:
+    from orchestrator.collection import Collected
+
 Calibrations = Mapping[str, Calibration]
 
 
-def calibrations_by(campaign: Campaign, runs: Sequence[Collected]) -> Calibrations:
+def calibrations_by(campaign: Campaign, runs: "Sequence[Collected]") -> Calibrations:
     """Return what the campaign's finished runs tell of its forecasts, by framework."""
     return calibrations(
         Measured(

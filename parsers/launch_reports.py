@@ -6,10 +6,8 @@ from itertools import compress
 from typing import Any
 
 from parsers.step_blocks import StepBlock
+from parsers.step_seconds import step_seconds
 from parsers.warmup import WarmupPolicy
-
-# What is larger, or closer to zero, is mangled, and could not be added up or divided by.
-_MAGNITUDE = 1e100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,24 +49,6 @@ def launch_reports(
         skipped=sum(skips[dropped:]),
         steady=truncation.steady,
     )
-
-
-def is_sound(value: float) -> bool:
-    """Return whether a number of a log is one to reckon with, and not a mangled one."""
-    return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
-
-
-def step_seconds(
-    reported: float | None, batch: int | None, samples_per_second: float | None
-) -> float | None:
-    """Return the seconds of a step: reported, else the global batch over samples per second.
-
-    None where neither is known, or is a number to reckon with.
-    """
-    seconds = reported
-    if seconds is None and batch and samples_per_second:
-        seconds = batch / samples_per_second
-    return seconds if seconds is not None and seconds >= 0 and is_sound(seconds) else None
 
 
 def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:

@@ -1,6 +1,5 @@
 """The numbers of one run, from what its log tells."""
 
-import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -8,41 +7,14 @@ from typing import Any
 
 from parsers.fields import whole
 from parsers.formats import CONFIGURATION_FORMATS, SPEED_FORMATS
-from parsers.launch_reports import LaunchReports, is_sound, launch_reports
+from parsers.launch_reports import LaunchReports, launch_reports
 from parsers.records import Outcome, OutcomeKind, RunTotals, Step, Usage
 from parsers.runs import LogRun
 from parsers.step_blocks import step_column
+from parsers.step_seconds import StepSeconds, is_sound, mean_of
 from parsers.warmup import WarmupPolicy
 
 _MIB_PER_GIB = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepSeconds:
-    """Statistics of n step times, in seconds; `std` is that of a sample. What n forbids is None."""
-
-    n: int = 0
-    mean: float | None = None
-    median: float | None = None
-    std: float | None = None
-    min: float | None = None
-    max: float | None = None
-    first: float | None = None
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> "StepSeconds":
-        """Return the statistics of step times, in the order of the log."""
-        if not seconds:
-            return cls()
-        return cls(
-            n=len(seconds),
-            mean=_mean(seconds),
-            median=statistics.median(seconds),
-            std=statistics.stdev(seconds) if len(seconds) > 1 else None,
-            min=min(seconds),
-            max=max(seconds),
-            first=seconds[0],
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +199,8 @@ def _last(values: Iterable[float | None]) -> float | None:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean; of equal values it is that one, however it is rounded."""
     known = _known(values)
-    return min(max(statistics.fmean(known), min(known)), max(known)) if known else None
+    return mean_of(known) if known else None
 
 
 def _product(rate: float | None, count: float | None) -> float | None:

@@ -48,11 +48,15 @@ def plan(campaign: Path, results: Path, as_json: bool) -> None:
     Exits with 1 where a run is impossible, or will not fit.
     """
     from orchestrator import plans
-    from orchestrator.collection import collect
     from orchestrator.tables import as_text
 
     loaded, store = open_campaign(campaign, results)
-    known = plans.calibrations_by(loaded, collect(loaded, store) if store.path.is_dir() else [])
+    runs = []
+    if store.path.is_dir():
+        from orchestrator.collection import collect
+
+        runs = collect(loaded, store)
+    known = plans.calibrations_by(loaded, runs)
     if as_json:
         print_objects(plans.plan_records(loaded, known))
     else:

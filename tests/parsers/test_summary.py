@@ -11,7 +11,8 @@ from parsers.frames import parquet, runs_frame, steps_frame, usage_frame
 from parsers.reading import read
 from parsers.records import OutcomeKind
 from parsers.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, run_object, run_row
-from parsers.summary import RunSummary, StepSeconds, summarise
+from parsers.step_seconds import StepSeconds
+from parsers.summary import RunSummary, summarise
 from parsers.warmup import WarmupPolicy
 
 
