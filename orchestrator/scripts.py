@@ -1,5 +1,6 @@
 """From a run to the text of its job script."""
 
+import os
 import re
 import shlex
 import sys
@@ -11,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.model import Run
 from orchestrator.version import version
 
 
@@ -63,10 +65,8 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
     """
     run = planned.run
     template = _environment().get_template(FRAMEWORKS[run.framework].template)
-    script = getattr(run.options, "script", None)
-    if script is not None:
-        script = str((campaign.path.parent / script).absolute())
-    for path in (str(folder), script or ""):
+    paths = user_paths(run, campaign.path.parent)
+    for path in (str(folder), *paths.values()):
         if not path.isprintable():
             raise UserError(
                 f"{path!r}: holds a line break or a control character, which a job script cannot "
@@ -81,10 +81,23 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         folder=str(folder),
         python=campaign.cluster.python or sys.executable,
         output_pattern=_output_pattern(folder),
-        script=script,
+        paths=paths,
         time_limit=slurm_time(run.resources.time_limit_seconds),
         version=version(),
     )
+
+
+def user_paths(run: Run, folder: Path) -> dict[str, str]:
+    """Return the paths that a run's options give, by option, absolute; `folder` is the campaign's.
+
+    `~` and variables of the environment are those of whoever renders.
+    """
+    given = {name: getattr(run.options, name) for name in FRAMEWORKS[run.framework].paths}
+    return {
+        name: str((folder / Path(os.path.expandvars(path)).expanduser()).absolute())
+        for name, path in given.items()
+        if path is not None
+    }
 
 
 def _output_pattern(folder: Path) -> str:

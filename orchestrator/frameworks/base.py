@@ -1,6 +1,6 @@
 """What teralog must know of a framework: one frozen value, made of plain data and functions."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,11 @@ class Framework:
     columns: the framework's own columns of a report.
     vocab_size_multiple: what the vocabulary is padded to, per tensor-parallel rank.
     needs_model: whether a run without a model shape makes sense.
+    paths: the options that name files or folders of the user's, relative to the campaign file;
+        templates find them, absolute, in `paths`.
+    files: from those, what the program opens, so that a rehearsal misses what is not there.
+    program: the record in `known_options` of what the run's program accepts on its command line;
+        None where it is the user's own.
     placement: where it keeps states and activations, for the memory forecast; None where it does
         not say.
     """
@@ -37,4 +42,7 @@ class Framework:
     columns: tuple[Column[Run], ...] = ()
     vocab_size_multiple: int = 1
     needs_model: bool = True
+    paths: tuple[str, ...] = ()
+    files: Callable[[Mapping[str, str]], Iterable[str]] = lambda paths: paths.values()
+    program: Callable[[Run], str | None] = lambda run: None
     placement: Callable[[Run], Placement | None] = lambda run: None

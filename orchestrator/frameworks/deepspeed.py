@@ -73,4 +73,5 @@ DEEPSPEED = Framework(
         Column("precision", "precision", lambda run: run.training.precision),
     ),
     needs_model=False,
+    paths=("script",),
 )

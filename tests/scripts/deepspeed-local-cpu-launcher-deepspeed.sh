@@ -22,8 +22,8 @@ args=(
   --deepspeed_config /results/deepspeed-local-cpu/4e6c93ab0476/ds_config.json
 )
 
-launcher=("$python" -m deepspeed.launcher.runner)
 # Any free port, so that runs that share the machine do not meet.
 MASTER_PORT="$("$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')"
+launcher=("$python" -m deepspeed.launcher.runner)
 "${launcher[@]}" --num_gpus 2 --master_port "$MASTER_PORT" \
   "${program[@]}" "${args[@]}"

@@ -31,9 +31,9 @@ args=(
   --deepspeed-config /results/gpt-local-gpus/bc8881414b76/ds_config.json
 )
 
-launcher=("$python" -m deepspeed.launcher.runner)
 # Any free port, so that runs that share the machine do not meet.
 MASTER_PORT="$("$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')"
+launcher=("$python" -m deepspeed.launcher.runner)
 # --num_gpus would take the machine's first GPUs, whatever CUDA_VISIBLE_DEVICES says.
 gpus="$(cut -d , -f 1-4 <<< "${CUDA_VISIBLE_DEVICES:-0,1,2,3}")"
 "${launcher[@]}" --include "localhost:$gpus" --master_port "$MASTER_PORT" \
