@@ -1,4 +1,4 @@
-"""Stands in a rehearsal where a rank of a training program would: sees what it would, and checks it.
+"""Stands in a rehearsal where a rank of a training program would, and checks what that would see.
 
 A stand-alone program of the standard library alone, for it runs under whatever Python the training
 would run under.
