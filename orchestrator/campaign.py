@@ -42,7 +42,10 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A campaign file, understood. `notes` tells what was left out, and why."""
+    """A campaign file, understood. `notes` tells what was left out, and why.
+
+    rehearsal: whether its runs are to be rehearsed rather than made.
+    """
 
     path: Path
     name: str
@@ -50,6 +53,7 @@ class Campaign:
     warmup: Warmup
     runs: tuple[PlannedRun, ...]
     notes: tuple[str, ...]
+    rehearsal: bool = False
 
 
 def load_campaign(path: Path) -> Campaign:

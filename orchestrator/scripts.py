@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from orchestrator import rehearsals
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS
@@ -82,9 +83,17 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         python=campaign.cluster.python or sys.executable,
         output_pattern=_output_pattern(folder),
         paths=paths,
+        rehearsal=_rehearsal(folder) if campaign.rehearsal else None,
         time_limit=slurm_time(run.resources.time_limit_seconds),
         version=version(),
     )
+
+
+def _rehearsal(folder: Path) -> dict[str, str]:
+    return {
+        "checker": str(Path(__file__).parent / "workloads" / "rehearsal.py"),
+        "order": str(folder / rehearsals.FILE_NAME),
+    }
 
 
 def user_paths(run: Run, folder: Path) -> dict[str, str]:

@@ -17,7 +17,7 @@ from parsers.records import Outcome
 class RunStatus:
     """A run's state, its outcome once it has ended, and its attempts, oldest first.
 
-    `told` is what the log of a failed run says of its end.
+    `told` is what the log of a failed run says of its end; `rehearsed`, that nothing was trained.
     """
 
     planned: PlannedRun
@@ -25,6 +25,7 @@ class RunStatus:
     outcome: str | None
     told: Outcome | None
     attempts: tuple[Attempt, ...]
+    rehearsed: bool = False
 
     @property
     def unsuccessful(self) -> bool:
@@ -90,7 +91,8 @@ def run_statuses(campaign: Campaign, store: CampaignStore) -> list[RunStatus]:
     for planned in campaign.runs:
         folder = store.run(planned.run_id)
         state, outcome, told = run_outcome(folder)
-        found.append(RunStatus(planned, state, outcome, told, tuple(folder.attempts())))
+        attempts = tuple(folder.attempts())
+        found.append(RunStatus(planned, state, outcome, told, attempts, campaign.rehearsal))
     return found
 
 
@@ -115,7 +117,8 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
     parts = [f"{count} {word.lower().replace('_', ' ')}" for word, count in counts.items()]
     if gone:
         parts.append(f"{len(gone)} no longer in the campaign file, results kept")
-    return f"{len(statuses)} runs: {', '.join(parts)}{_hours(statuses)}"
+    what = "rehearsed " if any(status.rehearsed for status in statuses) else ""
+    return f"{len(statuses)} {what}runs: {', '.join(parts)}{_hours(statuses)}"
 
 
 def _hours(statuses: Sequence[RunStatus]) -> str:
@@ -143,6 +146,7 @@ def _record(status: RunStatus) -> dict[str, Any]:
     return {
         "run_id": status.planned.run_id,
         "label": status.planned.label,
+        "rehearsed": status.rehearsed,
         "state": status.state,
         "outcome": status.outcome,
         "outcome_by": decided_by(status.state, status.outcome),

@@ -3,6 +3,7 @@
 results/<campaign>/campaign.json         what was last submitted: run ids, labels
 results/<campaign>/submit.lock           held while a submit is at work
 results/<campaign>/report.md, .csv, …    derived; can be made again
+results/<campaign>/rehearsal/            the same for what was rehearsed: never measured
 results/<campaign>/<run>/run.json        the run's parameters and sizes
 results/<campaign>/<run>/job.sh, …       what runs
 results/<campaign>/<run>/run.lock        held while the run is supervised
@@ -219,6 +220,7 @@ class CampaignStore:
             "run_id": planned.run_id,
             "label": planned.label,
             "campaign": campaign.name,
+            "rehearsal": campaign.rehearsal,
             "teralog": version(),
             **sizes(planned.run),
         }
@@ -257,9 +259,13 @@ class CampaignStore:
         return path
 
 
-def campaign_store(results: Path, campaign: str) -> CampaignStore:
-    """Return the store of a campaign under the folder `results`; nothing is made."""
-    return CampaignStore(results.absolute() / campaign)
+def campaign_store(results: Path, campaign: str, *, rehearsal: bool = False) -> CampaignStore:
+    """Return the store of a campaign under the folder `results`; nothing is made.
+
+    What is rehearsed has one of its own, within it.
+    """
+    path = results.absolute() / campaign
+    return CampaignStore(path / "rehearsal" if rehearsal else path)
 
 
 def read_attempt(folder: Path) -> Attempt:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from orchestrator import rehearsals
 from orchestrator.attempts import INTERRUPTED, NOT_STARTED
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
@@ -12,7 +13,7 @@ from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.outcomes import run_outcome
 from orchestrator.parameters import time_limit_seconds
 from orchestrator.plans import problem_lines
-from orchestrator.scripts import job_script
+from orchestrator.scripts import job_script, user_paths
 from orchestrator.store import CampaignStore
 
 
@@ -51,6 +52,9 @@ def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore)
     def write(planned: PlannedRun) -> None:
         folder = store.run(planned.run_id)
         files = FRAMEWORKS[planned.run.framework].config_files(planned.run)
+        if campaign.rehearsal:
+            paths = user_paths(planned.run, campaign.path.parent)
+            files = {**files, rehearsals.FILE_NAME: rehearsals.rehearsal_order(planned.run, paths)}
         texts = {
             folder.script.name: job_script(planned, campaign, folder.path),
             **{name: json_text(content) for name, content in files.items()},

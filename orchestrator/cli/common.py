@@ -59,6 +59,9 @@ class Positive(click.FloatRange):
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+rehearsed_option = click.option(
+    "--rehearsed", is_flag=True, help="What was rehearsed, rather than what was measured."
+)
 skip_option = click.option(
     "--skip-impossible", is_flag=True, help="Leave out the runs that cannot be made."
 )
@@ -76,12 +79,19 @@ def load(campaign: Path) -> "Campaign":
     return load_campaign(campaign)
 
 
-def open_campaign(campaign: Path, results: Path) -> "tuple[Campaign, CampaignStore]":
-    """Return the campaign of a file, and where its results are. Raises UserError as `load`."""
+def open_campaign(
+    campaign: Path, results: Path, *, rehearsed: bool = False
+) -> "tuple[Campaign, CampaignStore]":
+    """Return the campaign of a file, and where its results are; or those of its rehearsal.
+
+    Raises UserError as `load`.
+    """
+    from dataclasses import replace
+
     from orchestrator.store import campaign_store
 
-    loaded = load(campaign)
-    return loaded, campaign_store(results, loaded.name)
+    loaded = replace(load(campaign), rehearsal=rehearsed)
+    return loaded, campaign_store(results, loaded.name, rehearsal=rehearsed)
 
 
 def refresh(campaign: "Campaign", store: "CampaignStore") -> None:

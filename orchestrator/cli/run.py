@@ -19,6 +19,7 @@ from orchestrator.cli.common import (
     options,
     print_objects,
     refresh,
+    rehearsed_option,
     results_option,
     skip_option,
 )
@@ -57,6 +58,12 @@ start_options = options(
     "--here", is_flag=True, help="Slurm: run in the allocation one is in, and wait for the end."
 )
 @click.option(
+    "--rehearse",
+    is_flag=True,
+    help="Start every script with a checker in place of the training, which looks at what each "
+    "rank would see; kept apart from what is measured.",
+)
+@click.option(
     "--test-only",
     is_flag=True,
     help="Slurm: show when each run would start, by Slurm's own estimate; submit nothing.",
@@ -69,6 +76,7 @@ def submit(
     force: bool,
     accept_changes: bool,
     here: bool,
+    rehearse: bool,
     test_only: bool,
     **start: Any,
 ) -> None:
@@ -81,7 +89,7 @@ def submit(
     from orchestrator import submission
     from orchestrator.backends import StartOptions, backend
 
-    loaded, store = open_campaign(campaign, results)
+    loaded, store = open_campaign(campaign, results, rehearsed=rehearse)
     place, options = backend(loaded, here=here), StartOptions(**start)
     place.refuse(options)
     runs = submission.possible_runs(loaded, skip_impossible, force=force)
@@ -103,13 +111,14 @@ def submit(
 @click.command()
 @campaign_argument
 @results_option
+@rehearsed_option
 @json_option
-def status(campaign: Path, results: Path, as_json: bool) -> None:
+def status(campaign: Path, results: Path, *, rehearsed: bool, as_json: bool) -> None:
     """Show the state of every run of CAMPAIGN."""
     from orchestrator import statuses
     from orchestrator.tables import as_text
 
-    loaded, store = open_campaign(campaign, results)
+    loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     refresh(loaded, store)
     found = statuses.run_statuses(loaded, store)
     if as_json:
@@ -123,8 +132,11 @@ def status(campaign: Path, results: Path, as_json: bool) -> None:
 @campaign_argument
 @click.argument("runs", nargs=-1)
 @results_option
+@rehearsed_option
 @click.option("--state", help="Only runs in this state, as PENDING.")
-def cancel(campaign: Path, runs: tuple[str, ...], results: Path, state: str | None) -> None:
+def cancel(
+    campaign: Path, runs: tuple[str, ...], results: Path, *, rehearsed: bool, state: str | None
+) -> None:
     """End the RUNS of CAMPAIGN, given by id or label; all where none is given.
 
     A run that has not started is marked, and not started; one that has ended stays as it is.
@@ -132,7 +144,7 @@ def cancel(campaign: Path, runs: tuple[str, ...], results: Path, state: str | No
     from orchestrator import submission
     from orchestrator.backends import backend
 
-    loaded, store = open_campaign(campaign, results)
+    loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     chosen = submission.choose(loaded.runs, runs)
     state = state and state.upper()
     for planned, now in backend(loaded).cancel(loaded, chosen, store, state):
@@ -145,6 +157,7 @@ def cancel(campaign: Path, runs: tuple[str, ...], results: Path, state: str | No
 @click.option("--only", default="", help="Outcomes to start again, as failed,oom,node_fail.")
 @click.option("--time", "time_limit", help="Another time limit: minutes, or H:MM:SS.")
 @results_option
+@rehearsed_option
 @start_options
 def retry(
     campaign: Path,
@@ -152,6 +165,8 @@ def retry(
     only: str,
     time_limit: str | None,
     results: Path,
+    *,
+    rehearsed: bool,
     **start: Any,
 ) -> None:
     """Start runs of CAMPAIGN again that did not complete; their earlier logs are kept.
@@ -161,7 +176,7 @@ def retry(
     from orchestrator import outcomes, submission
     from orchestrator.backends import StartOptions, backend
 
-    loaded, store = open_campaign(campaign, results)
+    loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     place, options = backend(loaded), StartOptions(**start)
     place.refuse(options)
     wanted = outcomes.parse_outcomes(only)
@@ -199,14 +214,23 @@ def salloc(campaign: Path, results: Path, *, time_limit: str | None, execute: bo
 @campaign_argument
 @click.argument("run")
 @results_option
+@rehearsed_option
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows, until the run ends.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which one.  [default: the last]")
-def logs(campaign: Path, run: str, results: Path, *, follow: bool, attempt: int | None) -> None:
+def logs(
+    campaign: Path,
+    run: str,
+    results: Path,
+    *,
+    rehearsed: bool,
+    follow: bool,
+    attempt: int | None,
+) -> None:
     """Print what a RUN of CAMPAIGN, given by id or label, has printed."""
     from orchestrator import following, submission
     from orchestrator.backends import backend
 
-    loaded, store = open_campaign(campaign, results)
+    loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     chosen = submission.choose(loaded.runs, [run])
     log = submission.log_of(chosen, store, attempt, waiting=follow)
 
@@ -237,7 +261,8 @@ def _finish_submit(
     for status in failed:
         click.echo(statuses.failure_line(status), err=True)
     if failed:
-        click.echo(f"teralog retry {campaign.path} starts what did not complete again", err=True)
+        again = f"teralog retry {campaign.path}{' --rehearsed' if campaign.rehearsal else ''}"
+        click.echo(f"{again} starts what did not complete again", err=True)
         sys.exit(1)
 
 

@@ -1,13 +1,118 @@
 """Stands in a rehearsal where a rank of a training program would, and checks what that would see.
 
+The launcher starts `python rehearsal.py REHEARSAL.json PROGRAM ARGUMENT…` on every rank. It looks
+at the rank's environment, at the files it would open and the options it is given, and ends as the
+program would. All ranks meet, and the first prints what was found on each node.
+
 A stand-alone program of the standard library alone, for it runs under whatever Python the training
 would run under.
 """
 
+import json
+import os
+import socket
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+# Ranks start within seconds of each other, unless they share a small machine.
+MEETING_SECONDS = 120.0
+CONNECT_SECONDS = 30.0
+_POLL_SECONDS = 0.2
+_VERDICT = "verdict"
 _CONVERT = {"int": int, "float": float, "str": str}
+# DeepSpeed's launcher, and torch's of the years before torchrun, hand it to every rank.
+_OF_LAUNCHERS = ("--local_rank", "--local-rank")
+
+
+def main() -> None:
+    """Take part in the meeting of all ranks, and exit as the program would."""
+    words = [word for word in sys.argv[1:] if word.partition("=")[0] not in _OF_LAUNCHERS]
+    order = json.loads(Path(words[0]).read_text(encoding="utf-8"))
+    found = sorted(set(_problems(order, words[1:])))
+    exit_code = 2 if any(" error: " in problem for problem in found) else 1 if found else 0
+    meeting = _meeting_place()
+    meeting.mkdir(exist_ok=True)
+    rank = _rank(order)
+    if rank is None:
+        print(*found, sep="\n", flush=True)
+        raise SystemExit(1)
+    listening = _listen(rank)
+    told = {"node": _node(), "problems": found, "master": _master()}
+    if not _register(meeting, rank, told):
+        print(f"[rehearsal] rank {rank} is there twice, again on {_node()}", flush=True)
+        raise SystemExit(1)
+    if rank == 0:
+        passed = _verdict(meeting, order)
+        (meeting / _VERDICT).write_text("passed" if passed else "failed")
+        exit_code = exit_code or int(not passed)
+    else:
+        _wait(meeting / _VERDICT)
+    if listening is not None:
+        listening.close()
+    raise SystemExit(exit_code)
+
+
+def _problems(order: Mapping[str, Any], command: Sequence[str]) -> Iterator[str]:
+    program, arguments = _split(command)
+    for path in order["files"]:
+        try:
+            if not Path(path).is_dir():
+                Path(path).open("rb").close()
+        except OSError as error:
+            yield f"{type(error).__name__}: {error}"
+    if order["accepted"] is not None:
+        # As argparse begins its last line, with exit code 2.
+        name = Path(program).name
+        yield from (
+            f"{name}: error: {problem}" for problem in option_problems(arguments, order["accepted"])
+        )
+    yield from rank_problems(os.environ, order)
+    if order["launcher"] != "node" and os.environ.get("RANK") != "0":
+        yield from _master_problems()
+
+
+def _split(command: Sequence[str]) -> tuple[str, list[str]]:
+    words = list(command)
+    program = words.pop(0)
+    if program in ("-m", "--module"):
+        program = words.pop(0)
+    return program, words
+
+
+def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the variables that tell a rank who it is.
+
+    order: `ranks_per_node` and `nodes`, as the run asks for them; `launcher` is "node" where a
+    process a node is started that asks for no variables.
+    """
+    if order["launcher"] == "node":
+        return
+    per_node, nodes = order["ranks_per_node"], order["nodes"]
+    numbers = {}
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
+        text = environment.get(name)
+        if text is None or not text.isdecimal():
+            yield f"ValueError: {name} is {text!r}, and must be a number"
+        else:
+            numbers[name] = int(text)
+    if len(numbers) < 3:
+        return
+    rank, local, world = numbers["RANK"], numbers["LOCAL_RANK"], numbers["WORLD_SIZE"]
+    if world != nodes * per_node:
+        yield f"ValueError: WORLD_SIZE is {world}, and the run has {nodes * per_node} ranks"
+    if not rank < nodes * per_node:
+        yield f"ValueError: RANK is {rank}, of {nodes * per_node} ranks"
+    if local != rank % per_node:
+        yield f"ValueError: LOCAL_RANK is {local} of rank {rank}, with {per_node} ranks a node"
+    devices = environment.get("CUDA_VISIBLE_DEVICES")
+    if devices and local >= len(devices.split(",")):
+        yield f"RuntimeError: CUDA error: invalid device ordinal: rank {rank} sees only {devices}"
+    if not environment.get("MASTER_ADDR") or not environment.get("MASTER_PORT", "").isdecimal():
+        yield "ValueError: MASTER_ADDR and MASTER_PORT are not set"
 
 
 def option_problems(
@@ -69,3 +174,123 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _rank(order: Mapping[str, Any]) -> int | None:
+    alone = order["launcher"] == "node"
+    text = os.environ.get("SLURM_NODEID", "0") if alone else os.environ.get("RANK", "")
+    return int(text) if text.isdecimal() else None
+
+
+def _node() -> str:
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def _master() -> str:
+    return f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+
+
+def _listen(rank: int) -> socket.socket | None:
+    """Listen where the ranks of torch.distributed meet, as its first rank does.
+
+    Under torchrun the launcher itself listens there; and what cannot be bound is told by those who
+    cannot connect.
+    """
+    port = os.environ.get("MASTER_PORT", "")
+    if rank or not port.isdecimal() or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    with suppress(OSError):
+        return socket.create_server(("", int(port)))
+    return None
+
+
+def _master_problems() -> Iterator[str]:
+    host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT", "")
+    if not host or not port.isdecimal():
+        return
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except OSError as error:
+            if time.monotonic() > deadline:
+                yield f"torch.distributed.DistNetworkError: connect to {host}:{port}: {error}"
+                return
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
+
+
+def _meeting_place() -> Path:
+    """Return a folder that all ranks of this start of the job find, and no others."""
+    job, restart = (os.environ.get(f"SLURM_{what}") for what in ("JOB_ID", "RESTART_COUNT"))
+    return Path(f"ranks-{job or 'local'}-{restart or 0}")
+
+
+def _register(meeting: Path, rank: int, told: Mapping[str, Any]) -> bool:
+    """Put down that a rank is there, at once and whole; False where somebody has done so."""
+    draft = meeting / f".{rank}-{_node()}-{os.getpid()}"
+    draft.write_text(json.dumps(told), encoding="utf-8")
+    try:
+        (meeting / f"{rank}.json").hardlink_to(draft)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    return True
+
+
+def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
+    """Wait for all ranks, print what was found on each node, and return whether all is well."""
+    per_node = 1 if order["launcher"] == "node" else order["ranks_per_node"]
+    expected = order["nodes"] * per_node
+    ranks = _gather(meeting, expected)
+    nodes: dict[str, list[int]] = {}
+    problems: dict[str, list[str]] = {}
+    for rank, told in sorted(ranks.items()):
+        nodes.setdefault(told["node"], []).append(rank)
+        for problem in told["problems"]:
+            places = problems.setdefault(problem, [])
+            if told["node"] not in places:
+                places.append(told["node"])
+    masters = {told["master"] for told in ranks.values()}
+    if len(ranks) < expected:
+        missing = sorted(set(range(expected)) - ranks.keys())
+        problems[f"only {len(ranks)} of {expected} ranks came; missing are {missing}"] = []
+    if order["launcher"] != "node" and len(masters) > 1:
+        problems[f"ranks are told of different masters: {sorted(masters)}"] = []
+    if len(nodes) != order["nodes"]:
+        problems[f"ranks are on {len(nodes)} nodes, and the run has {order['nodes']}"] = []
+    for node, there in nodes.items():
+        print(f"[rehearsal] {node}: rank {', '.join(map(str, there))}")
+    master = "" if order["launcher"] == "node" else f", master {', '.join(sorted(masters))}"
+    print(f"[rehearsal] {len(ranks)} ranks on {len(nodes)} nodes{master}")
+    for problem, places in problems.items():
+        where = f" (on {', '.join(places)})" if places and len(places) < len(nodes) else ""
+        print(f"{problem}{where}")
+    if not problems:
+        print(f"[rehearsal] {order['program']} would start: nothing was trained")
+    sys.stdout.flush()
+    return not problems
+
+
+def _gather(meeting: Path, expected: int) -> dict[int, dict[str, Any]]:
+    ranks: dict[int, dict[str, Any]] = {}
+    last_arrival = time.monotonic()
+    while len(ranks) < expected and time.monotonic() - last_arrival < MEETING_SECONDS:
+        for path in meeting.glob("*.json"):
+            if int(path.stem) not in ranks:
+                ranks[int(path.stem)] = json.loads(path.read_text(encoding="utf-8"))
+                last_arrival = time.monotonic()
+        time.sleep(_POLL_SECONDS)
+    return ranks
+
+
+def _wait(path: Path) -> None:
+    deadline = time.monotonic() + 2 * MEETING_SECONDS
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -185,7 +185,9 @@ def test_a_program_gets_its_arguments_as_they_were_written(
     results = Path("/results") / folder
     cluster = sandbox.cluster(scheduler=scheduler, gpus_per_node=gpus)
     sandbox.run(script_of(run, cluster, results, name, label))
-    program = [str(Path("/campaigns") / script), *arguments]
+    # A home or a variable in a path is that of whoever renders the script.
+    path = Path("/campaigns") / Path(os.path.expandvars(script)).expanduser()
+    program = [str(path), *arguments]
     expected = [*program, "--deepspeed_config", f"{results}/ds_config.json"]
     assert sandbox.given("arguments")[-len(expected) :] == expected
 

@@ -65,6 +65,7 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
     assert completed == {
         "run_id": standing[0].planned.run_id,
         "label": "seed=1",
+        "rehearsed": False,
         "state": "COMPLETED",
         "outcome": "completed",
         "outcome_by": "scheduler",
@@ -86,7 +87,7 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
         "scheduler_state_by": None,
     }
     assert failed["exit_code"] == 3
-    known = {"run_id", "label", "state", "attempts", "gpu_hours_asked"}
+    known = {"run_id", "label", "rehearsed", "state", "attempts", "gpu_hours_asked"}
     assert {value for key, value in waiting.items() if key not in known} == {None}
 
 

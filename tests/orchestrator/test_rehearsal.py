@@ -1,0 +1,148 @@
+"""A rehearsal: every script runs, no rank trains, and what would fail has failed."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.workloads import rehearsal
+
+CHECKER = Path(rehearsal.__file__)
+ORDER: dict[str, Any] = {
+    "framework": "megatron",
+    "program": "pretrain_gpt.py",
+    "launcher": "srun",
+    "nodes": 2,
+    "ranks_per_node": 2,
+    "files": [],
+    "accepted": {"--num-layers": {"type": "int"}},
+}
+RANK = {
+    "RANK": "3",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "4",
+    "MASTER_ADDR": "gpu001",
+    "MASTER_PORT": "6000",
+}
+
+
+def start(folder: Path, rank: int, order: dict[str, Any], **environment: str) -> Any:
+    """Start the checker as a launcher starts a rank, two a node."""
+    (folder / "rehearsal.json").write_text(json.dumps(order))
+    node = {"SLURMD_NODENAME": f"gpu{rank // 2}", "SLURM_NODEID": str(rank // 2)}
+    ours = {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": "4"}
+    return subprocess.Popen(
+        [sys.executable, str(CHECKER), "rehearsal.json", "train.py", "--num-layers", "2"],
+        cwd=folder,
+        env={**os.environ, **node, **ours, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def rehearse(folder: Path, order: dict[str, Any], **environment: str) -> tuple[list[int], str]:
+    """Let four ranks meet; return their exit codes, and what all of them print."""
+    with socket.create_server(("", 0)) as free:
+        port = str(free.getsockname()[1])
+    address = {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    ranks = [start(folder, rank, order, **address, **environment) for rank in range(4)]
+    printed = "".join(process.communicate(timeout=100)[0] for process in ranks)
+    return [process.returncode for process in ranks], printed
+
+
+def test_the_ranks_meet_and_the_first_tells_where_they_are(tmp_path: Path) -> None:
+    codes, printed = rehearse(tmp_path, ORDER)
+    assert codes == [0] * 4
+    first, second, together, verdict = printed.splitlines()
+    assert first == "[rehearsal] gpu0: rank 0, 1"
+    assert second == "[rehearsal] gpu1: rank 2, 3"
+    assert together.startswith("[rehearsal] 4 ranks on 2 nodes, master localhost:")
+    assert verdict == "[rehearsal] pretrain_gpt.py would start: nothing was trained"
+
+
+def test_a_file_that_is_missing_fails_as_it_would(tmp_path: Path) -> None:
+    missing = tmp_path / "vocab.json"
+    codes, printed = rehearse(tmp_path, {**ORDER, "files": [str(missing)]})
+    assert codes == [1] * 4
+    said = f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
+    assert printed.count(said) == 1
+
+
+def test_an_option_that_is_refused_fails_as_argparse_does(tmp_path: Path) -> None:
+    codes, printed = rehearse(tmp_path, {**ORDER, "accepted": {"--n-layers": {}}})
+    assert codes == [2] * 4
+    assert "train.py: error: unrecognized arguments: --num-layers 2\n" in printed
+
+
+def test_ranks_on_too_few_nodes_are_told(tmp_path: Path) -> None:
+    codes, printed = rehearse(tmp_path, ORDER, SLURMD_NODENAME="gpu7")
+    assert codes[0] == 1
+    assert "ranks are on 1 nodes, and the run has 2\n" in printed
+
+
+def test_a_master_that_nobody_is_at_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("", 0)) as free:
+        port = free.getsockname()[1]
+        environment = {**RANK, "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(rehearsal, "CONNECT_SECONDS", 0.1)
+    (said,) = rehearsal._master_problems()
+    assert said.startswith(f"torch.distributed.DistNetworkError: connect to localhost:{port}: ")
+
+
+def test_a_rank_that_is_there_twice_is_told(tmp_path: Path) -> None:
+    (tmp_path / "ranks-local-0").mkdir()
+    (tmp_path / "ranks-local-0" / "2.json").write_text("{}")
+    process = start(tmp_path, 2, ORDER, MASTER_ADDR="", MASTER_PORT="")
+    assert "[rehearsal] rank 2 is there twice, again on gpu1" in process.communicate(timeout=100)[0]
+    assert process.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({}, None),
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2, and the run has 4 ranks"),
+        ({"RANK": "4", "LOCAL_RANK": "0"}, "RANK is 4, of 4 ranks"),
+        ({"LOCAL_RANK": "0"}, "LOCAL_RANK is 0 of rank 3, with 2 ranks a node"),
+        ({"RANK": "x"}, "RANK is 'x', and must be a number"),
+        ({"MASTER_ADDR": ""}, "MASTER_ADDR and MASTER_PORT are not set"),
+        ({"CUDA_VISIBLE_DEVICES": "0"}, "invalid device ordinal: rank 3 sees only 0"),
+        ({"CUDA_VISIBLE_DEVICES": "0,1"}, None),
+    ],
+)
+def test_a_rank_knows_who_it_is(changed: dict[str, str], problem: str | None) -> None:
+    said = list(rehearsal.rank_problems({**RANK, **changed}, ORDER))
+    assert len(said) == (problem is not None)
+    assert problem is None or problem in said[0]
+
+
+def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> None:
+    """Its state, its log, its folder; and a run that was rehearsed is still to be made."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    campaign = playground.path / "campaign.yaml"
+    stand_in = playground.path / "here.yaml"
+    stand_in.write_text(f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\n")
+    pytest.importorskip("torch")
+    done = playground.teralog("submit", campaign.name, "--rehearse")
+    assert done.returncode == 0, done.stderr
+    assert "2 rehearsed runs: 2 completed" in done.stderr
+    assert "2 runs: 2 not started" in playground.teralog("status", campaign.name).stdout
+    rehearsed = playground.teralog("status", campaign.name, "--rehearsed", "--json").stdout
+    assert {(run["state"], run["rehearsed"]) for run in json.loads(rehearsed)} == {
+        ("COMPLETED", True)
+    }
+    log = playground.teralog("logs", campaign.name, "seed=1", "--rehearsed").stdout
+    assert "would start: nothing was trained" in log
+    (record, _) = (playground.path / "results" / "play" / "rehearsal").glob("*/run.json")
+    assert json.loads(record.read_text())["rehearsal"] is True
+    report = playground.teralog("report", campaign.name)
+    assert report.stdout.count("not started") == 2
