@@ -50,15 +50,25 @@ def step_seconds(step: Step, run: Run) -> float | None:
     return known_seconds(step.step_seconds, batch, step.samples_per_second)
 
 
+def counted_steps(run: Run, steps: Iterable[Step], warmup: Warmup) -> list[Step]:
+    """Return the steps that count in the numbers of a run: those after the warm-up."""
+    last_warmup = warmup.last_iteration(run.training.train_iters)
+    return [step for step in steps if step.iteration > last_warmup]
+
+
+def known_times(run: Run, steps: Iterable[Step]) -> list[float]:
+    """Return the seconds of those steps of which they are known."""
+    times = (step_seconds(step, run) for step in steps)
+    return [time for time in times if time is not None]
+
+
 def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
     """Return the numbers of a run; those of a run that did not get far enough are None."""
     records = list(records)
     steps = merge_steps(records)
     totals = [record for record in records if isinstance(record, RunTotals)]
-    last_warmup = warmup.last_iteration(run.training.train_iters)
-    counted = [step for step in steps if step.iteration > last_warmup]
-    times = (step_seconds(step, run) for step in counted)
-    seconds = StepSeconds.of([time for time in times if time is not None])
+    counted = counted_steps(run, steps, warmup)
+    seconds = StepSeconds.of(known_times(run, counted))
     reported = (
         record.max_memory_allocated_gib
         for record in records

@@ -1,13 +1,14 @@
 """Where a campaign stands: a line a run, and totals."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.attempts import Attempt, Seen
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.outcomes import COMPLETED, decided_by, run_outcome
+from orchestrator.slow_runs import SlowRun
 from orchestrator.store import CampaignStore
 from orchestrator.tables import EXACT, Column, Style, Table, make_table, shown
 from parsers.records import Outcome
@@ -87,13 +88,15 @@ _SLURM_COLUMNS: tuple[Column[RunStatus], ...] = (
 
 def run_statuses(campaign: Campaign, store: CampaignStore) -> list[RunStatus]:
     """Return the status of every run of a campaign, in its order."""
-    found = []
-    for planned in campaign.runs:
-        folder = store.run(planned.run_id)
-        state, outcome, told = run_outcome(folder)
-        attempts = tuple(folder.attempts())
-        found.append(RunStatus(planned, state, outcome, told, attempts, campaign.rehearsal))
-    return found
+    return [run_status(planned, campaign, store) for planned in campaign.runs]
+
+
+def run_status(planned: PlannedRun, campaign: Campaign, store: CampaignStore) -> RunStatus:
+    """Return the status of one run."""
+    folder = store.run(planned.run_id)
+    state, outcome, told = run_outcome(folder)
+    attempts = tuple(folder.attempts())
+    return RunStatus(planned, state, outcome, told, attempts, campaign.rehearsal)
 
 
 def table(statuses: Sequence[RunStatus]) -> Table:
@@ -106,15 +109,23 @@ def table(statuses: Sequence[RunStatus]) -> Table:
     return make_table((*_COLUMNS, *told), statuses)
 
 
-def records(statuses: Sequence[RunStatus]) -> list[dict[str, Any]]:
-    """Return one object a run, for programs."""
-    return [_record(status) for status in statuses]
+def records(statuses: Sequence[RunStatus], slow: Mapping[str, SlowRun]) -> list[dict[str, Any]]:
+    """Return one object a run, for programs; `slow` has those of them that are, by id."""
+    return [
+        {**_record(status), "slow": one.record() if one else None}
+        for status in statuses
+        for one in (slow.get(status.planned.run_id),)
+    ]
+
+
+def word(status: RunStatus) -> str:
+    """Return the outcome of a run that has ended, else its state, as it stands in a sentence."""
+    return (status.outcome or status.state).lower().replace("_", " ")
 
 
 def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
     """Return one line: how many runs are in which state, and what is no longer in the file."""
-    counts = Counter(status.outcome or status.state for status in statuses)
-    parts = [f"{count} {word.lower().replace('_', ' ')}" for word, count in counts.items()]
+    parts = [f"{count} {what}" for what, count in Counter(map(word, statuses)).items()]
     if gone:
         parts.append(f"{len(gone)} no longer in the campaign file, results kept")
     what = "rehearsed " if any(status.rehearsed for status in statuses) else ""

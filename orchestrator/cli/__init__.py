@@ -13,6 +13,7 @@ from orchestrator.cli.prepare import init, plan, render, schema
 from orchestrator.cli.read import collect, report
 from orchestrator.cli.regenerate import regenerate_tflops
 from orchestrator.cli.run import cancel, logs, retry, salloc, status, submit
+from orchestrator.cli.watch import watch
 from orchestrator.errors import UserError
 
 # Cut nowhere: what a command does is said in one sentence.
@@ -20,7 +21,7 @@ _WHOLE_SENTENCE = 200
 
 SECTIONS = {
     "Prepare": (init, schema, plan, render),
-    "Run": (submit, salloc, status, logs, cancel, retry),
+    "Run": (submit, salloc, status, watch, logs, cancel, retry),
     "Read": (collect, report, parse),
     "Numbers": (
         estimate,

@@ -3,9 +3,12 @@
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -13,6 +16,7 @@ from orchestrator.printing import printable
 
 if TYPE_CHECKING:
     from orchestrator.campaign import Campaign
+    from orchestrator.statuses import RunStatus
     from orchestrator.store import CampaignStore
 
 Command = Callable[..., None]
@@ -111,3 +115,33 @@ def print_objects(values: Sequence[dict[str, Any]]) -> None:
     """Print a JSON list, one object a line."""
     lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
     click.echo(f"[\n{lines}\n]" if lines else "[]")
+
+
+def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
+    """Say how runs failed and what starts them again, and exit with 1, where there are any."""
+    from orchestrator import statuses
+
+    for status in failed:
+        click.echo(statuses.failure_line(status), err=True)
+    if failed:
+        again = f"teralog retry {campaign.path}{' --rehearsed' if campaign.rehearsal else ''}"
+        click.echo(f"{again} starts what did not complete again", err=True)
+        sys.exit(1)
+
+
+@contextmanager
+def interruptible(sentence: str) -> Iterator[None]:
+    """Within it Ctrl-C, SIGTERM and SIGHUP end the command with a sentence and exit code 130."""
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # nohup ignores SIGHUP, and is to be left to it.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(sentence, err=True)
+        sys.exit(130)

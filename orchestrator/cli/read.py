@@ -1,6 +1,7 @@
 """The commands that read what runs have printed."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,10 @@ from orchestrator.cli.common import (
     refresh,
     results_option,
 )
+
+if TYPE_CHECKING:
+    from orchestrator.campaign import Campaign
+    from orchestrator.store import CampaignStore
 
 
 @click.command()
@@ -32,7 +37,12 @@ def collect(campaign: Path, results: Path) -> None:
 @click.command()
 @campaign_argument
 @results_option
-def report(campaign: Path, results: Path) -> None:
+@click.option(
+    "--by-node",
+    is_flag=True,
+    help="Print a table of nodes instead, which shows a slow one; write nothing.",
+)
+def report(campaign: Path, results: Path, *, by_node: bool) -> None:
     """Print the table of CAMPAIGN; write report.md, report.csv and report.json."""
     from datetime import datetime
 
@@ -42,6 +52,9 @@ def report(campaign: Path, results: Path) -> None:
 
     loaded, store = open_campaign(campaign, results)
     refresh(loaded, store)
+    if by_node:
+        _print_nodes(loaded, store)
+        return
     runs = collection.collect(loaded, store)
     made = reports.make_report(loaded, runs, datetime.now().astimezone().date().isoformat())
     gone = store.other_runs(loaded)
@@ -51,3 +64,17 @@ def report(campaign: Path, results: Path) -> None:
     click.echo(as_text(made.table))
     click.echo(made.provenance)
     click.echo(f"wrote {page}, and .csv and .json beside it", err=True)
+
+
+def _print_nodes(campaign: "Campaign", store: "CampaignStore") -> None:
+    """Print the table of nodes.
+
+    It stands under `report` and not under `status`, for it is a result: the same step times from
+    the same logs, put together by where they were measured.
+    """
+    from orchestrator import node_speeds, statuses, step_timing
+    from orchestrator.tables import as_text
+
+    timed = step_timing.timed_runs(campaign, statuses.run_statuses(campaign, store))
+    click.echo(as_text(node_speeds.table(node_speeds.node_speeds(timed))))
+    click.echo(node_speeds.HOW_MADE)

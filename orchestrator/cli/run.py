@@ -2,18 +2,18 @@
 
 import os
 import shlex
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrator.cli.common import (
     campaign_argument,
     complain,
+    exit_for,
+    interruptible,
     json_option,
     open_campaign,
     options,
@@ -27,6 +27,8 @@ from orchestrator.cli.common import (
 if TYPE_CHECKING:
     from orchestrator.campaign import Campaign, PlannedRun
     from orchestrator.store import CampaignStore
+
+_STOPPED = "stopped; `teralog submit` goes on with what is missing"
 
 start_options = options(
     click.option(
@@ -99,7 +101,7 @@ def submit(
         for planned, said in place.estimates(loaded, submission.missing_runs(runs, store), store):
             click.echo(f"{planned.run_id} {planned.label}: {said}")
         return
-    with _signals_as_interrupt(), place.session(loaded, store) as session:
+    with interruptible(_STOPPED), place.session(loaded, store) as session:
         _complain_all(session.settle(runs))
         missing = submission.missing_runs(runs, store)
         store.save_submission(loaded)
@@ -114,18 +116,21 @@ def submit(
 @rehearsed_option
 @json_option
 def status(campaign: Path, results: Path, *, rehearsed: bool, as_json: bool) -> None:
-    """Show the state of every run of CAMPAIGN."""
-    from orchestrator import statuses
+    """Show the state of every run of CAMPAIGN, and which runs are far slower than their repeats."""
+    from orchestrator import slow_runs, statuses, step_timing
     from orchestrator.tables import as_text
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     refresh(loaded, store)
     found = statuses.run_statuses(loaded, store)
+    slow = slow_runs.slow_runs(step_timing.timed_runs(loaded, found))
     if as_json:
-        print_objects(statuses.records(found))
+        print_objects(statuses.records(found, slow))
         return
     click.echo(as_text(statuses.table(found)))
     click.echo(statuses.totals(found, store.other_runs(loaded)))
+    for sentence in slow_runs.sentences(slow.values()):
+        click.echo(sentence)
 
 
 @click.command()
@@ -180,7 +185,7 @@ def retry(
     place, options = backend(loaded), StartOptions(**start)
     place.refuse(options)
     wanted = outcomes.parse_outcomes(only)
-    with _signals_as_interrupt(), place.session(loaded, store) as session:
+    with interruptible(_STOPPED), place.session(loaded, store) as session:
         possible = [run for run in submission.choose(loaded.runs, runs) if not run.problems]
         _complain_all(session.settle(possible))
         chosen = submission.ended_runs(possible, store, wanted)
@@ -258,27 +263,4 @@ def _finish_submit(
     click.echo(statuses.totals(found, store.other_runs(campaign)), err=True)
     ids = {planned.run_id for planned in runs}
     failed = [one for one in found if one.planned.run_id in ids and one.unsuccessful]
-    for status in failed:
-        click.echo(statuses.failure_line(status), err=True)
-    if failed:
-        again = f"teralog retry {campaign.path}{' --rehearsed' if campaign.rehearsal else ''}"
-        click.echo(f"{again} starts what did not complete again", err=True)
-        sys.exit(1)
-
-
-@contextmanager
-def _signals_as_interrupt() -> Iterator[None]:
-    """Within it, SIGTERM and SIGHUP stop the command as Ctrl-C does, with exit code 130."""
-
-    def interrupt(number: int, frame: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # nohup ignores SIGHUP, and is to be left to it.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("stopped; `teralog submit` goes on with what is missing", err=True)
-        sys.exit(130)
+    exit_for(failed, campaign)

@@ -1,0 +1,60 @@
+"""The command that shows how runs go."""
+
+import itertools
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from orchestrator.cli.common import (
+    Positive,
+    campaign_argument,
+    complain,
+    exit_for,
+    interruptible,
+    open_campaign,
+    rehearsed_option,
+    results_option,
+)
+
+_STOPPED = "no longer watching; the runs go on"
+
+
+@click.command()
+@campaign_argument
+@results_option
+@rehearsed_option
+@click.option(
+    "--interval",
+    type=Positive(),
+    default=2.0,
+    show_default=True,
+    help="Seconds from one look at the logs to the next; Slurm is asked every 10 s at most.",
+)
+@click.option("--once", is_flag=True, help="Look once.")
+def watch(campaign: Path, results: Path, *, rehearsed: bool, interval: float, once: bool) -> None:
+    """Show how the runs of CAMPAIGN go, until all have ended.
+
+    For each its state, iterations, step time and TFLOPs so far, and the time that is left; and
+    which runs are far slower than their repeats. On a terminal one table stays in place; elsewhere,
+    or with NO_COLOR, lines are printed as there is news. Ctrl-C ends the watching, and no run.
+    Exits with 1 where a run failed.
+    """
+    from orchestrator.attempts import NOT_STARTED
+    from orchestrator.watch_display import show_live, show_plain
+    from orchestrator.watching import looks
+
+    loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
+    all_looks = itertools.islice(looks(loaded, store, interval), 1 if once else None)
+    with interruptible(_STOPPED):
+        if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+            last = show_live(all_looks)
+        else:
+            last = show_plain(all_looks, click.echo, complain)
+    if last is None or last.under_way:
+        return
+    if missing := sum(status.state == NOT_STARTED for status in last.statuses):
+        sentence = f"{missing} runs have not been started; `teralog submit {campaign}` starts them"
+        click.echo(sentence, err=True)
+    exit_for([status for status in last.statuses if status.unsuccessful], loaded)
