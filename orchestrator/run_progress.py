@@ -1,5 +1,6 @@
 """How far a run has come, by its log, of which each call reads what was appended since the last."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,6 @@ from orchestrator.warmup import Warmup
 from parsers.merge import merge_steps
 from parsers.records import Record
 from parsers.resume import ReadState, read_appended
-from parsers.step_seconds import StepSeconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
     told = (step.iterations for step in reversed(steps) if step.iterations is not None)
     iterations = next(told, run.training.train_iters)
     seconds = known_times(run, counted_steps(run, steps, warmup))
-    median = StepSeconds.of(seconds).median
+    median = statistics.median(seconds) if seconds else None
     return Progress(
         iteration=iteration,
         # A script of the user's need not keep to what the campaign says.

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator import statuses
 from orchestrator.campaign import Campaign
+from orchestrator.slow_runs import SlowRun
 from orchestrator.statuses import RunStatus, run_statuses
 from orchestrator.store import Attempt, CampaignStore
 from orchestrator.tables import as_records, as_text
@@ -59,7 +60,15 @@ def test_the_table_has_a_line_a_run(standing: list[RunStatus]):
 
 def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
     """For programs; absent is null."""
-    records = statuses.records(standing)
+    slow = SlowRun(
+        label="seed=1",
+        node_list="here",
+        step_seconds=0.4,
+        usual_seconds=0.2,
+        others="siblings",
+        count=4,
+    )
+    records = statuses.records(standing, {standing[0].planned.run_id: slow})
     assert json.loads(json.dumps(records)) == records
     completed, failed, _, waiting = records
     assert completed == {
@@ -85,6 +94,13 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
         "reason": None,
         "scheduler_state": None,
         "scheduler_state_by": None,
+        "slow": {
+            "step_seconds": 0.4,
+            "usual_step_seconds": 0.2,
+            "ratio": 2.0,
+            "compared_with": "siblings",
+            "compared": 4,
+        },
     }
     assert failed["exit_code"] == 3
     known = {"run_id", "label", "rehearsed", "state", "attempts", "gpu_hours_asked"}
