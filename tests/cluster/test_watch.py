@@ -1,0 +1,219 @@
+"""Watching a campaign on a real Slurm: a slow run is told, and Ctrl-C stops nothing."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.node_lists import expand_nodes
+
+pytestmark = pytest.mark.slurm
+
+TERALOG_SECONDS = 120
+# In place of DeepSpeed: what its engine would print, at the speed of the node.
+SCRIPT = """\
+import os, time, pathlib
+slow = os.environ["SLURMD_NODENAME"] == pathlib.Path(os.environ["LEDGER"]).read_text().strip()
+for step in range(1, {steps} + 1):
+    seconds = 0.15 if slow else 0.05
+    time.sleep(seconds)
+    print(
+        f"[INFO] epoch=0/micro_step={{step}}/global_step={{step}}, RunningAvgSamplesPerSec=1.0, "
+        f"CurrSamplesPerSec={{4 / seconds}}, MemAllocated=0.39GB, MaxMemAllocated=0.39GB",
+        flush=True,
+    )
+"""
+CAMPAIGN = """\
+name: play
+cluster: cpu.yaml
+defaults:
+  framework: deepspeed
+  script: train.py
+  model: {{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}}
+  launcher: srun
+  train_iters: {steps}
+  micro_batch_size: 4
+  time_limit: 5
+matrix: {{zero_stage: [1]}}
+repeats: 4
+warmup: 2
+"""
+PROFILE = """\
+gpus_per_node: 0
+memory: 1G
+exclusive: true
+requeue: {requeue}
+"""
+
+
+def write_campaign(
+    play: Any, steps: int, *, slow_node: str = "gpu002", requeue: str = "false"
+) -> None:
+    """Write a campaign of four repeats, each on a node of its own, of which one is slow."""
+    play.ledger.write_text(slow_node)
+    (play.path / "train.py").write_text(SCRIPT.format(steps=steps))
+    (play.path / "cpu.yaml").write_text(PROFILE.format(requeue=requeue))
+    (play.path / "campaign.yaml").write_text(CAMPAIGN.format(steps=steps))
+
+
+@pytest.fixture
+def play(playground, slurm) -> Any:
+    """Return a playground on a cluster."""
+    playground.environment |= slurm.environment
+    return playground
+
+
+@pytest.mark.parametrize(
+    "text", ["gpu[001-003,007]", "a,b[1-2]c[03-04]", "n[8-11,100]", "n[08-11],x[0-0]"]
+)
+def test_slurm_expands_a_list_of_nodes_to_the_same_names(slurm, text: str) -> None:
+    """`scontrol show hostnames` is the measure."""
+    told = slurm.run("scontrol", "show", "hostnames", text)
+    assert told.stdout.split() == list(expand_nodes(text))
+
+
+def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_told(play) -> None:
+    """On a pipe: plain lines, the last ones of all runs. Status, JSON and nodes tell it, too."""
+    # Longer than from one time that Slurm is asked to the next.
+    write_campaign(play, steps=120)
+    assert play.teralog("submit", "campaign.yaml").returncode == 0
+    watched = play.teralog("watch", "campaign.yaml", "--interval", "0.5")
+    assert watched.returncode == 0, watched.stderr
+    assert watched.stderr == ""
+    assert "\x1b" not in watched.stdout
+    slow = re.compile(
+        r"^deepspeed #\d on gpu002: 0\.15 s a step, 3\.0 . its 3 siblings' 0\.050 s$",
+        re.MULTILINE,
+    )
+    tables = watched.stdout.split("\n\n")
+    assert len(tables) > 3
+    # The slow one is told while it runs, from Slurm's words and its log.
+    early = [table for table in tables if slow.search(table) and " RUNNING " in table]
+    assert early
+    assert re.search(r" RUNNING +1  gpu002 +\d+  120 +0\.150 +\S+  0:00:\d\d +3\.0 .", early[0])
+    done = re.findall(r" COMPLETED +1  gpu\d+ +120  120 +(0\.150|0\.0500) ", tables[-1])
+    assert len(done) == 4
+    assert "4 runs: 4 completed" in tables[-1]
+
+    status = play.teralog("status", "campaign.yaml")
+    assert slow.search(status.stdout)
+    found = {run["node_list"]: run["slow"] for run in play.status()}
+    assert found.pop("gpu002") == {
+        "step_seconds": pytest.approx(0.15),
+        "usual_step_seconds": pytest.approx(0.05),
+        "ratio": pytest.approx(3.0),
+        "compared_with": "siblings",
+        "compared": 3,
+    }
+    assert set(found.values()) == {None}
+    nodes = play.teralog("report", "campaign.yaml", "--by-node").stdout.splitlines()
+    rows = [line.split() for line in nodes if line.startswith("gpu")]
+    assert rows[0] == ["gpu002", "1", "1", "3.00", "slow"]
+    assert [row[1:] for row in rows[1:]] == [["1", "1", "1.00", "—"]] * 3
+    assert not (play.path / "results" / "play" / "report.md").exists()
+
+
+def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
+    """Exit code 130, and the runs come to their ends."""
+    write_campaign(play, steps=150)
+    play.teralog("submit", "campaign.yaml")
+    play.wait_for(["RUNNING"] * 4)
+    watching = play.start("watch", "campaign.yaml", "--interval", "0.2")
+    assert watching.stdout is not None
+    assert watching.stdout.readline().startswith("run ")
+    watching.send_signal(signal.SIGINT)
+    _, complaints = watching.communicate(timeout=TERALOG_SECONDS)
+    assert watching.returncode == 130
+    assert complaints == "no longer watching; the runs go on\n"
+    assert play.states() == ["RUNNING"] * 4
+    play.wait_for(["COMPLETED"] * 4)
+
+
+def on_a_terminal(play: Any, width: int, height: int, *arguments: str, interrupt: bool) -> Any:
+    """Run teralog in a terminal of that size; return its exit code and what it wrote."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    environment = {**os.environ, **play.environment, "TERM": "xterm-256color"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [os.environ.get("TERALOG", "teralog"), *arguments],
+        cwd=play.path,
+        env=environment,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    written = b""
+    deadline = time.monotonic() + TERALOG_SECONDS
+    while time.monotonic() < deadline:
+        readable, _, _ = select.select([master], [], [], 1.0)
+        if not readable:
+            continue
+        try:
+            written += os.read(master, 65536)
+        except OSError:  # nobody has the other end any more
+            break
+        if interrupt and b"RUNNING" in written:
+            process.send_signal(signal.SIGINT)
+            interrupt = False
+    os.close(master)
+    return process.wait(timeout=TERALOG_SECONDS), written.decode()
+
+
+def test_on_a_terminal_the_table_stays_in_place(play) -> None:
+    """The cursor goes back up for each look, and comes back when it is over."""
+    write_campaign(play, steps=150)
+    play.teralog("submit", "campaign.yaml")
+    play.wait_for(["RUNNING"] * 4)
+    code, written = on_a_terminal(
+        play, 80, 24, "watch", "campaign.yaml", "--interval", "0.5", interrupt=True
+    )
+    assert code == 130
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
+    code, written = on_a_terminal(
+        play, 80, 24, "watch", "campaign.yaml", "--interval", "0.5", interrupt=False
+    )
+    assert code == 0
+    assert "\x1b[1A" in written
+    frames = written.split("4 runs: ")
+    assert frames[-1].startswith("4 completed")
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
+
+
+def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slurm) -> None:
+    """Its progress begins anew, on its new node."""
+    write_campaign(play, steps=250, slow_node="none", requeue="true")
+    play.teralog("submit", "campaign.yaml")
+    runs = play.wait_for(["RUNNING"] * 4)
+    log = Path(runs[0]["log"] or play.path)
+    while "global_step=20," not in log.read_text():
+        time.sleep(0.1)
+    node = runs[0]["node_list"]
+    slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    watched = play.teralog("watch", "campaign.yaml", "--interval", "0.5")
+    slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+    assert watched.returncode == 0, watched.stderr
+    line = re.compile(
+        rf"^{runs[0]['run_id']} .*? (?P<state>RUNNING \(restart 1\)|COMPLETED)"
+        r" +1  (?P<node>gpu\d+) +(?P<iteration>\d+|—)",
+        re.MULTILINE,
+    )
+    told = list(line.finditer(watched.stdout))
+    again = [match for match in told if match["state"] != "COMPLETED"]
+    assert again
+    # Slurm knew of the restart before the script, or the log told of it first.
+    assert any(match["iteration"] != "250" for match in again)
+    assert told[-1]["iteration"] == "250"
+    assert "starts again: restart 1" in log.read_text()
