@@ -8,6 +8,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from pathlib import Path
@@ -139,14 +140,18 @@ def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
     play.wait_for(["COMPLETED"] * 4)
 
 
-def on_a_terminal(play: Any, width: int, height: int, *arguments: str, interrupt: bool) -> Any:
-    """Run teralog in a terminal of that size; return its exit code and what it wrote."""
+def on_a_terminal(play: Any, *arguments: str, interrupt: bool = False, **variables: str) -> Any:
+    """Run teralog in a terminal of 80 columns; return its exit code and what it wrote.
+
+    It is interrupted, where that is wanted, when it shows a run that runs.
+    """
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     environment = {**os.environ, **play.environment, "TERM": "xterm-256color"}
     environment.pop("NO_COLOR", None)
+    environment |= variables
     process = subprocess.Popen(
-        [os.environ.get("TERALOG", "teralog"), *arguments],
+        [Path(sys.executable).parent / "teralog", *arguments],
         cwd=play.path,
         env=environment,
         stdin=slave,
@@ -177,18 +182,17 @@ def test_on_a_terminal_the_table_stays_in_place(play) -> None:
     write_campaign(play, steps=150)
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"] * 4)
-    code, written = on_a_terminal(
-        play, 80, 24, "watch", "campaign.yaml", "--interval", "0.5", interrupt=True
-    )
+    watch = ("watch", "campaign.yaml", "--interval", "0.5")
+    plain = on_a_terminal(play, *watch, "--once", NO_COLOR="1")[1]
+    assert "4 runs: 4 running" in plain
+    assert "\x1b" not in plain
+    code, written = on_a_terminal(play, *watch, interrupt=True)
     assert code == 130
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
-    code, written = on_a_terminal(
-        play, 80, 24, "watch", "campaign.yaml", "--interval", "0.5", interrupt=False
-    )
+    code, written = on_a_terminal(play, *watch)
     assert code == 0
     assert "\x1b[1A" in written
-    frames = written.split("4 runs: ")
-    assert frames[-1].startswith("4 completed")
+    assert written.rpartition("4 runs: ")[2].startswith("4 completed")
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
 
 
