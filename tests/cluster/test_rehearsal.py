@@ -1,0 +1,112 @@
+"""Every framework is rehearsed on 1, 4 and 16 nodes of a real Slurm, through its real launcher."""
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from practice.packages import how_to_install, missing_packages
+from practice.plan import Plan
+from practice.running import Cluster, running
+
+from orchestrator.campaign import Campaign, load_campaign
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.scripts import user_paths
+
+pytestmark = [pytest.mark.slurm, pytest.mark.train, pytest.mark.timeout(1800)]
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+NODES = (1, 4, 16)
+
+
+@pytest.fixture(scope="module")
+def sixteen_nodes() -> Iterator[Cluster]:
+    """A cluster as large as the allocation of the GPT2 page."""
+    if packages := missing_packages(with_accounting=False):
+        sentence = f"there is no Slurm here to test with; type: {how_to_install(packages)}"
+        if os.environ.get("CI"):
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    folder = Path("/tmp") / f"teralog-test-{next(tempfile._get_candidate_names())}"
+    with running(Plan(folder=folder, nodes_32g=max(NODES), nodes_16g=0)) as cluster:
+        yield cluster
+
+
+def write_campaign(folder: Path, framework: str) -> Campaign:
+    """Write the framework's recorded campaign for other nodes, and stand-ins for its files."""
+    recorded = yaml.safe_load((SCRIPTS / f"{framework}-v100.yaml").read_text())
+    defaults = recorded["defaults"] | {"time_limit": 20}
+    given = [name for name in FRAMEWORKS[framework].paths if defaults.get(name)]
+    defaults |= {name: str(folder / "programs of others" / name) for name in given}
+    defaults |= {
+        name: values[0] for name, values in recorded.get("matrix", {}).items() if name != "nodes"
+    }
+    campaign = {
+        "name": framework,
+        "cluster": "practice.yaml",
+        "defaults": defaults,
+        "matrix": {"nodes": [*NODES]},
+    }
+    (folder / f"{framework}.yaml").write_text(json.dumps(campaign))
+    (folder / "practice.yaml").write_text(
+        "gpus_per_node: 4\ngpu: V100-SXM2-32GB\ncores_per_rank: 10\nconstraint: v100-32g\n"
+        f"hint: nomultithread\nmodules: [pytorch-gpu]\npython: {json.dumps(sys.executable)}\n"
+    )
+    loaded = load_campaign(folder / f"{framework}.yaml")
+    for planned in loaded.runs:
+        assert not planned.problems
+        for path in FRAMEWORKS[framework].files(user_paths(planned.run, folder)):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).touch()
+    return loaded
+
+
+def rehearse(playground: Any, cluster: Cluster, framework: str) -> dict[int, tuple[str, str]]:
+    """Rehearse a framework's campaign; return each run's outcome and log by its nodes."""
+    playground.environment |= cluster.environment
+    campaign = f"{framework}.yaml"
+    submitted = playground.teralog("submit", campaign, "--rehearse", "--force")
+    assert submitted.returncode == 0, submitted.stderr
+    watched = playground.teralog("watch", campaign, "--rehearsed", "--interval", "2")
+    assert watched.returncode in (0, 1), watched.stderr
+    status = playground.teralog("status", campaign, "--rehearsed", "--json")
+    return {
+        nodes: (run["outcome"], Path(run["log"]).read_text())
+        for nodes, run in zip(NODES, json.loads(status.stdout), strict=True)
+    }
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_rank_of_every_framework_would_start(playground, sixteen_nodes, framework) -> None:
+    """Ranks, nodes and the master are right on every node, and no option is refused."""
+    pytest.importorskip("deepspeed")
+    campaign = write_campaign(playground.path, framework)
+    found = rehearse(playground, sixteen_nodes, framework)
+    for nodes, planned in zip(NODES, campaign.runs, strict=True):
+        outcome, log = found[nodes]
+        assert outcome == "completed", log
+        a_node = getattr(planned.run.options, "launcher", None) == "node"
+        per_node = 1 if a_node else 4
+        there = re.findall(r"^\[rehearsal\] gpu\d+: rank (.*)$", log, re.MULTILINE)
+        assert [rank for ranks in there for rank in map(int, ranks.split(", "))] == [
+            *range(nodes * per_node)
+        ]
+        assert f"[rehearsal] {nodes * per_node} ranks on {nodes} nodes" in log
+        assert "would start: nothing was trained" in log
+
+
+def test_a_file_that_is_missing_fails_the_rehearsal(playground, sixteen_nodes) -> None:
+    """On every run, with the program's own words."""
+    pytest.importorskip("torch")
+    write_campaign(playground.path, "deepspeed")
+    (script,) = (playground.path / "programs of others").iterdir()
+    script.unlink()
+    for outcome, log in rehearse(playground, sixteen_nodes, "deepspeed").values():
+        assert outcome == "failed"
+        assert f"FileNotFoundError: [Errno 2] No such file or directory: '{script}'" in log
