@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.campaign_file import Checked, read_campaign_file
-from orchestrator.checks import run_problems
+from orchestrator.checks import run_problems, run_warnings
 from orchestrator.cluster import Cluster, load_cluster
 from orchestrator.errors import UserError
 from orchestrator.expansion import Entry, entries, labels, make_run
@@ -23,6 +23,7 @@ from orchestrator.warmup import Warmup
 class PlannedRun:
     """A run with its identity, its label for people, and what makes it impossible.
 
+    warnings: what is possible, and seldom meant.
     memory: what a rank will need; memory_problem: why that will not fit, which is a forecast, and
     may be overruled.
     """
@@ -31,6 +32,7 @@ class PlannedRun:
     run_id: str
     label: str
     problems: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     memory: MemoryForecast | None = None
     memory_problem: str | None = None
 
@@ -113,7 +115,10 @@ def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[st
                 found = tuple(run_problems(run, cluster, checked.warmup))
                 memory = run_forecast(run, cluster)
                 too_large = memory_problem(memory, capacity(run, cluster))
-                planned[identity] = PlannedRun(run, identity, title, found, memory, too_large)
+                doubts = tuple(run_warnings(run))
+                planned[identity] = PlannedRun(
+                    run, identity, title, found, doubts, memory, too_large
+                )
     if problems:
         raise UserError(*problems)
     if not planned:

@@ -18,6 +18,17 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
         yield f"warmup is {warmup}, which leaves nothing of train_iters={run.training.train_iters}"
 
 
+def run_warnings(run: Run) -> Iterator[str]:
+    """Yield what is possible and seldom meant: what a person should look at before hours go."""
+    tensor, gpus = run.parallelism.tensor_parallel_size, run.resources.gpus_per_node
+    if run.resources.nodes > 1 and gpus % tensor:
+        yield (
+            f"tensor_parallel_size={tensor} does not divide gpus_per_node={gpus}: layers are split "
+            "across nodes, and wait for the network"
+        )
+    yield from FRAMEWORKS[run.framework].warnings(run)
+
+
 def _model_problems(run: Run) -> Iterator[str]:
     if run.model is None:
         return
@@ -29,9 +40,16 @@ def _model_problems(run: Run) -> Iterator[str]:
 def _batch_problems(run: Run) -> Iterator[str]:
     replica = run.parallelism.ranks_per_replica
     if run.data_parallel_size is None:
+        context = "*context_parallel_size" if run.parallelism.context_parallel_size > 1 else ""
         yield (
             f"world_size={run.world_size} is not divisible by "
-            f"tensor_parallel_size*pipeline_parallel_size={replica}"
+            f"tensor_parallel_size*pipeline_parallel_size{context}={replica}"
+        )
+    elif (count := run.batch.contradicted_num_microbatches) is not None:
+        made = run.batch.micro_batch_size * count * run.data_parallel_size
+        yield (
+            f"global_batch_size={run.batch.global_batch_size} contradicts "
+            f"micro_batch_size*num_microbatches*data_parallel_size={made}"
         )
     elif run.num_microbatches is None:
         each = run.batch.micro_batch_size * run.data_parallel_size

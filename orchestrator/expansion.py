@@ -65,8 +65,8 @@ def entries(file: CampaignFile) -> tuple[Entry, ...]:
 def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
     """Return the run of an entry's values, all of which have been checked one by one.
 
-    Raises UserError where they do not go together: a parameter its framework does not have, one
-    that is missing, or a batch given twice.
+    Raises UserError where they do not go together: a parameter its framework does not have, or one
+    that is missing.
     """
     values = entry.values
     name = values.get("framework")
@@ -79,8 +79,6 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
         problems.append(f"names no model; framework {name} needs a preset or sizes")
     if isinstance(model, str):
         problems.append(model)
-    if {"global_batch_size", "num_microbatches"} <= values.keys():
-        problems.append("give global_batch_size or num_microbatches, not both")
     if problems:
         raise UserError(*(f"{entry.where}: {problem}" for problem in problems))
     parallelism = Parallelism(
@@ -194,9 +192,12 @@ def _training(values: Values) -> Training:
 def _batch(values: Values, replicas: int) -> Batch:
     micro = values.get("micro_batch_size", _default("micro_batch_size"))
     given = values.get("global_batch_size")
-    count = values.get("num_microbatches", 1)
+    count = values.get("num_microbatches")
     # Where the ranks do not divide into replicas, the run has a problem that says so.
-    return Batch(micro, given if given is not None else micro * count * replicas or None)
+    made = micro * (count or 1) * replicas or None
+    if given is None:
+        return Batch(micro, made)
+    return Batch(micro, given, None if count is None or made in (given, None) else count)
 
 
 @cache

@@ -1,7 +1,8 @@
 """What a rank keeps between forward and backward pass, and works on in the backward pass.
 
 With b = micro_batch_size, s = seq_length, h, f, a = hidden_size, MLP width and attention heads,
-t = tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden states.
+t = tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden states. Where
+context_parallel_size divides sequences, s is a rank's part, and s² that part times the whole.
 """
 
 from orchestrator.memory_states import NOTHING, Rank, Size, added, numbers, scaled
@@ -65,16 +66,14 @@ def logits(rank: Rank) -> Size:
     """
     if not rank.is_last:
         return NOTHING, "on the last pipeline stage"
-    tokens = rank.run.batch.micro_batch_size * rank.model.seq_length
-    elements = tokens * rank.padded_vocab_size // rank.tensor_parallel_size
+    elements = int(rank.tokens * rank.padded_vocab_size / rank.tensor_parallel_size)
     each = rank.placement.activation_bytes
     return scaled((3 * each, each + 12), elements), f"{elements:,} logits, softmax, gradient"
 
 
-def _hidden(rank: Rank) -> int:
+def _hidden(rank: Rank) -> float:
     """Return the bytes of sbh elements."""
-    tokens = rank.run.batch.micro_batch_size * rank.model.seq_length
-    return tokens * rank.model.hidden_size * rank.placement.activation_bytes
+    return rank.tokens * rank.model.hidden_size * rank.placement.activation_bytes
 
 
 def _layer_activations(rank: Rank) -> Range:
@@ -102,8 +101,7 @@ def _scores(rank: Rank) -> Range:
 
     That is 2as²b elements and as²b bytes, divided by t; nothing in a fused kernel.
     """
-    elements = rank.run.batch.micro_batch_size * rank.model.seq_length**2
-    elements *= rank.model.num_attention_heads
+    elements = rank.tokens * rank.model.seq_length * rank.model.num_attention_heads
     size = elements * (2 * rank.placement.activation_bytes + 1) / rank.tensor_parallel_size
     fused = rank.placement.fused_attention
     return (size if fused is False else 0.0, 0.0 if fused else size)

@@ -30,6 +30,12 @@ class Rank:
         return self.run.parallelism.tensor_parallel_size
 
     @property
+    def tokens(self) -> float:
+        """Tokens of a micro-batch that it works on: its part of each sequence."""
+        sequences = self.run.batch.micro_batch_size / self.run.parallelism.context_parallel_size
+        return sequences * self.model.seq_length
+
+    @property
     def is_last(self) -> bool:
         """Whether it has the head."""
         return self.stage == self.run.parallelism.pipeline_parallel_size - 1
@@ -54,7 +60,9 @@ class Rank:
     def shards(self, zero_stage: int) -> int:
         """Return over how many ranks that is divided which ZeRO divides from a stage on."""
         divided = (self.placement.zero_stage or 0) >= zero_stage
-        return (self.run.data_parallel_size or 1) if divided else 1
+        # Ranks that share a sequence have copies of the weights, as those of other sequences do.
+        copies = (self.run.data_parallel_size or 1) * self.run.parallelism.context_parallel_size
+        return copies if divided else 1
 
 
 def rank_parameters(

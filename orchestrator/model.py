@@ -9,15 +9,16 @@ from orchestrator.shape import ModelShape, padded_vocab_size
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """How one copy of the model is split over ranks."""
+    """How one copy of the model is split over ranks, and a sequence over copies of the weights."""
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
+    context_parallel_size: int = 1
 
     @property
     def ranks_per_replica(self) -> int:
-        """Number of ranks that hold one copy of the model."""
-        return self.tensor_parallel_size * self.pipeline_parallel_size
+        """Number of ranks that take a sequence through the model together."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size * self.context_parallel_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,13 @@ class Batch:
     """Sequences per rank and pass, and per optimizer step.
 
     `global_batch_size` is None where the sizes chosen leave it undetermined.
+    `contradicted_num_microbatches` is a number of micro-batches that was given beside it and does
+    not make it.
     """
 
     micro_batch_size: int
     global_batch_size: int | None
+    contradicted_num_microbatches: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,7 @@ def sizes(run: Run) -> dict[str, Any]:
         "world_size": run.world_size,
         "tensor_parallel_size": run.parallelism.tensor_parallel_size,
         "pipeline_parallel_size": run.parallelism.pipeline_parallel_size,
+        "context_parallel_size": run.parallelism.context_parallel_size,
         "data_parallel_size": run.data_parallel_size,
         "micro_batch_size": run.batch.micro_batch_size,
         "num_microbatches": run.num_microbatches,

@@ -93,6 +93,9 @@ class CommonParameters(ModelSizes):
     pipeline_parallel_size: Annotated[
         Size, Field(description="Ranks that the layers are spread over.")
     ] = 1
+    context_parallel_size: Annotated[
+        Size, Field(description="Ranks that share each sequence, with copies of the weights.")
+    ] = 1
     micro_batch_size: Annotated[Size, Field(description="Sequences a rank takes at a time.")] = 1
     global_batch_size: Annotated[
         Size | None,

@@ -1,16 +1,17 @@
 """What a campaign would run: its runs, their sizes, what stands in their way."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from orchestrator import run_columns
 from orchestrator.attempts import COMPLETED
 from orchestrator.calibration import Calibration, Measured, calibrations
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.cluster import Cluster
 from orchestrator.fit import Capacity, capacity, fits, gib
 from orchestrator.memory import MemoryForecast
-from orchestrator.model import sizes
+from orchestrator.model import Run, sizes
 from orchestrator.tables import EXACT, Column, Table, make_table, shown
 
 if TYPE_CHECKING:
@@ -72,37 +73,47 @@ def _row(planned: PlannedRun, cluster: Cluster, known: Calibrations) -> _Planned
     return _Planned(planned, memory, capacity(planned.run, cluster), calibration)
 
 
-def _billions(planned: PlannedRun) -> float | None:
-    parameters = planned.run.parameters
-    return None if parameters is None else parameters / 1e9
+def _of_run(column: Column[Run]) -> Column[_Planned]:
+    return Column(
+        column.title, column.name, lambda row: column.value(row.planned.run), column.style
+    )
 
 
-_COLUMNS: tuple[Column[_Planned], ...] = (
-    Column("run", "run_id", lambda row: row.planned.run_id),
-    Column("label", "label", lambda row: row.planned.label),
-    Column("nodes", "nodes", lambda row: row.planned.run.resources.nodes),
-    Column("ranks", "world_size", lambda row: row.planned.run.world_size),
-    Column("DP", "data_parallel_size", lambda row: row.planned.run.data_parallel_size),
-    Column("micro-batch", "micro_batch_size", lambda row: row.planned.run.batch.micro_batch_size),
-    Column("micro-batches", "num_microbatches", lambda row: row.planned.run.num_microbatches),
-    Column(
-        "global batch", "global_batch_size", lambda row: row.planned.run.batch.global_batch_size
-    ),
-    Column("size (B)", "parameters_billions", lambda row: _billions(row.planned), EXACT),
-    Column("memory (GiB)", "memory_gib", lambda row: row.interval),
-    Column("fits", "fits", lambda row: row.fits),
-    Column("GPU-hours", "gpu_hours", lambda row: row.planned.run.resources.gpu_hours, EXACT),
-    Column("problems", "problems", lambda row: len(row.planned.refusals) or None),
-)
+# Shown where a run of the campaign is split so.
+_SPLITS = (run_columns.TENSOR, run_columns.PIPELINE, run_columns.CONTEXT)
+
+
+def _columns(campaign: Campaign) -> tuple[Column[_Planned], ...]:
+    splits = [
+        column
+        for column in _SPLITS
+        if any(column.value(planned.run) != 1 for planned in campaign.runs)
+    ]
+    return (
+        Column("run", "run_id", lambda row: row.planned.run_id),
+        Column("label", "label", lambda row: row.planned.label),
+        _of_run(run_columns.NODES),
+        Column("ranks", "world_size", lambda row: row.planned.run.world_size),
+        *map(_of_run, splits),
+        _of_run(run_columns.DATA),
+        _of_run(run_columns.MICRO_BATCH),
+        _of_run(run_columns.MICRO_BATCHES),
+        _of_run(run_columns.GLOBAL_BATCH),
+        _of_run(run_columns.SIZE),
+        Column("memory (GiB)", "memory_gib", lambda row: row.interval),
+        Column("fits", "fits", lambda row: row.fits),
+        Column("GPU-hours", "gpu_hours", lambda row: row.planned.run.resources.gpu_hours, EXACT),
+        Column("problems", "problems", lambda row: len(row.planned.refusals) or None),
+    )
 
 
 def plan_table(campaign: Campaign, known: Calibrations) -> Table:
     """Return the table of all runs, the impossible ones among them."""
-    return make_table(_COLUMNS, _rows(campaign, known))
+    return make_table(_columns(campaign), _rows(campaign, known))
 
 
 def plan_records(campaign: Campaign, known: Calibrations) -> list[dict[str, Any]]:
-    """Return one object a run: identity, label, every size, its memory and its problems."""
+    """Return one object a run: identity, label, every size, its memory, problems, warnings."""
     return [
         {
             "run_id": row.planned.run_id,
@@ -110,6 +121,7 @@ def plan_records(campaign: Campaign, known: Calibrations) -> list[dict[str, Any]
             **sizes(row.planned.run),
             "memory": _memory_record(row),
             "problems": list(row.planned.refusals),
+            "warnings": list(row.planned.warnings),
         }
         for row in _rows(campaign, known)
     ]
@@ -151,11 +163,20 @@ def plan_totals(campaign: Campaign) -> str:
 
 def problem_lines(campaign: Campaign) -> list[str]:
     """Return one sentence for each problem, with the runs that have it."""
+    return _lines(campaign, lambda planned: planned.refusals)
+
+
+def warning_lines(campaign: Campaign) -> list[str]:
+    """Return one sentence for each warning, with the runs that have it."""
+    return _lines(campaign, lambda planned: planned.warnings)
+
+
+def _lines(campaign: Campaign, said_of: Callable[[PlannedRun], Sequence[str]]) -> list[str]:
     runs: dict[str, list[str]] = {}
     for planned in campaign.runs:
-        for problem in planned.refusals:
-            runs.setdefault(problem, []).append(planned.label)
-    return [f"{problem} ({_named(labels)})" for problem, labels in runs.items()]
+        for sentence in said_of(planned):
+            runs.setdefault(sentence, []).append(planned.label)
+    return [f"{sentence} ({_named(labels)})" for sentence, labels in runs.items()]
 
 
 def _named(labels: list[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator import run_columns
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected, logs_checksum
 from orchestrator.flops import utilization
@@ -14,7 +15,6 @@ from orchestrator.model import Run, sizes
 from orchestrator.outcomes import COMPLETED
 from orchestrator.tables import (
     DASH,
-    EXACT,
     Cell,
     Column,
     Style,
@@ -29,27 +29,24 @@ from parsers.records import OutcomeKind
 
 _SHORT = Style(digits=3)
 
-# Shown only where they differ between the runs of a campaign.
+# Shown where they differ between the runs of a campaign, or a framework names them its own.
 _VARYING: tuple[Column[Run], ...] = (
-    Column("framework", "framework", lambda run: run.framework),
-    Column("model", "model", lambda run: run.model_name),
-    Column("size (B)", "parameters_billions", lambda run: sizes(run)["parameters_billions"], EXACT),
-    Column("seq", "seq_length", lambda run: run.model.seq_length if run.model else None),
-    Column("nodes", "nodes", lambda run: run.resources.nodes),
-    Column("GPUs", "world_size", lambda run: run.world_size),
-    Column("TP", "tensor_parallel_size", lambda run: run.parallelism.tensor_parallel_size),
-    Column("PP", "pipeline_parallel_size", lambda run: run.parallelism.pipeline_parallel_size),
-    Column("micro-batch", "micro_batch_size", lambda run: run.batch.micro_batch_size),
-    Column("micro-batches", "num_microbatches", lambda run: run.num_microbatches),
-    Column("global batch", "global_batch_size", lambda run: run.batch.global_batch_size),
-    Column(
-        "recompute",
-        "activation_checkpointing",
-        lambda run: "yes" if run.training.activation_checkpointing else "no",
-    ),
-    Column("iterations", "train_iters", lambda run: run.training.train_iters),
-    Column("seed", "seed", lambda run: run.training.seed),
-    Column("repeat", "repeat", lambda run: run.repeat),
+    run_columns.FRAMEWORK,
+    run_columns.MODEL,
+    run_columns.SIZE,
+    run_columns.SEQUENCE,
+    run_columns.NODES,
+    run_columns.GPUS,
+    run_columns.TENSOR,
+    run_columns.PIPELINE,
+    run_columns.CONTEXT,
+    run_columns.MICRO_BATCH,
+    run_columns.MICRO_BATCHES,
+    run_columns.GLOBAL_BATCH,
+    run_columns.RECOMPUTATION,
+    run_columns.ITERATIONS,
+    run_columns.SEED,
+    run_columns.REPEAT,
 )
 
 
@@ -158,11 +155,13 @@ def json_number(value: Any) -> Any:
 
 def _describing(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns that tell runs apart; their labels too where those do not suffice."""
-    varying = [
-        column for column in _VARYING if len({column.value(run.planned.run) for run in runs}) > 1
-    ]
     frameworks = dict.fromkeys(run.planned.run.framework for run in runs)
     own = {column.name: column for name in frameworks for column in FRAMEWORKS[name].columns}
+    varying = [
+        column
+        for column in _VARYING
+        if own.pop(column.name, None) or len({column.value(run.planned.run) for run in runs}) > 1
+    ]
     columns = (
         *(_of_run(column, column.value) for column in varying),
         *(_of_run(column, _value_by_name(column.name)) for column in own.values()),

@@ -45,7 +45,8 @@ def schema() -> None:
 def plan(campaign: Path, results: Path, as_json: bool) -> None:
     """Show every run of CAMPAIGN, its sizes, its memory and its problems; write nothing.
 
-    Exits with 1 where a run is impossible, or will not fit.
+    What is possible and seldom meant is worth a look. Exits with 1 where a run is impossible, or
+    will not fit.
     """
     from orchestrator import plans
     from orchestrator.tables import as_text
@@ -64,6 +65,8 @@ def plan(campaign: Path, results: Path, as_json: bool) -> None:
         click.echo(plans.plan_totals(loaded))
         for line in plans.calibration_lines(known):
             click.echo(line)
+        for line in plans.warning_lines(loaded):
+            complain(f"worth a look: {line}")
         for line in plans.problem_lines(loaded):
             complain(f"impossible: {line}")
     if any(planned.refusals for planned in loaded.runs):

@@ -20,6 +20,7 @@ class Framework:
     template: the job script's Jinja file in `slurm_templates`.
     log_formats: what its log is read with.
     problems: yields one sentence for each thing that makes a run impossible.
+    warnings: yields one sentence for each thing that is possible and seldom meant.
     config_files: what to write beside the job script: file name to content, JSON objects.
     columns: the framework's own columns of a report.
     vocab_size_multiple: what the vocabulary is padded to, per tensor-parallel rank.
@@ -38,6 +39,7 @@ class Framework:
     template: str
     log_formats: tuple[LogFormat, ...]
     problems: Callable[[Run], Iterator[str]]
+    warnings: Callable[[Run], Iterable[str]] = lambda run: ()
     config_files: Callable[[Run], Mapping[str, dict[str, Any]]] = lambda run: {}
     columns: tuple[Column[Run], ...] = ()
     vocab_size_multiple: int = 1

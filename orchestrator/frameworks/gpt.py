@@ -49,7 +49,12 @@ class GptOptions:
 def problems(run: Run) -> Iterator[str]:
     """Yield what makes a gpt run impossible."""
     options: GptOptions = run.options
-    if run.parallelism.ranks_per_replica > 1:
+    if run.parallelism.context_parallel_size > 1:
+        yield (
+            "framework gpt splits no sequences: "
+            f"context_parallel_size={run.parallelism.context_parallel_size} must be 1"
+        )
+    elif run.parallelism.ranks_per_replica > 1:
         yield (
             "framework gpt splits no layers: "
             f"tensor_parallel_size={run.parallelism.tensor_parallel_size} and "

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.checks import run_problems
+from orchestrator.checks import run_problems, run_warnings
 from orchestrator.cluster import Cluster
 from orchestrator.model import Run
 from orchestrator.warmup import Warmup
@@ -37,6 +37,26 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
         {"gpus_per_node": 3, "micro_batch_size": 2, "global_batch_size": 3},
         CPUS,
         ["global_batch_size=3 is not divisible by micro_batch_size*data_parallel_size=6"],
+    ),
+    "a batch that is not made of its parts": (
+        {"gpus_per_node": 4, "num_microbatches": 4, "global_batch_size": 4},
+        CPUS,
+        [
+            (
+                "global_batch_size=4 contradicts "
+                "micro_batch_size*num_microbatches*data_parallel_size=16"
+            )
+        ],
+    ),
+    "sequences split over more ranks than there are": (
+        {"framework": "deepspeed", "script": "a", "gpus_per_node": 2, "context_parallel_size": 4},
+        CPUS,
+        [
+            (
+                "world_size=2 is not divisible by "
+                "tensor_parallel_size*pipeline_parallel_size*context_parallel_size=4"
+            )
+        ],
     ),
     "ranks that do not divide into replicas": (
         {"framework": "deepspeed", "script": "a", "gpus_per_node": 3, "tensor_parallel_size": 2},
@@ -104,6 +124,25 @@ def test_every_reason_is_said_with_its_numbers(
 ):
     """All at once, in the words of the campaign file."""
     assert list(run_problems(run_of(**values), cluster, Warmup(3))) == problems
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus_per_node", "tensor_parallel_size", "worth_a_look"),
+    [(1, 4, 8, False), (2, 4, 4, False), (2, 4, 2, False), (2, 4, 8, True), (3, 4, 3, True)],
+)
+def test_layers_split_across_nodes_are_worth_a_look(
+    run_of: RunOf, nodes: int, gpus_per_node: int, tensor_parallel_size: int, worth_a_look: bool
+):
+    """Possible, and slow: a warning, which makes no run impossible."""
+    split = {"nodes": nodes, "gpus_per_node": gpus_per_node}
+    run = run_of(
+        framework="deepspeed", script="a", tensor_parallel_size=tensor_parallel_size, **split
+    )
+    said = (
+        f"tensor_parallel_size={tensor_parallel_size} does not divide gpus_per_node=4: layers are "
+        "split across nodes, and wait for the network"
+    )
+    assert list(run_warnings(run)) == [said] * worth_a_look
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def test_plan_writes_nothing_and_gives_one_object_a_run(campaign: Path) -> None:
         "num_microbatches": 1,
         "tensor_parallel_size": 1,
         "pipeline_parallel_size": 1,
+        "context_parallel_size": 1,
         "data_parallel_size": 2,
         "zero_stage": None,
         "world_size": 2,
@@ -124,6 +125,7 @@ def test_plan_writes_nothing_and_gives_one_object_a_run(campaign: Path) -> None:
         "gpus_per_node": 2,
         "parameters": 136960,
         "problems": [],
+        "warnings": [],
     }
     assert expected.items() <= first.items()
     assert [entry.name for entry in campaign.parent.iterdir()] == ["campaign.yaml"]

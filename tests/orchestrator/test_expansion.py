@@ -98,10 +98,6 @@ MISFITS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
-    "the batch given twice": (
-        {"framework": "gpt", "model": SMALL, "global_batch_size": 8, "num_microbatches": 2},
-        ["defaults: give global_batch_size or num_microbatches, not both"],
-    ),
     "parameters of another framework, in the order of the file": (
         {"framework": "gpt", "model": SMALL, "zero_stage": 1, "script": "a", "script_args": []},
         [

@@ -82,6 +82,10 @@ SAME = {
         {"gpus_per_node": 2, "num_microbatches": 3},
         {"gpus_per_node": 2, "global_batch_size": 6},
     ),
+    "both of them, which agree": (
+        {"gpus_per_node": 2, "num_microbatches": 3},
+        {"gpus_per_node": 2, "num_microbatches": 3, "global_batch_size": 6},
+    ),
     "defaults written out": (
         {},
         {
@@ -89,6 +93,7 @@ SAME = {
             "gpus_per_node": 1,
             "tensor_parallel_size": 1,
             "pipeline_parallel_size": 1,
+            "context_parallel_size": 1,
             "micro_batch_size": 1,
             "global_batch_size": 1,
             "train_iters": 20,

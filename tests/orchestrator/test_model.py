@@ -53,6 +53,16 @@ BATCHES = {
         },
         (64, 8, 5, 40),
     ),
+    "sequences split, too": (
+        {
+            "nodes": 4,
+            "gpus_per_node": 4,
+            "tensor_parallel_size": 2,
+            "context_parallel_size": 4,
+            "num_microbatches": 5,
+        },
+        (16, 2, 5, 10),
+    ),
     "split 8 ways on 4": (
         {"gpus_per_node": 4, "tensor_parallel_size": 8, "num_microbatches": 2},
         (4, None, None, None),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from orchestrator.campaign import Campaign
-from orchestrator.plans import plan_records, plan_table, plan_totals, problem_lines
+from orchestrator.plans import plan_records, plan_table, plan_totals, problem_lines, warning_lines
 from orchestrator.tables import as_records
 
 CampaignOf = Callable[[str], Campaign]
@@ -44,6 +44,33 @@ def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
         {"label": "zero3 global_batch_size=16", **sizes, **possible},
         {"label": "zero3 global_batch_size=12", **sizes, **impossible},
     ]
+
+
+def test_a_plan_shows_how_runs_are_split_where_one_is(campaign_of: CampaignOf):
+    """Columns that would hold nothing but 1 are left out."""
+    split = (
+        "name: split\ndefaults: {framework: deepspeed, script: a.py, gpus_per_node: 4}\n"
+        "matrix: {pipeline_parallel_size: [1, 2]}\n"
+    )
+    rows = as_records(plan_table(campaign_of(split), {}))
+    assert [row["pipeline_parallel_size"] for row in rows] == [1, 2]
+    assert all("tensor_parallel_size" not in row for row in rows)
+
+
+def test_a_warning_is_said_once_and_forbids_nothing(campaign_of: CampaignOf):
+    """With the runs that it is about; they are possible."""
+    campaign = campaign_of(
+        "name: across\ndefaults: {framework: deepspeed, script: a.py, nodes: 2}\n"
+        "matrix: {tensor_parallel_size: [1, 2], seed: [1, 2]}\n"
+    )
+    assert warning_lines(campaign) == [
+        (
+            "tensor_parallel_size=2 does not divide gpus_per_node=1: layers are split across "
+            "nodes, and wait for the network (tensor_parallel_size=2 seed=1, "
+            "tensor_parallel_size=2 seed=2)"
+        )
+    ]
+    assert [len(record["warnings"]) for record in plan_records(campaign, {})] == [0, 0, 1, 1]
 
 
 def test_a_plan_for_programs_has_every_size_and_the_problems(campaign_of: CampaignOf):

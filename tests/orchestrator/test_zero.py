@@ -56,6 +56,10 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
+    "gpt with split sequences": (
+        gpt(gpus_per_node=2, context_parallel_size=2),
+        ["framework gpt splits no sequences: context_parallel_size=2 must be 1"],
+    ),
     "deepspeed options for ddp": (
         gpt(strategy="ddp", deepspeed={"gradient_clipping": 1.0}),
         ["strategy ddp runs without DeepSpeed: take the key 'deepspeed' out or choose a zero"],

@@ -56,6 +56,16 @@ def part(found: MemoryForecast, name: str) -> tuple[float, float]:
     return ends[0] if ends else (0.0, 0.0)
 
 
+def test_a_shared_sequence_is_a_share_of_the_activations(split_run: SplitRun):
+    """Weights stay whole; ZeRO divides states over the ranks of a sequence, too."""
+    whole, shared = split_run(MODEL, 4), split_run(MODEL, 4)
+    shared = replace(shared, parallelism=replace(shared.parallelism, context_parallel_size=4))
+    placement = replace(FP16, zero_stage=1)
+    for name, factor in (("weights", 1), ("optimizer", 1), ("activations", 4), ("one layer", 4)):
+        low, high = part(made(whole, placement), name)
+        assert part(made(shared, placement), name) == pytest.approx((low / factor, high / factor))
+
+
 @given(model=shapes)
 def test_one_rank_has_every_parameter(model: ModelShape):
     """What a rank counts of its own is what the size formula counts."""
