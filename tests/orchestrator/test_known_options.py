@@ -1,6 +1,7 @@
 """Every script that is rendered says nothing that its program would refuse."""
 
 import json
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -69,6 +70,47 @@ def test_a_record_says_what_it_is_of_and_where_that_lies(path: Path):
     for option, takes in record["options"].items():
         assert option.startswith("-")
         assert takes.keys() <= {"values", "type", "choices", "required"}
+
+
+# What a program calls the value of a flag that switches off, and what it works out by itself.
+NEGATED = {
+    "masked_softmax_fusion": "--no-masked-softmax-fusion",
+    "bias_gelu_fusion": "--no-bias-gelu-fusion",
+    "bias_dropout_fusion": "--no-bias-dropout-fusion",
+    "apply_query_key_layer_scaling": "--no-query-key-layer-scaling",
+    "scatter_gather_tensors_in_pipeline": "--no-scatter-gather-tensors-in-pipeline",
+    "bert_binary_head": "--bert-no-binary-head",
+    "log_learning_rate_to_tensorboard": "--no-log-learnig-rate-to-tensorboard",
+    "log_loss_scale_to_tensorboard": "--no-log-loss-scale-to-tensorboard",
+}
+WORKED_OUT = {
+    "consumed_train_samples",
+    "consumed_valid_samples",
+    "data_parallel_size",
+    "dynamic_loss_scale",
+    "params_dtype",
+    "rank",
+    "virtual_pipeline_model_parallel_size",
+    "world_size",
+}
+PRINTED = {
+    "megatron-lm-2.4": "gpt2-meg/meg_gpt2_perf_n16.out",
+    "megatron-lm-1.1.5-3d": "gpt2-meg-ds-3d-old/meg_ds_3d_gpt2_perf_n16.out",
+    "megatron-lm-1.1.5-zero3": "gpt2-meg-ds-zero/meg_ds_zero_gpt2_perf_n16_nbs48_ms48.out",
+}
+LOGS = ROOT.parent / "shared" / "logs"
+
+
+@pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not here")
+@pytest.mark.parametrize(("program", "log"), PRINTED.items(), ids=PRINTED)
+def test_a_record_names_every_argument_that_a_run_printed_of_itself(program: str, log: str):
+    text = (LOGS / log).read_text(errors="replace")
+    listed = text[text.index("- arguments -") : text.index("end of arguments")]
+    named = set(re.findall(r"^  (\w+) \.*", listed, re.MULTILINE)) - WORKED_OUT
+    options = {option.replace("-", "_") for option in accepted(program)}
+    found = {name for name in named if NEGATED.get(name, f"--{name}").replace("-", "_") in options}
+    assert found == named
+    assert len(found) > 100
 
 
 @cache
