@@ -110,7 +110,7 @@ def test_a_record_names_every_argument_that_a_run_printed_of_itself(program: str
     options = {option.removeprefix("--").replace("-", "_") for option in accepted(program)}
     negated = {name for name, option in NEGATED.items() if option in accepted(program)}
     assert not named - options - negated
-    assert len(found) > 100
+    assert len(named) > 100
 
 
 @cache
