@@ -25,11 +25,6 @@ def deepspeed_config(
     step: since 0.17.6 it prints none at its default level. `torch_adam` takes torch's AdamW, which
     computes the same and needs no compiled extension, wherever the optimizer is not offloaded.
     """
-    zero: dict[str, Any] = {"stage": run.zero_stage}
-    if offload_optimizer != "none":
-        zero["offload_optimizer"] = {"device": offload_optimizer}
-    if offload_param != "none":
-        zero["offload_param"] = {"device": offload_param}
     adam: dict[str, Any] = {
         "lr": run.training.learning_rate,
         "betas": [0.9, 0.95],
@@ -38,17 +33,43 @@ def deepspeed_config(
     }
     if offload_optimizer == "none":
         adam["torch_adam"] = True
-    config: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
-        "gradient_accumulation_steps": run.num_microbatches,
+    config = {
         "steps_per_print": 1,
         "log_level": "info",
         "optimizer": {"type": "AdamW", "params": adam},
+    }
+    return program_config(
+        run,
+        offload_optimizer=offload_optimizer,
+        offload_param=offload_param,
+        extra=overlay(config, extra),
+    )
+
+
+def program_config(
+    run: Run,
+    *,
+    offload_optimizer: str = "none",
+    offload_param: str = "none",
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the configuration for a program that has an optimizer of its own.
+
+    Batch, ZeRO and precision of the run; `extra` is laid over it, section by section.
+    """
+    zero: dict[str, Any] = {"stage": run.zero_stage}
+    if offload_optimizer != "none":
+        zero["offload_optimizer"] = {"device": offload_optimizer}
+    if offload_param != "none":
+        zero["offload_param"] = {"device": offload_param}
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
+        "gradient_accumulation_steps": run.num_microbatches,
         "zero_optimization": zero,
     }
     if run.training.precision != "fp32":
         config[run.training.precision] = {"enabled": True}
-    return _overlay(config, extra)
+    return overlay(config, extra)
 
 
 def contradictions(run: Run, config: Mapping[str, Any]) -> Iterator[str]:
@@ -66,7 +87,7 @@ def contradictions(run: Run, config: Mapping[str, Any]) -> Iterator[str]:
         "fp16.enabled": ("precision", training.precision == "fp16"),
         "bf16.enabled": ("precision", training.precision == "bf16"),
         **{
-            f"zero_optimization.{key}.device": (key, getattr(run.options, key))
+            f"zero_optimization.{key}.device": (key, getattr(run.options, key, "none"))
             for key in ("offload_optimizer", "offload_param")
         },
     }
@@ -115,10 +136,11 @@ def _known_keys() -> dict[str, frozenset[str]]:
     return {section: frozenset(keys) for section, keys in record["sections"].items()}
 
 
-def _overlay(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def overlay(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `extra` laid over it, section by section."""
     merged = dict(base)
     for key, value in extra.items():
         below = merged.get(key)
         both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        merged[key] = _overlay(below, value) if both else value  # type: ignore[arg-type]
+        merged[key] = overlay(below, value) if both else value  # type: ignore[arg-type]
     return merged

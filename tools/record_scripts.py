@@ -24,7 +24,7 @@ def scripts() -> dict[str, str]:
     for path in sorted(RECORDS.glob("*.yaml")):
         campaign = load_campaign(path)
         for planned in campaign.runs:
-            name = re.sub(r"[ =]", "-", f"{campaign.name} {planned.label}.sh")
+            name = re.sub(r"[^\w.-]+", "-", f"{campaign.name} {planned.label}.sh")
             text = job_script(planned, campaign, Path("/results") / campaign.name / planned.run_id)
             found[name] = text.replace(f"teralog {version()}", "teralog VERSION")
     return found

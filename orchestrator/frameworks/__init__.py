@@ -4,8 +4,20 @@ from orchestrator.errors import UserError, did_you_mean
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.deepspeed import DEEPSPEED
 from orchestrator.frameworks.gpt import GPT
+from orchestrator.frameworks.megatron import MEGATRON
+from orchestrator.frameworks.megatron_deepspeed_3d import MEGATRON_DEEPSPEED_3D
+from orchestrator.frameworks.megatron_deepspeed_zero import MEGATRON_DEEPSPEED_ZERO
 
-FRAMEWORKS: dict[str, Framework] = {f.name: f for f in (GPT, DEEPSPEED)}
+FRAMEWORKS: dict[str, Framework] = {
+    framework.name: framework
+    for framework in (
+        GPT,
+        DEEPSPEED,
+        MEGATRON,
+        MEGATRON_DEEPSPEED_3D,
+        MEGATRON_DEEPSPEED_ZERO,
+    )
+}
 
 
 def framework(name: str) -> Framework:

@@ -19,12 +19,22 @@ Launcher = Literal["torchrun", "deepspeed", "srun"]
 
 def problems(run: Run) -> Iterator[str]:
     """Yield what DeepSpeed refuses, or would ignore in silence."""
+    yield from offload_problems(run)
+    yield from config_problems(run, config_files(run))
+
+
+def offload_problems(run: Run) -> Iterator[str]:
+    """Yield what ZeRO cannot offload at the run's stage."""
     stage, options = run.zero_stage, run.options
     if options.offload_optimizer != "none" and stage not in (1, 2, 3):
         yield f"offload_optimizer={options.offload_optimizer} needs ZeRO stage 1, 2 or 3"
     if options.offload_param != "none" and stage != 3:
         yield f"offload_param={options.offload_param} needs ZeRO stage 3"
-    for config in config_files(run).values():
+
+
+def config_problems(run: Run, files: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield where a configuration says what DeepSpeed does not know, or the run does not say."""
+    for config in files.values():
         yield from unknown_keys(config)
         yield from contradictions(run, config)
         yield from _homeless_offload(config)
@@ -63,10 +73,13 @@ def placement(run: Run) -> Placement | None:
     What the configuration does not say is as DeepSpeed's own defaults have it. Nothing is said of
     activations: they are the script's.
     """
-    stage = run.zero_stage
-    if stage is None:
-        return None
-    usual, config = deepspeed_placement(run.training.precision, stage), config_files(run)[FILE_NAME]
+    return None if run.zero_stage is None else states(run, config_files(run)[FILE_NAME])
+
+
+def states(run: Run, config: Mapping[str, Any]) -> Placement:
+    """Return where DeepSpeed keeps the states of a run under its configuration."""
+    stage = run.zero_stage or 0
+    usual = deepspeed_placement(run.training.precision, stage)
     least, most = usual.buckets
     overlap = value_at(config, "zero_optimization.overlap_comm", absent=stage == 3)
     contiguous = value_at(config, "zero_optimization.contiguous_gradients", absent=True)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from orchestrator.accepted_options import accepted_options
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS, framework
 from orchestrator.frameworks.base import Framework
@@ -24,6 +25,8 @@ every_framework = pytest.mark.parametrize("known", FRAMEWORKS.values(), ids=FRAM
 
 def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Return values that fit a JSON schema, as far as options have such schemas."""
+    if "anyOf" in schema:
+        return fitting(next(one for one in schema["anyOf"] if one != {"type": "null"}))
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     match schema["type"]:
@@ -62,6 +65,9 @@ common = st.fixed_dictionaries(
         "gpus_per_node": st.integers(1, 4),
         "tensor_parallel_size": st.integers(1, 4),
         "pipeline_parallel_size": st.integers(1, 3),
+        "context_parallel_size": st.integers(1, 2),
+        "num_layers": st.integers(1, 4),
+        "hidden_size": st.sampled_from([8, 60]),
         "num_microbatches": st.integers(1, 3),
         "activation_checkpointing": st.booleans(),
     },
@@ -101,12 +107,12 @@ def test_options_are_frozen_and_each_is_described(known: Framework):
 
 @every_framework
 def test_an_option_left_out_has_a_value_that_fits(known: Framework):
-    """A default is what a user could have written."""
+    """A default is what a user could have written, or None for what is absent."""
     for field in dataclasses.fields(known.options):
         default = field.default
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
-        if default is not dataclasses.MISSING:
+        if default is not dataclasses.MISSING and default is not None:
             assert not list(field_problems(field.name, known.options, field.name, default))
 
 
@@ -149,6 +155,32 @@ def test_problems_are_sentences(run_of: RunOf, values: dict[str, Any]):
     assert all(problem == problem.strip() and problem.isprintable() for problem in problems)
     assert all(" " in problem for problem in problems)
     assert len(set(problems)) == len(problems)
+
+
+@given(choices())
+def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
+    """Each is one line, whatever the options are; none comes twice."""
+    run = run_of(**values)
+    warnings = list(FRAMEWORKS[run.framework].warnings(run))
+    assert all(" " in warning and warning.isprintable() for warning in warnings)
+    assert len(set(warnings)) == len(warnings)
+
+
+@every_framework
+def test_the_options_that_are_paths_are_options(known: Framework):
+    """What is opened of them is named from those that are given."""
+    names = field_types(known.options)
+    assert set(known.paths) <= set(names)
+    for path in known.files({name: f"/{name}" for name in known.paths}):
+        assert path.startswith(tuple(f"/{name}" for name in known.paths))
+
+
+@given(choices())
+def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any]):
+    """Where a run's program is no script of the user's."""
+    run = run_of(**values)
+    program = FRAMEWORKS[run.framework].program(run)
+    assert program is None or accepted_options(program)
 
 
 @given(choices())

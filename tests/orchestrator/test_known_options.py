@@ -3,12 +3,11 @@
 import json
 import re
 import subprocess
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from orchestrator.accepted_options import accepted_options
 from orchestrator.campaign import PlannedRun, load_campaign
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.scripts import job_script
@@ -107,17 +106,10 @@ def test_a_record_names_every_argument_that_a_run_printed_of_itself(program: str
     text = (LOGS / log).read_text(errors="replace")
     listed = text[text.index("- arguments -") : text.index("end of arguments")]
     named = set(re.findall(r"^  (\w+) \.*", listed, re.MULTILINE)) - WORKED_OUT
-    options = {option.removeprefix("--").replace("-", "_") for option in accepted(program)}
-    negated = {name for name, option in NEGATED.items() if option in accepted(program)}
+    options = {option.removeprefix("--").replace("-", "_") for option in accepted_options(program)}
+    negated = {name for name, option in NEGATED.items() if option in accepted_options(program)}
     assert not named - options - negated
     assert len(named) > 100
-
-
-@cache
-def accepted(program: str) -> dict[str, Any]:
-    """Return the options that a program accepts, by its record."""
-    options: dict[str, Any] = json.loads((RECORDS / f"{program}.json").read_text())["options"]
-    return options
 
 
 def arguments(planned: PlannedRun, path: Path) -> list[str]:
@@ -146,4 +138,4 @@ def test_every_rendered_option_is_one_that_the_program_has(path: Path):
         words = arguments(planned, path)
         if tuple(words) not in checked:
             checked.add(tuple(words))
-            assert not list(option_problems(words, accepted(program))), planned.label
+            assert not list(option_problems(words, accepted_options(program))), planned.label

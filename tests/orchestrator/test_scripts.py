@@ -8,19 +8,19 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from jinja2 import UndefinedError
+from pydantic import TypeAdapter
 from record_scripts import RECORDS, scripts
 
 from orchestrator import scripts as module
 from orchestrator.campaign import Campaign, load_campaign
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.frameworks.zero import Launcher
 from orchestrator.model import Run
 from orchestrator.scripts import job_script
+from orchestrator.validation import field_types
 
 RECORDED = sorted(RECORDS.glob("*.sh"))
 TEMPLATES = sorted((Path(__file__).parents[2] / "slurm_templates").glob("*.j2"))
@@ -44,12 +44,20 @@ def test_every_script_is_recorded(rendered: dict[str, str]) -> None:
     assert sorted(rendered) == [path.name for path in RECORDED]
 
 
-@pytest.mark.parametrize("launcher", get_args(Launcher))
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+LAUNCHERS = [
+    (name, launcher)
+    for name, known in FRAMEWORKS.items()
+    for launcher in TypeAdapter(field_types(known.options).get("launcher", str))
+    .json_schema()
+    .get("enum", [])
+]
+
+
+@pytest.mark.parametrize(("framework", "launcher"), LAUNCHERS)
 def test_every_framework_has_a_recorded_script_with_every_launcher(
     framework: str, launcher: str
 ) -> None:
-    """A new framework needs a campaign in tests/scripts."""
+    """A new framework needs a campaign in tests/scripts, and so does a new launcher."""
     names = [path.name for path in RECORDED]
     assert any(re.match(rf"{framework}-.*launcher-{launcher}", name) for name in names)
 

@@ -1,0 +1,151 @@
+"""`megatron`: NVIDIA's Megatron-LM, of 2021 (2.x) and of today (Megatron core)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from orchestrator.frameworks import megatron_programs
+from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.megatron_programs import MegatronOptions
+from orchestrator.model import Run
+from orchestrator.placement import Placement, megatron_placement, recomputation
+from parsers.megatron import MEGATRON as MEGATRON_LOG
+from parsers.megatron_memory import MEGATRON_MEMORY
+
+_RECORDS = {"2": "megatron-lm-2.4", "core": "megatron-lm-core"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronLmOptions(MegatronOptions):
+    """Parameters that only the megatron framework has."""
+
+    version: Annotated[
+        Literal["2", "core"],
+        Field(description="The options of Megatron-LM 2.x (2021), or today's."),
+    ] = "core"
+    virtual_pipeline_parallel_size: Annotated[
+        int,
+        Field(description="Chunks of layers on a pipeline rank: the interleaved schedule.", ge=1),
+    ] = 1
+    sequence_parallel: Annotated[
+        bool, Field(description="Split norms and dropout along the sequence, too.")
+    ] = False
+    use_distributed_optimizer: Annotated[
+        bool, Field(description="Divide the optimizer's states over data-parallel ranks.")
+    ] = False
+    transformer_impl: Annotated[
+        Literal["transformer_engine", "local"],
+        Field(description="Layers of Transformer Engine, or Megatron's own."),
+    ] = "transformer_engine"
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a Megatron-LM run impossible."""
+    options: MegatronLmOptions = run.options
+    yield from megatron_programs.split_problems(run)
+    yield from _interleaving_problems(run)
+    if options.version == "2":
+        yield from _missing_in_2(run)
+        yield from megatron_programs.data_problems(run)
+    else:
+        yield from _sequence_problems(run)
+        if (options.vocab_file is None) != (options.merge_file is None):
+            yield "vocab_file and merge_file belong together: give both, or neither"
+    yield from megatron_programs.argument_problems(run, program(run))
+
+
+def _missing_in_2(run: Run) -> Iterator[str]:
+    for name, given in (
+        ("sequence_parallel", run.options.sequence_parallel),
+        ("use_distributed_optimizer", run.options.use_distributed_optimizer),
+        ("context_parallel_size", run.parallelism.context_parallel_size > 1),
+    ):
+        if given:
+            yield f"Megatron-LM 2 has no {name}; version=core has it"
+
+
+def _interleaving_problems(run: Run) -> Iterator[str]:
+    chunks: int = run.options.virtual_pipeline_parallel_size
+    stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
+    if chunks == 1:
+        return
+    least = 3 if run.options.version == "2" else 2
+    if stages < least:
+        yield (
+            f"virtual_pipeline_parallel_size={chunks} needs a pipeline of {least} stages or more, "
+            f"not pipeline_parallel_size={stages}"
+        )
+    if run.model is not None and not run.model.num_layers % stages:
+        layers = run.model.num_layers // stages
+        if layers % chunks:
+            yield (
+                f"num_layers/pipeline_parallel_size={layers} is not divisible by "
+                f"virtual_pipeline_parallel_size={chunks}"
+            )
+    if count is not None and count % stages:
+        yield (
+            f"virtual_pipeline_parallel_size={chunks}: num_microbatches={count} is not divisible "
+            f"by pipeline_parallel_size={stages}"
+        )
+
+
+def _sequence_problems(run: Run) -> Iterator[str]:
+    split, options = run.parallelism, run.options
+    tensor, context = split.tensor_parallel_size, split.context_parallel_size
+    if options.sequence_parallel and tensor == 1:
+        yield "sequence_parallel needs tensor_parallel_size of 2 or more"
+    if context > 1 and options.transformer_impl == "local":
+        yield f"context_parallel_size={context} needs transformer_impl=transformer_engine"
+    if run.model is None:
+        return
+    length = run.model.seq_length
+    # Each rank has two pieces of a sequence, an early and a late one, so that all work alike.
+    if context > 1 and length % (2 * context):
+        yield f"seq_length={length} is not divisible by 2*context_parallel_size={2 * context}"
+    elif options.sequence_parallel and length // context % tensor:
+        yield (
+            f"seq_length/context_parallel_size={length // context} is not divisible by "
+            f"tensor_parallel_size={tensor}, which sequence_parallel needs"
+        )
+
+
+def warnings(run: Run) -> Iterator[str]:
+    """Yield what a Megatron-LM run seldom means."""
+    return megatron_programs.run_warnings(run, run.options.virtual_pipeline_parallel_size)
+
+
+def program(run: Run) -> str:
+    """Return the record of what the run's program accepts."""
+    return _RECORDS[run.options.version]
+
+
+def placement(run: Run) -> Placement:
+    """Return where a run keeps what it holds; Transformer Engine fuses attention of 2 bytes."""
+    options: MegatronLmOptions = run.options
+    fused = options.version == "core" and options.transformer_impl == "transformer_engine"
+    return replace(
+        megatron_placement(run.training.precision),
+        zero_stage=1 if options.use_distributed_optimizer else None,
+        recomputation=recomputation(run.training.activation_checkpointing),
+        checkpoint_num_layers=options.checkpoint_num_layers,
+        sequence_parallel=options.sequence_parallel,
+        fused_attention=fused and run.training.precision != "fp32",
+    )
+
+
+MEGATRON = Framework(
+    name="megatron",
+    options=MegatronLmOptions,
+    template="megatron.sh.j2",
+    log_formats=(MEGATRON_LOG, MEGATRON_MEMORY),
+    problems=problems,
+    warnings=warnings,
+    placement=placement,
+    columns=megatron_programs.COLUMNS,
+    vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    paths=megatron_programs.PATHS,
+    files=megatron_programs.opened("pretrain_gpt.py"),
+    program=program,
+)

@@ -1,0 +1,87 @@
+"""What the two frameworks that put Megatron under DeepSpeed share: its options and their limits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from orchestrator.frameworks import megatron_programs
+from orchestrator.frameworks.megatron_programs import Launcher, MegatronOptions
+from orchestrator.model import Run
+
+_CHECKPOINTING = (
+    "partition_activations",
+    "checkpoint_in_cpu",
+    "synchronize_each_layer",
+    "contiguous_checkpointing",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronDeepspeedOptions(MegatronOptions):
+    """Parameters of the frameworks that put Megatron under DeepSpeed."""
+
+    partition_activations: Annotated[
+        bool, Field(description="Divide activation checkpoints over tensor-parallel ranks.")
+    ] = False
+    checkpoint_in_cpu: Annotated[
+        bool, Field(description="Keep activation checkpoints in host memory.")
+    ] = False
+    synchronize_each_layer: Annotated[
+        bool, Field(description="Wait for the GPU before and after each checkpointed layer.")
+    ] = False
+    contiguous_checkpointing: Annotated[
+        bool, Field(description="Keep activation checkpoints in one piece of memory.")
+    ] = False
+    # DeepSpeed 0.3 takes its rank from --local_rank, which only this launcher hands on.
+    launcher: Annotated[Launcher, Field(description="What starts the ranks.")] = "launch"
+    deepspeed: Annotated[
+        dict[str, Any],
+        Field(description="Laid over the DeepSpeed configuration, section by section."),
+    ] = field(default_factory=dict)
+
+
+def checkpointing(run: Run) -> list[str]:
+    """Return which ways to keep activation checkpoints the run asks for."""
+    return [name for name in _CHECKPOINTING if getattr(run.options, name)]
+
+
+def checkpointing_problems(run: Run) -> Iterator[str]:
+    """Yield which of them there are no activation checkpoints for."""
+    asked = checkpointing(run)
+    if asked and not run.training.activation_checkpointing:
+        yield f"{' and '.join(asked)} needs activation_checkpointing=true"
+    if "contiguous_checkpointing" in asked and "partition_activations" not in asked:
+        yield "contiguous_checkpointing needs partition_activations=true"
+
+
+def version_1_problems(run: Run) -> Iterator[str]:
+    """Yield what Megatron 1.1.5 does not have."""
+    if run.training.precision == "bf16":
+        yield "Megatron 1.1.5 has no precision=bf16; try fp16"
+    model = run.model
+    if model is not None and not model.has_gpt2_layers:
+        yield (
+            f"Megatron 1.1.5 has no MLP of ffn_hidden_size={model.ffn_width}: "
+            f"it is 4*hidden_size={4 * model.hidden_size}"
+        )
+
+
+def context_problems(run: Run) -> Iterator[str]:
+    """Yield that no program of 2021 splits sequences."""
+    if (context := run.parallelism.context_parallel_size) > 1:
+        yield (
+            f"framework {run.framework} splits no sequences: "
+            f"context_parallel_size={context} must be 1"
+        )
+
+
+def warnings(run: Run) -> Iterator[str]:
+    """Yield what a run seldom means."""
+    if run.options.launcher != "launch":
+        yield (
+            f"launcher={run.options.launcher} hands no --local_rank to the program, which "
+            "DeepSpeed of 2021 (0.3) insists on; launcher=launch does"
+        )
+    yield from megatron_programs.run_warnings(run)

@@ -1,0 +1,161 @@
+"""`megatron_deepspeed_3d`: tensor, pipeline and data parallelism by Megatron and DeepSpeed, 2021.
+
+The new branch is synced with Megatron-LM 2.4, the old one with 1.1.5, whose options have other
+names.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.deepspeed_config import FILE_NAME, overlay, program_config
+from orchestrator.frameworks import megatron_deepspeed, megatron_programs, zero
+from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
+from orchestrator.model import Run
+from orchestrator.placement import (
+    Placement,
+    deepspeed_placement,
+    megatron_placement,
+    recomputation,
+)
+from orchestrator.tables import Column
+from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
+from parsers.megatron import MEGATRON
+from parsers.megatron_memory import MEGATRON_MEMORY
+
+_RECORDS = {"new": "megatron-deepspeed-2.4", "old": "megatron-lm-1.1.5-3d"}
+# As the scripts of 2021 have it, of each branch.
+_LOSS_SCALING = {
+    "new": {"loss_scale_window": 500, "initial_scale_power": 12},
+    "old": {"loss_scale_window": 1000, "initial_scale_power": 10},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
+    """Parameters that only the megatron_deepspeed_3d framework has."""
+
+    branch: Annotated[
+        Literal["new", "old"],
+        Field(description="Synced with Megatron-LM 2.4 (new), or with 1.1.5 (old)."),
+    ] = "new"
+    engine: Annotated[
+        Literal["deepspeed", "megatron"],
+        Field(description="Under DeepSpeed, or Megatron alone, which the new branch can."),
+    ] = "deepspeed"
+    zero_stage: Annotated[
+        int, Field(description="ZeRO stage, 0 to 3; a pipeline goes with 0 and 1.", ge=0, le=3)
+    ] = 0
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a run impossible."""
+    options: MegatronDeepspeed3dOptions = run.options
+    yield from megatron_programs.split_problems(run)
+    yield from megatron_programs.data_problems(run)
+    yield from megatron_deepspeed.context_problems(run)
+    if options.branch == "old":
+        yield from megatron_deepspeed.version_1_problems(run)
+    if options.engine == "megatron":
+        yield from _without_deepspeed(run)
+    else:
+        yield from _under_deepspeed(run)
+    yield from megatron_programs.argument_problems(run, program(run))
+
+
+def _without_deepspeed(run: Run) -> Iterator[str]:
+    options: MegatronDeepspeed3dOptions = run.options
+    if options.branch == "old":
+        yield "branch=old runs under DeepSpeed only: engine must be deepspeed"
+    asked = megatron_deepspeed.checkpointing(run)
+    asked += ["zero_stage"] * bool(options.zero_stage) + ["deepspeed"] * bool(options.deepspeed)
+    if asked:
+        yield f"engine=megatron runs without DeepSpeed: take {', '.join(asked)} out"
+
+
+def _under_deepspeed(run: Run) -> Iterator[str]:
+    options: MegatronDeepspeed3dOptions = run.options
+    stages = run.parallelism.pipeline_parallel_size
+    if options.zero_stage > 1 and stages > 1:
+        yield (
+            f"zero_stage={options.zero_stage} divides gradients, which a pipeline adds up: "
+            f"pipeline_parallel_size={stages} goes with 0 and 1"
+        )
+    if options.zero_stage and run.training.precision != "fp16":
+        yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
+    elif options.branch == "new" and run.training.precision == "bf16":
+        yield "2021's DeepSpeed has no precision=bf16; try fp16"
+    yield from megatron_deepspeed.checkpointing_problems(run)
+    yield from zero.config_problems(run, config_files(run))
+
+
+def warnings(run: Run) -> Iterator[str]:
+    """Yield what a run seldom means."""
+    if run.options.engine == "megatron":
+        return megatron_programs.run_warnings(run)
+    return megatron_deepspeed.warnings(run)
+
+
+def program(run: Run) -> str:
+    """Return the record of what the run's program accepts."""
+    return _RECORDS[run.options.branch]
+
+
+def config_files(run: Run) -> dict[str, dict[str, Any]]:
+    """Return DeepSpeed's configuration by file name; none where Megatron runs alone."""
+    options: MegatronDeepspeed3dOptions = run.options
+    if options.engine == "megatron":
+        return {}
+    usual: dict[str, Any] = {
+        "gradient_clipping": 1.0,
+        "prescale_gradients": False,
+        "steps_per_print": 1,
+        "wall_clock_breakdown": False,
+    }
+    if run.training.precision == "fp16":
+        scaling = _LOSS_SCALING[options.branch]
+        usual["fp16"] = {"loss_scale": 0, "hysteresis": 2, "min_loss_scale": 1, **scaling}
+    return {FILE_NAME: program_config(run, extra=overlay(usual, options.deepspeed))}
+
+
+def placement(run: Run) -> Placement:
+    """Return where a run keeps what it holds."""
+    options: MegatronDeepspeed3dOptions = run.options
+    states = (
+        megatron_placement(run.training.precision)
+        if options.engine == "megatron"
+        else deepspeed_placement(run.training.precision, options.zero_stage)
+    )
+    return replace(
+        states,
+        recomputation=recomputation(run.training.activation_checkpointing),
+        checkpoint_num_layers=options.checkpoint_num_layers,
+        checkpoints_in_cpu=options.checkpoint_in_cpu,
+        partition_activations=options.partition_activations,
+        fused_attention=False,
+    )
+
+
+MEGATRON_DEEPSPEED_3D = Framework(
+    name="megatron_deepspeed_3d",
+    options=MegatronDeepspeed3dOptions,
+    template="megatron_deepspeed_3d.sh.j2",
+    log_formats=(MEGATRON, DEEPSPEED_PIPELINE, MEGATRON_MEMORY),
+    problems=problems,
+    warnings=warnings,
+    config_files=config_files,
+    placement=placement,
+    columns=(
+        Column("branch", "branch", lambda run: run.options.branch),
+        Column("engine", "engine", lambda run: run.options.engine),
+        *megatron_programs.COLUMNS,
+    ),
+    vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    paths=megatron_programs.PATHS,
+    # The program itself has another name in each branch.
+    files=megatron_programs.opened("megatron/arguments.py"),
+    program=program,
+)

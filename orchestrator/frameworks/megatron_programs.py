@@ -1,0 +1,169 @@
+"""What Megatron and the programs made from it share: checkout and data, splits, columns."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from orchestrator import run_columns
+from orchestrator.accepted_options import accepted_options
+from orchestrator.model import Run
+from orchestrator.presets import GPT2_VOCAB_SIZE
+from orchestrator.workloads.rehearsal import option_problems
+
+Launcher = Literal["torchrun", "launch", "srun"]
+
+# The vocabulary is padded to a multiple of this and of the tensor-parallel size.
+VOCAB_SIZE_MULTIPLE = 128
+PATHS = ("source", "data_path", "vocab_file", "merge_file")
+COLUMNS = (
+    run_columns.SIZE,
+    run_columns.GPUS,
+    run_columns.TENSOR,
+    run_columns.PIPELINE,
+    run_columns.DATA,
+    run_columns.MICRO_BATCH,
+    run_columns.MICRO_BATCHES,
+    run_columns.GLOBAL_BATCH,
+)
+
+# What a run's parameters say is said there: else the table would tell of another run.
+_SAID_BY_PARAMETERS = {
+    "--tensor-model-parallel-size": "tensor_parallel_size",
+    "--model-parallel-size": "tensor_parallel_size",
+    "--pipeline-model-parallel-size": "pipeline_parallel_size",
+    "--pipe-parallel-size": "pipeline_parallel_size",
+    "--context-parallel-size": "context_parallel_size",
+    "--num-layers": "num_layers",
+    "--hidden-size": "hidden_size",
+    "--ffn-hidden-size": "ffn_hidden_size",
+    "--num-attention-heads": "num_attention_heads",
+    "--seq-length": "seq_length",
+    "--vocab-size": "vocab_size",
+    "--micro-batch-size": "micro_batch_size",
+    "--batch-size": "micro_batch_size",
+    "--global-batch-size": "global_batch_size",
+    "--gas": "num_microbatches",
+    "--train-iters": "train_iters",
+    "--lr": "learning_rate",
+    "--seed": "seed",
+    "--fp16": "precision",
+    "--bf16": "precision",
+    "--checkpoint-activations": "activation_checkpointing",
+    "--recompute-activations": "activation_checkpointing",
+    "--recompute-granularity": "activation_checkpointing",
+    "--zero-stage": "zero_stage",
+    "--deepspeed_config": "deepspeed",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronOptions:
+    """Parameters of every framework made from Megatron."""
+
+    source: Annotated[str, Field(description="Folder of the program's checkout.", min_length=1)]
+    data_path: Annotated[
+        str | None, Field(description="Prefix of the tokens: the program reads .bin and .idx.")
+    ] = None
+    vocab_file: Annotated[
+        str | None, Field(description="The tokenizer's vocabulary, gpt2-vocab.json.")
+    ] = None
+    merge_file: Annotated[
+        str | None, Field(description="The tokenizer's merges, gpt2-merges.txt.")
+    ] = None
+    checkpoint_num_layers: Annotated[
+        int, Field(description="Layers between two activation checkpoints.", ge=1)
+    ] = 1
+    launcher: Annotated[Launcher, Field(description="What starts the ranks.")] = "torchrun"
+    extra_args: Annotated[
+        list[str], Field(description="Further arguments of the program, after all others.")
+    ] = field(default_factory=list)
+
+
+def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
+    """Return the function that says which files are opened; `program` lies in the checkout."""
+
+    def files(paths: Mapping[str, str]) -> Iterator[str]:
+        yield f"{paths['source']}/{program}"
+        yield from (paths[name] for name in ("vocab_file", "merge_file") if name in paths)
+        if "data_path" in paths:
+            yield from (f"{paths['data_path']}.{ending}" for ending in ("bin", "idx"))
+
+    return files
+
+
+def split_problems(run: Run) -> Iterator[str]:
+    """Yield where layers, heads and the MLP cannot be split as the run asks for."""
+    if run.model is None:
+        return
+    split = run.parallelism
+    for name, size, ranks_name, ranks in (
+        (
+            "num_layers",
+            run.model.num_layers,
+            "pipeline_parallel_size",
+            split.pipeline_parallel_size,
+        ),
+        (
+            "num_attention_heads",
+            run.model.num_attention_heads,
+            "tensor_parallel_size",
+            split.tensor_parallel_size,
+        ),
+        (
+            "ffn_hidden_size",
+            run.model.ffn_width,
+            "tensor_parallel_size",
+            split.tensor_parallel_size,
+        ),
+    ):
+        if size % ranks:
+            yield f"{name}={size} is not divisible by {ranks_name}={ranks}"
+
+
+def argument_problems(run: Run, program: str) -> Iterator[str]:
+    """Yield what is wrong with options that all have; `program` names the program's record."""
+    options: MegatronOptions = run.options
+    if options.checkpoint_num_layers > 1 and not run.training.activation_checkpointing:
+        yield (
+            f"checkpoint_num_layers={options.checkpoint_num_layers} "
+            "needs activation_checkpointing=true"
+        )
+    given = {argument.partition("=")[0]: None for argument in options.extra_args}
+    for option in given:
+        if option in _SAID_BY_PARAMETERS:
+            yield f"extra_args: {option} is what {_SAID_BY_PARAMETERS[option]} says; take it out"
+    accepted = {
+        option: {**takes, "required": False} for option, takes in accepted_options(program).items()
+    }
+    for problem in dict.fromkeys(option_problems(options.extra_args, accepted)):
+        yield f"extra_args: {problem}"
+
+
+def data_problems(run: Run) -> Iterator[str]:
+    """Yield which files are missing for a program that has no dummy data."""
+    names = ("data_path", "vocab_file", "merge_file")
+    if missing := [name for name in names if getattr(run.options, name) is None]:
+        yield f"framework {run.framework} makes up no tokens: give {', '.join(missing)}"
+
+
+def run_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
+    """Yield what is possible and seldom meant; `chunks` of the model are on a pipeline rank.
+
+    Of 1F1B's p stages each waits for p - 1 of m + p - 1 micro-batches (Narayanan et al. 2021,
+    section 2.2), of v·m + p - 1 where it has v chunks.
+    """
+    stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
+    if count is not None and 2 * (stages - 1) > chunks * count + stages - 1:
+        share = (stages - 1) / (chunks * count + stages - 1)
+        yield (
+            f"pipeline_parallel_size={stages} with num_microbatches={count}: "
+            f"stages wait {share:.0%} of the time"
+        )
+    model = run.model
+    if run.options.vocab_file and model is not None and model.vocab_size != GPT2_VOCAB_SIZE:
+        yield (
+            f"vocab_size={model.vocab_size} is not told to the program: its vocabulary is that of "
+            f"vocab_file, and GPT-2's has {GPT2_VOCAB_SIZE}"
+        )
