@@ -51,7 +51,8 @@ def checkpointing_problems(run: Run) -> Iterator[str]:
     """Yield which of them there are no activation checkpoints for."""
     asked = checkpointing(run)
     if asked and not run.training.activation_checkpointing:
-        yield f"{' and '.join(asked)} needs activation_checkpointing=true"
+        need = "needs" if len(asked) == 1 else "need"
+        yield f"{' and '.join(asked)} {need} activation_checkpointing=true"
     if "contiguous_checkpointing" in asked and "partition_activations" not in asked:
         yield "contiguous_checkpointing needs partition_activations=true"
 

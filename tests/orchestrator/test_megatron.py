@@ -1,0 +1,288 @@
+"""Megatron-LM, of 2021 and of today: what it refuses, what is worth a look, what is read of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.checks import run_problems, run_warnings
+from orchestrator.cluster import Cluster
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.memory import forecast
+from orchestrator.model import Run
+from orchestrator.warmup import Warmup
+
+RunOf = Callable[..., Run]
+
+MEGATRON = FRAMEWORKS["megatron"]
+DATA = {"data_path": "tokens", "vocab_file": "vocab.json", "merge_file": "merges.txt"}
+
+
+def core(**values: Any) -> dict[str, Any]:
+    """Return parameters of a run of today's Megatron-LM, on dummy data."""
+    return {"framework": "megatron", "source": "megatron", "model": "18B", **values}
+
+
+def of_2021(**values: Any) -> dict[str, Any]:
+    """Return parameters of a run of Megatron-LM 2."""
+    return core(version="2", **{**DATA, **values})
+
+
+PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "today's, all well": (
+        core(
+            gpus_per_node=8,
+            tensor_parallel_size=2,
+            context_parallel_size=2,
+            pipeline_parallel_size=2,
+            virtual_pipeline_parallel_size=4,
+            num_microbatches=4,
+            sequence_parallel=True,
+            use_distributed_optimizer=True,
+            extra_args=["--overlap-grad-reduce", "--recompute-modules", "mlp", "moe"],
+        ),
+        [],
+    ),
+    "2021's, all well": (of_2021(gpus_per_node=4, tensor_parallel_size=4), []),
+    "layers by stages": (
+        core(gpus_per_node=16, pipeline_parallel_size=16),
+        ["num_layers=40 is not divisible by pipeline_parallel_size=16"],
+    ),
+    "heads by ranks": (
+        core(gpus_per_node=3, tensor_parallel_size=3, num_attention_heads=32, hidden_size=6144),
+        ["num_attention_heads=32 is not divisible by tensor_parallel_size=3"],
+    ),
+    "the MLP by ranks": (
+        core(gpus_per_node=4, tensor_parallel_size=4, ffn_hidden_size=1002),
+        ["ffn_hidden_size=1002 is not divisible by tensor_parallel_size=4"],
+    ),
+    "dummy data in 2021": (
+        core(version="2"),
+        ["framework megatron makes up no tokens: give data_path, vocab_file, merge_file"],
+    ),
+    "today's features in 2021": (
+        of_2021(
+            gpus_per_node=4,
+            tensor_parallel_size=2,
+            context_parallel_size=2,
+            sequence_parallel=True,
+            use_distributed_optimizer=True,
+        ),
+        [
+            "Megatron-LM 2 has no sequence_parallel; version=core has it",
+            "Megatron-LM 2 has no use_distributed_optimizer; version=core has it",
+            "Megatron-LM 2 has no context_parallel_size; version=core has it",
+        ],
+    ),
+    "sequence parallel alone": (
+        core(sequence_parallel=True),
+        ["sequence_parallel needs tensor_parallel_size of 2 or more"],
+    ),
+    "sequences that do not divide into pieces": (
+        core(gpus_per_node=3, context_parallel_size=3),
+        ["seq_length=1024 is not divisible by 2*context_parallel_size=6"],
+    ),
+    "sequences that do not divide among tensor-parallel ranks": (
+        core(
+            gpus_per_node=4,
+            tensor_parallel_size=4,
+            sequence_parallel=True,
+            seq_length=1022,
+        ),
+        [
+            (
+                "seq_length/context_parallel_size=1022 is not divisible by "
+                "tensor_parallel_size=4, which sequence_parallel needs"
+            )
+        ],
+    ),
+    "sequences split by Megatron's own layers": (
+        core(gpus_per_node=2, context_parallel_size=2, transformer_impl="local"),
+        ["context_parallel_size=2 needs transformer_impl=transformer_engine"],
+    ),
+    "half a tokenizer": (
+        core(vocab_file="vocab.json"),
+        ["vocab_file and merge_file belong together: give both, or neither"],
+    ),
+    "chunks without a pipeline": (
+        core(virtual_pipeline_parallel_size=2),
+        [
+            (
+                "virtual_pipeline_parallel_size=2 needs a pipeline of 2 stages or more, not "
+                "pipeline_parallel_size=1"
+            )
+        ],
+    ),
+    "chunks in a short pipeline of 2021": (
+        of_2021(
+            gpus_per_node=2,
+            pipeline_parallel_size=2,
+            virtual_pipeline_parallel_size=2,
+            num_microbatches=2,
+        ),
+        [
+            (
+                "virtual_pipeline_parallel_size=2 needs a pipeline of 3 stages or more, not "
+                "pipeline_parallel_size=2"
+            )
+        ],
+    ),
+    "chunks that layers and micro-batches do not divide into": (
+        core(
+            gpus_per_node=4,
+            pipeline_parallel_size=4,
+            virtual_pipeline_parallel_size=3,
+            num_microbatches=6,
+        ),
+        [
+            (
+                "num_layers/pipeline_parallel_size=10 is not divisible by "
+                "virtual_pipeline_parallel_size=3"
+            ),
+            (
+                "virtual_pipeline_parallel_size=3: num_microbatches=6 is not divisible by "
+                "pipeline_parallel_size=4"
+            ),
+        ],
+    ),
+    "checkpoints that are not made": (
+        core(checkpoint_num_layers=2),
+        ["checkpoint_num_layers=2 needs activation_checkpointing=true"],
+    ),
+    "arguments that the program does not have": (
+        core(extra_args=["--overlap-grad-reduse", "--recompute-method", "uniformly"]),
+        [
+            "extra_args: unrecognized arguments: --overlap-grad-reduse",
+            (
+                "extra_args: argument --recompute-method: invalid choice: 'uniformly' "
+                "(choose from ['uniform', 'block'])"
+            ),
+        ],
+    ),
+    "arguments of another version": (
+        of_2021(extra_args=["--mock-data"]),
+        ["extra_args: unrecognized arguments: --mock-data"],
+    ),
+    "arguments that parameters have said": (
+        core(extra_args=["--micro-batch-size=2", "--bf16"]),
+        [
+            "extra_args: --micro-batch-size is what micro_batch_size says; take it out",
+            "extra_args: --bf16 is what precision says; take it out",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
+def test_what_megatron_refuses_is_said_before_the_run(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    """In the words of the campaign file."""
+    assert list(MEGATRON.problems(run_of(**values))) == problems
+
+
+def test_a_split_of_more_ranks_than_there_are_is_a_contradiction(run_of: RunOf):
+    """As six rows of the V100 page have it: 16 GPUs, TP 4, PP 8."""
+    run = run_of(
+        **of_2021(nodes=4, gpus_per_node=4, tensor_parallel_size=4, pipeline_parallel_size=8)
+    )
+    assert list(run_problems(run, Cluster(name="any"), Warmup(1))) == [
+        "world_size=16 is not divisible by tensor_parallel_size*pipeline_parallel_size=32"
+    ]
+
+
+WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": (core(gpus_per_node=4, pipeline_parallel_size=4, num_microbatches=4), []),
+    "few micro-batches for a long pipeline": (
+        core(gpus_per_node=8, pipeline_parallel_size=8, num_microbatches=4),
+        ["pipeline_parallel_size=8 with num_microbatches=4: stages wait 64% of the time"],
+    ),
+    "the interleaved schedule waits less": (
+        core(
+            gpus_per_node=8,
+            pipeline_parallel_size=8,
+            num_microbatches=8,
+            virtual_pipeline_parallel_size=5,
+        ),
+        [],
+    ),
+    "a vocabulary that the program does not have": (
+        of_2021(vocab_size=32000),
+        [
+            (
+                "vocab_size=32000 is not told to the program: its vocabulary is that of "
+                "vocab_file, and GPT-2's has 50257"
+            )
+        ],
+    ),
+    "layers across nodes": (
+        core(nodes=2, gpus_per_node=4, tensor_parallel_size=8),
+        [
+            (
+                "tensor_parallel_size=8 does not divide gpus_per_node=4: layers are split across "
+                "nodes, and wait for the network"
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "warnings"), WARNINGS.values(), ids=WARNINGS)
+def test_what_is_seldom_meant_is_worth_a_look(
+    run_of: RunOf, values: dict[str, Any], warnings: list[str]
+):
+    """And makes no run impossible."""
+    run = run_of(**values)
+    assert list(run_warnings(run)) == warnings
+    assert not list(MEGATRON.problems(run))
+
+
+@pytest.mark.parametrize(("tensor", "padded"), [(1, 50304), (2, 50432), (4, 50688)])
+def test_the_vocabulary_is_padded_as_megatron_does_it(run_of: RunOf, tensor: int, padded: int):
+    """To a multiple of 128 and of the tensor-parallel size: 50688 on four is what it logs."""
+    run = run_of(**core(gpus_per_node=4, tensor_parallel_size=tensor))
+    assert run.padded_vocab_size == padded
+
+
+def test_what_is_opened_follows_from_the_paths():
+    """A prefix of tokens stands for two files."""
+    paths = {"source": "/m", "data_path": "/d/tokens", "vocab_file": "/v", "merge_file": "/e"}
+    assert list(MEGATRON.files(paths)) == [
+        "/m/pretrain_gpt.py",
+        "/v",
+        "/e",
+        "/d/tokens.bin",
+        "/d/tokens.idx",
+    ]
+    assert list(MEGATRON.files({"source": "/m"})) == ["/m/pretrain_gpt.py"]
+
+
+def low(run: Run) -> float:
+    """Return the low end of a run's memory forecast."""
+    placement = MEGATRON.placement(run)
+    assert placement is not None
+    found = forecast(run, placement)
+    assert found is not None
+    return found.low_gib
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"use_distributed_optimizer": True},
+        {"sequence_parallel": True},
+        {"transformer_impl": "transformer_engine"},
+        {"activation_checkpointing": True},
+    ],
+    ids=str,
+)
+def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: dict[str, Any]):
+    """By what it does not keep, or divides."""
+    usual = core(
+        gpus_per_node=8,
+        tensor_parallel_size=4,
+        precision="fp16",
+        micro_batch_size=8,
+        transformer_impl="local",
+    )
+    assert low(run_of(**{**usual, **option})) < low(run_of(**usual))

@@ -1,0 +1,286 @@
+"""Megatron under DeepSpeed, as in 2021: 3D parallelism in two branches, and ZeRO."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.checks import run_warnings
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.model import Run
+
+RunOf = Callable[..., Run]
+
+COMMON = {
+    "source": "megatron",
+    "data_path": "tokens",
+    "vocab_file": "vocab.json",
+    "merge_file": "merges.txt",
+    "model": "52B",
+    "precision": "fp16",
+    "nodes": 16,
+    "gpus_per_node": 4,
+    "tensor_parallel_size": 4,
+}
+
+
+def three_d(**values: Any) -> dict[str, Any]:
+    """Return parameters of a 3D parallel run."""
+    return {
+        "framework": "megatron_deepspeed_3d",
+        "pipeline_parallel_size": 16,
+        "num_microbatches": 256,
+        **COMMON,
+        **values,
+    }
+
+
+def zero(**values: Any) -> dict[str, Any]:
+    """Return parameters of a ZeRO run."""
+    return {"framework": "megatron_deepspeed_zero", **COMMON, **values}
+
+
+PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "new branch, all well": (three_d(), []),
+    "old branch, all well": (
+        three_d(
+            branch="old",
+            activation_checkpointing=True,
+            partition_activations=True,
+            synchronize_each_layer=True,
+            contiguous_checkpointing=True,
+        ),
+        [],
+    ),
+    "Megatron alone, all well": (three_d(engine="megatron", precision="bf16"), []),
+    "ZeRO, all well": (
+        zero(
+            offload_optimizer="cpu",
+            offload_param="cpu",
+            activation_checkpointing=True,
+            checkpoint_in_cpu=True,
+            checkpoint_num_layers=2,
+            scattered_embeddings=True,
+            split_transformers=True,
+            memory_centric_tiled_linear=True,
+            tile_factor=4,
+        ),
+        [],
+    ),
+    "no data": (
+        {key: value for key, value in three_d().items() if key not in ("data_path", "vocab_file")},
+        ["framework megatron_deepspeed_3d makes up no tokens: give data_path, vocab_file"],
+    ),
+    "the old branch without DeepSpeed": (
+        three_d(branch="old", engine="megatron"),
+        ["branch=old runs under DeepSpeed only: engine must be deepspeed"],
+    ),
+    "DeepSpeed's options for Megatron alone": (
+        three_d(
+            engine="megatron",
+            activation_checkpointing=True,
+            partition_activations=True,
+            zero_stage=1,
+            deepspeed={"steps_per_print": 5},
+        ),
+        [
+            (
+                "engine=megatron runs without DeepSpeed: take partition_activations, zero_stage, "
+                "deepspeed out"
+            )
+        ],
+    ),
+    "ZeRO-2 with a pipeline": (
+        three_d(zero_stage=2),
+        [
+            (
+                "zero_stage=2 divides gradients, which a pipeline adds up: "
+                "pipeline_parallel_size=16 goes with 0 and 1"
+            )
+        ],
+    ),
+    "ZeRO-2 without a pipeline": (three_d(zero_stage=2, pipeline_parallel_size=1), []),
+    "3D in bf16": (
+        three_d(precision="bf16"),
+        ["2021's DeepSpeed has no precision=bf16; try fp16"],
+    ),
+    "the old branch in bf16": (
+        three_d(branch="old", precision="bf16"),
+        ["Megatron 1.1.5 has no precision=bf16; try fp16"],
+    ),
+    "ZeRO with a pipeline": (
+        zero(pipeline_parallel_size=4),
+        [
+            (
+                "framework megatron_deepspeed_zero has no pipeline: pipeline_parallel_size=4 must "
+                "be 1; megatron_deepspeed_3d has one"
+            )
+        ],
+    ),
+    "ZeRO with accumulation": (
+        zero(num_microbatches=4),
+        [
+            (
+                "num_microbatches=4: the program takes a step after each micro-batch, so that "
+                "global_batch_size is micro_batch_size*data_parallel_size"
+            )
+        ],
+    ),
+    "ZeRO in fp32": (
+        zero(precision="fp32"),
+        ["zero_stage=3 of 2021's DeepSpeed needs precision=fp16"],
+    ),
+    "ZeRO with split sequences": (
+        zero(context_parallel_size=2),
+        [
+            (
+                "framework megatron_deepspeed_zero splits no sequences: context_parallel_size=2 "
+                "must be 1"
+            )
+        ],
+    ),
+    "an MLP of another width": (
+        zero(ffn_hidden_size=8192),
+        ["Megatron 1.1.5 has no MLP of ffn_hidden_size=8192: it is 4*hidden_size=32768"],
+    ),
+    "parameters offloaded at stage 2": (
+        zero(zero_stage=2, offload_param="cpu"),
+        ["offload_param=cpu needs ZeRO stage 3"],
+    ),
+    "tiles at stage 2": (
+        zero(zero_stage=2, memory_centric_tiled_linear=True, tile_factor=3),
+        [
+            "memory_centric_tiled_linear needs zero_stage=3",
+            "hidden_size=8192 is not divisible by tile_factor=3",
+        ],
+    ),
+    "a tile factor without tiles": (
+        zero(tile_factor=2),
+        ["tile_factor=2 needs memory_centric_tiled_linear=true"],
+    ),
+    "checkpoints that are not made": (
+        zero(checkpoint_in_cpu=True, synchronize_each_layer=True),
+        [("checkpoint_in_cpu and synchronize_each_layer need activation_checkpointing=true")],
+    ),
+    "checkpoints in one piece, each whole": (
+        zero(activation_checkpointing=True, contiguous_checkpointing=True),
+        ["contiguous_checkpointing needs partition_activations=true"],
+    ),
+    "the key that was misspelt in 2021": (
+        zero(deepspeed={"zero_optimization": {"stage3_param_persitence_threshold": 81920}}),
+        [
+            (
+                "DeepSpeed knows no key 'zero_optimization.stage3_param_persitence_threshold'; "
+                "did you mean 'stage3_param_persistence_threshold'?"
+            )
+        ],
+    ),
+    "a configuration that says otherwise": (
+        three_d(deepspeed={"gradient_accumulation_steps": 8}),
+        [
+            (
+                "deepspeed: gradient_accumulation_steps=8 contradicts the run's num_microbatches; "
+                "take it out"
+            )
+        ],
+    ),
+    "arguments of the other branch": (
+        three_d(extra_args=["--warmup-fraction", "0.1"]),
+        ["extra_args: unrecognized arguments: --warmup-fraction 0.1"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
+def test_what_the_programs_refuse_is_said_before_the_run(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    """In the words of the campaign file."""
+    run = run_of(**values)
+    assert list(FRAMEWORKS[run.framework].problems(run)) == problems
+
+
+def config(run: Run) -> dict[str, Any]:
+    """Return the DeepSpeed configuration of a run."""
+    files = FRAMEWORKS[run.framework].config_files(run)
+    return dict(files["ds_config.json"])
+
+
+def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
+    """As in the configuration that ran in 2021, whose misspelt key is spelt right."""
+    assert config(run_of(**zero(micro_batch_size=48)))["zero_optimization"] == {
+        "stage": 3,
+        "contiguous_gradients": True,
+        "reduce_bucket_size": 67_108_864,
+        "stage3_max_live_parameters": 1_000_000_000,
+        "stage3_max_reuse_distance": 1_000_000_000,
+        "stage3_prefetch_bucket_size": 60_397_977,
+        "stage3_param_persistence_threshold": 81_920,
+    }
+
+
+def test_lower_stages_have_no_sizes_of_stage_3(run_of: RunOf):
+    """What is offloaded stands beside the stage."""
+    run = run_of(**zero(zero_stage=2, offload_optimizer="cpu"))
+    assert config(run)["zero_optimization"] == {
+        "stage": 2,
+        "contiguous_gradients": True,
+        "reduce_bucket_size": 67_108_864,
+        "offload_optimizer": {"device": "cpu"},
+    }
+
+
+def test_a_3d_configuration_accumulates_the_micro_batches(run_of: RunOf):
+    """The pipeline engine takes their number from there."""
+    assert config(run_of(**three_d(micro_batch_size=4))) == {
+        "train_micro_batch_size_per_gpu": 4,
+        "gradient_accumulation_steps": 256,
+        "gradient_clipping": 1.0,
+        "prescale_gradients": False,
+        "zero_optimization": {"stage": 0},
+        "fp16": {
+            "enabled": True,
+            "loss_scale": 0,
+            "loss_scale_window": 500,
+            "hysteresis": 2,
+            "min_loss_scale": 1,
+            "initial_scale_power": 12,
+        },
+        "steps_per_print": 1,
+        "wall_clock_breakdown": False,
+    }
+
+
+def test_megatron_alone_has_no_configuration(run_of: RunOf):
+    """Nothing would read it."""
+    run = run_of(**three_d(engine="megatron"))
+    assert FRAMEWORKS[run.framework].config_files(run) == {}
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun", "launch"])
+def test_a_launcher_that_hands_on_no_local_rank_is_worth_a_look(run_of: RunOf, launcher: str):
+    """DeepSpeed of 2021 stops without one; Megatron alone needs none."""
+    said = [
+        (
+            f"launcher={launcher} hands no --local_rank to the program, which DeepSpeed of 2021 "
+            "(0.3) insists on; launcher=launch does"
+        )
+    ]
+    expected = [] if launcher == "launch" else said
+    assert list(run_warnings(run_of(**zero(launcher=launcher)))) == expected
+    assert list(run_warnings(run_of(**three_d(launcher=launcher)))) == expected
+    assert not list(run_warnings(run_of(**three_d(launcher=launcher, engine="megatron"))))
+
+
+@pytest.mark.parametrize(
+    ("values", "opened"),
+    [
+        (zero(), ["/m/pretrain_gpt2.py", "/v.json", "/t.bin", "/t.idx"]),
+        (three_d(), ["/m/megatron/arguments.py", "/v.json", "/t.bin", "/t.idx"]),
+    ],
+    ids=["zero", "3d"],
+)
+def test_what_is_opened_follows_from_the_paths(values: dict[str, Any], opened: list[str]):
+    """A prefix of tokens stands for two files."""
+    paths = {"source": "/m", "data_path": "/t", "vocab_file": "/v.json"}
+    assert list(FRAMEWORKS[values["framework"]].files(paths)) == opened
