@@ -33,17 +33,17 @@ def deepspeed_config(
     }
     if offload_optimizer == "none":
         adam["torch_adam"] = True
-    config = {
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
+        "gradient_accumulation_steps": run.num_microbatches,
         "steps_per_print": 1,
         "log_level": "info",
         "optimizer": {"type": "AdamW", "params": adam},
+        "zero_optimization": _zero_section(run, offload_optimizer, offload_param),
     }
-    return program_config(
-        run,
-        offload_optimizer=offload_optimizer,
-        offload_param=offload_param,
-        extra=overlay(config, extra),
-    )
+    if run.training.precision != "fp32":
+        config[run.training.precision] = {"enabled": True}
+    return _overlay(config, extra)
 
 
 def program_config(
@@ -51,25 +51,31 @@ def program_config(
     *,
     offload_optimizer: str = "none",
     offload_param: str = "none",
+    usual: Mapping[str, Any],
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the configuration for a program that has an optimizer of its own.
 
-    Batch, ZeRO and precision of the run; `extra` is laid over it, section by section.
+    Batch, ZeRO and precision are the run's; `usual`, what the program is usually given, is laid
+    over them, and then `extra`, section by section.
     """
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
+        "gradient_accumulation_steps": run.num_microbatches,
+        "zero_optimization": _zero_section(run, offload_optimizer, offload_param),
+    }
+    if run.training.precision != "fp32":
+        config[run.training.precision] = {"enabled": True}
+    return _overlay(_overlay(config, usual), extra)
+
+
+def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[str, Any]:
     zero: dict[str, Any] = {"stage": run.zero_stage}
     if offload_optimizer != "none":
         zero["offload_optimizer"] = {"device": offload_optimizer}
     if offload_param != "none":
         zero["offload_param"] = {"device": offload_param}
-    config: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
-        "gradient_accumulation_steps": run.num_microbatches,
-        "zero_optimization": zero,
-    }
-    if run.training.precision != "fp32":
-        config[run.training.precision] = {"enabled": True}
-    return overlay(config, extra)
+    return zero
 
 
 def contradictions(run: Run, config: Mapping[str, Any]) -> Iterator[str]:
@@ -136,11 +142,10 @@ def _known_keys() -> dict[str, frozenset[str]]:
     return {section: frozenset(keys) for section, keys in record["sections"].items()}
 
 
-def overlay(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with `extra` laid over it, section by section."""
+def _overlay(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in extra.items():
         below = merged.get(key)
         both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        merged[key] = overlay(below, value) if both else value  # type: ignore[arg-type]
+        merged[key] = _overlay(below, value) if both else value  # type: ignore[arg-type]
     return merged

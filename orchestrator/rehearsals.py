@@ -1,11 +1,9 @@
 """What is asked of a rank in a rehearsal, in place of training."""
 
-import json
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.known_programs import known_program
 from orchestrator.model import Run
 
 FILE_NAME = "rehearsal.json"
@@ -28,11 +26,3 @@ def rehearsal_order(run: Run, paths: dict[str, str]) -> dict[str, Any]:
         "files": list(framework.files(paths)),
         "accepted": None if record is None else known_program(record)["options"],
     }
-
-
-@cache
-def known_program(record: str) -> dict[str, Any]:
-    """Return the record of a training program: its name, its source, the options it accepts."""
-    text = (files("orchestrator") / "known_options" / f"{record}.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found

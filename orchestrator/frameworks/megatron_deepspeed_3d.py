@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from orchestrator.deepspeed_config import FILE_NAME, overlay, program_config
+from orchestrator.deepspeed_config import FILE_NAME, program_config
 from orchestrator.frameworks import megatron_deepspeed, megatron_programs, zero
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
@@ -118,7 +118,7 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
     if run.training.precision == "fp16":
         scaling = _LOSS_SCALING[options.branch]
         usual["fp16"] = {"loss_scale": 0, "hysteresis": 2, "min_loss_scale": 1, **scaling}
-    return {FILE_NAME: program_config(run, extra=overlay(usual, options.deepspeed))}
+    return {FILE_NAME: program_config(run, usual=usual, extra=options.deepspeed)}
 
 
 def placement(run: Run) -> Placement:

@@ -1,4 +1,4 @@
-"""`megatron_deepspeed_zero`: Megatron 1.1.5's tensor parallelism, DeepSpeed's ZeRO 1 to 3 (2021)."""
+"""`megatron_deepspeed_zero`: Megatron 1.1.5 split by tensors, DeepSpeed ZeRO 1 to 3, of 2021."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from orchestrator import run_columns
-from orchestrator.deepspeed_config import FILE_NAME, overlay, program_config
+from orchestrator.deepspeed_config import FILE_NAME, program_config
 from orchestrator.frameworks import megatron_deepspeed, megatron_programs, zero
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
@@ -67,7 +67,6 @@ def problems(run: Run) -> Iterator[str]:
     yield from megatron_deepspeed.version_1_problems(run)
     yield from megatron_deepspeed.checkpointing_problems(run)
     yield from _tiling_problems(run)
-    yield from zero.offload_problems(run)
     yield from zero.config_problems(run, config_files(run))
     yield from megatron_programs.argument_problems(run, _RECORD)
 
@@ -122,7 +121,8 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
         run,
         offload_optimizer=options.offload_optimizer,
         offload_param=options.offload_param,
-        extra=overlay(usual, options.deepspeed),
+        usual=usual,
+        extra=options.deepspeed,
     )
     return {FILE_NAME: config}
 
@@ -131,7 +131,7 @@ def placement(run: Run) -> Placement:
     """Return where a run keeps what it holds."""
     options: MegatronDeepspeedZeroOptions = run.options
     return replace(
-        zero.states(run, config_files(run)[FILE_NAME]),
+        zero.config_placement(run, options.zero_stage, config_files(run)[FILE_NAME]),
         recomputation=recomputation(run.training.activation_checkpointing),
         checkpoint_num_layers=options.checkpoint_num_layers,
         checkpoints_in_cpu=options.checkpoint_in_cpu,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from orchestrator import run_columns
-from orchestrator.accepted_options import accepted_options
+from orchestrator.known_programs import known_program
 from orchestrator.model import Run
 from orchestrator.presets import GPT2_VOCAB_SIZE
 from orchestrator.workloads.rehearsal import option_problems
@@ -135,7 +135,8 @@ def argument_problems(run: Run, program: str) -> Iterator[str]:
         if option in _SAID_BY_PARAMETERS:
             yield f"extra_args: {option} is what {_SAID_BY_PARAMETERS[option]} says; take it out"
     accepted = {
-        option: {**takes, "required": False} for option, takes in accepted_options(program).items()
+        option: {**takes, "required": False}
+        for option, takes in known_program(program)["options"].items()
     }
     for problem in dict.fromkeys(option_problems(options.extra_args, accepted)):
         yield f"extra_args: {problem}"

@@ -19,21 +19,18 @@ Launcher = Literal["torchrun", "deepspeed", "srun"]
 
 def problems(run: Run) -> Iterator[str]:
     """Yield what DeepSpeed refuses, or would ignore in silence."""
-    yield from offload_problems(run)
     yield from config_problems(run, config_files(run))
 
 
-def offload_problems(run: Run) -> Iterator[str]:
-    """Yield what ZeRO cannot offload at the run's stage."""
-    stage, options = run.zero_stage, run.options
-    if options.offload_optimizer != "none" and stage not in (1, 2, 3):
-        yield f"offload_optimizer={options.offload_optimizer} needs ZeRO stage 1, 2 or 3"
-    if options.offload_param != "none" and stage != 3:
-        yield f"offload_param={options.offload_param} needs ZeRO stage 3"
-
-
 def config_problems(run: Run, files: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield where a configuration says what DeepSpeed does not know, or the run does not say."""
+    """Yield what DeepSpeed refuses or would ignore of a run with these configuration files."""
+    stage = run.zero_stage
+    optimizer = getattr(run.options, "offload_optimizer", "none")
+    if optimizer != "none" and stage not in (1, 2, 3):
+        yield f"offload_optimizer={optimizer} needs ZeRO stage 1, 2 or 3"
+    parameters = getattr(run.options, "offload_param", "none")
+    if parameters != "none" and stage != 3:
+        yield f"offload_param={parameters} needs ZeRO stage 3"
     for config in files.values():
         yield from unknown_keys(config)
         yield from contradictions(run, config)
@@ -68,17 +65,17 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def placement(run: Run) -> Placement | None:
-    """Return where DeepSpeed keeps the states; None where the run has no ZeRO stage.
+    """Return where DeepSpeed keeps the states; None where the run has no ZeRO stage."""
+    stage = run.zero_stage
+    return None if stage is None else config_placement(run, stage, config_files(run)[FILE_NAME])
+
+
+def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placement:
+    """Return where DeepSpeed keeps the states of a run with this configuration.
 
     What the configuration does not say is as DeepSpeed's own defaults have it. Nothing is said of
     activations: they are the script's.
     """
-    return None if run.zero_stage is None else states(run, config_files(run)[FILE_NAME])
-
-
-def states(run: Run, config: Mapping[str, Any]) -> Placement:
-    """Return where DeepSpeed keeps the states of a run under its configuration."""
-    stage = run.zero_stage or 0
     usual = deepspeed_placement(run.training.precision, stage)
     least, most = usual.buckets
     overlap = value_at(config, "zero_optimization.overlap_comm", absent=stage == 3)

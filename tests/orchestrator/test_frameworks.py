@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from orchestrator.accepted_options import accepted_options
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS, framework
 from orchestrator.frameworks.base import Framework
+from orchestrator.known_programs import known_program
 from orchestrator.model import Run, sizes
 from orchestrator.validation import field_problems, field_types
+from parsers.merge import merge_steps
+from parsers.records import RunTotals
+from parsers.scan import read_records
 
 RunOf = Callable[..., Run]
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
 
 every_framework = pytest.mark.parametrize("known", FRAMEWORKS.values(), ids=FRAMEWORKS)
 
@@ -134,6 +140,18 @@ def test_a_log_can_be_read(known: Framework):
 
 
 @every_framework
+def test_a_sample_log_tells_how_fast_the_run_was(known: Framework):
+    """Each step has its seconds, or a rate they follow from; or else the whole run has a rate."""
+    log = LOGS / f"{known.name}.log"
+    records = list(read_records(log, known.log_formats, complete=True))
+    steps = merge_steps(records)
+    assert all(step.step_seconds or step.samples_per_second for step in steps)
+    assert len(steps) > 2 or any(
+        total.samples_per_second for total in records if isinstance(total, RunTotals)
+    )
+
+
+@every_framework
 def test_columns_have_titles_and_names_of_their_own(known: Framework):
     """They stand in one table."""
     assert len({column.title for column in known.columns}) == len(known.columns)
@@ -180,7 +198,7 @@ def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any])
     """Where a run's program is no script of the user's."""
     run = run_of(**values)
     program = FRAMEWORKS[run.framework].program(run)
-    assert program is None or accepted_options(program)
+    assert program is None or known_program(program)["options"]
 
 
 @given(choices())

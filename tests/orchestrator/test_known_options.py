@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.accepted_options import accepted_options
 from orchestrator.campaign import PlannedRun, load_campaign
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.known_programs import known_program
 from orchestrator.scripts import job_script
 from orchestrator.workloads.rehearsal import option_problems
 
@@ -106,8 +106,12 @@ def test_a_record_names_every_argument_that_a_run_printed_of_itself(program: str
     text = (LOGS / log).read_text(errors="replace")
     listed = text[text.index("- arguments -") : text.index("end of arguments")]
     named = set(re.findall(r"^  (\w+) \.*", listed, re.MULTILINE)) - WORKED_OUT
-    options = {option.removeprefix("--").replace("-", "_") for option in accepted_options(program)}
-    negated = {name for name, option in NEGATED.items() if option in accepted_options(program)}
+    options = {
+        option.removeprefix("--").replace("-", "_") for option in known_program(program)["options"]
+    }
+    negated = {
+        name for name, option in NEGATED.items() if option in known_program(program)["options"]
+    }
     assert not named - options - negated
     assert len(named) > 100
 
@@ -138,4 +142,6 @@ def test_every_rendered_option_is_one_that_the_program_has(path: Path):
         words = arguments(planned, path)
         if tuple(words) not in checked:
             checked.add(tuple(words))
-            assert not list(option_problems(words, accepted_options(program))), planned.label
+            assert not list(option_problems(words, known_program(program)["options"])), (
+                planned.label
+            )

@@ -1,15 +1,23 @@
 """Megatron-LM, of 2021 and of today: what it refuses, what is worth a look, what is read of it."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.campaign import Campaign
 from orchestrator.checks import run_problems, run_warnings
 from orchestrator.cluster import Cluster
+from orchestrator.collection import collect
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.memory import forecast
 from orchestrator.model import Run
+from orchestrator.placement import megatron_placement
+from orchestrator.reports import make_report
+from orchestrator.store import Attempt, CampaignStore
+from orchestrator.tables import as_records
 from orchestrator.warmup import Warmup
 
 RunOf = Callable[..., Run]
@@ -286,3 +294,42 @@ def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: 
         transformer_impl="local",
     )
     assert low(run_of(**{**usual, **option})) < low(run_of(**usual))
+
+
+def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunOf):
+    """The same placement as that of the runs that docs/memory.md compares it with."""
+    run = run_of(**of_2021(precision="fp16", activation_checkpointing=True))
+    assert MEGATRON.placement(run) == replace(
+        megatron_placement("fp16"), recomputation="full", fused_attention=False
+    )
+
+
+def test_a_report_has_the_columns_of_the_page(
+    campaign_of: Callable[[str], Campaign], attempt_in: Callable[..., Attempt], tmp_path: Path
+):
+    """How the model is split and the batch is made, from log to TFLOPs."""
+    campaign = campaign_of(
+        "name: page\ndefaults: {framework: megatron, source: m, model: 18B, gpus_per_node: 16, "
+        "tensor_parallel_size: 4, pipeline_parallel_size: 4, num_microbatches: 4, train_iters: 8, "
+        "activation_checkpointing: true}\nwarmup: 1\n"
+    )
+    store = CampaignStore(tmp_path / "results")
+    log = (Path(__file__).parents[1] / "data" / "logs" / "megatron.log").read_text()
+    attempt_in(store.run(campaign.runs[0].run_id), log=log, state="COMPLETED")
+    runs = collect(campaign, store)
+    (row,) = as_records(make_report(campaign, runs, "2026-01-02").table)
+    assert [*row][:8] == [
+        "parameters_billions",
+        "world_size",
+        "tensor_parallel_size",
+        "pipeline_parallel_size",
+        "micro_batch_size",
+        "num_microbatches",
+        "global_batch_size",
+        "data_parallel_size",
+    ]
+    assert row["reports"] == 7
+    assert row["step_seconds_median"] == pytest.approx(1.31, abs=0.01)
+    # 18.4 billion parameters, 4 sequences of 1024: 8·P·tokens and attention, over 16 GPUs.
+    assert row["tflops_per_gpu"] == pytest.approx(30, rel=0.1)
+    assert row["max_memory_allocated_gib"] == pytest.approx(24832.25 / 1024)

@@ -77,9 +77,7 @@ def contradictory(row: dict[str, str]) -> bool:
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_a_campaign_plans_the_rows_of_the_page(name: str):
     """Every row that agrees with itself, number for number; rows of several days are one run."""
-    rows = [
-        row for row in page_rows(name) if not contradictory(row)
-    ]
+    rows = [row for row in page_rows(name) if not contradictory(row)]
     columns = [column for column in COLUMNS if all(column in row for row in rows)]
     runs = [
         run for run in load_campaign(ROOT / "examples" / f"{name}.yaml").runs if not run.problems
