@@ -80,7 +80,12 @@ def test_a_run_that_does_not_fit_is_told_why_in_one_sentence():
     )
 
 
-FRAMEWORK_VALUES: dict[str, dict[str, Any]] = {"deepspeed": {"script": "train.py"}}
+FRAMEWORK_VALUES: dict[str, dict[str, Any]] = {
+    "deepspeed": {"script": "train.py"},
+    **dict.fromkeys(
+        ("megatron", "megatron_deepspeed_3d", "megatron_deepspeed_zero"), {"source": "megatron"}
+    ),
+}
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
