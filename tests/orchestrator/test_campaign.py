@@ -21,7 +21,7 @@ HEAD = "name: a\ndefaults: {framework: gpt, model: s}\n"
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It is there to be copied: no run has a problem, unless the file says what contradicts what."""
+    """It is there to be copied: no run has a problem, unless the file says what contradicts it."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
     assert campaign.name == path.stem

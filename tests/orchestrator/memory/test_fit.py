@@ -82,9 +82,9 @@ def test_a_run_that_does_not_fit_is_told_why_in_one_sentence():
 
 FRAMEWORK_VALUES: dict[str, dict[str, Any]] = {
     "deepspeed": {"script": "train.py"},
-    **dict.fromkeys(
-        ("megatron", "megatron_deepspeed_3d", "megatron_deepspeed_zero"), {"source": "megatron"}
-    ),
+    "megatron": {"source": "megatron"},
+    "megatron_deepspeed_3d": {"source": "megatron"},
+    "megatron_deepspeed_zero": {"source": "megatron"},
 }
 
 
