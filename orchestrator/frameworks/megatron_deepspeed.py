@@ -1,7 +1,7 @@
 """What the two frameworks that put Megatron under DeepSpeed share: its options and their limits."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -9,6 +9,7 @@ from pydantic import Field
 from orchestrator.frameworks import megatron_programs
 from orchestrator.frameworks.megatron_programs import Launcher, MegatronOptions
 from orchestrator.model import Run
+from orchestrator.placement import Placement, recomputation
 
 _CHECKPOINTING = (
     "partition_activations",
@@ -76,6 +77,19 @@ def context_problems(run: Run) -> Iterator[str]:
             f"framework {run.framework} splits no sequences: "
             f"context_parallel_size={context} must be 1"
         )
+
+
+def placed(run: Run, states: Placement) -> Placement:
+    """Return where a run keeps its activations, too; its attention is not a fused one."""
+    options: MegatronDeepspeedOptions = run.options
+    return replace(
+        states,
+        recomputation=recomputation(run.training.activation_checkpointing),
+        checkpoint_num_layers=options.checkpoint_num_layers,
+        checkpoints_in_cpu=options.checkpoint_in_cpu,
+        partition_activations=options.partition_activations,
+        fused_attention=False,
+    )
 
 
 def warnings(run: Run) -> Iterator[str]:

@@ -5,7 +5,7 @@ names.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -15,12 +15,7 @@ from orchestrator.frameworks import megatron_deepspeed, megatron_programs, zero
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
 from orchestrator.model import Run
-from orchestrator.placement import (
-    Placement,
-    deepspeed_placement,
-    megatron_placement,
-    recomputation,
-)
+from orchestrator.placement import Placement, deepspeed_placement, megatron_placement
 from orchestrator.tables import Column
 from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
 from parsers.megatron import MEGATRON
@@ -129,14 +124,7 @@ def placement(run: Run) -> Placement:
         if options.engine == "megatron"
         else deepspeed_placement(run.training.precision, options.zero_stage)
     )
-    return replace(
-        states,
-        recomputation=recomputation(run.training.activation_checkpointing),
-        checkpoint_num_layers=options.checkpoint_num_layers,
-        checkpoints_in_cpu=options.checkpoint_in_cpu,
-        partition_activations=options.partition_activations,
-        fused_attention=False,
-    )
+    return megatron_deepspeed.placed(run, states)
 
 
 MEGATRON_DEEPSPEED_3D = Framework(

@@ -1,7 +1,7 @@
 """`megatron_deepspeed_zero`: Megatron 1.1.5 split by tensors, DeepSpeed ZeRO 1 to 3, of 2021."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,7 +12,7 @@ from orchestrator.frameworks import megatron_deepspeed, megatron_programs, zero
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
 from orchestrator.model import Run
-from orchestrator.placement import Placement, recomputation
+from orchestrator.placement import Placement
 from orchestrator.tables import Column
 from parsers.deepspeed_memory import DEEPSPEED_MEMORY
 from parsers.megatron import MEGATRON
@@ -129,15 +129,8 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 
 def placement(run: Run) -> Placement:
     """Return where a run keeps what it holds."""
-    options: MegatronDeepspeedZeroOptions = run.options
-    return replace(
-        zero.config_placement(run, options.zero_stage, config_files(run)[FILE_NAME]),
-        recomputation=recomputation(run.training.activation_checkpointing),
-        checkpoint_num_layers=options.checkpoint_num_layers,
-        checkpoints_in_cpu=options.checkpoint_in_cpu,
-        partition_activations=options.partition_activations,
-        fused_attention=False,
-    )
+    stage, config = run.options.zero_stage, config_files(run)[FILE_NAME]
+    return megatron_deepspeed.placed(run, zero.config_placement(run, stage, config))
 
 
 MEGATRON_DEEPSPEED_ZERO = Framework(
