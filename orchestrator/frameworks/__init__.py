@@ -4,8 +4,9 @@ from orchestrator.errors import UserError, did_you_mean
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.deepspeed import DEEPSPEED
 from orchestrator.frameworks.gpt import GPT
+from orchestrator.frameworks.hf_deepspeed import HF_DEEPSPEED
 
-FRAMEWORKS: dict[str, Framework] = {f.name: f for f in (GPT, DEEPSPEED)}
+FRAMEWORKS: dict[str, Framework] = {f.name: f for f in (GPT, DEEPSPEED, HF_DEEPSPEED)}
 
 
 def framework(name: str) -> Framework:

@@ -19,14 +19,24 @@ Launcher = Literal["torchrun", "deepspeed", "srun"]
 
 def problems(run: Run) -> Iterator[str]:
     """Yield what DeepSpeed refuses, or would ignore in silence."""
+    yield from config_problems(run, config_files(run))
+
+
+def config_problems(
+    run: Run, files: Mapping[str, dict[str, Any]], *, filled_in: bool = False
+) -> Iterator[str]:
+    """Yield what DeepSpeed refuses or would ignore of a run with these configuration files.
+
+    filled_in: whether the program fills in what they leave to it as "auto".
+    """
     stage, options = run.zero_stage, run.options
     if options.offload_optimizer != "none" and stage not in (1, 2, 3):
         yield f"offload_optimizer={options.offload_optimizer} needs ZeRO stage 1, 2 or 3"
     if options.offload_param != "none" and stage != 3:
         yield f"offload_param={options.offload_param} needs ZeRO stage 3"
-    for config in config_files(run).values():
+    for config in files.values():
         yield from unknown_keys(config)
-        yield from contradictions(run, config)
+        yield from contradictions(run, config, filled_in=filled_in)
         yield from _homeless_offload(config)
 
 
@@ -58,15 +68,18 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def placement(run: Run) -> Placement | None:
-    """Return where DeepSpeed keeps the states; None where the run has no ZeRO stage.
+    """Return where DeepSpeed keeps the states; None where the run has no ZeRO stage."""
+    stage = run.zero_stage
+    return None if stage is None else config_placement(run, stage, config_files(run)[FILE_NAME])
+
+
+def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placement:
+    """Return where DeepSpeed keeps the states of a run with this configuration.
 
     What the configuration does not say is as DeepSpeed's own defaults have it. Nothing is said of
     activations: they are the script's.
     """
-    stage = run.zero_stage
-    if stage is None:
-        return None
-    usual, config = deepspeed_placement(run.training.precision, stage), config_files(run)[FILE_NAME]
+    usual = deepspeed_placement(run.training.precision, stage)
     least, most = usual.buckets
     overlap = value_at(config, "zero_optimization.overlap_comm", absent=stage == 3)
     contiguous = value_at(config, "zero_optimization.contiguous_gradients", absent=True)
