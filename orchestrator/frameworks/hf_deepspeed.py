@@ -95,6 +95,12 @@ def problems(run: Run) -> Iterator[str]:
                 f"vocab_size={run.model.vocab_size} is less than the {_GPT2_TOKENS} tokens of "
                 "tokenizer gpt2; give another tokenizer, or program=hf_gpt, which needs none"
             )
+        if run.model and run.model.ffn_width != 4 * run.model.hidden_size:
+            # GPT2Config.update_from_string changes no value that is None at first, as n_inner is.
+            yield (
+                f"ffn_hidden_size={run.model.ffn_width} cannot be told to run_clm.py, whose models "
+                f"have 4*hidden_size={4 * run.model.hidden_size}; program=hf_gpt takes any"
+            )
     else:
         for name, value in given.items():
             if value:

@@ -1,6 +1,7 @@
 """Hugging Face's Trainer under DeepSpeed: its options, its files, its page of 2021."""
 
 import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,16 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
+    "a width that run_clm cannot be told": (
+        run_clm(ffn_hidden_size=1000),
+        [
+            (
+                "ffn_hidden_size=1000 cannot be told to run_clm.py, whose models have "
+                "4*hidden_size=3072; program=hf_gpt takes any"
+            )
+        ],
+    ),
+    "any width for hf_gpt": (trainer(ffn_hidden_size=100), []),
     "what the Trainer would fill in, filled in otherwise": (
         trainer(micro_batch_size=4, deepspeed={"train_micro_batch_size_per_gpu": 8}),
         [
@@ -226,6 +237,25 @@ def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
     needed = forecast(run, placed)
     assert needed is not None
     assert needed.low_gib > 32
+
+
+def test_transformers_makes_the_model_that_run_clm_is_told_of():
+    """By its own code, from the sizes in the script; shapes only, for there are 25 billion weights."""
+    pytest.importorskip("transformers", reason="needs the hf extra")
+    import torch
+    from transformers import AutoModelForCausalLM, GPT2Config
+
+    scripts = ROOT / "tests" / "scripts"
+    [*_, planned] = load_campaign(scripts / "hf_deepspeed-run-clm.yaml").runs
+    script = (scripts / "hf_deepspeed-run-clm-launcher-torchrun-nodes-16.sh").read_text()
+    found = re.search(r'--config_overrides "(.*)"', script)
+    assert found
+    config = GPT2Config()
+    config.update_from_string(found[1])
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    assert sum(weight.numel() for weight in model.parameters()) == planned.run.parameters
+    assert config.n_positions == planned.run.model.seq_length
 
 
 # As run_clm.py prints it: no time of a step, only of all of them.

@@ -48,7 +48,7 @@ args=(
 # shellcheck disable=SC2016  # each node expands its own
 sample='command -v nvidia-smi > /dev/null || exit 0
 exec timeout "$1" nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
-  --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-$(hostname).csv"'
+  --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
 srun --overlap --nodes=1 --ntasks=1 --cpus-per-task=1 \
   bash -c "$sample" sample 1800 > /dev/null 2>&1 &
 sampler=$!

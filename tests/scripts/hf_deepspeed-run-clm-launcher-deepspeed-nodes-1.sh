@@ -47,7 +47,7 @@ rm -rf -- /results/hf_deepspeed-run-clm/79d6b2e70721/output
 program=(/programs/transformers/examples/pytorch/language-modeling/run_clm.py)
 args=(
   --model_type gpt2
-  --config_overrides "n_embd=7168,n_inner=28672,n_head=32,n_layer=40,n_positions=1024,vocab_size=50257"
+  --config_overrides "n_embd=7168,n_head=32,n_layer=40,n_positions=1024,vocab_size=50257"
   --tokenizer_name gpt2
   --dataset_name stas/openwebtext-10k
   --block_size 1024
@@ -74,7 +74,7 @@ args=(
 # shellcheck disable=SC2016  # each node expands its own
 sample='command -v nvidia-smi > /dev/null || exit 0
 exec timeout "$1" nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
-  --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-$(hostname).csv"'
+  --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
 srun --overlap --nodes=1 --ntasks=1 --cpus-per-task=1 \
   bash -c "$sample" sample 1800 > /dev/null 2>&1 &
 sampler=$!
