@@ -77,8 +77,8 @@ def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
     assert linear["tflops_per_gpu"] is None
 
     for run in (zero2, zero3, linear):
+        folder = results / run["run_id"] / "attempt-1"
+        assert len(list(folder.glob("gpus-*.csv"))) == 2, [*folder.iterdir()]
         assert run["device_memory_gib"] == 3.0
         assert run["gpu_utilization_percent"] == 75
-        folder = results / run["run_id"] / "attempt-1"
-        assert len(list(folder.glob("gpus-*.csv"))) == 2
     assert gpt["device_memory_gib"] is None

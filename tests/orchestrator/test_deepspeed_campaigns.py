@@ -1,6 +1,7 @@
 """DeepSpeed itself accepts the configuration of every run of every campaign of this project."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,6 +93,42 @@ def test_deepspeed_accepts_what_its_runs_are_given(path: Path, monkeypatch: pyte
         assert read.zero_optimization_stage == (run.zero_stage or 0)
         assert read.float16_config.enabled == (run.training.precision == "fp16")
         assert read.bfloat16_config.enabled == (run.training.precision == "bf16")
+
+
+def test_deepspeed_accepts_every_way_to_run_the_trainer(
+    run_of: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+):
+    """Every stage, offload, precision and accumulation that is not refused."""
+    for package in ("deepspeed", "transformers", "accelerate"):
+        pytest.importorskip(package, reason="needs the extras train and hf")
+    from deepspeed.runtime import config as deepspeed_config
+
+    monkeypatch.setattr(deepspeed_config.dist, "get_rank", lambda: 0)
+    known = FRAMEWORKS["hf_deepspeed"]
+    chosen = itertools.product(
+        range(4), ["none", "cpu"], ["none", "cpu"], ["fp32", "bf16", "fp16"], [1, 3]
+    )
+    accepted = 0
+    for stage, optimizer, param, precision, count in chosen:
+        run = run_of(
+            framework="hf_deepspeed",
+            zero_stage=stage,
+            offload_optimizer=optimizer,
+            offload_param=param,
+            precision=precision,
+            num_microbatches=count,
+            gpus_per_node=4,
+        )
+        if list(known.problems(run)):
+            continue
+        [content] = known.config_files(run).values()
+        topology = SimpleNamespace(get_data_parallel_world_size=lambda: 4)
+        read = deepspeed_config.DeepSpeedConfig(filled_in(run, content), mpu=topology)
+        assert read.train_batch_size == 4 * count
+        assert read.zero_config.stage == stage
+        assert (read.zero_config.offload_param is not None) == (param == "cpu")
+        accepted += 1
+    assert accepted == (1 + 2 + 2 + 4) * 3 * 2
 
 
 def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pytest.MonkeyPatch):

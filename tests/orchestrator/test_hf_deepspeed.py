@@ -240,7 +240,7 @@ def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
 
 
 def test_transformers_makes_the_model_that_run_clm_is_told_of():
-    """By its own code, from the sizes in the script; shapes only, for there are 25 billion weights."""
+    """By its own code, from the sizes in the script; shapes only: there are 25 billion weights."""
     pytest.importorskip("transformers", reason="needs the hf extra")
     import torch
     from transformers import AutoModelForCausalLM, GPT2Config

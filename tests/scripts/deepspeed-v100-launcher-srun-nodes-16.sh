@@ -49,8 +49,10 @@ args=(
 sample='command -v nvidia-smi > /dev/null || exit 0
 exec timeout "$1" nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
   --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
-srun --overlap --nodes=16 --ntasks=16 --cpus-per-task=1 \
-  bash -c "$sample" sample 1800 > /dev/null 2>&1 &
+# In a step that shares what the training's step has, and begins behind it.
+{ sleep 3; srun --overlap --mem=0 --cpus-per-task=1 --nodes=16 \
+  --ntasks=16 bash -c "$sample" sample 1800
+} > /dev/null 2>&1 &
 sampler=$!
 trap 'kill "$sampler" 2> /dev/null || true' EXIT
 
