@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.gpu_samples import read_gpu_samples
 from orchestrator.log_starts import last_start
 from orchestrator.metrics import Summary, summarise
 from orchestrator.outcomes import run_outcome
@@ -49,6 +50,7 @@ def _collect_run(planned: PlannedRun, campaign: Campaign, store: CampaignStore) 
     start = last_start(log) if log and seen and seen.restarts else 0
     # A last line without its newline may be half of one as long as somebody writes.
     complete = outcome is not None
+    samples = read_gpu_samples(attempts[-1].folder) if attempts else None
     records = list(read_records(log, formats, start=start, complete=complete)) if log else []
     return Collected(
         planned,
@@ -56,7 +58,7 @@ def _collect_run(planned: PlannedRun, campaign: Campaign, store: CampaignStore) 
         outcome,
         told,
         tuple(merge_steps(records)),
-        summarise(planned.run, records, campaign.warmup),
+        summarise(planned.run, records, campaign.warmup, samples),
         log,
     )
 

@@ -11,6 +11,9 @@ from orchestrator.model import Run
 
 FILE_NAME = "ds_config.json"
 
+# Put inside another section they mean nothing there.
+_SECTIONS = frozenset({"fp16", "bf16", "amp", "zero_optimization", "optimizer", "scheduler"})
+
 
 def deepspeed_config(
     run: Run,
@@ -69,6 +72,55 @@ def program_config(
     return _overlay(_overlay(config, usual), extra)
 
 
+def trainer_config(
+    run: Run,
+    *,
+    offload_optimizer: str,
+    offload_param: str,
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the configuration for Hugging Face's Trainer, which refuses one that contradicts it.
+
+    "auto" stands for what the Trainer fills in: from its own arguments or, for the three sizes of
+    buffers, from the model's width (see `trainer_sizes`).
+    """
+    zero = _zero_section(run, offload_optimizer, offload_param)
+    if run.zero_stage:
+        zero |= {"overlap_comm": True, "contiguous_gradients": True, "reduce_bucket_size": "auto"}
+    if run.zero_stage == 3:
+        zero |= {
+            "stage3_prefetch_bucket_size": "auto",
+            "stage3_param_persistence_threshold": "auto",
+            "stage3_gather_16bit_weights_on_model_save": False,
+        }
+    adam: dict[str, Any] = dict.fromkeys(("lr", "betas", "eps", "weight_decay"), "auto")
+    if offload_optimizer == "none":
+        adam["torch_adam"] = True
+    config: dict[str, Any] = {
+        "train_batch_size": "auto",
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto",
+        "optimizer": {"type": "AdamW", "params": adam},
+        "zero_optimization": zero,
+    }
+    if run.training.precision != "fp32":
+        config[run.training.precision] = {"enabled": "auto"}
+    return _overlay(config, extra)
+
+
+def trainer_sizes(hidden_size: int) -> dict[str, int]:
+    """Return what Hugging Face's Trainer puts for "auto" among the keys of `zero_optimization`.
+
+    In elements; trainer_config_finalize in integrations/deepspeed.py of transformers 5.23.
+    """
+    return {
+        "reduce_bucket_size": hidden_size**2,
+        "stage3_prefetch_bucket_size": int(0.9 * hidden_size**2),
+        "stage3_param_persistence_threshold": 10 * hidden_size,
+    }
+
+
 def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[str, Any]:
     zero: dict[str, Any] = {"stage": run.zero_stage}
     if offload_optimizer != "none":
@@ -78,10 +130,13 @@ def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[
     return zero
 
 
-def contradictions(run: Run, config: Mapping[str, Any]) -> Iterator[str]:
+def contradictions(
+    run: Run, config: Mapping[str, Any], *, filled_in: bool = False
+) -> Iterator[str]:
     """Yield where a configuration says otherwise than the run's parameters.
 
-    The plan, the table and run.json tell what the parameters say.
+    The plan, the table and run.json tell what the parameters say. filled_in: the program puts what
+    its command line says, which is the same, for every "auto".
     """
     training = run.training
     said = {
@@ -102,8 +157,16 @@ def contradictions(run: Run, config: Mapping[str, Any]) -> Iterator[str]:
             yield f"deepspeed: {section} is a mapping, not {config[section]!r}"
     for path, (parameter, value) in said.items():
         found = value_at(config, path, absent=value)
-        if found != value:
+        if found != value and not (filled_in and found == "auto"):
             yield f"deepspeed: {path}={found} contradicts the run's {parameter}; take it out"
+    for section in ("fp16", "bf16"):
+        if config.get(section) and section != training.precision:
+            enabled = value_at(config, f"{section}.enabled", absent=False)
+            if enabled is False or (filled_in and enabled == "auto"):
+                yield (
+                    f"deepspeed: what {section} says is for precision={section}, and this run's is "
+                    f"{training.precision}"
+                )
 
 
 def value_at(config: Any, path: str, absent: Any = None) -> Any:
@@ -130,7 +193,11 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
         return
     for key, value in config.items():
         where = ".".join((*path, key))
-        if key not in known:
+        if path and key in _SECTIONS:
+            yield (
+                f"DeepSpeed knows no key {where!r}: {key} is a section of its own, beside {path[0]}"
+            )
+        elif key not in known:
             yield f"DeepSpeed knows no key {where!r}{did_you_mean(key, known)}"
         elif isinstance(value, Mapping):
             yield from _unknown_keys(value, (*path, key))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.flops import hardware_flops, model_flops, tflops_per_gpu
+from orchestrator.gpu_samples import GpuSamples
 from orchestrator.model import Run
 from orchestrator.warmup import Warmup
 from parsers.merge import merge_steps
@@ -19,13 +20,17 @@ class Summary:
 
     reports: how many step reports are averaged, those after the warm-up.
     step_seconds_mean, _median, _spread: of those; the spread is the sample standard deviation.
-    tflops_per_gpu: hardware FLOPs, at the median step; model_tflops_per_gpu: model FLOPs.
+        Where no report tells a time, the mean is that of the whole run, warm-up included, by the
+        program's own samples per second.
+    tflops_per_gpu: hardware FLOPs, at the median step, or at the mean where there is no median;
+        model_tflops_per_gpu: model FLOPs.
     samples_per_second: of the last report after the warm-up; running_samples_per_second: the mean
         that the program itself keeps (DeepSpeed), else global batch / mean step.
     memory_allocated_gib: of the last report; max_memory_allocated_gib: the highest reported.
     final_loss: of the last iteration; may be nan or inf, which is what the log says.
     parameters_logged: what the program counted, beside the size formula's `parameters`.
     device: the GPU's name, or `cpu`, as the program tells it.
+    device_memory_gib, gpu_utilization_percent: as sampled beside the training; see `gpu_samples`.
     """
 
     reports: int = 0
@@ -42,6 +47,8 @@ class Summary:
     final_loss: float | None = None
     parameters_logged: int | None = None
     device: str | None = None
+    device_memory_gib: float | None = None
+    gpu_utilization_percent: float | None = None
 
 
 def step_seconds(step: Step, run: Run) -> float | None:
@@ -62,8 +69,13 @@ def known_times(run: Run, steps: Iterable[Step]) -> list[float]:
     return [time for time in times if time is not None]
 
 
-def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
-    """Return the numbers of a run; those of a run that did not get far enough are None."""
+def summarise(
+    run: Run, records: Iterable[Record], warmup: Warmup, samples: GpuSamples | None = None
+) -> Summary:
+    """Return the numbers of a run; those of a run that did not get far enough are None.
+
+    samples: of its GPUs, where there were any.
+    """
     records = list(records)
     steps = merge_steps(records)
     totals = [record for record in records if isinstance(record, RunTotals)]
@@ -75,23 +87,34 @@ def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
         if isinstance(record, Step | Usage | RunTotals)
     )
     peaks = [peak for peak in reported if peak is not None]
+    mean = seconds.mean if seconds.n else _whole_run_step_seconds(run, totals)
+    typical = mean if seconds.median is None else seconds.median
     return Summary(
         reports=seconds.n,
         last_iteration=steps[-1].iteration if steps else None,
-        step_seconds_mean=seconds.mean,
+        step_seconds_mean=mean,
         step_seconds_median=seconds.median,
         step_seconds_spread=seconds.std,
         samples_per_second=_last(counted, "samples_per_second"),
         running_samples_per_second=_last(counted, "running_samples_per_second")
-        or _rate(run.batch.global_batch_size, seconds.mean),
-        tflops_per_gpu=tflops_per_gpu(hardware_flops(run), seconds.median, run.world_size),
-        model_tflops_per_gpu=tflops_per_gpu(model_flops(run), seconds.median, run.world_size),
+        or _rate(run.batch.global_batch_size, mean),
+        tflops_per_gpu=tflops_per_gpu(hardware_flops(run), typical, run.world_size),
+        model_tflops_per_gpu=tflops_per_gpu(model_flops(run), typical, run.world_size),
         memory_allocated_gib=_last(steps, "memory_allocated_gib"),
         max_memory_allocated_gib=max(peaks, default=None),
         final_loss=_last([*steps, *totals], "final_loss", "loss"),
         parameters_logged=_last(totals, "parameters"),
         device=_last(totals, "device"),
+        device_memory_gib=samples.memory_gib if samples else None,
+        gpu_utilization_percent=samples.utilization_percent if samples else None,
     )
+
+
+def _whole_run_step_seconds(run: Run, totals: Iterable[RunTotals]) -> float | None:
+    """Return global batch / samples per second, as a program tells them of all its iterations."""
+    rates = (one.samples_per_second for one in totals if one.phase is None and not one.per_gpu)
+    rate = next((rate for rate in rates if rate), None)
+    return known_seconds(None, run.batch.global_batch_size, rate)
 
 
 def _last(parts: Iterable[Any], *names: str) -> Any:

@@ -91,6 +91,16 @@ _ENDED: tuple[Column[Collected], ...] = (
 )
 
 
+_OF_WHOLE_RUNS = (
+    "where there is no n, the program times its run as a whole: the mean is the global batch over "
+    "its samples/s, warm-up included, and stands for the median; "
+)
+_SAMPLES = (
+    "GPU mem, GPU util: nvidia-smi every 5 s, the highest memory of a device and the median of the "
+    "use from when GPUs are first busy to when they last are; "
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The table of a campaign's runs, and one line that says how its numbers were made."""
@@ -101,7 +111,8 @@ class Report:
 
 def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Report:
     """Return the report of `runs`; `date` is the day it is made."""
-    columns = (*_describing(runs), *_MEASURED, *_utilization(campaign, runs), *_ENDED)
+    beside = (*_utilization(campaign, runs), *_sampled(runs))
+    columns = (*_describing(runs), *_MEASURED, *beside, *_ENDED)
     return Report(make_table(columns, runs), _provenance(campaign, runs, date))
 
 
@@ -157,10 +168,14 @@ def _describing(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns that tell runs apart; their labels too where those do not suffice."""
     frameworks = dict.fromkeys(run.planned.run.framework for run in runs)
     own = {column.name: column for name in frameworks for column in FRAMEWORKS[name].columns}
+    for column in _VARYING:
+        # A framework's own words for it stand where no other framework has a row.
+        if len(frameworks) > 1:
+            own.pop(column.name, None)
     varying = [
         column
         for column in _VARYING
-        if own.pop(column.name, None) or len({column.value(run.planned.run) for run in runs}) > 1
+        if column.name not in own and len({column.value(run.planned.run) for run in runs}) > 1
     ]
     columns = (
         *(_of_run(column, column.value) for column in varying),
@@ -187,6 +202,20 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
         return next((column.value(run) for column in columns if column.name == name), None)
 
     return value
+
+
+def _sampled(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
+    """Return the columns of what nvidia-smi saw; none where it saw no run."""
+    columns: tuple[Column[Collected], ...] = (
+        Column("GPU mem (GiB)", "device_memory_gib", lambda run: run.summary.device_memory_gib),
+        Column(
+            "GPU util %",
+            "gpu_utilization_percent",
+            lambda run: run.summary.gpu_utilization_percent,
+            _SHORT,
+        ),
+    )
+    return tuple(column for column in columns if any(column.value(run) is not None for run in runs))
 
 
 def _peak(campaign: Campaign, run: Collected) -> Figure | None:
@@ -231,11 +260,13 @@ def _told(run: Collected) -> str:
 
 def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:
     memory = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
+    whole = any(run.summary.step_seconds_mean and not run.summary.reports for run in runs)
     return (
         "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones included (Narayanan "
         "et al. 2021, eq. 3), over the median step time and the ranks; samples/s (avg): the "
         "program's own average where it keeps one (DeepSpeed, all steps but two), else over the "
         "mean step; step times over n reports, spread = sample standard deviation; "
+        f"{_OF_WHOLE_RUNS if whole else ''}{_SAMPLES if _sampled(runs) else ''}"
         f"{_peaks_told(campaign, runs)}warm-up left out: {campaign.warmup}; memory: {memory}; "
         f"teralog {version()}, {date}; logs sha256 {logs_checksum(runs) or DASH}."
     )

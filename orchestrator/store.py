@@ -10,6 +10,7 @@ results/<campaign>/<run>/run.lock        held while the run is supervised
 results/<campaign>/<run>/attempt-<n>/    one start of the run
 attempt.json                         who started it, when, on which devices
 output.log                           what it printed
+gpus-<node>.csv                      what nvidia-smi saw beside it, see `gpu_samples`
 ended.json                           how it ended; absent until it has
 intent.json                          on Slurm: the batch it is submitted with
 job.sh                               on Slurm: what was submitted

@@ -4,6 +4,7 @@ from orchestrator.errors import UserError, did_you_mean
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.deepspeed import DEEPSPEED
 from orchestrator.frameworks.gpt import GPT
+from orchestrator.frameworks.hf_deepspeed import HF_DEEPSPEED
 from orchestrator.frameworks.megatron import MEGATRON
 from orchestrator.frameworks.megatron_deepspeed_3d import MEGATRON_DEEPSPEED_3D
 from orchestrator.frameworks.megatron_deepspeed_zero import MEGATRON_DEEPSPEED_ZERO
@@ -13,6 +14,7 @@ FRAMEWORKS: dict[str, Framework] = {
     for framework in (
         GPT,
         DEEPSPEED,
+        HF_DEEPSPEED,
         MEGATRON,
         MEGATRON_DEEPSPEED_3D,
         MEGATRON_DEEPSPEED_ZERO,

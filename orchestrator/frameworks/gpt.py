@@ -81,6 +81,7 @@ GPT = Framework(
     log_formats=(GPT_WORKLOAD, DEEPSPEED_TIMER),
     problems=problems,
     config_files=zero.config_files,
+    program=lambda run: "gpt",
     placement=placement,
     columns=(
         Column("strategy", "strategy", lambda run: run.options.strategy),

@@ -18,8 +18,8 @@ Launcher = Literal["torchrun", "launch", "srun"]
 VOCAB_SIZE_MULTIPLE = 128
 PATHS = ("source", "data_path", "vocab_file", "merge_file")
 COLUMNS = (
-    run_columns.SIZE,
     run_columns.GPUS,
+    run_columns.SIZE,
     run_columns.TENSOR,
     run_columns.PIPELINE,
     run_columns.DATA,

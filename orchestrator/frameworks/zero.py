@@ -22,8 +22,13 @@ def problems(run: Run) -> Iterator[str]:
     yield from config_problems(run, config_files(run))
 
 
-def config_problems(run: Run, files: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield what DeepSpeed refuses or would ignore of a run with these configuration files."""
+def config_problems(
+    run: Run, files: Mapping[str, dict[str, Any]], *, filled_in: bool = False
+) -> Iterator[str]:
+    """Yield what DeepSpeed refuses or would ignore of a run with these configuration files.
+
+    filled_in: whether the program fills in what they leave to it as "auto".
+    """
     stage = run.zero_stage
     optimizer = getattr(run.options, "offload_optimizer", "none")
     if optimizer != "none" and stage not in (1, 2, 3):
@@ -33,7 +38,7 @@ def config_problems(run: Run, files: Mapping[str, dict[str, Any]]) -> Iterator[s
         yield f"offload_param={parameters} needs ZeRO stage 3"
     for config in files.values():
         yield from unknown_keys(config)
-        yield from contradictions(run, config)
+        yield from contradictions(run, config, filled_in=filled_in)
         yield from _homeless_offload(config)
 
 

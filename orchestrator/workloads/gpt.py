@@ -36,11 +36,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -143,12 +143,24 @@ class GPT(nn.Module):
 def build_model(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -> GPT:
     """Return a GPT whose weights are GPT-2's: N(0, 0.02), output projections / sqrt(2 layers).
 
-    Under ZeRO-3 it is partitioned from the start. Each weight is drawn whole and in fp32, so that
-    every strategy starts from the same numbers.
+    Under ZeRO-3 it is partitioned from the start.
     """
     partitioned = settings.strategy == "zero3"
     with deepspeed.zero.Init(config_dict_or_path=config) if partitioned else device:
         model = GPT(settings)
+    draw_weights(model, settings, device, deepspeed, output="_out.")
+    return model
+
+
+def draw_weights(
+    model: nn.Module, settings: Settings, device: torch.device, deepspeed: Any, *, output: str
+) -> None:
+    """Give a model GPT-2's weights; `output` is in the names of output projections alone.
+
+    Each is drawn whole and in fp32, partitioned or not, so that every strategy starts from the same
+    numbers.
+    """
+    partitioned = settings.strategy == "zero3"
     generator = torch.Generator(device).manual_seed(settings.seed)
     for name, weight in model.named_parameters():
         gather = deepspeed.zero.GatheredParameters(weight, modifier_rank=0) if partitioned else None
@@ -156,10 +168,9 @@ def build_model(settings: Settings, device: torch.device, deepspeed: Any, config
             if name.endswith("bias"):
                 weight.zero_()
             elif weight.ndim == 2:
-                std = 0.02 / math.sqrt(2 * settings.num_layers if "_out." in name else 1)
+                std = 0.02 / math.sqrt(2 * settings.num_layers if output in name else 1)
                 drawn = torch.empty(weight.shape, device=device)
                 weight.copy_(drawn.normal_(0, std, generator=generator))
-    return model
 
 
 def dummy_tokens(settings: Settings, iteration: int, rank: int) -> Tensor:
@@ -230,41 +241,69 @@ def report(line: str) -> None:
         sys.stdout.flush()
 
 
+def report_start(
+    settings: Settings, device: torch.device, model: nn.Module, versions: Mapping[str, str]
+) -> None:
+    """Report the set-up; `versions` are those of packages beside torch."""
+    # ZeRO-3 leaves a partitioned weight empty and keeps its size in ds_numel.
+    parameters = sum(getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    packages = {"torch": torch.__version__, **versions}
+    report(
+        f"start | strategy {settings.strategy} | world_size {dist.get_world_size()}"
+        f" | backend {dist.get_backend()} | device {name} | precision {settings.precision}"
+        f" | parameters {parameters}"
+        + "".join(f" | {package} {version}" for package, version in packages.items())
+    )
+
+
+def report_iteration(
+    settings: Settings, device: torch.device, iteration: int, step_seconds: float, loss: float
+) -> None:
+    """Report an iteration that has been done."""
+    global_batch_size = settings.micro_batch_size * settings.num_microbatches
+    global_batch_size *= dist.get_world_size()
+    used, peak = memory_gib(device)
+    report(
+        f"iteration {iteration}/{settings.train_iters} | step_seconds {step_seconds:.6f}"
+        f" | samples_per_second {global_batch_size / step_seconds:.2f} | loss {loss:.6f}"
+        f" | memory_allocated_gib {used:.3f} | max_memory_allocated_gib {peak:.3f}"
+    )
+
+
+def report_end(settings: Settings, device: torch.device, train_seconds: float, loss: float) -> None:
+    """Report that all iterations are done; `loss` is the last one's."""
+    report(
+        f"finished | iterations {settings.train_iters} | train_seconds {train_seconds:.6f}"
+        f" | final_loss {loss:.6f} | max_memory_allocated_gib {memory_gib(device)[1]:.3f}"
+    )
+
+
+def clock(device: torch.device) -> float:
+    """Return seconds, once the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
 def train(settings: Settings, device: torch.device, train_micro_batch: MicroBatchTrainer) -> None:
     """Train all iterations, and report each (ddp) and the end."""
-    world_size = dist.get_world_size()
-    global_batch_size = settings.micro_batch_size * settings.num_microbatches * world_size
     mean_loss = math.nan
-
-    def clock() -> float:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return time.perf_counter()
-
-    started = clock()
+    started = clock(device)
     for iteration in range(1, settings.train_iters + 1):
         tokens = dummy_tokens(settings, iteration, dist.get_rank()).to(device)
-        step_started = clock()
+        step_started = clock(device)
         losses = [
             train_micro_batch(micro_batch, number == settings.num_microbatches)
             for number, micro_batch in enumerate(tokens, start=1)
         ]
-        step_seconds = clock() - step_started
+        step_seconds = clock(device) - step_started
         loss = torch.stack(losses).mean()
         dist.all_reduce(loss)
-        mean_loss = loss.item() / world_size
+        mean_loss = loss.item() / dist.get_world_size()
         if settings.strategy == "ddp":
-            used, peak = memory_gib(device)
-            report(
-                f"iteration {iteration}/{settings.train_iters} | step_seconds {step_seconds:.6f}"
-                f" | samples_per_second {global_batch_size / step_seconds:.2f}"
-                f" | loss {mean_loss:.6f}"
-                f" | memory_allocated_gib {used:.3f} | max_memory_allocated_gib {peak:.3f}"
-            )
-    report(
-        f"finished | iterations {settings.train_iters} | train_seconds {clock() - started:.6f}"
-        f" | final_loss {mean_loss:.6f} | max_memory_allocated_gib {memory_gib(device)[1]:.3f}"
-    )
+            report_iteration(settings, device, iteration, step_seconds, mean_loss)
+    report_end(settings, device, clock(device) - started, mean_loss)
 
 
 def run(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -> None:
@@ -273,15 +312,8 @@ def run(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -
     if deepspeed:
         deepspeed.init_distributed()
     model = build_model(settings, device, deepspeed, config)
-    # ZeRO-3 leaves a partitioned weight empty and keeps its size in ds_numel.
-    parameters = sum(getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    report(
-        f"start | strategy {settings.strategy} | world_size {dist.get_world_size()}"
-        f" | backend {dist.get_backend()} | device {name} | precision {settings.precision}"
-        f" | parameters {parameters} | torch {torch.__version__}"
-        + (f" | deepspeed {deepspeed.__version__}" if deepspeed else "")
-    )
+    versions = {"deepspeed": deepspeed.__version__} if deepspeed else {}
+    report_start(settings, device, model, versions)
     if deepspeed:
         train(settings, device, deepspeed_trainer(model, deepspeed, config))
     else:
@@ -339,10 +371,7 @@ def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
         return None, None
     if (path := settings.deepspeed_config) is None:
         raise UserError(f"--strategy {settings.strategy} needs --deepspeed-config FILE")
-    try:
-        config = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path}: cannot be read as DeepSpeed's JSON: {error}") from error
+    config = read_config(path)
     expected: dict[str, int] = {
         "zero_optimization.stage": int(settings.strategy.removeprefix("zero")),
         "train_micro_batch_size_per_gpu": settings.micro_batch_size,
@@ -357,26 +386,47 @@ def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
             sentence = f"{path}: {name} is {found}, but the arguments say {wanted}; make them agree"
             raise UserError(sentence)
     os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds
+    return load(
+        "deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`, or --strategy ddp"
+    ), config
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return DeepSpeed's JSON; raises UserError where it cannot be read."""
     try:
-        return importlib.import_module("deepspeed"), config
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path}: cannot be read as DeepSpeed's JSON: {error}") from error
+
+
+def load(module: str, otherwise: str) -> Any:
+    """Return a module; raises UserError, with what to do `otherwise`, where it is not installed."""
+    try:
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != "deepspeed":
+        if error.name != module:
             raise
-        sentence = "DeepSpeed is not installed; try `pip install deepspeed`, or --strategy ddp"
-        raise UserError(sentence) from error
+        raise UserError(otherwise) from error
 
 
-def parse_arguments(arguments: Sequence[str] | None) -> Settings:
-    """Return the settings; a usage error ends the process with exit code 2."""
+def argument_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(prog="gpt.py", description=str(__doc__).split("\n")[0])
+    add = parser.add_argument
+    add("--strategy", choices=STRATEGIES, required=True, help="data-parallel strategy")
+    add_arguments(parser)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what every training program of this folder takes."""
 
     def positive(text: str) -> int:
         if int(text) < 1:
             raise ValueError(text)
         return int(text)
 
-    parser = argparse.ArgumentParser(prog="gpt.py", description=str(__doc__).split("\n")[0])
     add = parser.add_argument
-    add("--strategy", choices=STRATEGIES, required=True, help="data-parallel strategy")
     add("--num-layers", type=positive, required=True, help="number of blocks")
     add("--hidden-size", type=positive, required=True, help="width of the residual stream")
     add("--ffn-hidden-size", type=positive, help="width of the feed-forward (4 * hidden size)")
@@ -386,17 +436,56 @@ def parse_arguments(arguments: Sequence[str] | None) -> Settings:
     add("--micro-batch-size", type=positive, required=True, help="samples in a pass on one rank")
     add("--num-microbatches", type=positive, default=1, help="passes in an iteration (1)")
     add("--train-iters", type=positive, required=True, help="number of iterations")
-    add("--precision", choices=tuple(DTYPES), default="fp32", help="zero*: as in the JSON (fp32)")
+    add("--precision", choices=tuple(DTYPES), default="fp32", help="as in the JSON (fp32)")
     add("--activation-checkpointing", action="store_true", help="recompute blocks backwards")
     add("--deepspeed-config", "--deepspeed_config", type=Path, metavar="FILE", help="for zero*")
-    add("--learning-rate", type=float, default=1.5e-4, help="of ddp; zero* reads it in the JSON")
+    add("--learning-rate", type=float, default=1.5e-4, help="as in the JSON (1.5e-4)")
     add("--seed", type=int, default=1234, help="of the weights and the tokens (1234)")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda if any")
     add("--local-rank", "--local_rank", help="set by launchers; LOCAL_RANK is used instead")
-    options = vars(parser.parse_args(arguments))
-    del options["local_rank"]
-    options["ffn_hidden_size"] = options["ffn_hidden_size"] or 4 * options["hidden_size"]
-    return Settings(**options)
+
+
+def settings_of(options: Mapping[str, Any], strategy: str) -> Settings:
+    """Return the settings of what was parsed."""
+    names = (field.name for field in fields(Settings))
+    chosen = {name: options[name] for name in names if name != "strategy"}
+    chosen["ffn_hidden_size"] = chosen["ffn_hidden_size"] or 4 * chosen["hidden_size"]
+    return Settings(strategy=strategy, **chosen)
+
+
+def parse_arguments(arguments: Sequence[str] | None) -> Settings:
+    """Return the settings; a usage error ends the process with exit code 2."""
+    options = vars(argument_parser().parse_args(arguments))
+    return settings_of(options, options["strategy"])
+
+
+def check_heads(settings: Settings) -> None:
+    """Raise UserError where the heads do not divide the hidden size."""
+    if settings.hidden_size % settings.num_attention_heads:
+        raise UserError(
+            f"--hidden-size {settings.hidden_size} is not divisible by "
+            f"--num-attention-heads {settings.num_attention_heads}; change one of them"
+        )
+
+
+def complain(program: str, error: UserError) -> int:
+    """Say what the user's mistake is, on rank 0; return the exit code."""
+    if os.environ["RANK"] == "0":
+        print(f"{program}: {error}", file=sys.stderr)
+    else:
+        time.sleep(5)  # the first to leave makes the launcher stop all: let rank 0 speak
+    return 1
+
+
+def leave(exit_code: int) -> NoReturn:
+    """End the process.
+
+    Not by sys.exit: now and then a DeepSpeed run whose work was done aborted while the interpreter
+    wound down ("terminate called without an active exception").
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -404,27 +493,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     settings = parse_arguments(arguments)
     try:
         set_rank_environment()
-        if settings.hidden_size % settings.num_attention_heads:
-            raise UserError(
-                f"--hidden-size {settings.hidden_size} is not divisible by "
-                f"--num-attention-heads {settings.num_attention_heads}; change one of them"
-            )
+        check_heads(settings)
         device = select_device(settings)
         deepspeed, config = load_deepspeed(settings, device)
     except UserError as error:
-        if os.environ["RANK"] == "0":
-            print(f"gpt.py: {error}", file=sys.stderr)
-        else:
-            time.sleep(5)  # the first to leave makes the launcher stop all: let rank 0 speak
-        return 1
+        return complain("gpt.py", error)
     run(settings, device, deepspeed, config)
     return 0
 
 
 if __name__ == "__main__":
-    exit_code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # Not sys.exit: now and then a DeepSpeed run whose work was done aborted while the interpreter
-    # wound down ("terminate called without an active exception").
-    os._exit(exit_code)
+    leave(main())

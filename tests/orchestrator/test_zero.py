@@ -83,6 +83,43 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         gpt(strategy="zero1", deepspeed={"gradient_cliping": 1.0}),
         ["DeepSpeed knows no key 'gradient_cliping'; did you mean 'gradient_clipping'?"],
     ),
+    "fp16 where it means nothing": (
+        deepspeed(
+            zero_stage=1,
+            precision="fp16",
+            deepspeed={"zero_optimization": {"fp16": {"enabled": True, "loss_scale": 0}}},
+        ),
+        [
+            (
+                "DeepSpeed knows no key 'zero_optimization.fp16': fp16 is a section of its own, "
+                "beside zero_optimization"
+            )
+        ],
+    ),
+    "a bucket that there is not": (
+        deepspeed(zero_stage=2, deepspeed={"zero_optimization": {"all_reduce_bucket_size": 5e8}}),
+        [
+            (
+                "DeepSpeed knows no key 'zero_optimization.all_reduce_bucket_size'; did you mean "
+                "'reduce_bucket_size'?"
+            )
+        ],
+    ),
+    "a loss scale for what needs none": (
+        deepspeed(zero_stage=1, precision="bf16", deepspeed={"fp16": {"loss_scale": 0}}),
+        ["deepspeed: what fp16 says is for precision=fp16, and this run's is bf16"],
+    ),
+    "fp16 with a scale of its own": (
+        deepspeed(
+            zero_stage=2,
+            precision="fp16",
+            deepspeed={
+                "fp16": {"loss_scale": 0, "initial_scale_power": 15, "hysteresis": 2},
+                "zero_optimization": {"reduce_bucket_size": 500_000_000},
+            },
+        ),
+        [],
+    ),
 }
 
 

@@ -21,6 +21,15 @@ args=(
   --deepspeed_config /results/deepspeed-local-gpus/5e213ceb9304/ds_config.json
 )
 
+# Every 5 s, until the job ends, however it does; no longer than the job may take.
+# shellcheck disable=SC2016  # each node expands its own
+sample='command -v nvidia-smi > /dev/null || exit 0
+exec timeout "$1" nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
+  --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
+bash -c "$sample" sample 1800 > /dev/null 2>&1 &
+sampler=$!
+trap 'kill "$sampler" 2> /dev/null || true' EXIT
+
 # Any free port, so that runs that share the machine do not meet.
 MASTER_PORT="$("$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')"
 launcher=("$python" -m deepspeed.launcher.runner)

@@ -21,5 +21,14 @@ args=(
   --deepspeed_config /results/deepspeed-local-gpus/f962352da1c3/ds_config.json
 )
 
+# Every 5 s, until the job ends, however it does; no longer than the job may take.
+# shellcheck disable=SC2016  # each node expands its own
+sample='command -v nvidia-smi > /dev/null || exit 0
+exec timeout "$1" nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
+  --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
+bash -c "$sample" sample 1800 > /dev/null 2>&1 &
+sampler=$!
+trap 'kill "$sampler" 2> /dev/null || true' EXIT
+
 "$python" -u -m torch.distributed.run --standalone --nproc_per_node=2 \
   "${program[@]}" "${args[@]}"

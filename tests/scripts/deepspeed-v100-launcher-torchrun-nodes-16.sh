@@ -44,6 +44,18 @@ args=(
   --deepspeed_config /results/deepspeed-v100/a864f549e0e4/ds_config.json
 )
 
+# Every 5 s, until the job ends, however it does; no longer than the job may take.
+# shellcheck disable=SC2016  # each node expands its own
+sample='command -v nvidia-smi > /dev/null || exit 0
+exec timeout "$1" nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
+  --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
+# In a step that shares what the training's step has, and begins behind it.
+{ sleep 3; srun --overlap --mem=0 --cpus-per-task=1 --nodes=16 \
+  --ntasks=16 bash -c "$sample" sample 1800
+} > /dev/null 2>&1 &
+sampler=$!
+trap 'kill "$sampler" 2> /dev/null || true' EXIT
+
 # Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
 if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
   export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
-import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from launched import PARAMETERS, SHAPE, TORCHRUN, Finished, environment, finish, options, start
 
 torch = pytest.importorskip("torch")
 
@@ -22,56 +20,18 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from orchestrator.workloads import gpt  # noqa: E402
 
-REPOSITORY = Path(gpt.__file__).parents[2]
 LEARNING_RATE = 0.01  # high enough that a few iterations move the loss by far more than TOLERANCE
 TOLERANCE = 5e-4  # from the reference, hence 1e-3 from each other
 TRAIN_ITERS = 6
-PARAMETERS = 136_960
-SHAPE = {
-    "num_layers": 2,
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "vocab_size": 512,
-    "seq_length": 64,
-    "micro_batch_size": 4,
-    "train_iters": TRAIN_ITERS,
-    "learning_rate": LEARNING_RATE,
-    "device": "cpu",
-}
+CHOSEN = {"train_iters": TRAIN_ITERS, "learning_rate": LEARNING_RATE}
 MODULE = ["-m", "orchestrator.workloads.gpt"]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 OFFLOAD = {"offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}
 STRATEGIES = ("ddp", "zero0", "zero1", "zero2", "zero3", "zero3-offload")
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """What a process left behind."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def reports(self) -> list[str]:
-        """The program's own lines."""
-        return [line for line in self.stdout.splitlines() if line.startswith("[teralog] ")]
-
-    @property
-    def final_loss(self) -> float:
-        """The loss of the last line, which is there only after all iterations."""
-        assert self.exit_code == 0, self.stderr
-        found = re.search(r"^\[teralog\] finished .* final_loss (\S+)", self.reports[-1])
-        assert found, self.stdout
-        return float(found[1])
-
-
 def arguments(strategy: str = "ddp", **changes: object) -> list[str]:
     """Return the command line of the tiny shape; True is a flag that is given."""
-    words = ["--strategy", strategy]
-    for name, value in (SHAPE | changes).items():
-        words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    return words
+    return ["--strategy", strategy, *options(SHAPE | CHOSEN | changes)]
 
 
 def deepspeed_config(folder: Path, stage: int, **changes: object) -> Path:
@@ -89,36 +49,6 @@ def deepspeed_config(folder: Path, stage: int, **changes: object) -> Path:
     path = folder / "ds_config.json"
     path.write_text(json.dumps(config | changes), encoding="utf-8")
     return path
-
-
-def environment(**variables: str) -> dict[str, str]:
-    """Return this environment without the traces of a launcher around the tests."""
-    launcher = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
-    inherited = {name: text for name, text in os.environ.items() if not name.startswith(launcher)}
-    # DeepSpeed looks for ninja on the PATH, where a virtual environment need not be.
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-    return inherited | {"PATH": path, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"} | variables
-
-
-def start(command: Sequence[str], **variables: str) -> subprocess.Popen[str]:
-    """Start a command in the repository."""
-    return subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        env=environment(**variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> Finished:
-    """Wait for a process, the first build of DeepSpeed's extensions included."""
-    try:
-        stdout, stderr = process.communicate(timeout=400)
-    finally:
-        process.terminate()  # a launcher passes it on to its ranks
-    return Finished(process.returncode, stdout, stderr)
 
 
 def train(*command: str, launcher: Sequence[str] = TORCHRUN) -> Finished:

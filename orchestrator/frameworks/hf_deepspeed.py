@@ -1,0 +1,152 @@
+"""`hf_deepspeed`: Hugging Face's Trainer with DeepSpeed ZeRO, over GPT-2 models from scratch."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.deepspeed_config import FILE_NAME, trainer_config, trainer_sizes
+from orchestrator.frameworks import zero
+from orchestrator.frameworks.base import Framework
+from orchestrator.model import Run
+from orchestrator.placement import Placement, recomputation
+from orchestrator.tables import Column
+from parsers.gpt_workload import GPT_WORKLOAD
+from parsers.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_RESULT
+from parsers.hf_trainer_reports import HF_TRAINER_REPORTS
+
+Device = Literal["none", "cpu"]
+# Of the tokenizer that run_clm.py is given where the campaign names none.
+_GPT2_TOKENS = 50257
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HfDeepspeedOptions:
+    """Parameters that only the hf_deepspeed framework has."""
+
+    program: Annotated[
+        Literal["hf_gpt", "run_clm"],
+        Field(description="teralog's own program, or run_clm.py of transformers' examples."),
+    ] = "hf_gpt"
+    script: Annotated[
+        str | None, Field(description="Where run_clm.py is, relative to the campaign file.")
+    ] = None
+    script_args: Annotated[
+        list[str], Field(description="Further arguments for run_clm.py, behind all others.")
+    ] = field(default_factory=list)
+    dataset: Annotated[
+        str | None,
+        Field(description="What run_clm.py trains on: a dataset's name, in the local cache."),
+    ] = None
+    tokenizer: Annotated[
+        str, Field(description="The tokenizer of run_clm.py: a name in the cache, or a folder.")
+    ] = "gpt2"
+    zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 2
+    offload_optimizer: Annotated[
+        Device, Field(description="Where ZeRO keeps the optimizer states.")
+    ] = "none"
+    offload_param: Annotated[Device, Field(description="Where ZeRO-3 keeps the parameters.")] = (
+        "none"
+    )
+    warmup_steps: Annotated[
+        int, Field(description="Steps over which the learning rate rises.", ge=0)
+    ] = 0
+    launcher: Annotated[zero.Launcher, Field(description="What starts the ranks.")] = "torchrun"
+    deepspeed: Annotated[
+        dict[str, Any],
+        Field(description="Laid over the DeepSpeed configuration, section by section."),
+    ] = field(default_factory=dict)
+
+
+def config_files(run: Run) -> dict[str, dict[str, Any]]:
+    """Return DeepSpeed's configuration by file name, with "auto" where the Trainer fills in."""
+    options: HfDeepspeedOptions = run.options
+    return {
+        FILE_NAME: trainer_config(
+            run,
+            offload_optimizer=options.offload_optimizer,
+            offload_param=options.offload_param,
+            extra=options.deepspeed,
+        )
+    }
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a hf_deepspeed run impossible."""
+    options: HfDeepspeedOptions = run.options
+    if run.parallelism.ranks_per_replica > 1:
+        yield (
+            "framework hf_deepspeed splits no layers: "
+            f"tensor_parallel_size={run.parallelism.tensor_parallel_size} and "
+            f"pipeline_parallel_size={run.parallelism.pipeline_parallel_size} must both be 1"
+        )
+    given = {
+        "script": options.script,
+        "dataset": options.dataset,
+        "script_args": options.script_args,
+    }
+    if options.program == "run_clm":
+        for name in ("script", "dataset"):
+            if not given[name]:
+                yield f"program=run_clm needs the parameter {name!r}"
+        if run.model and run.model.vocab_size < _GPT2_TOKENS and options.tokenizer == "gpt2":
+            yield (
+                f"vocab_size={run.model.vocab_size} is less than the {_GPT2_TOKENS} tokens of "
+                "tokenizer gpt2; give another tokenizer, or program=hf_gpt, which needs none"
+            )
+        if run.model and run.model.ffn_width != 4 * run.model.hidden_size:
+            # GPT2Config.update_from_string changes no value that is None at first, as n_inner is.
+            yield (
+                f"ffn_hidden_size={run.model.ffn_width} cannot be told to run_clm.py, whose models "
+                f"have 4*hidden_size={4 * run.model.hidden_size}; program=hf_gpt takes any"
+            )
+    else:
+        for name, value in given.items():
+            if value:
+                yield f"{name} is for program=run_clm, and this run's is hf_gpt"
+    yield from zero.config_problems(run, config_files(run), filled_in=True)
+
+
+def placement(run: Run) -> Placement:
+    """Return where a run keeps what it holds, with the sizes that the Trainer fills in.
+
+    hf_gpt.py's attention is torch's fused one; run_clm.py's depends on the version.
+    """
+    config = config_files(run)[FILE_NAME]
+    section = config["zero_optimization"]
+    if run.model is not None and isinstance(section, Mapping):
+        sizes = trainer_sizes(run.model.hidden_size)
+        filled = {
+            key: sizes.get(key) if value == "auto" else value for key, value in section.items()
+        }
+        config = {**config, "zero_optimization": filled}
+    return replace(
+        zero.config_placement(run, run.options.zero_stage, config),
+        recomputation=recomputation(run.training.activation_checkpointing),
+        fused_attention=True if run.options.program == "hf_gpt" else None,
+    )
+
+
+def _yes(device: str) -> str:
+    return "N" if device == "none" else "Y"
+
+
+HF_DEEPSPEED = Framework(
+    name="hf_deepspeed",
+    options=HfDeepspeedOptions,
+    template="hf_deepspeed.sh.j2",
+    log_formats=(GPT_WORKLOAD, HF_TRAINER_RESULT, HF_TRAINER_METRICS, HF_TRAINER_REPORTS),
+    problems=problems,
+    config_files=config_files,
+    placement=placement,
+    columns=(
+        Column("Zero", "zero_stage", lambda run: run.zero_stage),
+        Column("Opt Offl", "offload_optimizer", lambda run: _yes(run.options.offload_optimizer)),
+        Column("Par Offl", "offload_param", lambda run: _yes(run.options.offload_param)),
+        Column("Mic-BS", "micro_batch_size", lambda run: run.batch.micro_batch_size),
+        Column("Glob-BS", "global_batch_size", lambda run: run.batch.global_batch_size),
+    ),
+    paths=("script",),
+    program=lambda run: "hf-gpt" if run.options.program == "hf_gpt" else "hf-run-clm",
+)

@@ -1,0 +1,230 @@
+"""Train a GPT-2 on dummy tokens with Hugging Face's Trainer and DeepSpeed ZeRO, and report speed.
+
+Needs torch, DeepSpeed, transformers and accelerate, and gpt.py beside it. It is started as gpt.py
+is, and takes the same arguments; the ZeRO stage is the JSON's, in which "auto" stands for what the
+Trainer fills in from the arguments:
+
+    python -m torch.distributed.run --standalone --nproc_per_node 2 -m orchestrator.workloads.hf_gpt
+
+The Trainer prints its own lines: a dictionary after each iteration and, when all are done, its
+result, which times the whole of the training. A dictionary does not say how long its iteration
+took, so rank 0 reports that beside it, in gpt.py's lines. `step_seconds` is the wall time from
+the Trainer's `on_step_begin` to its `on_step_end`: all micro-batches and the optimizer step. What
+the Trainer does between two steps, fetching samples and reducing the loss for its dictionary, is
+not in it, and is in the Trainer's result.
+
+Weights are drawn as gpt.py draws them and there is no dropout, so that the losses of the stages can
+be compared. The learning rate is constant after `--warmup-steps`; all else is the Trainer's
+default, clipping of gradients among it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from orchestrator.workloads import gpt
+from orchestrator.workloads.gpt import Settings, UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class DummyTokens(Dataset[dict[str, Tensor]]):
+    """Samples of random token ids, as many as the run will take; the same for equal seeds."""
+
+    def __init__(self, settings: Settings, samples: int) -> None:
+        self.settings = settings
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        seed = (self.settings.seed * 1_000_003 + index) % 2**63
+        generator = torch.Generator().manual_seed(seed)
+        tokens = torch.randint(
+            self.settings.vocab_size, (self.settings.seq_length,), generator=generator
+        )
+        labels = tokens.clone()
+        labels[0] = -100  # never predicted; the Trainer would count it in the mean loss
+        return {"input_ids": tokens, "labels": labels}
+
+
+@dataclass(slots=True)
+class StepTimes:
+    """Takes the time of each iteration, and reports it with the loss that the Trainer tells."""
+
+    settings: Settings
+    device: torch.device
+    begun: float = 0.0
+    seconds: float = 0.0
+    loss: float = float("nan")
+
+    def begin(self) -> None:
+        """Take the time at which an iteration begins."""
+        self.begun = gpt.clock(self.device)
+
+    def end(self) -> None:
+        """Take the time at which it has been done."""
+        self.seconds = gpt.clock(self.device) - self.begun
+
+    def tell(self, iteration: int, loss: float) -> None:
+        """Report the iteration; `loss` is over all ranks and micro-batches."""
+        self.loss = loss
+        gpt.report_iteration(self.settings, self.device, iteration, self.seconds, loss)
+
+
+def callback(transformers: Any, times: StepTimes) -> Any:
+    """Return what the Trainer calls around its steps."""
+
+    class Reporter(transformers.TrainerCallback):  # type: ignore[misc]  # known when it is loaded
+        def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            times.begin()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+            times.end()
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any, **more: Any) -> None:
+            if "loss" in logs:
+                times.tell(state.global_step, logs["loss"])
+
+    return Reporter()
+
+
+def build_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any:
+    """Return GPT-2 from its configuration; under ZeRO-3 it is partitioned from the start.
+
+    That the Trainer's arguments have been made before is what tells transformers of ZeRO-3.
+    """
+    config = transformers.GPT2Config(
+        vocab_size=settings.vocab_size,
+        n_positions=settings.seq_length,
+        n_embd=settings.hidden_size,
+        n_inner=settings.ffn_hidden_size,
+        n_layer=settings.num_layers,
+        n_head=settings.num_attention_heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        use_cache=False,
+        # Tokens that a small vocabulary does not have.
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    gpt.draw_weights(model, settings, model.device, deepspeed, output="c_proj.")
+    return model
+
+
+def trainer_arguments(
+    settings: Settings, device: torch.device, warmup_steps: int, folder: str, transformers: Any
+) -> Any:
+    """Return the Trainer's arguments; `folder` is for checkpoints, of which there will be none."""
+    # Reentrant, as in gpt.py and for its reason.
+    checkpointing: dict[str, Any] = {
+        "gradient_checkpointing": True,
+        "gradient_checkpointing_kwargs": {"use_reentrant": True},
+    }
+    if not settings.activation_checkpointing:
+        checkpointing = {}
+    return transformers.TrainingArguments(
+        output_dir=folder,
+        deepspeed=str(settings.deepspeed_config),
+        use_cpu=device.type == "cpu",
+        bf16=settings.precision == "bf16",
+        fp16=settings.precision == "fp16",
+        per_device_train_batch_size=settings.micro_batch_size,
+        gradient_accumulation_steps=settings.num_microbatches,
+        max_steps=settings.train_iters,
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=warmup_steps,
+        adam_beta2=0.95,
+        weight_decay=0.01,
+        seed=settings.seed,
+        logging_steps=1,
+        # A loss that is no number is told as it is.
+        logging_nan_inf_filter=False,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        **checkpointing,
+    )
+
+
+def run(settings: Settings, device: torch.device, warmup_steps: int, transformers: Any) -> None:
+    """Build the model, report the start, and train."""
+    deepspeed = gpt.load("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = trainer_arguments(settings, device, warmup_steps, folder, transformers)
+        deepspeed.init_distributed()  # on the CPU the arguments leave it out
+        model = build_model(settings, deepspeed, transformers)
+        versions = {"deepspeed": deepspeed.__version__, "transformers": transformers.__version__}
+        gpt.report_start(settings, device, model, versions)
+        times = StepTimes(settings, device)
+        global_batch_size = (
+            settings.micro_batch_size * settings.num_microbatches * arguments.world_size
+        )
+        trainer = transformers.Trainer(
+            model=model,
+            args=arguments,
+            train_dataset=DummyTokens(settings, global_batch_size * settings.train_iters),
+            callbacks=[callback(transformers, times)],
+        )
+        result = trainer.train()
+        trainer.log_metrics("train", result.metrics)
+        gpt.report_end(settings, device, result.metrics["train_runtime"], times.loss)
+    torch.distributed.destroy_process_group()
+
+
+def zero_stage(path: Path | None) -> int:
+    """Return the ZeRO stage of DeepSpeed's JSON; raises UserError where it does not say one."""
+    if path is None:
+        raise UserError("--deepspeed-config FILE is missing: the Trainer is run with DeepSpeed")
+    section = gpt.read_config(path).get("zero_optimization", {})
+    stage = section.get("stage", 0) if isinstance(section, dict) else None
+    if stage not in (0, 1, 2, 3):
+        raise UserError(f"{path}: zero_optimization.stage is {stage}; try 0, 1, 2 or 3")
+    return int(stage)
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(prog="hf_gpt.py", description=str(__doc__).split("\n")[0])
+    gpt.add_arguments(parser)
+    parser.add_argument("--warmup-steps", type=int, default=0, help="of the learning rate (0)")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train as the command line says; return 0, or 1 after a mistake of the user's."""
+    options = vars(argument_parser().parse_args(arguments))
+    try:
+        gpt.set_rank_environment()
+        stage = zero_stage(options["deepspeed_config"])
+        settings = gpt.settings_of(options, f"zero{stage}")
+        gpt.check_heads(settings)
+        device = gpt.select_device(settings)
+        os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds
+        how = "`pip install transformers accelerate`"
+        transformers = gpt.load("transformers", f"transformers is not installed; try {how}")
+        gpt.load("accelerate", f"accelerate is not installed, and the Trainer needs it; try {how}")
+        gpt.load("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
+    except UserError as error:
+        return gpt.complain("hf_gpt.py", error)
+    run(settings, device, options["warmup_steps"], transformers)
+    return 0
+
+
+if __name__ == "__main__":
+    gpt.leave(main(sys.argv[1:]))

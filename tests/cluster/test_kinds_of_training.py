@@ -1,0 +1,84 @@
+"""Frameworks that train without a GPU do so on a real Slurm, and their table comes from that."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slurm, pytest.mark.train]
+
+SCRIPT = Path(__file__).parents[1] / "data" / "train_linear.py"
+# The nodes only pose as having GPUs, so everything trains on the CPU, and what nvidia-smi would say
+# a stand-in says.
+PROFILE = f"""\
+gpus_per_node: 4
+gpu: V100-SXM2-32GB
+constraint: v100-32g
+partition: v100
+python: {json.dumps(sys.executable)}
+setup: ['export PATH="{{folder}}:$PATH"']
+"""
+NVIDIA_SMI = """\
+#!/bin/bash
+echo "timestamp, index, utilization.gpu [%], memory.used [MiB]"
+while true; do
+  echo "2026/01/02 03:04:05.000, 0, 75 %, 3072 MiB"
+  sleep 0.2
+done
+"""
+CAMPAIGN = f"""\
+name: kinds
+cluster: v100.yaml
+defaults:
+  nodes: 2
+  gpus_per_node: 1
+  micro_batch_size: 2
+  train_iters: 6
+  time_limit: 10
+include:
+  - {{framework: gpt, strategy: zero2, model: &tiny {{num_layers: 2, hidden_size: 64,
+      num_attention_heads: 4, vocab_size: 512, seq_length: 64}}}}
+  - {{framework: hf_deepspeed, zero_stage: 2, model: *tiny}}
+  - {{framework: hf_deepspeed, zero_stage: 3, model: *tiny, launcher: srun,
+      offload_optimizer: cpu, offload_param: cpu}}
+  - {{framework: deepspeed, zero_stage: 1, launcher: deepspeed, script: {json.dumps(str(SCRIPT))},
+      script_args: [--width, "64", --steps, "6"]}}
+warmup: 2
+"""
+
+
+@pytest.mark.timeout(1200)
+def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
+    """Step times, losses, and what was sampled on both nodes beside the training."""
+    for package in ("deepspeed", "transformers", "accelerate"):
+        pytest.importorskip(package, reason="needs the extras train and hf")
+    playground.environment |= slurm.environment
+    (playground.path / "v100.yaml").write_text(PROFILE.replace("{folder}", str(playground.path)))
+    (playground.path / "campaign.yaml").write_text(CAMPAIGN)
+    (playground.path / "nvidia-smi").write_text(NVIDIA_SMI)
+    (playground.path / "nvidia-smi").chmod(0o755)
+    submitted = playground.teralog("submit", "campaign.yaml", "--throttle", "1")
+    assert submitted.returncode == 0, submitted.stderr
+    playground.wait_for(["COMPLETED"] * 4, seconds=1000)
+
+    report = playground.teralog("report", "campaign.yaml")
+    assert report.returncode == 0, report.stderr
+    results = playground.path / "results" / "kinds"
+    gpt, zero2, zero3, linear = json.loads((results / "report.json").read_text())["runs"]
+    for run in (gpt, zero2, zero3, linear):
+        assert run["reports"] == 4
+        assert run["step_seconds_median"] > 0
+        assert run["max_memory_allocated_gib"] > 0
+    for run in (gpt, zero2, zero3):
+        assert run["tflops_per_gpu"] > 0
+        assert run["final_loss"] == pytest.approx(6.25, abs=0.2)
+    assert zero2["final_loss"] == pytest.approx(zero3["final_loss"], rel=1e-5)
+    assert linear["tflops_per_gpu"] is None
+
+    for run in (zero2, zero3, linear):
+        folder = results / run["run_id"] / "attempt-1"
+        assert len(list(folder.glob("gpus-*.csv"))) == 2, [*folder.iterdir()]
+        assert run["device_memory_gib"] == 3.0
+        assert run["gpu_utilization_percent"] == 75
+    assert gpt["device_memory_gib"] is None

@@ -1,0 +1,39 @@
+#!/bin/bash
+# Campaign hf_deepspeed-local-cpu, run e09e09cf41da: launcher=deepspeed
+# Rendered by teralog VERSION.
+set -eo pipefail
+
+# Only now: modules and activation scripts may use variables that are not set.
+set -u
+python=/usr/bin/python3
+# ninja, which DeepSpeed compiles with, lies beside Python where pip installed it.
+PATH="$(dirname "$python"):$PATH"
+export PATH
+# DeepSpeed compiles small extensions at first use; all runs share them.
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+export DS_ACCELERATOR=cpu
+
+program=(--module orchestrator.workloads.hf_gpt)
+args=(
+  --num-layers 12
+  --hidden-size 768
+  --ffn-hidden-size 3072
+  --num-attention-heads 12
+  --vocab-size 50257
+  --seq-length 1024
+  --micro-batch-size 1
+  --num-microbatches 1
+  --train-iters 20
+  --precision bf16
+  --learning-rate 0.00015
+  --warmup-steps 0
+  --seed 1234
+  --deepspeed-config /results/hf_deepspeed-local-cpu/e09e09cf41da/ds_config.json
+)
+
+# Any free port, so that runs that share the machine do not meet.
+MASTER_PORT="$("$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])')"
+launcher=("$python" -m deepspeed.launcher.runner)
+"${launcher[@]}" --num_gpus 2 --master_port "$MASTER_PORT" \
+  "${program[@]}" "${args[@]}"

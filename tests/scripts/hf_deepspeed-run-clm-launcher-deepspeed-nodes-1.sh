@@ -1,0 +1,98 @@
+#!/bin/bash
+#SBATCH --job-name=hf_deepspeed-run-clm-79d6b2e70721
+#SBATCH --comment=79d6b2e70721
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:4
+#SBATCH --cpus-per-task=40
+#SBATCH --partition=gpu_p13
+#SBATCH --constraint=v100-32g
+#SBATCH --account=abc@v100
+#SBATCH --qos=qos_gpu-t3
+#SBATCH --hint=nomultithread
+#SBATCH --mem=160G
+#SBATCH --exclusive
+#SBATCH --switches=1@2:00:00
+#SBATCH --signal=USR2@90
+#SBATCH --no-requeue
+#SBATCH --time=0:30:00
+#SBATCH --output=/results/hf_deepspeed-run-clm/79d6b2e70721/slurm-%j.out
+# Campaign hf_deepspeed-run-clm, run 79d6b2e70721: 'launcher=deepspeed nodes=1'
+# Rendered by teralog VERSION.
+set -eo pipefail
+
+if [[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]]; then
+  echo "[teralog] job $SLURM_JOB_ID starts again: restart $SLURM_RESTART_COUNT"
+fi
+module purge
+module load cuda/12.1.0
+module load nccl/2.18
+export NCCL_DEBUG=WARN
+export HF_HOME="$SCRATCH/hugging face"
+# Only now: modules and activation scripts may use variables that are not set.
+set -u
+python=/usr/bin/python3
+# ninja, which DeepSpeed compiles with, lies beside Python where pip installed it.
+PATH="$(dirname "$python"):$PATH"
+export PATH
+# DeepSpeed compiles small extensions at first use; all runs share them.
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+
+# Compute nodes seldom reach the Hub; what is needed lies in the cache.
+export HF_DATASETS_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+# Emptied, so that no run goes on from what another has saved.
+rm -rf -- /results/hf_deepspeed-run-clm/79d6b2e70721/output
+
+program=(/programs/transformers/examples/pytorch/language-modeling/run_clm.py)
+args=(
+  --model_type gpt2
+  --config_overrides "n_embd=7168,n_head=32,n_layer=40,n_positions=1024,vocab_size=50257"
+  --tokenizer_name gpt2
+  --dataset_name stas/openwebtext-10k
+  --block_size 1024
+  --max_train_samples 160
+  --do_train
+  --max_steps 20
+  --per_device_train_batch_size 1
+  --gradient_accumulation_steps 2
+  --learning_rate 0.00015
+  --warmup_steps 8
+  --seed 1234
+  --fp16
+  --gradient_checkpointing
+  --logging_steps 1
+  --save_strategy no
+  --report_to none
+  --output_dir /results/hf_deepspeed-run-clm/79d6b2e70721/output
+  --deepspeed /results/hf_deepspeed-run-clm/79d6b2e70721/ds_config.json
+  --preprocessing_num_workers
+  8
+)
+
+# Every 5 s, until the job ends, however it does; no longer than the job may take.
+# shellcheck disable=SC2016  # each node expands its own
+sample='command -v nvidia-smi > /dev/null || exit 0
+exec timeout "$1" nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
+  --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
+# In a step that shares what the training's step has, and begins behind it.
+{ sleep 3; srun --overlap --mem=0 --cpus-per-task=1 --nodes=1 \
+  --ntasks=1 bash -c "$sample" sample 1800
+} > /dev/null 2>&1 &
+sampler=$!
+trap 'kill "$sampler" 2> /dev/null || true' EXIT
+
+# Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
+if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
+  export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"
+fi
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)"
+export MASTER_ADDR
+# One port a job, so that jobs that share a node do not meet.
+export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
+
+launcher=("$python" -m deepspeed.launcher.runner)
+# --num_gpus would take the machine's first GPUs, whatever CUDA_VISIBLE_DEVICES says.
+gpus="$(cut -d , -f 1-4 <<< "${CUDA_VISIBLE_DEVICES:-0,1,2,3}")"
+"${launcher[@]}" --include "localhost:$gpus" --master_port "$MASTER_PORT" \
+  "${program[@]}" "${args[@]}"

@@ -1,0 +1,116 @@
+"""Record what the training programs accept on their command lines; `make record` runs this.
+
+The project's own programs are asked for their parsers, and transformers for that of its
+TrainingArguments, with what run_clm.py of its examples adds, which is in no package: its options
+stand here, as run_clm.py of transformers 4.57 has them.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import field, make_dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.workloads import gpt, hf_gpt
+
+RECORDS = Path(__file__).parent.parent / "orchestrator" / "known_options"
+REPOSITORY = "https://github.com/huggingface/transformers"
+RUN_CLM = "examples/pytorch/language-modeling/run_clm.py"
+# Name to type, of ModelArguments and DataTrainingArguments; a bool is a flag, as in the others.
+RUN_CLM_OPTIONS: dict[str, type] = {
+    "model_name_or_path": str,
+    "model_type": str,
+    "config_overrides": str,
+    "config_name": str,
+    "tokenizer_name": str,
+    "cache_dir": str,
+    "use_fast_tokenizer": bool,
+    "model_revision": str,
+    "token": str,
+    "trust_remote_code": bool,
+    "dtype": str,
+    "dataset_name": str,
+    "dataset_config_name": str,
+    "train_file": str,
+    "validation_file": str,
+    "max_train_samples": int,
+    "max_eval_samples": int,
+    "streaming": bool,
+    "block_size": int,
+    "overwrite_cache": bool,
+    "validation_split_percentage": int,
+    "preprocessing_num_workers": int,
+    "keep_linebreaks": bool,
+}
+_TYPES: Mapping[Any, str] = {int: "int", float: "float"}
+
+
+def options(parser: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
+    """Return what a parser accepts, in the form of the records."""
+    return {
+        option: dict(_takes(action))
+        for action in parser._actions  # noqa: SLF001  (argparse has no public way to ask)
+        if not isinstance(action, argparse._HelpAction)  # noqa: SLF001
+        for option in action.option_strings
+    }
+
+
+def _takes(action: argparse.Action) -> dict[str, Any]:
+    takes: dict[str, Any] = {}
+    if action.nargs is not None:
+        takes["values"] = action.nargs
+    # One that checks what it converts, as `positive`, converts to a whole number.
+    converts = int if getattr(action.type, "__name__", "") == "positive" else action.type
+    if converts in _TYPES:
+        takes["type"] = _TYPES[converts]
+    if action.choices is not None and action.nargs != "?":
+        takes["choices"] = [getattr(choice, "value", choice) for choice in action.choices]
+    # Of several spellings of one option, any will do.
+    if action.required and len(action.option_strings) == 1:
+        takes["required"] = True
+    return takes
+
+
+def own(program: str, parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """Return the record of a program of this project."""
+    return {
+        "program": f"{program} of teralog",
+        "source": f"orchestrator/workloads/{program}",
+        "options": options(parser),
+    }
+
+
+def run_clm() -> dict[str, Any]:
+    """Return the record of run_clm.py with the installed transformers."""
+    from transformers import HfArgumentParser, TrainingArguments, __version__
+
+    added = make_dataclass(
+        "RunClmArguments",
+        [(name, kind, field(default=None)) for name, kind in RUN_CLM_OPTIONS.items()],
+    )
+    return {
+        "program": f"run_clm.py of transformers 4.57, with transformers {__version__}",
+        "source": f"{REPOSITORY}/blob/main/{RUN_CLM}",
+        "options": options(HfArgumentParser((added, TrainingArguments))),
+    }
+
+
+PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
+    "gpt": lambda: own("gpt.py", gpt.argument_parser()),
+    "hf-gpt": lambda: own("hf_gpt.py", hf_gpt.argument_parser()),
+    "hf-run-clm": run_clm,
+}
+
+
+def main() -> None:
+    """Rewrite the records."""
+    for name, record in PROGRAMS.items():
+        path = RECORDS / f"{name}.json"
+        path.write_text(json.dumps(record(), indent=1) + "\n", encoding="utf-8")
+        print(f"wrote {path.name}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
