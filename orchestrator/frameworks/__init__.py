@@ -2,10 +2,22 @@
 
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.colossalai_gpt import COLOSSALAI_GPT
+from orchestrator.frameworks.colossalai_opt_lora import COLOSSALAI_OPT_LORA
 from orchestrator.frameworks.deepspeed import DEEPSPEED
 from orchestrator.frameworks.gpt import GPT
+from orchestrator.frameworks.oneflow_gpt import ONEFLOW_GPT
 
-FRAMEWORKS: dict[str, Framework] = {f.name: f for f in (GPT, DEEPSPEED)}
+FRAMEWORKS: dict[str, Framework] = {
+    framework.name: framework
+    for framework in (
+        GPT,
+        DEEPSPEED,
+        COLOSSALAI_GPT,
+        COLOSSALAI_OPT_LORA,
+        ONEFLOW_GPT,
+    )
+}
 
 
 def framework(name: str) -> Framework:

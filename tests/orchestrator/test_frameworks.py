@@ -16,6 +16,7 @@ from orchestrator.frameworks import FRAMEWORKS, framework
 from orchestrator.frameworks.base import Framework
 from orchestrator.model import Run, sizes
 from orchestrator.validation import field_problems, field_types
+from parsers.scan import TableFormat
 
 RunOf = Callable[..., Run]
 
@@ -124,6 +125,8 @@ def test_a_log_can_be_read(known: Framework):
         assert log_format.anchors
         for anchor in log_format.anchors:
             assert b"\n" not in anchor
+            if isinstance(log_format, TableFormat):
+                continue
             assert list(log_format.parse(0, f"x {anchor.decode()} \x00 nan")) == []
 
 

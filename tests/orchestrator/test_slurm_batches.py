@@ -103,10 +103,13 @@ def test_sbatch_is_told_name_log_and_folder_and_what_the_user_asked_for() -> Non
     """What nobody asked for is not said."""
     told = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
     usual = ["--job-name=n", "--comment=c", "--output=o", "--open-mode=append", "--chdir=f"]
-    assert sbatch_options(**told, count=None, options=StartOptions()) == usual
-    assert sbatch_options(**told, count=4, options=StartOptions()) == [*usual, "--array=0-3"]
+    assert sbatch_options(**told, options=StartOptions()) == usual
+    assert sbatch_options(**told, indices=range(4), options=StartOptions()) == [
+        *usual,
+        "--array=0-3",
+    ]
     everything = StartOptions(throttle=2, dependency="afterok:1", hold=True, exclude="n[1-2]")
-    assert sbatch_options(**told, count=4, options=everything) == [
+    assert sbatch_options(**told, indices=range(4), options=everything) == [
         *usual,
         "--array=0-3%2",
         "--dependency=afterok:1",
