@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.attempts import Intent
 from orchestrator.campaign import Campaign
 from orchestrator.collection import collect
 from orchestrator.endings import endings
 from orchestrator.giving_up import all_series
 from orchestrator.reports import make_report, report_markdown
+from orchestrator.slurm_states import JobState
+from orchestrator.slurm_tracking import record
 from orchestrator.statuses import records, run_statuses, table
-from orchestrator.store import Attempt, CampaignStore
+from orchestrator.store import Attempt, CampaignStore, RunFolder, read_attempt
 from orchestrator.submission import missing_runs
 from orchestrator.tables import as_records
 
@@ -160,6 +163,35 @@ def test_status_and_report_keep_the_row_and_say_why(
     ended = [row["outcome"] for row in as_records(report.table)]
     assert ended[:3] == ["given up: micro_batch_size=2 failed", "not started", "OOM"]
     assert report_markdown(campaign, report, runs, []).count("micro_batch_size=4") == 0
+
+
+@pytest.mark.parametrize(
+    ("by", "state", "reason", "chained", "recorded"),
+    [
+        ("squeue", "CANCELLED", "DependencyNeverSatisfied", True, "GIVEN_UP"),
+        ("scontrol", "CANCELLED", "DependencyNeverSatisfied", True, "GIVEN_UP"),
+        ("sacct", "CANCELLED", "Dependency", True, "GIVEN_UP"),
+        ("sacct", "CANCELLED by 1000", "Dependency", True, "CANCELLED"),
+        ("squeue", "CANCELLED", "Dependency", True, "CANCELLED"),
+        ("squeue", "CANCELLED", None, True, "CANCELLED"),
+        ("squeue", "CANCELLED", "DependencyNeverSatisfied", False, "CANCELLED"),
+        ("squeue", "FAILED", "DependencyNeverSatisfied", True, "FAILED"),
+    ],
+)
+def test_a_job_that_slurm_cancelled_for_another_is_told_from_one_that_a_person_did(
+    tmp_path: Path, by: str, state: str, reason: str | None, chained: bool, recorded: str
+):
+    """In the words of 22.05; of the former the attempt counts as never made."""
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    folder.claim(1, Intent("batch", "here", "2026-01-02T03:04:05+00:00", chained=chained))
+    (attempt,) = folder.attempts()
+    record(attempt, JobState("7_1", "batch", state, by=by, reason=reason))
+    ended = read_attempt(attempt.folder).ended
+    assert ended is not None
+    assert ended.state == recorded
+    assert folder.state() == ("NOT_STARTED" if recorded == "GIVEN_UP" else recorded)
+    assert folder.next_number == 2
 
 
 def sweep(playground, body: str, **defaults: Any) -> None:

@@ -21,6 +21,7 @@ from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.frameworks.zero import Launcher
 from orchestrator.model import Run
 from orchestrator.scripts import job_script
+from orchestrator.validation import field_types
 
 RECORDED = sorted(RECORDS.glob("*.sh"))
 TEMPLATES = sorted((Path(__file__).parents[2] / "slurm_templates").glob("*.j2"))
@@ -44,14 +45,14 @@ def test_every_script_is_recorded(rendered: dict[str, str]) -> None:
     assert sorted(rendered) == [path.name for path in RECORDED]
 
 
-@pytest.mark.parametrize("launcher", get_args(Launcher))
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_every_framework_has_a_recorded_script_with_every_launcher(
-    framework: str, launcher: str
-) -> None:
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_every_framework_has_a_recorded_script_with_every_launcher(name: str) -> None:
     """A new framework needs a campaign in tests/scripts."""
-    names = [path.name for path in RECORDED]
-    assert any(re.match(rf"{framework}-.*launcher-{launcher}", name) for name in names)
+    names = [path.name for path in RECORDED if path.name.startswith(f"{name}-")]
+    assert names
+    if "launcher" in field_types(FRAMEWORKS[name].options):
+        for launcher in get_args(Launcher):
+            assert any(f"launcher-{launcher}" in recorded for recorded in names)
 
 
 @every_recorded_script
