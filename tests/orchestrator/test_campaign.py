@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.campaign import Campaign, load_campaign
 from orchestrator.errors import UserError
+from orchestrator.frameworks import FRAMEWORKS
 
 CampaignOf = Callable[[str], Campaign]
 ProblemsOf = Callable[[str], list[str]]
@@ -113,7 +114,7 @@ PROBLEMS = {
     ),
     "no framework": (
         "name: a\n",
-        ["defaults: names no framework; known are gpt, deepspeed"],
+        [f"defaults: names no framework; known are {', '.join(FRAMEWORKS)}"],
     ),
     "a rule that does not fit the runs": (
         f"{HEAD}exclude: ['strategy > 3']\n",
