@@ -1,10 +1,10 @@
 #!/bin/bash
-#SBATCH --job-name=colossalai_gpt-v100-cf63579b76b2
-#SBATCH --comment=cf63579b76b2
+#SBATCH --job-name=colossalai_gpt-v100-35b34d6574fc
+#SBATCH --comment=35b34d6574fc
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
-#SBATCH --gres=gpu:4
-#SBATCH --cpus-per-task=40
+#SBATCH --gres=gpu:1
+#SBATCH --cpus-per-task=10
 #SBATCH --partition=gpu_p13
 #SBATCH --constraint=v100-32g
 #SBATCH --account=abc@v100
@@ -16,8 +16,8 @@
 #SBATCH --signal=USR2@90
 #SBATCH --no-requeue
 #SBATCH --time=0:30:00
-#SBATCH --output=/results/colossalai_gpt-v100/cf63579b76b2/slurm-%j.out
-# Campaign colossalai_gpt-v100, run cf63579b76b2: gpus_per_node=4
+#SBATCH --output=/results/colossalai_gpt-v100/35b34d6574fc/slurm-%j.out
+# Campaign colossalai_gpt-v100, run 35b34d6574fc: gpus_per_node=1
 # Rendered by teralog VERSION.
 set -eo pipefail
 
@@ -62,6 +62,6 @@ export MASTER_ADDR
 export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
 
 srun --ntasks-per-node=1 --kill-on-bad-exit=1 "$python" -u -m torch.distributed.run \
-  --nnodes=1 --nproc_per_node=4 \
+  --nnodes=1 --nproc_per_node=1 \
   --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$MASTER_ADDR:$MASTER_PORT" \
   "${program[@]}" "${args[@]}"

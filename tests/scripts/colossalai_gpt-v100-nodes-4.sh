@@ -17,7 +17,7 @@
 #SBATCH --no-requeue
 #SBATCH --time=0:30:00
 #SBATCH --output=/results/colossalai_gpt-v100/c7bd14169c56/slurm-%j.out
-# Campaign colossalai_gpt-v100, run c7bd14169c56: 'gpus_per_node=4 nodes=4'
+# Campaign colossalai_gpt-v100, run c7bd14169c56: nodes=4
 # Rendered by teralog VERSION.
 set -eo pipefail
 

@@ -7,7 +7,7 @@
 #SBATCH --cpus-per-task=10
 #SBATCH --time=0:30:00
 #SBATCH --output=/results/oneflow_gpt-v100/ba3f4f2c2803/slurm-%j.out
-# Campaign oneflow_gpt-v100, run ba3f4f2c2803: oneflow_gpt
+# Campaign oneflow_gpt-v100, run ba3f4f2c2803: gpus_per_node=1
 # Rendered by teralog VERSION.
 set -eo pipefail
 

@@ -17,7 +17,7 @@
 #SBATCH --no-requeue
 #SBATCH --time=0:30:00
 #SBATCH --output=/results/colossalai_gpt-v100/601f1cb1a80a/slurm-%j.out
-# Campaign colossalai_gpt-v100, run 601f1cb1a80a: 'gpus_per_node=4 nodes=16'
+# Campaign colossalai_gpt-v100, run 601f1cb1a80a: nodes=16
 # Rendered by teralog VERSION.
 set -eo pipefail
 
