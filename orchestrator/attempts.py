@@ -18,6 +18,12 @@ SUBMITTED = "SUBMITTED"
 NOT_SUBMITTED = "NOT_SUBMITTED"
 UNKNOWN = "UNKNOWN"
 
+# Of a run that is not to be started, for one before it failed; and of its attempt, where Slurm had
+# it already.
+GIVEN_UP = "GIVEN_UP"
+# An attempt with such an end was never one.
+NEVER_STARTED = frozenset({NOT_SUBMITTED, GIVEN_UP})
+
 
 @dataclass(frozen=True, slots=True)
 class Started:
@@ -50,11 +56,13 @@ class Intent:
     """That an attempt is to be submitted to Slurm: by which batch, from where, since when.
 
     It is on disk before sbatch is called. `batch` is also the job's name.
+    chained: whether Slurm cancels it where another run does not complete first.
     """
 
     batch: str
     host: str
     created_at: str
+    chained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,7 @@ class Attempt:
 class Batch:
     """One call of sbatch: its name, and the runs it is for, each with its attempt's number.
 
-    The index of an array's task is the place in `members`.
+    indices: those of an array's tasks, one for each of `members`; where none are given, its place.
     """
 
     name: str
@@ -115,6 +123,12 @@ class Batch:
     created_at: str
     members: tuple[tuple[str, int], ...]
     array: bool
+    indices: tuple[int, ...] = ()
+
+    @property
+    def tasks(self) -> dict[tuple[str, int], int]:
+        """The index of each member's task in the array."""
+        return dict(zip(self.members, self.indices or range(len(self.members)), strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ from orchestrator.campaign_file import Checked, read_campaign_file
 from orchestrator.checks import run_problems, run_warnings
 from orchestrator.cluster import Cluster, load_cluster
 from orchestrator.errors import UserError
-from orchestrator.expansion import Entry, entries, labels, make_run
+from orchestrator.expansion import Entry, difference, entries, labels, make_run
 from orchestrator.fit import capacity, memory_problem, run_forecast
+from orchestrator.giving_up import Series, all_series
 from orchestrator.identity import run_id
 from orchestrator.memory import MemoryForecast
 from orchestrator.model import Run, sizes
@@ -25,7 +26,7 @@ class PlannedRun:
 
     warnings: what is possible, and seldom meant.
     memory: what a rank will need; memory_problem: why that will not fit, which is a forecast, and
-    may be overruled.
+    may be overruled. series: those among which it is given up, where the campaign says so.
     """
 
     run: Run
@@ -35,6 +36,7 @@ class PlannedRun:
     warnings: tuple[str, ...] = ()
     memory: MemoryForecast | None = None
     memory_problem: str | None = None
+    series: Series | None = None
 
     @property
     def refusals(self) -> tuple[str, ...]:
@@ -96,6 +98,7 @@ def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[st
     left_out: Counter[str] = Counter()
     doublets = 0
     problems: dict[str, None] = {}
+    others: list[tuple[str, str, Any]] = []
     for entry, label in zip(all_entries, labels(file, all_entries), strict=True):
         for repeat in range(1, file.repeats + 1):
             try:
@@ -119,6 +122,8 @@ def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[st
                 planned[identity] = PlannedRun(
                     run, identity, title, found, doubts, memory, too_large
                 )
+                if file.give_up is not None:
+                    others.append((identity, *difference(entry, file.give_up, repeat)))
     if problems:
         raise UserError(*problems)
     if not planned:
@@ -126,4 +131,15 @@ def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[st
     notes = [f"{count} excluded by {text!r}" for text, count in left_out.items()]
     if doublets:
         notes.append(f"{doublets} stood twice and are planned once")
-    return list(planned.values()), notes
+    return _in_series(planned, file.give_up, others), notes
+
+
+def _in_series(
+    planned: Mapping[str, PlannedRun], parameter: str | None, others: list[tuple[str, str, Any]]
+) -> list[PlannedRun]:
+    if parameter is None:
+        return list(planned.values())
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for *_, value in others):
+        raise UserError(f"give_up: {parameter} has values that are no numbers, so none is the next")
+    series = all_series(parameter, others)
+    return [replace(run, series=series[run.run_id]) for run in planned.values()]

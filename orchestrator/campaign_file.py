@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from orchestrator.cluster import LOCAL
-from orchestrator.errors import UserError
+from orchestrator.errors import UserError, did_you_mean
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import size_names
-from orchestrator.parameters import is_parameter, option_names, parameter_problems
+from orchestrator.parameters import COMMON, is_parameter, option_names, parameter_problems
 from orchestrator.rules import Rule, make_rule
 from orchestrator.validation import mapping_problems
 from orchestrator.warmup import Warmup
@@ -42,6 +42,13 @@ class CampaignFile:
         list[Any], Field(description="Runs to leave out: by value, or by an expression.")
     ] = field(default_factory=list)
     repeats: Annotated[int, Field(description="How often each run is made.", ge=1, le=1000)] = 1
+    give_up: Annotated[
+        str | None,
+        Field(
+            description="A parameter: of runs that differ in it alone, those with more of it than "
+            "one that failed are not started."
+        ),
+    ] = None
     warmup: Annotated[
         int | str,
         Field(description="Iterations left out of the numbers: how many, or a part, as 10%."),
@@ -67,6 +74,7 @@ def read_campaign_file(path: Path) -> Checked:
     name = data.get("name")
     if isinstance(name, str) and not _NAME.fullmatch(name):
         problems.append(_name_problem(name))
+    problems += _give_up_problems(data)
     rules, rule_problems = _rules(data)
     warmup, warmup_problems = _warmup(data)
     problems += [*rule_problems, *warmup_problems]
@@ -123,6 +131,13 @@ def _matrix_problems(matrix: Mapping[str, Any], frameworks: tuple[str, ...]) -> 
             for problem in parameter_problems("matrix", {name: value}, frameworks)
         )
         yield from dict.fromkeys(found)
+
+
+def _give_up_problems(data: Mapping[str, Any]) -> Iterator[str]:
+    name, frameworks = data.get("give_up"), frameworks_in_play(data)
+    if isinstance(name, str) and not is_parameter(name, frameworks):
+        known = COMMON.union(*(option_names(framework) for framework in frameworks))
+        yield f"give_up: there is no parameter {name!r}{did_you_mean(name, known)}"
 
 
 def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:

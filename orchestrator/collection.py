@@ -1,17 +1,19 @@
 """Reading what a campaign's runs have printed."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.endings import Ending, endings
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.frameworks.base import Logged
 from orchestrator.gpu_samples import read_gpu_samples
 from orchestrator.log_starts import last_start
 from orchestrator.metrics import Summary, summarise
-from orchestrator.outcomes import run_outcome
 from orchestrator.store import CampaignStore
+from orchestrator.tables import Cell
 from parsers.merge import merge_steps
 from parsers.records import Outcome, Step
 from parsers.scan import read_records
@@ -22,7 +24,8 @@ class Collected:
     """One run as its last attempt's log tells it.
 
     `steps` holds every iteration reported, warm-up included; `log` is None where nothing was
-    started, and `told` is what the log of a failed run says of its end.
+    started, `told` is what the log of a failed run says of its end, and `given_up` why a run is not
+    to be started. `measures` are the framework's own, by name.
     """
 
     planned: PlannedRun
@@ -32,34 +35,48 @@ class Collected:
     steps: tuple[Step, ...]
     summary: Summary
     log: Path | None
+    given_up: str | None = None
+    measures: Mapping[str, Cell] = field(default_factory=dict)
 
 
 def collect(campaign: Campaign, store: CampaignStore) -> list[Collected]:
     """Return every run of the campaign, in the campaign's order, with what its log says."""
-    return [_collect_run(planned, campaign, store) for planned in campaign.runs]
+    ends = endings(campaign.runs, store)
+    return [
+        _collect_run(planned, ending, campaign, store)
+        for planned, ending in zip(campaign.runs, ends, strict=True)
+    ]
 
 
-def _collect_run(planned: PlannedRun, campaign: Campaign, store: CampaignStore) -> Collected:
-    folder = store.run(planned.run_id)
-    state, outcome, told = run_outcome(folder)
-    attempts = folder.attempts()
+def _collect_run(
+    planned: PlannedRun, ending: Ending, campaign: Campaign, store: CampaignStore
+) -> Collected:
+    attempts = store.run(planned.run_id).attempts()
     log = attempts[-1].log if attempts and attempts[-1].log.exists() else None
-    formats = FRAMEWORKS[planned.run.framework].log_formats
+    framework = FRAMEWORKS[planned.run.framework]
     seen = attempts[-1].seen if attempts else None
     # What was trained before Slurm started the job again is no part of the run that is measured.
     start = last_start(log) if log and seen and seen.restarts else 0
     # A last line without its newline may be half of one as long as somebody writes.
-    complete = outcome is not None
+    complete = ending.outcome is not None
+    records = (
+        list(read_records(log, framework.log_formats, start=start, complete=complete))
+        if log
+        else []
+    )
     samples = read_gpu_samples(attempts[-1].folder) if attempts else None
-    records = list(read_records(log, formats, start=start, complete=complete)) if log else []
+    summary = summarise(planned.run, records, campaign.warmup, samples)
+    logged = Logged(planned.run, records, summary)
     return Collected(
         planned,
-        state,
-        outcome,
-        told,
+        ending.state,
+        ending.outcome,
+        ending.told,
         tuple(merge_steps(records)),
-        summarise(planned.run, records, campaign.warmup, samples),
+        summary,
         log,
+        ending.given_up,
+        {column.name: column.value(logged) for column in framework.measures},
     )
 
 

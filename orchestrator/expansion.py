@@ -73,6 +73,7 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
     if name is None:
         raise UserError(f"{entry.where}: names no framework; known are {', '.join(FRAMEWORKS)}")
     framework = FRAMEWORKS[name]
+    values = {**framework.implied(values), **values}
     problems = list(_misfits(values, name))
     model = _model(values)
     if model is None and framework.needs_model:
@@ -104,6 +105,15 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
         vocab_size_multiple=framework.vocab_size_multiple,
         repeat=repeat,
     )
+
+
+def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
+    """Return all that a run is but for one parameter, as text, and its value of that one."""
+    rest = {
+        key: value for key, value in entry.values.items() if key != name and value != _default(key)
+    }
+    text = json.dumps([rest, repeat], sort_keys=True, default=str)
+    return text, entry.values.get(name, _default(name))
 
 
 def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:

@@ -40,7 +40,7 @@ def steps_frame(runs: Sequence[Collected], warmup: Warmup) -> "pd.DataFrame":
 
 
 def runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
-    """Return one row per run: identity, label, sizes, state, outcome, and its `Summary`."""
+    """Return one row per run: identity, label, sizes, state, outcome, `Summary`, measures."""
     import pandas as pd
 
     return pd.DataFrame(
@@ -51,6 +51,7 @@ def runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
             "state": run.state,
             "outcome": run.outcome,
             **asdict(run.summary),
+            **run.measures,
         }
         for run in runs
     )

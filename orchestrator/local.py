@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,11 +24,20 @@ from submitit.core.utils import JobPaths
 from submitit.local.local import LocalExecutor, LocalJob
 
 from orchestrator import locks, store
-from orchestrator.attempts import CANCELLED, INTERRUPTED, NOT_STARTED, RUNNING, Attempt, Ended
+from orchestrator.attempts import (
+    CANCELLED,
+    GIVEN_UP,
+    INTERRUPTED,
+    NOT_STARTED,
+    RUNNING,
+    Attempt,
+    Ended,
+)
 from orchestrator.campaign import PlannedRun
 from orchestrator.devices import Lease
 from orchestrator.errors import UserError
 from orchestrator.model import Run
+from orchestrator.outcomes import FAILURES, outcome
 from orchestrator.processes import GRACE_SECONDS, end_all
 from orchestrator.supervise import Order, supervise
 
@@ -122,11 +130,13 @@ def run_all(
 ) -> None:
     """Run all of `runs`, in order, as many at once as places and `slots` allow.
 
+    A run of a series waits for those before it, and is given up where one of them fails.
     `tell` hears of every start and end. However this is left, by an end, an exception or a signal,
     no run goes on without it.
     """
-    waiting = deque(runs)
+    waiting = list(runs)
     running: list[_Job] = []
+    failed: set[str] = set()
 
     try:
         while waiting or running:
@@ -135,17 +145,24 @@ def run_all(
                 os.close(job.lifeline)
                 # A supervisor that was killed has left its job behind.
                 settle(job.folder)
-                tell(Event(job.planned, job.folder.state()))
-            while waiting and (slots is None or len(running) < slots):
-                started = _try_start(waiting[0], places)
-                if started is None:
+                state = job.folder.state()
+                if outcome(state, None) in FAILURES:
+                    failed.add(job.planned.run_id)
+                tell(Event(job.planned, state))
+            for one in [one for one in waiting if _given_up(one.planned, failed)]:
+                waiting.remove(one)
+                tell(Event(one.planned, GIVEN_UP))
+            while slots is None or len(running) < slots:
+                first = _first_ready(waiting, running)
+                started = None if first is None else _try_start(first, places)
+                if first is None or started is None:
                     break
-                planned = waiting.popleft().planned
+                waiting.remove(first)
                 if isinstance(started, _Job):
                     running.append(started)
-                    tell(Event(planned, RUNNING))
+                    tell(Event(first.planned, RUNNING))
                 else:
-                    tell(Event(planned, started))
+                    tell(Event(first.planned, started))
             time.sleep(POLL_SECONDS)
     finally:
         for job in running:
@@ -153,6 +170,21 @@ def run_all(
         for job in running:
             while not job.job.done():
                 time.sleep(POLL_SECONDS)
+
+
+def _given_up(planned: PlannedRun, failed: set[str]) -> bool:
+    series = planned.series
+    return series is not None and series.given_up(planned.run_id, failed.__contains__) is not None
+
+
+def _first_ready(waiting: Sequence[Waiting], running: Sequence[_Job]) -> Waiting | None:
+    """Return the first run that waits for no other of its series."""
+    unended = {one.planned.run_id for one in waiting} | {one.planned.run_id for one in running}
+    for one in waiting:
+        series = one.planned.series
+        if series is None or unended.isdisjoint(series.before(one.planned.run_id)):
+            return one
+    return None
 
 
 def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:

@@ -71,8 +71,9 @@ class LocalSession:
         return list(notes)
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Render `runs`, start them, and wait until all have ended; there is nothing to yield."""
+        """Render `runs`, start them, and wait until all have ended; yield what was left."""
         places = self._places()
+        runs, queued = self._without_queued(runs)
         for planned in runs:
             places.require(planned.run)
         render(self.campaign, runs, self.store)
@@ -83,7 +84,22 @@ class LocalSession:
         if waiting:
             with progress(len(waiting), places.what) as tell:
                 local.run_all(waiting, places, options.slots, tell)
-        yield from ()
+        if queued:
+            yield f"{queued} runs left: they come after runs that wait in Slurm's queue"
+
+    def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
+        """Return the runs that come after none that Slurm has, and how many others there are."""
+        if not self.here:
+            return runs, 0
+        from orchestrator.slurm_tracking import open_attempts
+
+        queued = {one.run_id for one in open_attempts(self.campaign.runs, self.store)}
+        free = [
+            run
+            for run in runs
+            if run.series is None or queued.isdisjoint(run.series.before(run.run_id))
+        ]
+        return free, len(runs) - len(free)
 
     def _places(self) -> Places:
         if self.here:

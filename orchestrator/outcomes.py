@@ -17,6 +17,12 @@ INTERRUPTED = "interrupted"
 NODE_FAIL = "node_fail"
 PREEMPTED = "preempted"
 UNKNOWN = "unknown"
+# Of a run that was not started, for one before it failed: no end that can be retried.
+GIVEN_UP = "given_up"
+
+# What more of a parameter would not mend. That a run was cancelled, or its node failed, says
+# nothing of the next one.
+FAILURES = frozenset({FAILED, OOM, TIMEOUT})
 
 # The words that `retry --only` takes.
 UNSUCCESSFUL = (FAILED, OOM, TIMEOUT, CANCELLED, INTERRUPTED, NODE_FAIL, PREEMPTED, UNKNOWN)

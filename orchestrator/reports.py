@@ -1,18 +1,20 @@
 """A campaign's results: the table, the line that says how it was made, the page around them."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator import run_columns
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected, logs_checksum
+from orchestrator.comparisons import with_changes
 from orchestrator.flops import utilization
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.frameworks.base import Framework
 from orchestrator.gpus import Figure
 from orchestrator.model import Run, sizes
-from orchestrator.outcomes import COMPLETED
+from orchestrator.outcomes import COMPLETED, GIVEN_UP
 from orchestrator.tables import (
     DASH,
     Cell,
@@ -51,6 +53,8 @@ _VARYING: tuple[Column[Run], ...] = (
 
 
 def _ended(run: Collected) -> str:
+    if run.given_up is not None:
+        return run.given_up
     if run.outcome is None:
         return run.state.lower().replace("_", " ")
     return run.outcome if run.outcome == COMPLETED else run.outcome.upper()
@@ -99,6 +103,8 @@ _SAMPLES = (
     "GPU mem, GPU util: nvidia-smi every 5 s, the highest memory of a device and the median of the "
     "use from when GPUs are first busy to when they last are; "
 )
+# Known of a run whose program tells of no steps.
+_WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +117,16 @@ class Report:
 
 def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Report:
     """Return the report of `runs`; `date` is the day it is made."""
-    beside = (*_utilization(campaign, runs), *_sampled(runs))
-    columns = (*_describing(runs), *_MEASURED, *beside, *_ENDED)
-    return Report(make_table(columns, runs), _provenance(campaign, runs, date))
+    columns = (
+        *_describing(runs),
+        *_own_measures(runs),
+        *_common(_MEASURED, runs),
+        *_utilization(campaign, runs),
+        *_sampled(runs),
+        *_common(_ENDED, runs),
+    )
+    table = with_changes(make_table(columns, runs), [run.planned.run for run in runs])
+    return Report(table, _provenance(campaign, runs, date))
 
 
 def report_markdown(
@@ -124,7 +137,7 @@ def report_markdown(
     failures = [
         f"- {escape_markdown(run.planned.label)}: {_ended(run)}{_told(run)}"
         for run in runs
-        if run.outcome not in (None, COMPLETED)
+        if run.outcome not in (None, COMPLETED, GIVEN_UP)
     ]
     if failures:
         parts += ["## Runs that did not complete", "\n".join(failures)]
@@ -166,8 +179,8 @@ def json_number(value: Any) -> Any:
 
 def _describing(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns that tell runs apart; their labels too where those do not suffice."""
-    frameworks = dict.fromkeys(run.planned.run.framework for run in runs)
-    own = {column.name: column for name in frameworks for column in FRAMEWORKS[name].columns}
+    frameworks = _frameworks(runs)
+    own = {column.name: column for one in frameworks for column in one.columns}
     for column in _VARYING:
         # A framework's own words for it stand where no other framework has a row.
         if len(frameworks) > 1:
@@ -186,6 +199,42 @@ def _describing(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
         label: Column[Collected] = Column("run", "label", lambda run: run.planned.label)
         return (label, *columns)
     return columns
+
+
+def _frameworks(runs: Sequence[Collected]) -> list[Framework]:
+    return [FRAMEWORKS[name] for name in dict.fromkeys(run.planned.run.framework for run in runs)]
+
+
+def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
+    """Return the columns of what only these runs' frameworks measure."""
+    common: dict[str, Callable[[Collected], Cell]] = {
+        column.name: column.value for column in _MEASURED
+    }
+    own = {column.name: column for one in _frameworks(runs) for column in one.measures}
+
+    def measured(name: str) -> Callable[[Collected], Cell]:
+        def value(run: Collected) -> Cell:
+            if name in run.measures or name not in common:
+                return run.measures.get(name)
+            return common[name](run)
+
+        return value
+
+    return tuple(
+        Column(column.title, name, measured(name), column.style) for name, column in own.items()
+    )
+
+
+def _common(
+    columns: Sequence[Column[Collected]], runs: Sequence[Collected]
+) -> Iterator[Column[Collected]]:
+    """Yield those of `columns` that can be known of these runs and have no other in their place."""
+    frameworks = _frameworks(runs)
+    own = {column.name for one in frameworks for column in one.measures}
+    steps = any(one.reports_steps for one in frameworks)
+    for column in columns:
+        if column.name not in own and (steps or column.name in _WITHOUT_STEPS):
+            yield column
 
 
 def _of_run(column: Column[Run], value: Callable[[Run], Cell]) -> Column[Collected]:
@@ -261,12 +310,17 @@ def _told(run: Collected) -> str:
 def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:
     memory = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
     whole = any(run.summary.step_seconds_mean and not run.summary.reports for run in runs)
-    return (
+    frameworks = _frameworks(runs)
+    steps = (
         "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones included (Narayanan "
         "et al. 2021, eq. 3), over the median step time and the ranks; samples/s (avg): the "
         "program's own average where it keeps one (DeepSpeed, all steps but two), else over the "
         "mean step; step times over n reports, spread = sample standard deviation; "
         f"{_OF_WHOLE_RUNS if whole else ''}{_SAMPLES if _sampled(runs) else ''}"
         f"{_peaks_told(campaign, runs)}warm-up left out: {campaign.warmup}; memory: {memory}; "
+    )
+    own = dict.fromkeys(f"{one.measured_by}; " for one in frameworks if one.measured_by)
+    return (
+        f"{steps if any(one.reports_steps for one in frameworks) else ''}{''.join(own)}"
         f"teralog {version()}, {date}; logs sha256 {logs_checksum(runs) or DASH}."
     )

@@ -88,7 +88,11 @@ class SlurmBackend:
             time.sleep(_POLL_SECONDS)
             refresh(chosen, store)
         for planned in chosen:
-            yield planned, store.run(planned.run_id).state()
+            folder = store.run(planned.run_id)
+            if folder.state() == NOT_STARTED:
+                # Slurm has given it up meanwhile, for one that was cancelled before it.
+                folder.claim(folder.next_number, Ended(CANCELLED, utc_now()))
+            yield planned, folder.state()
 
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore

@@ -9,7 +9,7 @@ its job, or to be sure that there will be none.
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,9 +27,24 @@ from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
 from orchestrator.files import at_once
 from orchestrator.slurm import RefusedError, ScriptExecutor
-from orchestrator.slurm_batches import Script, array_script, batches, sbatch_options, sbatch_path
+from orchestrator.slurm_batches import (
+    Place,
+    Script,
+    array_script,
+    batches,
+    dependency,
+    sbatch_options,
+    sbatch_path,
+)
 from orchestrator.slurm_commands import SilenceError, cancel, max_array_size
-from orchestrator.slurm_tracking import close, open_attempts, recover, refresh, withdraw
+from orchestrator.slurm_tracking import (
+    close,
+    job_ids,
+    open_attempts,
+    recover,
+    refresh,
+    withdraw,
+)
 from orchestrator.store import CampaignStore, disk_errors, read_attempt, utc_now, write_seen
 from orchestrator.submission import render
 
@@ -56,20 +71,39 @@ class SlurmSession:
         executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
         fitting, line = self._within_limit(runs)
         render(self.campaign, fitting, self.store)
-        scripts = [
-            Script(run.run_id, self.store.run(run.run_id).script.read_text(encoding="utf-8"))
-            for run in fitting
+        opened = [
+            one
+            for one in open_attempts(self.campaign.runs, self.store)
+            if one.attempt.slurm_state != UNKNOWN
         ]
+        places = {one.run_id: Place.of(job) for job, one in job_ids(opened, self.store).items()}
+        scripts = self._scripts(fitting, {one.run_id for one in opened})
         if options.throttle is None:
             options = replace(options, throttle=cluster.throttle)
         size = cluster.max_array_size or (max_array_size() if len(scripts) > 1 else 1)
         # With a backslash in it, a path cannot hold an array's index.
         arrays = "\\" not in str(self.store.path)
         labels = {run.run_id: run.label for run in fitting}
-        for group in batches(scripts, size, arrays=arrays):
-            yield from self._submit(group, executor, options, labels)
+        while ready := [one for one in scripts if one.after is None or one.after in places]:
+            scripts = [one for one in scripts if one.after is not None and one.after not in places]
+            for group in batches(ready, size, arrays=arrays, places=places):
+                yield from self._submit(group, executor, options, labels, places)
+        if scripts:
+            yield f"{len(scripts)} runs left: what they come after is being submitted elsewhere"
         if line:
             yield line
+
+    def _scripts(self, runs: Sequence[PlannedRun], queued: Collection[str]) -> list[Script]:
+        """Return the scripts of runs, each with the run of its series that it comes after."""
+        unended = {run.run_id for run in runs}.union(queued)
+
+        def script(run: PlannedRun) -> Script:
+            before = () if run.series is None else run.series.before(run.run_id)
+            after = next((one for one in reversed(before) if one in unended), None)
+            text = self.store.run(run.run_id).script.read_text(encoding="utf-8")
+            return Script(run.run_id, text, after)
+
+        return [script(run) for run in runs]
 
     def _within_limit(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], str | None]:
         limit = self.campaign.cluster.submission_limit
@@ -91,10 +125,12 @@ class SlurmSession:
         executor: ScriptExecutor,
         options: StartOptions,
         labels: dict[str, str],
+        places: dict[str, Place],
     ) -> Iterator[str]:
         kind = group[0].run_id if len(group) == 1 else "array"
         name = f"{self.campaign.name}-{kind}-{secrets.token_hex(6)}"
-        intent = Intent(name, socket.gethostname(), utc_now())
+        before = {one.run_id: places[one.after] for one in group if one.after is not None}
+        intent = Intent(name, socket.gethostname(), utc_now(), chained=bool(before))
         with disk_errors(self.store.path):
             ours = at_once(lambda script: self._claim(script, intent), group)
             claimed = [script for script, is_ours in zip(group, ours, strict=True) if is_ours]
@@ -102,7 +138,12 @@ class SlurmSession:
                 return
             array = len(claimed) > 1
             members = tuple((script.run_id, self._numbers[script.run_id]) for script in claimed)
-            batch = Batch(name, intent.host, intent.created_at, members, array)
+            # A task comes after the one with its index; where it comes after none, it has any.
+            indices = tuple(
+                index if (place := before.get(one.run_id)) is None else place.index or 0
+                for index, one in enumerate(claimed)
+            )
+            batch = Batch(name, intent.host, intent.created_at, members, array, indices)
             attempts = [self._attempt(script.run_id) for script in claimed]
             folder = self.store.batch(name)
             text = claimed[0].text
@@ -118,8 +159,9 @@ class SlurmSession:
             comment=claimed[0].run_id if not array else f"{len(claimed)} runs",
             output=output,
             folder=str(folder.path if array else attempts[0].folder),
-            count=len(claimed) if array else None,
             options=options,
+            indices=indices if array else (),
+            after=dependency([before[one.run_id] for one in claimed if one.run_id in before]),
         )
         try:
             job_id = executor.submit_script(folder.script, arguments).job_id
@@ -129,13 +171,11 @@ class SlurmSession:
                 raise UserError(f"job {job_id} was cancelled: another submit had withdrawn it")
         except RefusedError as refused:
             receipt = self._refused(batch, intent, attempts, str(refused))
-        ids = [
-            f"{receipt.job_id}_{index}" if array else receipt.job_id
-            for index in range(len(claimed))
-        ]
+        now = [Place(receipt.job_id or "", index if array else None) for index in indices]
+        places.update((one.run_id, place) for one, place in zip(claimed, now, strict=True))
         at_once(
-            lambda pair: write_seen(pair[0].folder, Seen(pair[1], SUBMITTED, by="sbatch")),
-            zip(attempts, ids, strict=True),
+            lambda pair: write_seen(pair[0].folder, Seen(pair[1].said, SUBMITTED, by="sbatch")),
+            zip(attempts, now, strict=True),
         )
         what = f"{len(claimed)} runs" if array else f"{kind} {labels[claimed[0].run_id]}"
         yield f"{receipt.job_id}: {what}"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from orchestrator.attempts import (
     CANCELLED,
+    GIVEN_UP,
     NOT_SUBMITTED,
     UNKNOWN,
     Attempt,
@@ -55,9 +56,9 @@ def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
         receipt, batch = folder.receipt(), folder.record()
         if receipt is None or receipt.job_id is None or batch is None:
             continue
-        places = {member: index for index, member in enumerate(batch.members)}
+        tasks = batch.tasks
         for one in members:
-            index = places[one.run_id, one.attempt.number]
+            index = tasks[one.run_id, one.attempt.number]
             found[f"{receipt.job_id}_{index}" if batch.array else receipt.job_id] = one
     return found
 
@@ -128,13 +129,25 @@ def record(attempt: Attempt, state: JobState) -> None:
         write_ended(
             attempt.folder,
             Ended(
-                state=state.word,
+                state=GIVEN_UP if _given_up(attempt, state) else state.word,
                 ended_at=state.ended_at or utc_now(),
                 seconds=_seconds(state),
                 exit_code=None if state.signal else state.exit_code,
                 signal=None if state.signal is None else signal_name(state.signal),
             ),
         )
+
+
+def _given_up(attempt: Attempt, state: JobState) -> bool:
+    """Return whether Slurm cancelled a job because one that it waited for did not complete.
+
+    squeue and scontrol say so. sacct keeps the reason for which a job waited; of one that a person
+    cancelled it also says who did.
+    """
+    if state.word != CANCELLED or attempt.intent is None or not attempt.intent.chained:
+        return False
+    accounted = state.by == "sacct" and state.state == CANCELLED and state.reason == "Dependency"
+    return accounted or state.reason == "DependencyNeverSatisfied"
 
 
 def _seconds(state: JobState) -> float | None:

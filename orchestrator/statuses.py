@@ -7,7 +7,8 @@ from typing import Any
 
 from orchestrator.attempts import Attempt, Seen
 from orchestrator.campaign import Campaign, PlannedRun
-from orchestrator.outcomes import COMPLETED, decided_by, run_outcome
+from orchestrator.endings import endings
+from orchestrator.outcomes import COMPLETED, GIVEN_UP, decided_by
 from orchestrator.slow_runs import SlowRun
 from orchestrator.store import CampaignStore
 from orchestrator.tables import EXACT, Column, Style, Table, make_table, shown
@@ -18,7 +19,8 @@ from parsers.records import Outcome
 class RunStatus:
     """A run's state, its outcome once it has ended, and its attempts, oldest first.
 
-    `told` is what the log of a failed run says of its end; `rehearsed`, that nothing was trained.
+    `told` is what the log of a failed run says of its end; `given_up` why a run is not started;
+    `rehearsed`, that nothing was trained.
     """
 
     planned: PlannedRun
@@ -27,11 +29,12 @@ class RunStatus:
     told: Outcome | None
     attempts: tuple[Attempt, ...]
     rehearsed: bool = False
+    given_up: str | None = None
 
     @property
     def unsuccessful(self) -> bool:
         """Whether the run has ended, and not completed."""
-        return self.outcome not in (None, COMPLETED)
+        return self.outcome not in (None, COMPLETED, GIVEN_UP)
 
     @property
     def seconds(self) -> float | None:
@@ -52,7 +55,9 @@ class RunStatus:
 
     @property
     def reason(self) -> str | None:
-        """Why a job waits, in Slurm's word; None where it does not."""
+        """Why a job waits, in Slurm's word, or why a run is not started; None where neither is."""
+        if self.given_up is not None:
+            return self.given_up
         return self.seen.reason if self.seen and self.state == "PENDING" else None
 
     @property
@@ -75,28 +80,42 @@ _COLUMNS: tuple[Column[RunStatus], ...] = (
     Column("run", "run_id", lambda status: status.planned.run_id),
     Column("label", "label", lambda status: status.planned.label),
     Column("state", "state", lambda status: status.scheduler_state),
-    Column("outcome", "outcome", lambda status: status.outcome),
+    Column("outcome", "outcome", lambda status: status.given_up or status.outcome),
     Column("attempts", "attempts", lambda status: len(status.attempts)),
     Column("seconds", "seconds", lambda status: status.seconds, Style(digits=3)),
 )
 _SLURM_COLUMNS: tuple[Column[RunStatus], ...] = (
     Column("job", "job_id", lambda status: status.seen.job_id if status.seen else None),
     Column("nodes", "node_list", lambda status: status.seen.nodes if status.seen else None),
-    Column("waits for", "reason", lambda status: status.reason),
+    Column("waits for", "reason", lambda status: None if status.given_up else status.reason),
 )
 
 
 def run_statuses(campaign: Campaign, store: CampaignStore) -> list[RunStatus]:
     """Return the status of every run of a campaign, in its order."""
-    return [run_status(planned, campaign, store) for planned in campaign.runs]
+    return _statuses(campaign.runs, campaign, store)
 
 
 def run_status(planned: PlannedRun, campaign: Campaign, store: CampaignStore) -> RunStatus:
     """Return the status of one run."""
-    folder = store.run(planned.run_id)
-    state, outcome, told = run_outcome(folder)
-    attempts = tuple(folder.attempts())
-    return RunStatus(planned, state, outcome, told, attempts, campaign.rehearsal)
+    return _statuses([planned], campaign, store)[0]
+
+
+def _statuses(
+    runs: Sequence[PlannedRun], campaign: Campaign, store: CampaignStore
+) -> list[RunStatus]:
+    return [
+        RunStatus(
+            planned,
+            ending.state,
+            ending.outcome,
+            ending.told,
+            tuple(store.run(planned.run_id).attempts()),
+            campaign.rehearsal,
+            given_up=ending.given_up,
+        )
+        for planned, ending in zip(runs, endings(runs, store), strict=True)
+    ]
 
 
 def table(statuses: Sequence[RunStatus]) -> Table:

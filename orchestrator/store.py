@@ -33,8 +33,8 @@ from pathlib import Path
 from orchestrator import locks
 from orchestrator.attempts import (
     INTERRUPTED,
+    NEVER_STARTED,
     NOT_STARTED,
-    NOT_SUBMITTED,
     RUNNING,
     Attempt,
     Batch,
@@ -82,9 +82,9 @@ class RunFolder:
         return self.path / "job.sh"
 
     def attempts(self) -> list[Attempt]:
-        """Return the starts of the run, oldest first; without those that Slurm never got."""
+        """Return the starts of the run, oldest first; without those that came to nothing."""
         found = (read_attempt(self.attempt_folder(number)) for number in self._numbers())
-        return [one for one in found if one.ended is None or one.ended.state != NOT_SUBMITTED]
+        return [one for one in found if one.ended is None or one.ended.state not in NEVER_STARTED]
 
     @property
     def next_number(self) -> int:
@@ -205,7 +205,7 @@ class CampaignStore:
         texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}
         links = {
             str(index): f"../../{run_id}/attempt-{number}"
-            for index, (run_id, number) in enumerate(batch.members)
+            for (run_id, number), index in batch.tasks.items()
             if batch.array
         }
         return folder if claim_folder(folder.path, texts, links) else None

@@ -7,6 +7,7 @@ from pathlib import Path
 from orchestrator import rehearsals
 from orchestrator.attempts import INTERRUPTED, NOT_STARTED
 from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.endings import endings
 from orchestrator.errors import UserError
 from orchestrator.files import at_once, json_text
 from orchestrator.frameworks import FRAMEWORKS
@@ -94,11 +95,14 @@ def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
 
 
 def missing_runs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[PlannedRun]:
-    """Return the runs that have not come to an end of their own: not started, or interrupted."""
+    """Return the runs that have not come to an end of their own: not started, or interrupted.
+
+    Without those that are given up.
+    """
     return [
         planned
-        for planned in runs
-        if store.run(planned.run_id).state() in (NOT_STARTED, INTERRUPTED)
+        for planned, ending in zip(runs, endings(runs, store), strict=True)
+        if ending.state in (NOT_STARTED, INTERRUPTED)
     ]
 
 

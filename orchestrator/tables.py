@@ -4,8 +4,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from orchestrator.printing import printable
@@ -40,12 +40,16 @@ class Column(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Titles, names, styles and the cells of every row, as values."""
+    """Titles, names, styles and the cells of every row, as values.
+
+    changes: by row and column, what people are shown behind a cell, as `(↓31.3%)`.
+    """
 
     titles: tuple[str, ...]
     names: tuple[str, ...]
     styles: tuple[Style, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    changes: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
 def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
@@ -113,8 +117,11 @@ def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda t
         for index in range(len(table.titles))
     ]
     cells = [
-        [escape(shown(cell, style)) for cell, style in zip(row, table.styles, strict=True)]
-        for row in table.rows
+        [
+            escape(shown(cell, style) + table.changes.get((at, column), ""))
+            for column, (cell, style) in enumerate(zip(row, table.styles, strict=True))
+        ]
+        for at, row in enumerate(table.rows)
     ]
     return tabulate.tabulate(
         cells,

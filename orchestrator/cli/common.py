@@ -94,7 +94,11 @@ def open_campaign(
 
     from orchestrator.store import campaign_store
 
-    loaded = replace(load(campaign), rehearsal=rehearsed)
+    loaded = load(campaign)
+    if rehearsed:
+        # Each script is tried, whatever became of the others.
+        runs = tuple(replace(planned, series=None) for planned in loaded.runs)
+        loaded = replace(loaded, rehearsal=True, runs=runs)
     return loaded, campaign_store(results, loaded.name, rehearsal=rehearsed)
 
 

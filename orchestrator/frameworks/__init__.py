@@ -2,12 +2,15 @@
 
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.colossalai_gpt import COLOSSALAI_GPT
+from orchestrator.frameworks.colossalai_opt_lora import COLOSSALAI_OPT_LORA
 from orchestrator.frameworks.deepspeed import DEEPSPEED
 from orchestrator.frameworks.gpt import GPT
 from orchestrator.frameworks.hf_deepspeed import HF_DEEPSPEED
 from orchestrator.frameworks.megatron import MEGATRON
 from orchestrator.frameworks.megatron_deepspeed_3d import MEGATRON_DEEPSPEED_3D
 from orchestrator.frameworks.megatron_deepspeed_zero import MEGATRON_DEEPSPEED_ZERO
+from orchestrator.frameworks.oneflow_gpt import ONEFLOW_GPT
 
 FRAMEWORKS: dict[str, Framework] = {
     framework.name: framework
@@ -18,6 +21,9 @@ FRAMEWORKS: dict[str, Framework] = {
         MEGATRON,
         MEGATRON_DEEPSPEED_3D,
         MEGATRON_DEEPSPEED_ZERO,
+        COLOSSALAI_GPT,
+        COLOSSALAI_OPT_LORA,
+        ONEFLOW_GPT,
     )
 }
 

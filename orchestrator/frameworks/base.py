@@ -1,13 +1,39 @@
 """What teralog must know of a framework: one frozen value, made of plain data and functions."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.model import Run
 from orchestrator.placement import Placement
 from orchestrator.tables import Column
-from parsers.scan import LogFormat
+from parsers.records import Record
+from parsers.scan import AnyFormat
+
+if TYPE_CHECKING:
+    from orchestrator.metrics import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A run as its log tells it: what a framework's own measures are taken from."""
+
+    run: Run
+    records: Sequence[Record]
+    summary: "Summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Partner:
+    """With which other run of a campaign a run's cells are compared, and which.
+
+    The other has `base` for `option` and is the same in all else. columns: by name, and whether the
+    difference is shown beside the percentage.
+    """
+
+    option: str
+    base: Any
+    columns: Mapping[str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +48,14 @@ class Framework:
     problems: yields one sentence for each thing that makes a run impossible.
     warnings: yields one sentence for each thing that is possible and seldom meant.
     config_files: what to write beside the job script: file name to content, JSON objects.
-    columns: the framework's own columns of a report.
+    implied: from a run's values, parameters that follow from them where they are not given.
+    columns: the framework's own columns of a report, of what was chosen.
+    measures: its own columns of what was measured; one with the name of a common column stands in
+        place of that.
+    measured_by: how those came about, for the line under the table.
+    reports_steps: whether its log tells of steps; the columns of their times are left out where no
+        framework's does.
+    partner: what to compare cells with.
     vocab_size_multiple: what the vocabulary is padded to, per tensor-parallel rank.
     needs_model: whether a run without a model shape makes sense.
     paths: the options that name files or folders of the user's, relative to the campaign file;
@@ -37,11 +70,16 @@ class Framework:
     name: str
     options: type
     template: str
-    log_formats: tuple[LogFormat, ...]
+    log_formats: tuple[AnyFormat, ...]
     problems: Callable[[Run], Iterator[str]]
     warnings: Callable[[Run], Iterable[str]] = lambda run: ()
     config_files: Callable[[Run], Mapping[str, dict[str, Any]]] = lambda run: {}
+    implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
     columns: tuple[Column[Run], ...] = ()
+    measures: tuple[Column[Logged], ...] = ()
+    measured_by: str = ""
+    reports_steps: bool = True
+    partner: Partner | None = None
     vocab_size_multiple: int = 1
     needs_model: bool = True
     paths: tuple[str, ...] = ()

@@ -67,6 +67,50 @@ def slow_sbatch(play, before: float, after: float) -> None:
     play.environment["PATH"] = f"{folder}{os.pathsep}{path}"
 
 
+def submit_at_once(play, count: int) -> None:
+    """Let so many submit together, none of which holds a lock."""
+    submits = [
+        subprocess.Popen(
+            [sys.executable, "-c", WITHOUT_LOCK],
+            cwd=play.path,
+            env={**os.environ, **play.environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(count)
+    ]
+    time.sleep(3)
+    for process in submits:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in submits:
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+
+
+def write_series(play) -> None:
+    """Write a campaign of two series of three runs, the second of which fails in the one."""
+    play.write_slurm_campaign(
+        'case "$*" in *"ddp"*"--seed 2"*) exit 3 ;; esac; sleep 0.2',
+        matrix="strategy: [ddp, zero1], seed: [1, 2, 3]",
+    )
+    path = play.path / "campaign.yaml"
+    path.write_text(path.read_text() + "give_up: seed\n")
+
+
+def seeds_started(play) -> dict[str, list[str]]:
+    """Return the seeds of each series in the order of their starts."""
+    labels = {run["run_id"]: run["label"].split(" seed=") for run in play.status()}
+    found: dict[str, list[str]] = {"ddp": [], "zero1": []}
+    for run, what, *_ in play.events():
+        if what == "start":
+            strategy, seed = labels[run]
+            found[strategy].append(seed)
+    return found
+
+
 def starts(play) -> dict[str, int]:
     """Return how often each run was started."""
     return Counter(run for run, what, *_ in play.events() if what == "start")
@@ -85,25 +129,7 @@ def test_two_submits_at_once_double_nothing(play) -> None:
 def test_many_submits_without_locks_double_nothing(play) -> None:
     """Claims are folders: of all that want one, one gets it."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5, 6], gpus_per_node: [1, 2]")
-    submits = [
-        subprocess.Popen(
-            [sys.executable, "-c", WITHOUT_LOCK],
-            cwd=play.path,
-            env={**os.environ, **play.environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    time.sleep(3)
-    for process in submits:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    for process in submits:
-        process.communicate(timeout=120)
-        assert process.returncode == 0
+    submit_at_once(play, 4)
     play.wait_for(["COMPLETED"] * 12)
     assert sorted(starts(play).values()) == [1] * 12
 
@@ -135,6 +161,34 @@ def test_a_submit_killed_at_any_moment_loses_and_doubles_nothing(
     assert last.returncode == 0, last.stderr
     play.wait_for(["COMPLETED"] * 5)
     assert sorted(starts(play).values()) == [1] * 5
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: int) -> None:
+    """Its arrays are submitted one by one; the next submit chains to those that are there."""
+    rng = random.Random(moment)
+    write_series(play)
+    slow_sbatch(play, 0.2, 0.2)
+    for _ in range(2):
+        submit = play.start("submit", "campaign.yaml")
+        time.sleep(rng.uniform(0.3, 3.0))
+        submit.kill()
+        submit.communicate()
+    play.teralog("submit", "campaign.yaml")
+    play.wait_for(["COMPLETED", "FAILED", "GIVEN_UP", *["COMPLETED"] * 3])
+    assert seeds_started(play) == {"ddp": ["1", "2"], "zero1": ["1", "2", "3"]}
+
+
+def test_many_submits_of_a_series_without_locks_keep_its_order(play) -> None:
+    """Of what others have claimed, none that comes after it is submitted past it."""
+    write_series(play)
+    submit_at_once(play, 4)
+    deadline = time.monotonic() + 90
+    ended = ["COMPLETED", "FAILED", "GIVEN_UP", *["COMPLETED"] * 3]
+    while play.states() != ended and time.monotonic() < deadline:
+        play.teralog("submit", "campaign.yaml")
+        time.sleep(1)
+    assert seeds_started(play) == {"ddp": ["1", "2"], "zero1": ["1", "2", "3"]}
 
 
 def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, slurm) -> None:

@@ -1,15 +1,18 @@
 """Which runs go to Slurm together, and what sbatch is told."""
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from orchestrator.backends import StartOptions
 from orchestrator.slurm_batches import (
+    Place,
     Script,
     array_script,
     batches,
+    dependency,
     directives,
     sbatch_options,
     sbatch_path,
@@ -103,13 +106,56 @@ def test_sbatch_is_told_name_log_and_folder_and_what_the_user_asked_for() -> Non
     """What nobody asked for is not said."""
     told = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
     usual = ["--job-name=n", "--comment=c", "--output=o", "--open-mode=append", "--chdir=f"]
-    assert sbatch_options(**told, count=None, options=StartOptions()) == usual
-    assert sbatch_options(**told, count=4, options=StartOptions()) == [*usual, "--array=0-3"]
+    assert sbatch_options(**told, options=StartOptions()) == usual
+    assert sbatch_options(**told, indices=range(4), options=StartOptions()) == [
+        *usual,
+        "--array=0-3",
+    ]
     everything = StartOptions(throttle=2, dependency="afterok:1", hold=True, exclude="n[1-2]")
-    assert sbatch_options(**told, count=4, options=everything) == [
+    assert sbatch_options(**told, indices=range(4), options=everything) == [
         *usual,
         "--array=0-3%2",
         "--dependency=afterok:1",
         "--hold",
         "--exclude=n[1-2]",
     ]
+
+
+def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
+    """Those that come after different jobs, or after none, go each with their own."""
+    places = {"a": Place("7", 0), "b": Place("7", 3), "c": Place("9"), "d": Place("8", 1)}
+    scripts = [replace(script(f"after-{one}"), after=one) for one in "dabc"] + [script("e")]
+    found = [[one.run_id for one in group] for group in batches(scripts, 10, places=places)]
+    assert found == [["after-d"], ["after-a", "after-b"], ["after-c"], ["e"]]
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ([], None),
+        ([Place("7")], "afterok:7"),
+        ([Place("7", 3)], "afterok:7_3"),
+        ([Place("7", 0), Place("7", 3)], "aftercorr:7"),
+    ],
+)
+def test_a_batch_waits_for_what_its_runs_come_after(before: list[Place], said: str | None) -> None:
+    """Of an array, each task for the one with its index."""
+    assert dependency(before) == said
+
+
+def test_a_chained_array_has_the_indices_of_the_one_before_and_ends_with_it() -> None:
+    """Beside what the user has it wait for."""
+    told = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
+    options = StartOptions(dependency="afterok:1")
+    found = sbatch_options(**told, indices=(0, 1, 3), after="aftercorr:7", options=options)
+    assert found[5:] == [
+        "--array=0-1,3",
+        "--dependency=afterok:1,aftercorr:7",
+        "--kill-on-invalid-dep=yes",
+    ]
+
+
+@pytest.mark.parametrize("said", ["7", "7_3"])
+def test_a_place_is_written_as_slurm_does(said: str) -> None:
+    """And read so."""
+    assert Place.of(said).said == said

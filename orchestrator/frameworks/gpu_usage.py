@@ -1,0 +1,37 @@
+"""What was sampled beside a run of its GPUs, as columns of a report."""
+
+from statistics import median
+
+from orchestrator.frameworks.base import Logged
+from orchestrator.tables import Column
+from parsers.nvidia_smi import NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV
+from parsers.records import Usage, UsageSource
+
+GPU_SAMPLES = (NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV)
+
+_OF_DEVICES = (UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW)
+
+
+def peak_mib(logged: Logged) -> int | None:
+    """Return the most memory of any device in any sample, in MiB; None without a sample."""
+    used = [
+        gib
+        for one in _samples(logged)
+        for gib in (one.memory_allocated_gib, one.max_memory_allocated_gib)
+        if gib is not None
+    ]
+    return round(max(used) * 1024) if used else None
+
+
+def busy_percent(logged: Logged) -> float | None:
+    """Return the median use of a device over the samples in which it was at work, in percent."""
+    busy = [one.gpu_utilization_percent for one in _samples(logged) if one.gpu_utilization_percent]
+    return median(busy) if busy else None
+
+
+def _samples(logged: Logged) -> list[Usage]:
+    return [one for one in logged.records if isinstance(one, Usage) and one.source in _OF_DEVICES]
+
+
+GPU_MEMORY: Column[Logged] = Column("gpu_mem (MiB)", "gpu_memory_mib", peak_mib)
+GPU_USE: Column[Logged] = Column("gpu_util (%)", "gpu_utilization_percent", busy_percent)

@@ -1,0 +1,128 @@
+"""`oneflow_gpt`: OneFlow's GPT-2, with and without optimizer placement.
+
+One process a node takes all its GPUs; the same command is started on every node.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from orchestrator.frameworks.base import Framework, Logged, Partner
+from orchestrator.frameworks.gpu_usage import GPU_MEMORY, GPU_SAMPLES, GPU_USE
+from orchestrator.frameworks.limits import unaccumulated, unheard, unsplit
+from orchestrator.model import Run
+from orchestrator.placement import Placement, megatron_placement
+from orchestrator.tables import Column
+from parsers.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
+
+# It reports each so many iterations, unless told otherwise.
+REPORT_INTERVAL = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneflowOptions:
+    """Parameters that only OneFlow's GPT-2 has."""
+
+    source: Annotated[
+        str,
+        Field(
+            description="LanguageModeling/gpt-2 of OneFlow-Benchmark, relative to the campaign.",
+            min_length=1,
+        ),
+    ]
+    dataset: Annotated[
+        str,
+        Field(description="Text files, or .npz, relative to the campaign file.", min_length=1),
+    ]
+    optimizer_placement: Annotated[
+        Literal["off", "on"],
+        Field(description="Whether the optimizer's states are divided over the GPUs."),
+    ] = "off"
+
+    @property
+    def launcher(self) -> str:
+        """What starts the program."""
+        return "node"
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a run impossible."""
+    yield from unsplit(run)
+    yield from unaccumulated(run)
+    yield from unheard(run, "activation_checkpointing", "seed")
+    if run.training.precision == "bf16":
+        yield f"framework {run.framework} knows fp16 and fp32, not precision=bf16"
+    if run.model is not None and run.model.ffn_width != 4 * run.model.hidden_size:
+        yield (
+            f"framework {run.framework} has an MLP of 4*hidden_size={4 * run.model.hidden_size}, "
+            f"not ffn_hidden_size={run.model.ffn_width}"
+        )
+    if run.training.train_iters < REPORT_INTERVAL:
+        yield (
+            f"train_iters={run.training.train_iters} is less than the {REPORT_INTERVAL} after "
+            "which the program reports for the first time"
+        )
+
+
+def placement(run: Run) -> Placement:
+    """Return where a run keeps what it holds: in fp16 as Megatron does, beside fp32 weights.
+
+    Optimizer placement divides what ZeRO's first stage divides. docs/memory.md has the forecast
+    beside eight measured runs.
+    """
+    stage = 1 if run.options.optimizer_placement == "on" else None
+    states = megatron_placement(run.training.precision)
+    return replace(states, zero_stage=stage, fused_attention=False)
+
+
+def arrangement(run: Run) -> str:
+    """Return nodes, GPUs of each, and batch of each GPU, as OneFlow writes them: 4n_8g_dp_4bs."""
+    resources = run.resources
+    return f"{resources.nodes}n_{resources.gpus_per_node}g_dp_{run.batch.micro_batch_size}bs"
+
+
+def _throughput(logged: Logged) -> float | None:
+    return logged.summary.running_samples_per_second
+
+
+ONEFLOW_GPT = Framework(
+    name="oneflow_gpt",
+    options=OneflowOptions,
+    template="oneflow_gpt.sh.j2",
+    log_formats=(ONEFLOW_STEP, ONEFLOW_TABLE, ONEFLOW_MEMORY, ONEFLOW_ARGUMENTS, *GPU_SAMPLES),
+    problems=problems,
+    placement=placement,
+    columns=(
+        Column(
+            "test_desc",
+            "test_desc",
+            lambda run: f"{run.options.optimizer_placement}_optimization",
+        ),
+        Column("xn_xg_xdp_xmp_xbs", "arrangement", arrangement),
+    ),
+    measures=(
+        GPU_MEMORY,
+        GPU_USE,
+        # In place of the common column: the page's own word.
+        Column("throughput (samples/s)", "running_samples_per_second", _throughput),
+    ),
+    measured_by=(
+        "gpu_mem: the most of any GPU in any sample; gpu_util: median of the samples of GPUs at "
+        "work; changes: against the run without optimizer placement"
+    ),
+    partner=Partner(
+        option="optimizer_placement",
+        base="off",
+        columns={"gpu_memory_mib": True, "running_samples_per_second": False},
+    ),
+    paths=("source", "dataset"),
+    files=lambda paths: (
+        f"{paths['source']}/src/train.py",
+        f"{paths['source']}/models/117M/encoder.json",
+        f"{paths['source']}/models/117M/vocab.bpe",
+        paths["dataset"],
+    ),
+    program=lambda run: "oneflow_gpt",
+)

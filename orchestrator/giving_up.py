@@ -1,0 +1,37 @@
+"""Giving up: of runs that differ in one parameter, those after the first that failed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Runs that differ in one parameter alone, the least value of it first."""
+
+    parameter: str
+    values: tuple[Any, ...]
+    run_ids: tuple[str, ...]
+
+    def before(self, run_id: str) -> tuple[str, ...]:
+        """Return the runs that have less of the parameter than this one."""
+        return self.run_ids[: self.run_ids.index(run_id)]
+
+    def given_up(self, run_id: str, failed: Callable[[str], bool]) -> str | None:
+        """Return why a run is not to be started, or None; `failed` tells of another if it did."""
+        for other, value in zip(self.before(run_id), self.values, strict=False):
+            if failed(other):
+                return f"given up: {self.parameter}={value} failed"
+        return None
+
+
+def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, Series]:
+    """Return the series of each run; of a run there are its id, what else it is, and its value."""
+    groups: dict[str, list[tuple[Any, str]]] = {}
+    for run_id, rest, value in runs:
+        groups.setdefault(rest, []).append((value, run_id))
+    found = {}
+    for members in groups.values():
+        values, run_ids = zip(*sorted(members), strict=True)
+        found.update(dict.fromkeys(run_ids, Series(parameter, values, run_ids)))
+    return found

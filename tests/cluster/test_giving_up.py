@@ -1,0 +1,130 @@
+"""Giving up on a real Slurm: a run starts when the one before it has completed, or never."""
+
+import json
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slurm
+
+WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
+TOO_LARGE = 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) test -e "$LEDGER.go" || exit 3 ;; esac'
+
+
+@pytest.fixture(params=["slurm", "slurm_with_accounting"])
+def play(request: pytest.FixtureRequest, playground) -> Any:
+    """Return a playground on a cluster without accounting, and on one with it."""
+    playground.environment |= request.getfixturevalue(request.param).environment
+    return playground
+
+
+@pytest.fixture
+def bare(playground, slurm) -> Any:
+    """Return a playground on a cluster without accounting."""
+    playground.environment |= slurm.environment
+    return playground
+
+
+def sweep(play, body: str, profile: str = "") -> None:
+    """Write a campaign of three series of three runs; the second has but two."""
+    play.write_slurm_campaign(
+        body, matrix="strategy: [ddp, zero1, zero2], micro_batch_size: [4, 1, 2]", profile=profile
+    )
+    path = play.path / "campaign.yaml"
+    exclude = [{"strategy": "zero1", "micro_batch_size": 4}]
+    path.write_text(
+        f"{path.read_text()}give_up: micro_batch_size\nexclude: {json.dumps(exclude)}\n"
+    )
+
+
+def starts(play) -> Counter[str]:
+    """Return how often each run was started."""
+    return Counter(run for run, what, *_ in play.events() if what == "start")
+
+
+def wait_until_ended(play, states: list[str]) -> None:
+    """Wait for the states of ddp's runs, and for all others to complete."""
+    play.wait_for([*states, *["COMPLETED"] * 5])
+
+
+def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -> None:
+    """Three arrays; the tasks of the second and third wait for those with their indices."""
+    sweep(play, TOO_LARGE)
+    submitted = play.teralog("submit", "campaign.yaml")
+    assert submitted.returncode == 0, submitted.stderr
+    assert [line.split(": ")[1] for line in submitted.stdout.splitlines()] == [
+        "3 runs",
+        "3 runs",
+        "2 runs",
+    ]
+    wait_until_ended(play, ["GIVEN_UP", "COMPLETED", "FAILED"])
+    run = play.status()[0]
+    assert (run["outcome"], run["attempts"]) == ("given_up", 0)
+    assert run["reason"] == "given up: micro_batch_size=2 failed"
+    assert sorted(starts(play).values()) == [1] * 7
+    for strategy in ("ddp", "zero1", "zero2"):
+        order = [
+            run["label"].rpartition("=")[2]
+            for name, what, *_ in play.events()
+            for run in play.status()
+            if what == "start" and run["run_id"] == name and run["label"].startswith(strategy)
+        ]
+        assert order == sorted(order)
+    again = play.teralog("submit", "campaign.yaml")
+    assert (again.returncode, again.stdout) == (1, "")
+
+
+def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(play) -> None:
+    """Retry starts what failed; submit what had been given up; nothing twice but the failed one."""
+    sweep(play, TOO_LARGE)
+    play.teralog("submit", "campaign.yaml")
+    wait_until_ended(play, ["GIVEN_UP", "COMPLETED", "FAILED"])
+    play.ledger.with_name("ledger.go").touch()
+    assert play.teralog("retry", "campaign.yaml").returncode == 0
+    wait_until_ended(play, ["NOT_STARTED", "COMPLETED", "COMPLETED"])
+    assert play.teralog("submit", "campaign.yaml").returncode == 0
+    wait_until_ended(play, ["COMPLETED"] * 3)
+    assert sorted(starts(play).values()) == [1] * 7 + [2]
+
+
+def test_what_is_submitted_later_comes_after_what_is_in_the_queue(bare) -> None:
+    """A limit leaves the rest to the next submit; the chain holds over both."""
+    sweep(bare, f"{WAIT}; {TOO_LARGE.replace('test -e', 'false &&')}", "submission_limit: 4\n")
+    first = bare.teralog("submit", "campaign.yaml")
+    assert "4 runs left" in first.stdout
+    (bare.path / "slurm.yaml").write_text(
+        (bare.path / "slurm.yaml").read_text().replace("submission_limit: 4\n", "")
+    )
+    assert bare.teralog("submit", "campaign.yaml").returncode == 0
+    running = [run["label"] for run in bare.status() if run["state"] == "RUNNING"]
+    assert all(label.endswith("=1") for label in running)
+    bare.ledger.with_name("ledger.go").touch()
+    wait_until_ended(bare, ["GIVEN_UP", "COMPLETED", "FAILED"])
+    assert sorted(starts(bare).values()) == [1] * 7
+
+
+def test_a_cancelled_campaign_stays_cancelled(play) -> None:
+    """Those that Slurm cancels for the others, too: no submit starts them."""
+    sweep(play, WAIT)
+    play.teralog("submit", "campaign.yaml")
+    while not starts(play):
+        time.sleep(0.2)
+    assert play.teralog("cancel", "campaign.yaml").returncode == 0
+    assert play.states() == ["CANCELLED"] * 8
+    assert play.teralog("submit", "campaign.yaml").stdout == ""
+
+
+def test_what_slurm_cancelled_for_a_cancelled_run_is_free_to_be_submitted(bare) -> None:
+    """A run that was cancelled says nothing of those after it."""
+    sweep(bare, WAIT)
+    bare.teralog("submit", "campaign.yaml")
+    while not starts(bare):
+        time.sleep(0.2)
+    bare.teralog("cancel", "campaign.yaml", "ddp micro_batch_size=1")
+    bare.ledger.with_name("ledger.go").touch()
+    wait_until_ended(bare, ["NOT_STARTED", "CANCELLED", "NOT_STARTED"])
+    bare.teralog("submit", "campaign.yaml")
+    wait_until_ended(bare, ["COMPLETED", "CANCELLED", "COMPLETED"])
+    assert sorted(starts(bare).values()) == [1] * 8

@@ -1,0 +1,67 @@
+#!/bin/bash
+#SBATCH --job-name=colossalai_gpt-v100-cf63579b76b2
+#SBATCH --comment=cf63579b76b2
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:4
+#SBATCH --cpus-per-task=40
+#SBATCH --partition=gpu_p13
+#SBATCH --constraint=v100-32g
+#SBATCH --account=abc@v100
+#SBATCH --qos=qos_gpu-t3
+#SBATCH --hint=nomultithread
+#SBATCH --mem=160G
+#SBATCH --exclusive
+#SBATCH --switches=1@2:00:00
+#SBATCH --signal=USR2@90
+#SBATCH --no-requeue
+#SBATCH --time=0:30:00
+#SBATCH --output=/results/colossalai_gpt-v100/cf63579b76b2/slurm-%j.out
+# Campaign colossalai_gpt-v100, run cf63579b76b2: colossalai_gpt
+# Rendered by teralog VERSION.
+set -eo pipefail
+
+if [[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]]; then
+  echo "[teralog] job $SLURM_JOB_ID starts again: restart $SLURM_RESTART_COUNT"
+fi
+module purge
+module load cuda/12.1.0
+module load nccl/2.18
+export NCCL_DEBUG=WARN
+export HF_HOME="$SCRATCH/hugging face"
+# Only now: modules and activation scripts may use variables that are not set.
+set -u
+python=/usr/bin/python3
+# ninja, which DeepSpeed compiles with, lies beside Python where pip installed it.
+PATH="$(dirname "$python"):$PATH"
+export PATH
+# DeepSpeed compiles small extensions at first use; all runs share them.
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+
+program=(/programs/ColossalAI/applications/Chat/benchmarks/benchmark_gpt_dummy.py)
+# Batch sizes are per GPU.
+args=(
+  --model 175b
+  --strategy colossalai_gemini
+  --experience_batch_size 32
+  --train_batch_size 16
+  --num_episodes 4
+  --max_timesteps 8
+  --update_timesteps 8
+  --max_epochs 3
+)
+
+# Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
+if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
+  export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"
+fi
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)"
+export MASTER_ADDR
+# One port a job, so that jobs that share a node do not meet.
+export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
+
+srun --ntasks-per-node=1 --kill-on-bad-exit=1 "$python" -u -m torch.distributed.run \
+  --nnodes=1 --nproc_per_node=4 \
+  --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$MASTER_ADDR:$MASTER_PORT" \
+  "${program[@]}" "${args[@]}"
