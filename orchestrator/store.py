@@ -197,6 +197,21 @@ class CampaignStore:
         """Return the folder of a call of sbatch, which need not exist."""
         return BatchFolder(self.path / "submissions" / name)
 
+    def deleted_attempts(self) -> Iterator[tuple[Batch, str, str, int]]:
+        """Yield the attempts that have a job on record, and no folder any more.
+
+        As their batch, the job's id, the run's, and the attempt's number.
+        """
+        for path in sorted(self.path.glob("submissions/*/batch.json")):
+            batch = read_record(path, Batch)
+            for index, (run_id, number) in enumerate(batch.members if batch else ()):
+                if batch is None or self.run(run_id).attempt_folder(number).exists():
+                    continue
+                receipt = self.batch(batch.name).receipt()
+                if receipt is not None and receipt.job_id is not None:
+                    job_id = f"{receipt.job_id}_{index}" if batch.array else receipt.job_id
+                    yield batch, job_id, run_id, number
+
     def new_batch(self, batch: Batch, script: str) -> BatchFolder | None:
         """Make the folder of a call of sbatch; None where somebody has withdrawn it already."""
         folder = self.batch(batch.name)
