@@ -21,6 +21,7 @@ receipt.json                         the job's id, or that there is none; never 
 """
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -139,8 +140,12 @@ class RunFolder:
         return self.path / f"attempt-{number}"
 
     def _numbers(self) -> list[int]:
-        names = (_ATTEMPT.fullmatch(folder.name) for folder in self.path.glob("attempt-*"))
-        return sorted(int(name["number"]) for name in names if name)
+        try:
+            names = os.listdir(self.path)  # noqa: PTH208  (a glob takes ten times as long)
+        except FileNotFoundError:
+            return []
+        found = (_ATTEMPT.fullmatch(name) for name in names)
+        return sorted(int(one["number"]) for one in found if one)
 
 
 @dataclass(frozen=True, slots=True)
