@@ -57,9 +57,14 @@ bench: $(VENV)/.installed ## Measure how fast teralog itself is.
 bench-parse: $(VENV)/.installed ## Measure how fast logs are read, beside perl, grep and ripgrep.
 	$(BIN)/python tests/benchmarks/parse_logs.py
 
+.PHONY: bench-slurm
+bench-slurm: $(VENV)/.installed slurm-packages ## Measure submitting and asking on a practice cluster, beside submitit.
+	$(BIN)/python tests/benchmarks/slurm.py
+
 .PHONY: soak
-soak: $(VENV)/.installed ## Read 100,000 damaged logs.
+soak: $(VENV)/.installed slurm-packages ## Read 100,000 damaged logs; kill 100 submits to Slurm at random moments.
 	TERALOG_SOAK=100000 $(BIN)/python -m pytest --timeout 7200 tests/parsers/test_soak.py
+	TERALOG_MOMENTS=34 $(BIN)/python -m pytest -vv tests/cluster/test_exactly_once.py
 
 # The practice cluster: NODES have 32 GB GPUs, two more 16 GB; ACCOUNTING=1 adds slurmdbd, for sacct.
 NODES ?= 4

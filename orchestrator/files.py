@@ -24,10 +24,20 @@ def write_text(path: Path, text: str) -> None:
     Whoever reads `path` sees the old text or the new, on NFS and Lustre too; where the disk is
     full the old one stays. Raises OSError; whatever stops it, nothing is left behind.
     """
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    with replacing(path) as temporary:
+        _write_synced(temporary, text)
+
+
+def _write_synced(path: Path, text: str) -> None:
+    # Without the layers of text and buffers, which cost as much as the disk.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        rest = memoryview(text.encode())
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -156,7 +166,7 @@ def _make_whole(
         try:
             temporary.mkdir()
             for name, text in texts.items():
-                write_text(temporary / name, text)
+                _write_synced(temporary / name, text)
             for name, target in (links or {}).items():
                 (temporary / name).symlink_to(target)
             temporary.rename(folder)

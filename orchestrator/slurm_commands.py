@@ -162,12 +162,12 @@ def find(name: str, since: str) -> str | None:
     answer = _squeue(f"--name={name}")
     if answer.problem is not None:
         raise SilenceError(answer.problem)
-    found = {job_id.partition("_")[0] for job_id in read_squeue(answer.lines)}
+    found = read_squeue(answer.lines)
     if not found:
         command = ("sacct", "-X", "-P", "-n", f"--name={name}", "-S", since[:19])
-        accounted = _ask((*command, "-o", ",".join(SACCT_FIELDS)))
-        found = {job_id.partition("_")[0] for job_id in read_sacct(accounted.lines)}
-    return min(found, key=int, default=None)
+        found = read_sacct(_ask((*command, "-o", ",".join(SACCT_FIELDS))).lines)
+    jobs = _jobs(job_id for job_id, state in found.items() if not state.refused)
+    return min(jobs, key=int, default=None)
 
 
 def cancel(job_ids: Sequence[str], state: str | None = None) -> None:

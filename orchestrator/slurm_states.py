@@ -36,6 +36,8 @@ SQUEUE_FIELDS = (
 )  # fmt: skip
 
 _NOTHING = frozenset({"", "None", "(null)", "N/A", "Unknown", "None assigned", "INVALID"})
+# What accounting calls a job by, for some seconds, of which it has heard no name.
+_NAMELESS = "allocation"
 _ARRAY = re.compile(r"(?P<job>[0-9]+)_\[(?P<tasks>[0-9,:-]+)(?:%[0-9]+)?\]")
 _ONE = re.compile(r"[0-9]+(?:_[0-9]+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
@@ -74,6 +76,11 @@ class JobState:
         """Whether the job has come to an end."""
         return self.word in FINAL
 
+    @property
+    def refused(self) -> bool:
+        """Whether there never was a job: of some that sbatch is refused Slurm keeps a record."""
+        return self.word == "FAILED" and self.reason == "BadConstraints" and self.nodes is None
+
 
 def expand(job_id: str) -> Iterator[str]:
     """Yield the ids that Slurm has put into one, as `7_[0-2,5%4]`; none where it is no job's."""
@@ -111,12 +118,13 @@ def compact_ids(job_ids: Iterable[str]) -> list[str]:
 def read_sacct(lines: Iterable[str]) -> dict[str, JobState]:
     """Return what sacct says, by job id; its lines hold SACCT_FIELDS with `|` between them.
 
-    With --duplicates a job that was requeued has a line for each of its starts, oldest first.
+    With --duplicates a job that was requeued has a line for each of its starts, oldest first. A job
+    whose name has not come yet is left out: nobody can tell whose it is.
     """
     found: dict[str, list[JobState]] = {}
     for line in lines:
         fields = _fields(line, SACCT_FIELDS)
-        if fields is None or "." in (fields["JobID"] or "."):
+        if fields is None or "." in (fields["JobID"] or ".") or fields["JobName"] == _NAMELESS:
             continue
         code, number = _exit(fields["ExitCode"])
         one = JobState(

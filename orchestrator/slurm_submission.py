@@ -36,7 +36,7 @@ from orchestrator.slurm_batches import (
     sbatch_options,
     sbatch_path,
 )
-from orchestrator.slurm_commands import SilenceError, cancel, max_array_size
+from orchestrator.slurm_commands import SilenceError, ask_jobs, cancel, max_array_size
 from orchestrator.slurm_tracking import (
     close,
     job_ids,
@@ -60,13 +60,17 @@ class SlurmSession:
 
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
         """Bring what was cut short to an end, and ask Slurm how everything is."""
+        self._restore(runs)
         # Before anything is decided: of two that decide the same, one gets the number.
         self._numbers = {run.run_id: self.store.run(run.run_id).next_number for run in runs}
         notes = recover(runs, self.store, alone=self.lock is not None)
         return [*notes, *refresh(runs, self.store)]
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Submit `runs`, and yield a line for each job."""
+        """Submit `runs`, and yield a line for each job.
+
+        Raises UserError where Slurm refuses one; what went before is submitted, which is said.
+        """
         cluster = self.campaign.cluster
         executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
         fitting, line = self._within_limit(runs)
@@ -84,10 +88,21 @@ class SlurmSession:
         # With a backslash in it, a path cannot hold an array's index.
         arrays = "\\" not in str(self.store.path)
         labels = {run.run_id: run.label for run in fitting}
+        done, total = 0, len(scripts)
         while ready := [one for one in scripts if one.after is None or one.after in places]:
             scripts = [one for one in scripts if one.after is not None and one.after not in places]
             for group in batches(ready, size, arrays=arrays, places=places):
-                yield from self._submit(group, executor, options, labels, places)
+                try:
+                    yield from self._submit(group, executor, options, labels, places)
+                except UserError as error:
+                    if not done:
+                        raise
+                    raise UserError(
+                        *error.problems,
+                        f"{done} runs were submitted before that, and stay so; {total - done} "
+                        "were not: submit again when Slurm takes them",
+                    ) from None
+                done += len(group)
         if scripts:
             yield f"{len(scripts)} runs left: what they come after is being submitted elsewhere"
         if line:
@@ -104,6 +119,32 @@ class SlurmSession:
             return Script(run.run_id, text, after)
 
         return [script(run) for run in runs]
+
+    def _restore(self, runs: Sequence[PlannedRun]) -> None:
+        """Make attempts' folders again that somebody deleted, and whose jobs have not ended.
+
+        Raises UserError where Slurm does not say whether they have.
+        """
+        planned = {run.run_id: run for run in runs}
+        lost = {
+            job_id: (batch, run_id, number)
+            for batch, job_id, run_id, number in self.store.deleted_attempts()
+            if run_id in planned
+        }
+        told = ask_jobs(list(lost))
+        if not told.complete:
+            raise UserError(
+                f"the folders of {len(lost)} runs were deleted, and whether they still run cannot "
+                f"be known now ({'; '.join(told.silences)}): submit again when Slurm answers"
+            )
+        for job_id, (batch, run_id, number) in lost.items():
+            state = told.states.get(job_id)
+            if state is None or state.final or state.name != batch.name:
+                continue
+            render(self.campaign, [planned[run_id]], self.store)
+            self._numbers[run_id] = number
+            script = Script(run_id, self.store.run(run_id).script.read_text(encoding="utf-8"))
+            self._claim(script, Intent(batch.name, batch.host, batch.created_at))
 
     def _within_limit(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], str | None]:
         limit = self.campaign.cluster.submission_limit

@@ -67,8 +67,15 @@ def refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
     """Ask Slurm for every attempt that has not ended, and record what it says.
 
     Jobs whose submit was cut short are found by their names. Returns what Slurm's commands left
-    unanswered, as sentences; what was on record then stays.
+    unanswered, as sentences; what was on record then stays, as where the disk is full.
     """
+    try:
+        return _refresh(runs, store)
+    except OSError as error:
+        return [f"{store.path}: what Slurm says cannot be written: {error.strerror}"]
+
+
+def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
     opened = list(open_attempts(runs, store))
     silences = dict.fromkeys(_adopt(opened, store))
     jobs = job_ids(opened, store)

@@ -23,6 +23,7 @@ receipt.json                         the job's id, or that there is none; never 
 """
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -141,8 +142,12 @@ class RunFolder:
         return self.path / f"attempt-{number}"
 
     def _numbers(self) -> list[int]:
-        names = (_ATTEMPT.fullmatch(folder.name) for folder in self.path.glob("attempt-*"))
-        return sorted(int(name["number"]) for name in names if name)
+        try:
+            names = os.listdir(self.path)  # noqa: PTH208  (a glob takes ten times as long)
+        except FileNotFoundError:
+            return []
+        found = (_ATTEMPT.fullmatch(name) for name in names)
+        return sorted(int(one["number"]) for one in found if one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +203,21 @@ class CampaignStore:
     def batch(self, name: str) -> BatchFolder:
         """Return the folder of a call of sbatch, which need not exist."""
         return BatchFolder(self.path / "submissions" / name)
+
+    def deleted_attempts(self) -> Iterator[tuple[Batch, str, str, int]]:
+        """Yield the attempts that have a job on record, and no folder any more.
+
+        As their batch, the job's id, the run's, and the attempt's number.
+        """
+        for path in sorted(self.path.glob("submissions/*/batch.json")):
+            batch = read_record(path, Batch)
+            for index, (run_id, number) in enumerate(batch.members if batch else ()):
+                if batch is None or self.run(run_id).attempt_folder(number).exists():
+                    continue
+                receipt = self.batch(batch.name).receipt()
+                if receipt is not None and receipt.job_id is not None:
+                    job_id = f"{receipt.job_id}_{index}" if batch.array else receipt.job_id
+                    yield batch, job_id, run_id, number
 
     def new_batch(self, batch: Batch, script: str) -> BatchFolder | None:
         """Make the folder of a call of sbatch; None where somebody has withdrawn it already."""

@@ -53,7 +53,8 @@ _ERROR, _KILLED = OutcomeKind.ERROR, OutcomeKind.KILLED
 _FINISHED, _CAUSE, _END = Weight.FINISHED, Weight.CAUSE, Weight.END
 _CONSEQUENCE, _EXIT, _AFTERMATH = Weight.CONSEQUENCE, Weight.EXIT, Weight.AFTERMATH
 
-_SLURMSTEPD, _SRUN, _BASH = b"slurmstepd: ", b"srun: error: ", b": line "
+# Where a machine has several nodes' daemons, slurmstepd adds the node's name to its own.
+_SLURMSTEPD, _SRUN, _BASH = b"slurmstepd", b"srun: error: ", b": line "
 _CANCELLED_AT = r"\*\*\* (?:JOB|STEP) .*CANCELLED AT \S+"
 _DEVICE = "(?:CUDA|HIP|XPU)"
 _TASKS = r"\btasks? [0-9,\[\]-]+: "
@@ -89,6 +90,12 @@ SIGNS = (
     ),
     _sign(_HOST, _CAUSE, b"Cannot allocate", r"^OSError: \[Errno 12\] Cannot allocate memory"),
     _sign(_HOST, _CAUSE, _SLURMSTEPD, r"\b[Dd]etected [0-9]+ oom[-_]kill event"),
+    _sign(
+        _HOST,
+        _CAUSE,
+        _SLURMSTEPD,
+        r" exceeded (?:virtual )?memory limit \([0-9]+ > [0-9]+\), being killed",
+    ),
     _sign(_HOST, _CAUSE, _SRUN, rf"{_TASKS}Out Of Memory"),
     _sign(_NAN, _CAUSE, b"found NaN in", r"\bfound NaN in (?:local|the) "),
     _sign(

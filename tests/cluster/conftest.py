@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from practice import jobs
@@ -15,28 +16,32 @@ from practice.running import Cluster, running
 MAX_ARRAY_SIZE = 11
 
 
-def _session_cluster(*, with_accounting: bool) -> Iterator[Cluster]:
-    if packages := missing_packages(with_accounting=with_accounting):
+def _session_cluster(**values: Any) -> Iterator[Cluster]:
+    if packages := missing_packages(with_accounting=values.get("with_accounting", False)):
         sentence = f"there is no Slurm here to test with; type: {how_to_install(packages)}"
         if os.environ.get("CI"):
             pytest.fail(sentence)
         pytest.skip(sentence)
     # Not in pytest's folder, whose path is too long for the name of a socket.
     folder = Path("/tmp") / f"teralog-test-{next(tempfile._get_candidate_names())}"
-    with running(
-        Plan(folder=folder, max_array_size=MAX_ARRAY_SIZE, with_accounting=with_accounting)
-    ) as cluster:
+    with running(Plan(folder=folder, max_array_size=MAX_ARRAY_SIZE, **values)) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def _slurm() -> Iterator[Cluster]:
-    yield from _session_cluster(with_accounting=False)
+    yield from _session_cluster()
 
 
 @pytest.fixture(scope="session")
 def _slurm_with_accounting() -> Iterator[Cluster]:
     yield from _session_cluster(with_accounting=True)
+
+
+@pytest.fixture(scope="module")
+def hasty_slurm() -> Iterator[Cluster]:
+    """A cluster that forgets jobs within seconds, and gives nodes up that are silent for some."""
+    yield from _session_cluster(nodes_32g=2, nodes_16g=0, min_job_age_seconds=2, timeout_seconds=10)
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ import pytest
 
 pytestmark = pytest.mark.slurm
 
-MOMENTS = int(os.environ.get("TERALOG_MOMENTS", "8"))
+# Of each kind of killing; in CI a dozen scenarios together.
+MOMENTS = int(os.environ.get("TERALOG_MOMENTS", "4"))
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
 
@@ -134,33 +135,48 @@ def test_many_submits_without_locks_double_nothing(play) -> None:
     assert sorted(starts(play).values()) == [1] * 12
 
 
-@pytest.mark.parametrize("group", [False, True], ids=["submit alone", "sbatch too"])
-@pytest.mark.parametrize("moment", range(MOMENTS))
-def test_a_submit_killed_at_any_moment_loses_and_doubles_nothing(
-    play, moment: int, group: bool
-) -> None:
-    """Between intent and sbatch, within sbatch, between sbatch and record; and once more."""
-    rng = random.Random(moment)
-    slow_sbatch(play, 0.4, 0.4)
-    for _ in range(2):
-        submit = subprocess.Popen(
+def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
+    """Start a submit that can be killed with all that it starts; what it says is kept."""
+    with (play.path / "submits.err").open("ab") as errors:
+        return subprocess.Popen(
             [TERALOG, "submit", "campaign.yaml"],
             cwd=play.path,
             env={**os.environ, **play.environment},
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=errors,
             start_new_session=True,
         )
-        time.sleep(rng.uniform(0.3, 2.4))
-        if group:
+
+
+@pytest.mark.parametrize("killed", ["submit alone", "sbatch too", "one of two"])
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_a_submit_killed_at_any_moment_loses_and_doubles_nothing(
+    play, moment: int, killed: str
+) -> None:
+    """Between intent and sbatch, within sbatch, between sbatch and record; and once more.
+
+    Twenty runs are two arrays, so it is also between these. One of two submits at once leaves all
+    to the other.
+    """
+    rng = random.Random(f"{killed} {moment}")
+    play.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
+    slow_sbatch(play, 0.2, 0.2)
+    for _ in range(2):
+        submit = submit_in_a_group(play)
+        other = submit_in_a_group(play) if killed == "one of two" else None
+        time.sleep(rng.uniform(0.3, 2.6))
+        if killed == "sbatch too":
             os.killpg(submit.pid, signal.SIGKILL)
         else:
             submit.kill()
         submit.wait()
+        if other is not None:
+            assert other.wait(timeout=120) == 0, (play.path / "submits.err").read_text()
     last = play.teralog("submit", "campaign.yaml")
     assert last.returncode == 0, last.stderr
-    play.wait_for(["COMPLETED"] * 5)
-    assert sorted(starts(play).values()) == [1] * 5
+    play.wait_for(["COMPLETED"] * 20)
+    assert sorted(starts(play).values()) == [1] * 20
+    assert len(list(play.path.glob("results/play/*/attempt-*/output.log"))) == 20
 
 
 @pytest.mark.parametrize("moment", range(MOMENTS))

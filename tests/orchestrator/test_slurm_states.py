@@ -125,6 +125,8 @@ def test_sacct_tells_the_last_start_and_sums_up_those_before(text: str, expected
     [
         "",
         "sacct: error: something",
+        # Accounting has heard of its end, and not yet of its name.
+        "1|allocation|FAILED|9:0|2026-11-21T16:51:14|2026-11-21T16:51:16|2|gpu001|None",
         "13.batch|batch|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|",
         "13|a|FAILED",
         "13|a|b|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|None",
@@ -245,3 +247,20 @@ def test_a_state_is_final_only_where_it_is_known_to_be(state: str, word: str, fi
     one = JobState(job_id="1", name="a", state=state, by="sacct")
     assert (one.word, one.final) == (word, final)
     assert (word in FINAL) == final
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("1|a|FAILED|2026-11-21T16:46:49|2026-11-21T16:46:49||0|BadConstraints|1|", True),
+        ("2_[0-1]|a|FAILED|2026-11-21T16:46:49|2026-11-21T16:46:49||0|BadConstraints|1|", True),
+        ("3|a|FAILED|2026-11-21T16:46:49|2026-11-21T16:46:49|gpu001|0|NonZeroExitCode|256|", False),
+        ("4|a|CANCELLED|2026-11-21T16:46:49|2026-11-21T16:46:49||0|None|0|", False),
+        ("5|a|PENDING|N/A|N/A||0|BadConstraints|0|", False),
+    ],
+)
+def test_a_job_that_sbatch_was_refused_is_told_from_one_that_failed(
+    line: str, refused: bool
+) -> None:
+    """Slurm keeps a record of some jobs for which it gave no id."""
+    assert {one.refused for one in read_squeue([line]).values()} == {refused}

@@ -61,6 +61,14 @@ LINES = {
     "slurmstepd: error: Detected 1 oom-kill event(s) in step 5.batch cgroup. Some": (HOST, None),
     "slurmstepd: error: Detected 2 oom-kill event(s) in StepId=191.0. Some of your": (HOST, None),
     OOM_KILL: (HOST, None),
+    "slurmstepd: error: StepId=12.batch exceeded memory limit (322 > 52), being killed": (
+        HOST,
+        None,
+    ),
+    "slurmstepd: error: Job 12 exceeded virtual memory limit (322 > 52), being killed": (
+        HOST,
+        None,
+    ),
     "srun: error: node01: tasks 1-3: Out Of Memory": (HOST, None),
     "AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3": (NAN, None),
     f"{SLURM} DUE TO TIME LIMIT ***": (TIME_LIMIT, None),
@@ -193,6 +201,14 @@ def test_a_line_tells_how_the_run_ended(
     assert found is not None
     assert (found.kind, found.text, found.offset) == (kind, line.strip(), 6)
     assert found.requested_gib == pytest.approx(requested_gib)
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if line.startswith("slurmstepd: ")])
+def test_slurmstepd_is_known_where_it_adds_its_node_s_name(outcome: Read, line: str) -> None:
+    """As it does where a machine has the daemons of several nodes."""
+    found = outcome(line.replace("slurmstepd: ", "slurmstepd-gpu001: "))
+    assert found is not None
+    assert found.kind is LINES[line][0]
 
 
 @pytest.mark.parametrize("line", NO_ENDS)

@@ -30,6 +30,7 @@ class Daemons:
         )
         self._deadline = time.monotonic() + _START_SECONDS
         self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, tuple[str, ...]] = {}
         self._environment = command_environment(plan)
 
     def start(self) -> None:
@@ -47,6 +48,12 @@ class Daemons:
         for node in plan.nodes:
             self._start("slurmd", "-D", "-f", str(plan.slurm_conf), "-N", node, name=node)
         self._wait("slurmctld", self._all_idle)
+
+    def start_ended(self) -> None:
+        """Start those again that have ended; their logs go on."""
+        for name, process in list(self._started.items()):
+            if process.poll() is not None:
+                self._start(*self._commands[name], name=name)
 
     def _write_files(self) -> None:
         folder, plan = self._plan.folder, self._plan
@@ -113,7 +120,8 @@ class Daemons:
         self, program: str, *arguments: str, name: str = "", without_fsync: bool = False
     ) -> None:
         name = name or program
-        with (self._plan.folder / "log" / f"{name}.out").open("wb") as log:
+        self._commands[name] = (program, *arguments)
+        with (self._plan.folder / "log" / f"{name}.out").open("ab") as log:
             self._started[name] = subprocess.Popen(
                 [program, *arguments],
                 env=self._environment_for(without_fsync),

@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -32,6 +33,8 @@ def order(plan: Plan, *, bound: bool) -> str:
 
 def hold(text: str) -> NoReturn:
     """Hold a cluster until SIGTERM, or, where it is bound, until standard input is closed.
+
+    SIGUSR1 to the inner process, which `holder.pid` names, starts daemons again that have ended.
 
     Prints one line on stdout when it is ready, or why it is not: `{"ready": seconds}` or
     `{"problem": sentence}`.
@@ -67,10 +70,13 @@ def _hold_inside(plan: Plan, outer: int, *, bound: bool) -> NoReturn:
 
 def _run(plan: Plan, *, bound: bool) -> None:
     begun = time.monotonic()
+    told = threading.Event()
+    signal.signal(signal.SIGUSR1, lambda number, frame: told.set())
     (plan.folder / "holder.pid").write_text(str(os.getpid()))
     with reserved_ports(2 + len(plan.nodes)) as ports:
         try:
-            Daemons(plan, ports).start()
+            daemons = Daemons(plan, ports)
+            daemons.start()
         except (PracticeError, OSError) as error:
             _tell({"problem": str(error)})
             return
@@ -79,6 +85,9 @@ def _run(plan: Plan, *, bound: bool) -> None:
         watched = [sys.stdin] if bound else []
         while not select.select(watched, [], [], 0.2)[0]:
             reap()
+            if told.is_set():
+                told.clear()
+                daemons.start_ended()
 
 
 def _tell(message: Mapping[str, Any]) -> None:

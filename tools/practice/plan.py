@@ -24,7 +24,9 @@ class Plan:
     nodes_32g, nodes_16g: nodes with the feature v100-32g, and with v100-16g.
     max_array_size: Slurm's MaxArraySize: an array's indices are smaller than this.
     with_accounting: whether slurmdbd and MariaDB run, so that sacct answers and accounts, QOS and
-        their limits are enforced. Without it a job is forgotten five minutes after its end.
+        their limits are enforced. Without it a job is forgotten so long after its end:
+    min_job_age_seconds: Slurm's MinJobAge, which it looks at every ten seconds at most.
+    timeout_seconds: how long a node, the controller or a message may be silent.
     """
 
     folder: Path
@@ -32,6 +34,8 @@ class Plan:
     nodes_16g: int = 2
     max_array_size: int = 1001
     with_accounting: bool = False
+    min_job_age_seconds: int = 300
+    timeout_seconds: int = 30
 
     @property
     def names_32g(self) -> tuple[str, ...]:
@@ -176,12 +180,12 @@ PreemptMode=REQUEUE
 JobRequeue=1
 MaxArraySize={plan.max_array_size}
 MaxJobCount=20000
-MinJobAge=300
+MinJobAge={plan.min_job_age_seconds}
 KillWait=3
 InactiveLimit=0
-MessageTimeout=30
-SlurmctldTimeout=30
-SlurmdTimeout=30
+MessageTimeout={plan.timeout_seconds}
+SlurmctldTimeout={plan.timeout_seconds}
+SlurmdTimeout={plan.timeout_seconds}
 ReturnToService=2
 
 GresTypes=gpu

@@ -1,0 +1,180 @@
+"""How fast runs get to a real Slurm and their states back, beside submitit on the same cluster.
+
+On a practice cluster of its own, all jobs held. The programs take turns, each as a process of its
+own, and the medians of their rounds are printed, in seconds of wall and of processor time, those of
+Slurm's commands included. submitit's `submit` is timed over some jobs and multiplied. Slurm's
+commands are counted by scripts of their names that stand first on the PATH of a turn that is not
+timed. `status` is asked for campaigns of several sizes: the first one writes down what Slurm says
+of each run, the next ones find it there.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+
+from practice.plan import Plan
+from practice.running import Cluster, running
+
+TERALOG = str(Path(sys.executable).parent / "teralog")
+COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo", "srun", "salloc")
+PROFILE = "gpus_per_node: 4\nmemory: 1G\n"
+CAMPAIGN = """\
+name: bench
+cluster: slurm.yaml
+defaults: {{framework: gpt, model: s, time_limit: 5}}
+matrix: {{seed: {seeds}}}
+"""
+# Hands over so many functions that do nothing, as `submit` or as an array.
+SUBMITIT = """\
+import sys
+from submitit import SlurmExecutor
+executor = SlurmExecutor(folder="submitit")
+executor.update_parameters(time=5, mem="1G", additional_parameters={"hold": True})
+executor.update_parameters(array_parallelism=int(sys.argv[2]))
+if sys.argv[1] == "array":
+    executor.map_array(abs, range(int(sys.argv[2])))
+else:
+    for number in range(int(sys.argv[2])):
+        executor.submit(abs, number)
+"""
+COUNTER = """\
+#!/bin/sh
+echo {command} >> "$COUNTED"
+exec {real} "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """What something took, in seconds."""
+
+    wall: float
+    processor: float
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--one-by-one", type=int, default=30, help="jobs for submitit's submit")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 5000, 10_000])
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="tb-", dir="/tmp") as folder:
+        plan = Plan(
+            folder=Path(folder) / "cluster",
+            nodes_32g=1,
+            nodes_16g=0,
+            max_array_size=max([*options.sizes, options.runs]) + 1,
+            min_job_age_seconds=2,
+        )
+        with running(plan) as cluster:
+            print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+            _submitting(cluster, options.runs, options.one_by_one, options.rounds)
+            _asking(cluster, options.sizes)
+
+
+def _submitting(cluster: Cluster, runs: int, one_by_one: int, rounds: int) -> None:
+    ways: dict[str, Callable[[Path], list[str]]] = {
+        "teralog submit": lambda place: [TERALOG, "submit", str(_campaign(place, runs)), "--hold"],
+        "submitit map_array": lambda place: [sys.executable, "-c", SUBMITIT, "array", str(runs)],
+        "submitit submit": lambda place: [sys.executable, "-c", SUBMITIT, "each", str(one_by_one)],
+    }
+    times: dict[str, list[Seconds]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            with tempfile.TemporaryDirectory() as place:
+                times[name].append(_timed(cluster, way(Path(place)), Path(place)))
+            cluster.run("scancel", "--user", str(os.getuid()))
+    print(f"\n{runs:,} runs, medians of {rounds}            wall   processor")
+    medians = {}
+    for name, all_of_it in times.items():
+        factor = runs / one_by_one if name == "submitit submit" else 1.0
+        wall = statistics.median(one.wall for one in all_of_it) * factor
+        processor = statistics.median(one.processor for one in all_of_it) * factor
+        medians[name] = wall
+        scaled = f"   from {one_by_one}" if factor != 1.0 else ""
+        print(f"{name:28}{wall:10.2f} s{processor:8.2f} s{scaled}")
+    ours = medians["teralog submit"]
+    print(f"teralog is {medians['submitit submit'] / ours:.0f} x as fast as submit   aim: 40 x")
+    print(f"and takes  {ours / medians['submitit map_array']:.1f} x the time of map_array")
+    with tempfile.TemporaryDirectory() as place:
+        command = ways["teralog submit"](Path(place))
+        counted = _counted(cluster, command, Path(place))
+    cluster.run("scancel", "--user", str(os.getuid()))
+    print(f"Slurm's commands: {_told(counted)}   aim: at most 20")
+
+
+def _asking(cluster: Cluster, sizes: list[int]) -> None:
+    print("\nstatus of jobs      first       again  processor  a job   Slurm's commands")
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            place = Path(name)
+            campaign = str(_campaign(place, size))
+            _timed(cluster, [TERALOG, "submit", campaign, "--hold"], place)
+            command = [TERALOG, "status", campaign]
+            first, again = _timed(cluster, command, place), _timed(cluster, command, place)
+            counted = _counted(cluster, command, place)
+        print(
+            f"{size:14,}{first.wall:9.2f} s{again.wall:9.2f} s{again.processor:9.2f} s"
+            f"{again.processor / size * 1e3:6.2f} ms   {_told(counted)}"
+        )
+        cluster.run("scancel", "--user", str(os.getuid()))
+
+
+def _campaign(place: Path, runs: int) -> Path:
+    (place / "slurm.yaml").write_text(PROFILE)
+    campaign = place / "campaign.yaml"
+    campaign.write_text(CAMPAIGN.format(seeds=list(range(runs))))
+    return campaign
+
+
+def _timed(cluster: Cluster, command: list[str], place: Path) -> Seconds:
+    before, begun = os.times(), time.perf_counter()
+    _run(command, place, cluster.environment)
+    wall, after = time.perf_counter() - begun, os.times()
+    used = after.children_user + after.children_system
+    return Seconds(wall, used - before.children_user - before.children_system)
+
+
+def _counted(cluster: Cluster, command: list[str], place: Path) -> Counter[str]:
+    """Run a command, and return how often it calls each of Slurm's."""
+    folder, ledger = place / "counters", place / "counted"
+    folder.mkdir()
+    ledger.touch()
+    path = cluster.environment["PATH"]
+    for name in COMMANDS:
+        script = folder / name
+        script.write_text(COUNTER.format(command=name, real=shutil.which(name, path=path)))
+        script.chmod(0o755)
+    counting = {"PATH": f"{folder}{os.pathsep}{path}", "COUNTED": str(ledger)}
+    _run(command, place, {**cluster.environment, **counting})
+    return Counter(ledger.read_text().split())
+
+
+def _told(counted: Counter[str]) -> str:
+    parts = ", ".join(f"{count} {name}" for name, count in counted.items())
+    return f"{counted.total()} ({parts})"
+
+
+def _run(command: list[str], place: Path, environment: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        command, cwd=place, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(command[:3])} failed: {done.stderr}")
+
+
+if __name__ == "__main__":
+    main()

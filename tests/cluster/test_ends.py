@@ -1,0 +1,223 @@
+"""Each way in which a run on a real Slurm may end: its state, and how the campaign goes on."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from practice import faults
+from practice.jobs import wait_until
+
+pytestmark = pytest.mark.slurm
+
+WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
+# Takes the whole node until it may go on; over its memory on the first of its starts.
+TOO_MUCH = """\
+test -e "$LEDGER.go" ||
+  exec python3 -c 'import time; much = bytearray(1500 << 20); time.sleep(60)'"""
+
+
+@dataclass(frozen=True)
+class End:
+    """What befalls a run, and how it then has ended, in Slurm's word and in teralog's.
+
+    befall: what is done to the run, told by its status, on a cluster.
+    """
+
+    befall: Callable[[Any, dict[str, Any]], object]
+    states: tuple[str, ...]
+    outcome: str
+    by: str = "scheduler"
+    profile: str = ""
+    body: str = WAIT
+
+
+def preempt(cluster, run: dict[str, Any]) -> None:
+    """Take all nodes for a moment by a job of a partition that goes before."""
+    cluster.run(
+        *("sbatch", "--nodes=6", "--exclusive", "--mem=0", "--output=/dev/null"),
+        *("--wrap", "sleep 1"),
+    )
+
+
+ENDS = {
+    "cancelled from outside": End(
+        lambda cluster, run: cluster.run("scancel", run["job_id"]), ("CANCELLED",), "cancelled"
+    ),
+    "preempted": End(
+        preempt,
+        ("PREEMPTED",),
+        "preempted",
+        profile="partition: preemptible\nrequeue: false\n",
+    ),
+    "out of memory": End(
+        lambda cluster, run: None,
+        # Without cgroups Slurm kills, and says FAILED.
+        ("FAILED", "OUT_OF_MEMORY"),
+        "oom",
+        by="log",
+        body=TOO_MUCH,
+    ),
+}
+
+
+@pytest.fixture(params=["slurm", "slurm_with_accounting"])
+def cluster(request: pytest.FixtureRequest) -> Any:
+    """Return a cluster without accounting, and one with it."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def play(playground, cluster) -> Any:
+    """Return a playground on the cluster."""
+    playground.environment |= cluster.environment
+    return playground
+
+
+def go(play) -> None:
+    """Let the runs end that wait for it."""
+    play.ledger.with_name("ledger.go").touch()
+
+
+def starts(play) -> Counter[str]:
+    """Return how often each run was started."""
+    return Counter(run for run, what, *_ in play.events() if what == "start")
+
+
+def ended(play, seconds: float = 90) -> dict[str, Any]:
+    """Wait until the one run of a playground has ended, and return what `status` says then."""
+    found: dict[str, Any] = {}
+
+    def has_ended() -> bool:
+        [run] = play.status()
+        found.update(run)
+        return run["outcome"] is not None
+
+    wait_until(has_ended, lambda: str(found), seconds)
+    return found
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_a_run_that_did_not_complete_says_why_and_a_retry_completes_it(
+    play, cluster, name: str
+) -> None:
+    """What ended is left alone by submit; retry takes it by its outcome, and by no other."""
+    end = ENDS[name]
+    play.write_slurm_campaign(end.body, matrix="seed: [1]", profile=end.profile)
+    play.teralog("submit", "campaign.yaml")
+    if end.body == WAIT:
+        [run] = play.wait_for(["RUNNING"])
+        wait_until(play.events, lambda: "it has not begun")
+        end.befall(cluster, run)
+    run = ended(play)
+    assert run["state"] in end.states
+    assert run["outcome"] == end.outcome
+    assert run["outcome_by"] == ("scheduler" if run["state"] == "OUT_OF_MEMORY" else end.by)
+    go(play)
+    submitted = play.teralog("submit", "campaign.yaml")
+    assert (submitted.returncode, submitted.stdout) == (1, "")
+    other = "timeout" if end.outcome != "timeout" else "failed"
+    assert play.teralog("retry", "campaign.yaml", "--only", other).stdout == ""
+    assert play.teralog("retry", "campaign.yaml", "--only", end.outcome).returncode == 0
+    [run] = play.wait_for(["COMPLETED"])
+    assert run["attempts"] == 2
+    assert list(starts(play).values()) == [2]
+
+
+GOING_ON = {
+    "requeued": (lambda cluster, run: cluster.run("scontrol", "requeue", run["job_id"]), ""),
+    "preempted": (preempt, "partition: preemptible\nrequeue: true\n"),
+}
+
+
+@pytest.mark.parametrize("name", GOING_ON)
+def test_a_run_that_slurm_puts_back_has_not_ended(play, cluster, name: str) -> None:
+    """It is neither submitted nor retried; it starts again by itself."""
+    befall, profile = GOING_ON[name]
+    play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile=profile)
+    play.teralog("submit", "campaign.yaml")
+    [run] = play.wait_for(["RUNNING"])
+    wait_until(play.events, lambda: "it has not begun")
+    befall(cluster, run)
+    go(play)
+    while (run := play.status()[0])["state"] != "COMPLETED":
+        assert run["outcome"] is None, run
+        assert play.teralog("submit", "campaign.yaml").stdout == ""
+        assert play.teralog("retry", "campaign.yaml").stdout == ""
+    assert (run["restarts"], run["attempts"]) == (1, 1)
+    assert list(starts(play).values()) == [2]
+
+
+def test_a_run_whose_node_dies_is_told_and_retried(playground, hasty_slurm) -> None:
+    """Its slurmd is killed and says nothing any more; Slurm gives the node up after a while."""
+    play = playground
+    play.environment |= hasty_slurm.environment
+    play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile="requeue: false\n")
+    play.teralog("submit", "campaign.yaml")
+    [run] = play.wait_for(["RUNNING"])
+    wait_until(play.events, lambda: "it has not begun")
+    faults.kill(hasty_slurm, run["node_list"])
+    run = ended(play)
+    assert (run["state"], run["outcome"]) == ("NODE_FAIL", "node_fail")
+    go(play)
+    assert play.teralog("retry", "campaign.yaml", "--only", "node_fail").returncode == 0
+    play.wait_for(["COMPLETED"])
+    faults.start_again(hasty_slurm)
+
+
+def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, slurm) -> None:
+    """In the meantime what was known is told; what ends meanwhile has ended."""
+    play = playground
+    play.environment |= slurm.environment
+    play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4, 5]")
+    # Until its nodes have registered again, the new controller refuses steps their GPUs.
+    profile = play.path / "slurm.yaml"
+    profile.write_text(profile.read_text().replace("gpus_per_node: 4", "gpus_per_node: 0"))
+    play.teralog("submit", "campaign.yaml", "--throttle", "3")
+    before = ["RUNNING"] * 3 + ["PENDING"] * 2
+    play.wait_for(before)
+    # Its state is on disk some seconds after each change; what it had not written Slurm forgets.
+    saved = slurm.plan.folder / "state" / "job_state"
+    written = saved.stat().st_mtime_ns
+    slurm.run("sbatch", "--hold", "--output=/dev/null", "--wrap", "true")
+    wait_until(lambda: saved.stat().st_mtime_ns > written, lambda: "nothing is saved")
+    faults.kill(slurm, "slurmctld")
+    go(play)
+    status = play.teralog("status", "campaign.yaml")
+    assert status.stdout.count("RUNNING") == 3
+    assert "Slurm gave no answer: squeue" in status.stderr
+    faults.start_again(slurm)
+    play.wait_for(["COMPLETED"] * 5)
+    assert sorted(starts(play).values()) == [1] * 5
+
+
+PURGED = """\
+case "$SLURM_ARRAY_TASK_ID" in
+  0) echo "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.25" \
+     "| max_memory_allocated_gib 0.402" ;;
+  1) echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"; exit 1 ;;
+  2) test -e "$LEDGER.go" || exit 3 ;;
+  3) echo "iteration 1" ;;
+esac"""
+
+
+def test_a_job_that_slurm_has_purged_is_told_by_its_log(playground, hasty_slurm) -> None:
+    """Without accounting nobody knows of a job some seconds after its end."""
+    play = playground
+    play.environment |= hasty_slurm.environment
+    play.write_slurm_campaign(PURGED)
+    play.teralog("submit", "campaign.yaml")
+    wait_until(lambda: len(starts(play)) == 4, lambda: str(play.events()))
+    queue = ("squeue", "-h", "-t", "all")
+    wait_until(lambda: not hasty_slurm.run(*queue).stdout, lambda: hasty_slurm.run(*queue).stdout)
+    runs = play.status()
+    assert [run["state"] for run in runs] == ["UNKNOWN"] * 4
+    assert [run["outcome"] for run in runs] == ["completed", "oom", "failed", "unknown"]
+    assert [run["outcome_by"] for run in runs] == ["log", "log", "log", None]
+    go(play)
+    assert play.teralog("submit", "campaign.yaml").stdout == ""
+    retried = play.teralog("retry", "campaign.yaml", "--only", "failed,unknown")
+    assert retried.stdout.endswith(": 2 runs\n")
+    wait_until(lambda: sum(starts(play).values()) == 6, lambda: str(play.events()))
+    assert [run["attempts"] for run in play.status()] == [1, 1, 2, 2]

@@ -1,0 +1,148 @@
+"""What Slurm refuses, and what it lacks: it is said in its words, and then the campaign goes on."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from practice.plan import ACCOUNT
+from practice.running import Cluster
+
+pytestmark = pytest.mark.slurm
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What a profile says wrongly, in place of what would be right, and Slurm's words for it."""
+
+    right: str
+    wrong: str
+    said: str
+    cluster: str = "slurm"
+
+
+MISTAKES = {
+    "account": Mistake(
+        "memory: 1G", "memory: 1G\naccount: nobody-s", "Invalid account", "slurm_with_accounting"
+    ),
+    "qos": Mistake(
+        "memory: 1G", "memory: 1G\nqos: gold", "Invalid qos specification", "slurm_with_accounting"
+    ),
+    "constraint": Mistake("v100-32g", "a100", "Invalid feature specification"),
+    "partition": Mistake(
+        "memory: 1G", "memory: 1G\npartition: gpu_p13", "invalid partition specified"
+    ),
+    "memory": Mistake(
+        "memory: 1G", "memory: 900G", "Requested node configuration is not available"
+    ),
+    "cores": Mistake(
+        "memory: 1G",
+        "memory: 1G\ncores_per_rank: 81",
+        "Requested node configuration is not available",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+@pytest.mark.parametrize("command", ["submit", "test-only"])
+def test_a_mistake_in_a_profile_is_said_and_can_be_corrected(
+    playground, request: pytest.FixtureRequest, what: str, command: str
+) -> None:
+    """Nothing counts as started, however often it is tried; what is corrected is submitted."""
+    mistake = MISTAKES[what]
+    playground.environment |= request.getfixturevalue(mistake.cluster).environment
+    playground.write_slurm_campaign("true", matrix="seed: [1, 2]")
+    profile = playground.path / "slurm.yaml"
+    right = profile.read_text()
+    assert mistake.right in right
+    profile.write_text(right.replace(mistake.right, mistake.wrong))
+    options = ["--test-only"] if command == "test-only" else []
+    refused = playground.teralog("submit", "campaign.yaml", *options)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert mistake.said in refused.stderr
+    assert "Traceback" not in refused.stderr
+    if command == "test-only":
+        assert not (playground.path / "results").exists()
+        return
+    assert [(run["state"], run["attempts"]) for run in playground.status()] == [
+        ("NOT_STARTED", 0)
+    ] * 2
+    profile.write_text(right)
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    runs = playground.wait_for(["COMPLETED"] * 2)
+    assert [run["attempts"] for run in runs] == [1, 1]
+
+
+def test_more_gpus_than_a_node_has_are_refused_and_fewer_run(playground, slurm) -> None:
+    """The profile promises eight; that the campaign then has other runs is no edit: none began."""
+    playground.environment |= slurm.environment
+    playground.write_slurm_campaign("true", matrix="seed: [1, 2]", gpus_per_node=8)
+    profile = playground.path / "slurm.yaml"
+    profile.write_text(profile.read_text().replace("gpus_per_node: 4", "gpus_per_node: 8"))
+    refused = playground.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "Requested node configuration is not available" in refused.stderr
+    playground.write_slurm_campaign("true", matrix="seed: [1, 2]", gpus_per_node=4)
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    playground.wait_for(["COMPLETED"] * 2)
+
+
+@pytest.fixture
+def limited(slurm_with_accounting: Cluster) -> Iterator[Cluster]:
+    """Return a cluster on which one may have twelve jobs in the queue."""
+
+    def limit(count: int) -> None:
+        done = slurm_with_accounting.run(
+            *("sacctmgr", "--immediate", "modify", "account", ACCOUNT),
+            *("set", f"GrpSubmitJobs={count}"),
+        )
+        assert done.returncode == 0, done.stderr
+
+    limit(12)
+    yield slurm_with_accounting
+    limit(-1)
+
+
+def test_a_limit_that_is_reached_halfway_keeps_what_is_in(playground, limited) -> None:
+    """Twenty runs are arrays of eleven and nine; the second goes with the next submit."""
+    playground.environment |= limited.environment
+    playground.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
+    first = playground.teralog("submit", "campaign.yaml")
+    assert first.returncode == 1
+    assert first.stdout.endswith(": 11 runs\n")
+    assert "job submit limit" in first.stderr
+    assert "11 runs were submitted before that, and stay so; 9 were not" in first.stderr
+    playground.wait_for(["COMPLETED"] * 11 + ["NOT_STARTED"] * 9)
+    second = playground.teralog("submit", "campaign.yaml")
+    assert (second.returncode, second.stdout.endswith(": 9 runs\n")) == (0, True)
+    runs = playground.wait_for(["COMPLETED"] * 20)
+    assert {run["attempts"] for run in runs} == {1}
+    begun = Counter(run for run, what, *_ in playground.events() if what == "start")
+    assert sorted(begun.values()) == [1] * 20
+
+
+def test_a_site_without_sacct_lacks_nothing_but_words(playground, slurm, tmp_path: Path) -> None:
+    """All programs of this machine are on the PATH, but for that one."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for place in reversed(slurm.environment["PATH"].split(os.pathsep)):
+        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+            if program.name != "sacct":
+                (folder / program.name).unlink(missing_ok=True)
+                (folder / program.name).symlink_to(program)
+    playground.environment |= {**slurm.environment, "PATH": str(folder)}
+    playground.write_slurm_campaign(
+        '[[ $SLURM_ARRAY_TASK_ID != 1 ]] || test -e "$LEDGER.go" || exit 1', matrix="seed: [1, 2]"
+    )
+    submitted = playground.teralog("submit", "campaign.yaml")
+    assert (submitted.returncode, "sacct" in submitted.stderr) == (0, False)
+    runs: list[dict[str, Any]] = playground.wait_for(["COMPLETED", "FAILED"])
+    assert [run["scheduler_state_by"] for run in runs] == ["squeue"] * 2
+    playground.ledger.with_name("ledger.go").touch()
+    assert playground.teralog("retry", "campaign.yaml").returncode == 0
+    status = playground.teralog("status", "campaign.yaml")
+    assert (status.returncode, status.stderr) == (0, "")
+    playground.wait_for(["COMPLETED"] * 2)
