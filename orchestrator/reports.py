@@ -12,6 +12,7 @@ from orchestrator.comparisons import with_changes
 from orchestrator.flops import utilization
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.gpu_usage import GPU_USE
 from orchestrator.gpus import Figure
 from orchestrator.model import Run, sizes
 from orchestrator.outcomes import COMPLETED, GIVEN_UP
@@ -254,7 +255,9 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
 
 
 def _sampled(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns of what nvidia-smi saw; none where it saw no run."""
+    """Return the columns of what nvidia-smi saw of runs; none where a framework has its own."""
+    if any(column is GPU_USE for one in _frameworks(runs) for column in one.measures):
+        return ()
     columns: tuple[Column[Collected], ...] = (
         Column("GPU mem (GiB)", "device_memory_gib", lambda run: run.summary.device_memory_gib),
         Column(

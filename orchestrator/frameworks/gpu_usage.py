@@ -1,4 +1,4 @@
-"""What was sampled beside a run of its GPUs, as columns of a report."""
+"""What was sampled of a run's GPUs, beside it or into its log, as columns of a report."""
 
 from statistics import median
 
@@ -14,7 +14,9 @@ _OF_DEVICES = (UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW)
 
 def peak_mib(logged: Logged) -> int | None:
     """Return the most memory of any device in any sample, in MiB; None without a sample."""
-    used = [
+    beside = logged.summary.device_memory_gib
+    used = [] if beside is None else [beside]
+    used += [
         gib
         for one in _samples(logged)
         for gib in (one.memory_allocated_gib, one.max_memory_allocated_gib)
@@ -25,6 +27,8 @@ def peak_mib(logged: Logged) -> int | None:
 
 def busy_percent(logged: Logged) -> float | None:
     """Return the median use of a device over the samples in which it was at work, in percent."""
+    if logged.summary.gpu_utilization_percent is not None:
+        return logged.summary.gpu_utilization_percent
     busy = [one.gpu_utilization_percent for one in _samples(logged) if one.gpu_utilization_percent]
     return median(busy) if busy else None
 
