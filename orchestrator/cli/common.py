@@ -140,12 +140,19 @@ def interruptible(sentence: str) -> Iterator[None]:
     def interrupt(number: int, frame: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # nohup ignores SIGHUP, and is to be left to it.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, interrupt)
+    # nohup ignores SIGHUP, and is to be left to it.
+    before = {
+        number: handler
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if (handler := signal.getsignal(number)) is not signal.SIG_IGN
+    }
+    for number in before:
+        signal.signal(number, interrupt)
     try:
         yield
     except KeyboardInterrupt:
         click.echo(sentence, err=True)
         sys.exit(130)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
