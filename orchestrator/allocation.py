@@ -88,8 +88,10 @@ class Allocation:
         held = Counter(share.rpartition("/")[0] for share in lease.devices)
         nodes, count, tasks = ",".join(held), len(held), int(asked["--ntasks-per-node"])
         options = [f"--nodes={count}", f"--nodelist={nodes}", "--exact"]
+        whole = {node.name: _shares(node) for node in self.nodes if node.name in held}
+        shared = any(held[name] < whole[name] for name in whole)
         memory_mib = min(
-            node.memory_mib * held[node.name] // _shares(node)
+            node.memory_mib * held[node.name] // whole[node.name]
             for node in self.nodes
             if node.name in held
         )
@@ -108,9 +110,7 @@ class Allocation:
             # Not the allocation's, which has all cores of a node in one task.
             "SLURM_CPUS_PER_TASK": asked.get("--cpus-per-task", "1"),
             "MASTER_PORT": str(_PORTS[port % len(_PORTS)]),
-            # Not the allocation's GPUs either, which srun would want for each step.
-            "BASH_FUNC_srun%%": '() { (unset "${!SLURM_GPUS@}"; '
-            f'exec srun {shlex.join(options)} "$@"); }}',
+            "BASH_FUNC_srun%%": _srun(options, shared=shared),
         }
 
     def _place(self, share: str) -> int:
@@ -132,6 +132,18 @@ def this_allocation(*, has_gpus: bool) -> Allocation:
     folder = this_machines_devices(gpus_wanted=False).folder / f"job-{job_id}"
     folder.mkdir(exist_ok=True)
     return Allocation(job_id=int(job_id), nodes=nodes, has_gpus=has_gpus, locks=folder)
+
+
+def _srun(options: Sequence[str], *, shared: bool) -> str:
+    """Return the body of a bash function that calls srun with these options first.
+
+    What a script starts beside its training to look at its GPUs (`--overlap`) would on a node that
+    is shared be given the first GPUs, whosever they are: it is left out there.
+    """
+    guard = 'case " $* " in *" --overlap "*) return ;; esac; ' if shared else ""
+    # The allocation's GPUs are not those of each step.
+    call = f'(unset "${{!SLURM_GPUS@}}"; exec srun {shlex.join(options)} "$@")'
+    return f"() {{ {guard}{call}; }}"
 
 
 def _shares(node: Node) -> int:

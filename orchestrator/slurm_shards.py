@@ -131,7 +131,7 @@ def _submit(
             comment=f"{len(some)} shards",
             output=f"{sbatch_path(job_folder)}/%a.log",
             folder=str(reader.folder),
-            count=len(some),
+            indices=range(len(some)),
             options=StartOptions(throttle=cluster.throttle),
         )
         try:

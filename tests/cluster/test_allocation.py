@@ -310,6 +310,27 @@ def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most:
     assert most_at_once(play) == most
 
 
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_what_looks_at_gpus_beside_a_run_looks_at_its_own_or_not_at_all(
+    play, exclusive: bool
+) -> None:
+    """A step that overlaps is given the first GPUs of a node: another run's, where it is shared."""
+    look = (
+        "{ sleep 1; srun --overlap --mem=0 --cpus-per-task=1 --nodes=1 --ntasks=1 bash -c "
+        '\'echo "$SLURM_STEP_ID beside $CUDA_VISIBLE_DEVICES" >> "$LEDGER"\'; } &'
+    )
+    profile = f"exclusive: {str(exclusive).lower()}\nsetup: [{json.dumps(look)}]\n"
+    wait = "for _ in $(seq 80); do grep -q beside $LEDGER && break; sleep 0.1; done"
+    play.write_slurm_campaign(
+        holding(wait), matrix="seed: [1, 2]", gpus_per_node=2, profile=profile
+    )
+    done = here(play, "--nodes=1 --gres=gpu:4 --cpus-per-task=8")
+    assert done.returncode == 0, done.stderr
+    beside = [rest[0] for _, what, *rest in play.events() if what == "beside"]
+    assert set(beside) == ({"0,1"} if exclusive else set())
+    assert len(held(play)) == 2
+
+
 @pytest.mark.train
 @pytest.mark.timeout(900)
 def test_every_launcher_trains_beside_the_others_on_one_node(play) -> None:
