@@ -47,10 +47,10 @@ END_SECONDS = 2 * GRACE_SECONDS + 10
 
 
 class Places(Protocol):
-    """What runs are given a part of while they run: a machine's devices, or nodes."""
+    """What runs are given a part of while they run: a machine's devices, or shares of nodes."""
 
-    def lease(self, run: Run) -> Lease | None:
-        """Return what a run needs, or None where too little is free just now."""
+    def lease(self, run: Run, script: Path) -> Lease | None:
+        """Return what a run with this job script needs, or None where too little is free."""
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
         """Return the variables that confine a job script to what its run was given."""
@@ -192,7 +192,7 @@ def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
 
     Where the run was cancelled while it waited, its state is returned in place of a job.
     """
-    lease = places.lease(waiting.planned.run)
+    lease = places.lease(waiting.planned.run, waiting.folder.script)
     if lease is None:
         return None
     with store.disk_errors(waiting.folder.path):

@@ -46,7 +46,7 @@ class Machine:
         """Raise UserError where a run wants more GPUs than there are."""
         self.devices.require(run.resources.gpus_per_node)
 
-    def lease(self, run: Run) -> Lease | None:
+    def lease(self, run: Run, script: Path) -> Lease | None:
         """Return a device for each rank, or None where too few are free just now."""
         return self.devices.lease(run.resources.gpus_per_node)
 
@@ -105,7 +105,7 @@ class LocalSession:
         if self.here:
             from orchestrator.allocation import this_allocation
 
-            return this_allocation()
+            return this_allocation(has_gpus=self.campaign.cluster.has_gpus)
         return Machine(this_machines_devices(gpus_wanted=self.campaign.cluster.has_gpus))
 
 

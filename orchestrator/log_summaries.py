@@ -1,6 +1,6 @@
 """Reading logs that need no campaign."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,6 +11,9 @@ from parsers.runs import LogRun
 from parsers.sources import STANDARD_INPUT
 from parsers.summary import RunSummary, summarise
 from parsers.warmup import WarmupPolicy
+
+Found = list[RunSummary] | OSError
+"""What a log says, run by run, or why it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,26 @@ def read_logs(
     keep_skipped: bool = False,
     tell: Callable[[Log], None] = lambda log: None,
 ) -> ReadLogs:
-    """Return what logs say; `tell` is called with each that has been read.
+    """Return what logs say; `tell` is called with each that has been read."""
+    found = []
+    read = summaries_of(logs, warmup, keep_skipped=keep_skipped)
+    for log, one in zip(logs, read, strict=True):
+        found.append(one)
+        tell(log)
+    return gathered(logs, found)
+
+
+def summaries_of(
+    logs: Sequence[Log], warmup: WarmupPolicy, *, keep_skipped: bool, processes: int | None = None
+) -> Iterator[Found]:
+    """Yield what each log says; so many `processes` share them, by default one a processor."""
+    digest = partial(_summaries, warmup=warmup, keep_skipped=keep_skipped)
+    for _, found in read_each(map(_to_read, logs), digest, processes=processes):
+        yield found
+
+
+def gathered(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
+    """Return what logs say, from what each of them does, in their order.
 
     A log that cannot be read, is empty, or says nothing of a run is a problem. So is not one in a
     folder that says nothing, for it may be something else, unless no log says anything.
@@ -40,17 +62,15 @@ def read_logs(
     summaries: list[RunSummary] = []
     problems: list[str] = []
     silent = 0
-    digest = partial(_summaries, warmup=warmup, keep_skipped=keep_skipped)
-    for log, (_, found) in zip(logs, read_each(map(_to_read, logs), digest), strict=True):
-        tell(log)
-        if isinstance(found, OSError):
-            problems.append(f"{log.path}: cannot be read: {found.strerror or found}")
+    for log, runs in zip(logs, found, strict=True):
+        if isinstance(runs, OSError):
+            problems.append(f"{log.path}: cannot be read: {runs.strerror or runs}")
             continue
-        speaking = [one for one in found if not one.says_nothing]
+        speaking = [one for one in runs if not one.says_nothing]
         summaries += speaking
-        notes = dict.fromkeys(note for one in found for note in one.notes)
+        notes = dict.fromkeys(note for one in runs for note in one.notes)
         problems += (f"{log.path}: {note}" for note in notes if speaking or log.named)
-        puzzling = sum(one.not_understood for one in found)
+        puzzling = sum(one.not_understood for one in runs)
         if speaking:
             continue
         if puzzling:

@@ -11,9 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orchestrator import rehearsals
 from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.cluster import Cluster
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import Run
+from orchestrator.parameters import time_limit_seconds
 from orchestrator.version import version
 
 
@@ -68,11 +70,7 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
     template = _environment().get_template(FRAMEWORKS[run.framework].template)
     paths = user_paths(run, campaign.path.parent)
     for path in (str(folder), *paths.values()):
-        if not path.isprintable():
-            raise UserError(
-                f"{path!r}: holds a line break or a control character, which a job script cannot "
-                "hold; rename the folder"
-            )
+        _require_printable(path)
     return template.render(
         run=run,
         run_id=planned.run_id,
@@ -87,6 +85,34 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         time_limit=slurm_time(run.resources.time_limit_seconds),
         version=version(),
     )
+
+
+def shards_script(cluster: Cluster, folder: Path) -> str:
+    """Return the script of an array whose tasks each read the shard that `folder` has by its index.
+
+    Raises UserError as `job_script` does.
+    """
+    _require_printable(str(folder))
+    limit = cluster.time_limit
+    return (
+        _environment()
+        .get_template("shards.sh.j2")
+        .render(
+            cluster=cluster,
+            folder=str(folder),
+            python=cluster.python or sys.executable,
+            time_limit=None if limit is None else slurm_time(time_limit_seconds(limit)),
+            version=version(),
+        )
+    )
+
+
+def _require_printable(path: str) -> None:
+    if not path.isprintable():
+        raise UserError(
+            f"{path!r}: holds a line break or a control character, which a job script cannot "
+            "hold; rename the folder"
+        )
 
 
 def _rehearsal(folder: Path) -> dict[str, str]:

@@ -20,6 +20,7 @@ batch.json                           its runs; there before sbatch is called
 script.sh                            what Slurm is given; withdrawn.sh when it no longer may be
 receipt.json                         the job's id, or that there is none; never written twice
 <index>                              of an array: a link to the attempt with that index
+results/.parse/                      what `parse --on-slurm` has read: see `shard_files`
 """
 
 import errno

@@ -3,17 +3,26 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.common import complain, print_objects
+from orchestrator.cli.common import (
+    complain,
+    interruptible,
+    print_objects,
+    results_option,
+)
 from orchestrator.errors import UserError
 
 if TYPE_CHECKING:
     from orchestrator.log_files import Log
+    from orchestrator.log_summaries import Found
     from parsers.rows import Row
     from parsers.warmup import WarmupPolicy
+
+_SHARDS = 16
 
 
 @click.command()
@@ -41,12 +50,42 @@ if TYPE_CHECKING:
     show_default=True,
     help="What becomes of reports with an iteration whose update was skipped.",
 )
-def parse(paths: tuple[str, ...], steps: bool, layout: str, warmup: str, skipped: str) -> None:
+@click.option(
+    "--on-slurm",
+    metavar="PROFILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Have jobs of this cluster read the logs, in shards; the same command goes on with them.",
+)
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1),
+    help="Slurm: into how many parts of the same size logs are divided.  [default: 16]",
+)
+@click.option(
+    "--work",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Slurm: where what shards say is kept.  [default: .parse in the folder of results]",
+)
+@results_option
+def parse(
+    paths: tuple[str, ...],
+    *,
+    steps: bool,
+    layout: str,
+    warmup: str,
+    skipped: str,
+    on_slurm: Path | None,
+    shards: int | None,
+    work: Path | None,
+    results: Path,
+) -> None:
     """Say what training logs tell: step times, memory, and how each run ended.
 
     PATH is a file, a folder, a glob, or - for standard input; logs may be compressed. Two logs
     whose names differ in .out and .err only, or in stdout and stderr, are those of one run. Exits
     with 1 where a log cannot be read or says nothing; the others are read nevertheless.
+
+    With --on-slurm what is printed is the same. Ctrl-C leaves the jobs.
     """
     from orchestrator import log_files, log_summaries, log_tables
     from orchestrator.tables import as_csv, as_markdown, as_text
@@ -55,10 +94,18 @@ def parse(paths: tuple[str, ...], steps: bool, layout: str, warmup: str, skipped
     if layout == "parquet" and sys.stdout.isatty():
         raise UserError("--format parquet: is not for a terminal; add `> runs.parquet`")
     found = log_files.find_logs(paths)
-    with _progress(found.logs) as tell:
-        read = log_summaries.read_logs(
-            found.logs, policy, keep_skipped=skipped == "keep", tell=tell
+    if on_slurm is None and (shards or work):
+        raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
+    keep_skipped = skipped == "keep"
+    if on_slurm is not None and found.logs:
+        folder = work or results / ".parse"
+        said = _read_on_slurm(
+            found.logs, policy, on_slurm, folder, keep_skipped=keep_skipped, count=shards
         )
+        read = log_summaries.gathered(found.logs, said)
+    else:
+        with _progress(found.logs) as tell:
+            read = log_summaries.read_logs(found.logs, policy, keep_skipped=keep_skipped, tell=tell)
     if layout == "json":
         print_objects(log_tables.json_objects(read.summaries, steps=steps))
     elif layout == "parquet":
@@ -69,7 +116,7 @@ def parse(paths: tuple[str, ...], steps: bool, layout: str, warmup: str, skipped
         table = log_tables.human_table(read.summaries, steps=steps)
         click.echo(as_markdown(table) if layout == "md" else as_text(table))
     if read.summaries:
-        for line in log_summaries.closing_lines(read, policy, keep_skipped=skipped == "keep"):
+        for line in log_summaries.closing_lines(read, policy, keep_skipped=keep_skipped):
             click.echo(line, err=True)
     problems = (*found.problems, *read.problems)
     for problem in problems:
@@ -85,6 +132,36 @@ def _policy(text: str) -> "WarmupPolicy":
         return WarmupPolicy.parse(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--warmup") from error
+
+
+def _read_on_slurm(
+    logs: "Sequence[Log]",
+    policy: "WarmupPolicy",
+    profile: Path,
+    work: Path,
+    *,
+    keep_skipped: bool,
+    count: int | None,
+) -> "list[Found]":
+    from orchestrator.cluster import load_cluster
+    from orchestrator.shards import Reader, code_fingerprint
+    from orchestrator.slurm_shards import read_on_slurm
+
+    cluster = load_cluster(str(profile), Path())
+    if cluster.scheduler != "slurm":
+        raise UserError(f"--on-slurm: the cluster {cluster.name!r} is this machine")
+    reader = Reader(
+        folder=Path.cwd(), warmup=policy, keep_skipped=keep_skipped, code=code_fingerprint()
+    )
+
+    def tell(sentence: str) -> None:
+        click.echo(sentence, err=True)
+
+    stopped = (
+        "stopped; the jobs go on, and the same command waits for them again: scancel ends them"
+    )
+    with interruptible(stopped):
+        return read_on_slurm(logs, reader, cluster, work, count=count or _SHARDS, tell=tell)
 
 
 def _print_parquet(rows: "Sequence[Row]", names: "Sequence[str]") -> None:

@@ -1,7 +1,9 @@
 """Working within an allocation of a real Slurm: runs are steps on its nodes."""
 
+import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +17,23 @@ pytestmark = pytest.mark.slurm
 TERALOG = str(Path(sys.executable).parent / "teralog")
 # What a run would start on its nodes, in place of a training.
 BODY = 'echo "$run on $SLURMD_NODENAME gpus $CUDA_VISIBLE_DEVICES step $SLURM_STEP_ID" ; sleep 1'
+# Says what it holds, and when it lets go of it.
+HOLD = """\
+echo "$run holds $SLURMD_NODENAME ${CUDA_VISIBLE_DEVICES:-none} $MASTER_PORT" >> "$LEDGER"
+echo "$run cpus $SLURM_CPUS_ON_NODE"
+{wait}
+echo "$run leaves $SLURMD_NODENAME ${CUDA_VISIBLE_DEVICES:-none} $MASTER_PORT" >> "$LEDGER"
+"""
+GO = 'until test -e "$LEDGER.go"; do sleep 0.1; done'
+# Goes on when so many others have begun too.
+TOGETHER = 'until test $(grep -c holds "$LEDGER") -ge {count}; do sleep 0.1; done'
+# A profile's lines that say when a job script is at work, also while its step waits.
+AT_WORK = """\
+setup:
+  - run=$(basename "$(dirname "$PWD")")
+  - echo "$run begins $SLURM_NNODES" >> "$LEDGER"
+  - trap 'echo "$run ends $SLURM_NNODES" >> "$LEDGER"' EXIT
+"""
 
 
 @pytest.fixture
@@ -24,7 +43,9 @@ def play(playground, slurm) -> Any:
     return playground
 
 
-def run_line(play, line: str, command: str) -> "subprocess.CompletedProcess[str]":
+def run_line(
+    play, line: str, command: str, seconds: float = 120
+) -> "subprocess.CompletedProcess[str]":
     """Run what `teralog salloc` printed, with a command in the allocation."""
     return subprocess.run(
         [*shlex.split(line), "bash", "-c", command],
@@ -32,9 +53,50 @@ def run_line(play, line: str, command: str) -> "subprocess.CompletedProcess[str]
         env={**os.environ, **play.environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=seconds,
         check=False,
     )
+
+
+def holding(wait: str) -> str:
+    """Return what a run does that holds what it was given while it waits."""
+    return HOLD.replace("{wait}", wait)
+
+
+def here(play, options: str) -> "subprocess.CompletedProcess[str]":
+    """Submit the campaign within an allocation of node memory for all, and return its end."""
+    line = f"salloc --mem=2G --constraint=v100-32g {options}"
+    return run_line(play, line, f"{TERALOG} submit campaign.yaml --here")
+
+
+def held(play) -> list[tuple[str, str, str, str]]:
+    """Return (run, node, GPUs, port) of each task; none ever held what another one held then."""
+    now: dict[tuple[str, str], str] = {}
+    found = []
+    for run, what, *rest in play.events():
+        if what not in {"holds", "leaves"}:
+            continue
+        node, gpus, port = rest
+        for gpu in gpus.split(",") if gpus != "none" else ():
+            if what == "holds":
+                assert (node, gpu) not in now
+                now[node, gpu] = run
+            else:
+                assert now.pop((node, gpu)) == run
+        if what == "holds":
+            found.append((run, node, gpus, port))
+    assert not now
+    return found
+
+
+def most_at_once(play) -> int:
+    """Return how many nodes, or parts of one, job scripts were at work on at once, at most."""
+    count = most = 0
+    for _, what, *rest in play.events():
+        if what in {"begins", "ends"}:
+            count += int(rest[0]) if what == "begins" else -int(rest[0])
+        most = max(most, count)
+    return most
 
 
 def test_the_line_asks_for_what_the_largest_run_needs_and_the_time_of_all(play) -> None:
@@ -134,3 +196,170 @@ def test_a_run_in_an_allocation_is_ended_by_cancel(play) -> None:
     process.wait(timeout=60)
     assert play.states() == ["CANCELLED"]
     assert "sleep" not in play.process_names()
+
+
+def test_runs_of_few_gpus_share_a_node_each_with_its_own(play) -> None:
+    """Four of one GPU are there at once on a node of four; their ports differ as their GPUs do."""
+    wait = TOGETHER.format(count=4)
+    play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile="cores_per_rank: 2")
+    done = here(play, "--nodes=1 --gres=gpu:4 --cpus-per-task=8")
+    assert done.returncode == 0, done.stderr
+    assert "4 runs to start on 1 nodes of the allocation, with 4 GPUs" in done.stderr
+    tasks = held(play)
+    assert len({run for run, *_ in tasks}) == 4
+    assert {gpus for _, _, gpus, _ in tasks} == {"0", "1", "2", "3"}
+    assert len({port for *_, port in tasks}) == 4
+    for run in play.status():
+        assert f"{run['run_id']} cpus 2" in Path(run["log"]).read_text()
+
+
+def test_runs_of_several_nodes_and_small_ones_mix(play) -> None:
+    """Three of two GPUs, three of two on each of both nodes: as many at once as fit, no more."""
+    play.write_slurm_campaign(
+        holding("sleep 1"),
+        matrix="nodes: [1, 2], seed: [1, 2, 3]",
+        gpus_per_node=2,
+        profile=AT_WORK,
+    )
+    done = here(play, "--nodes=2 --ntasks-per-node=1 --gres=gpu:4 --cpus-per-task=8")
+    assert done.returncode == 0, done.stderr
+    assert play.states() == ["COMPLETED"] * 6
+    tasks = held(play)
+    assert len(tasks) == 3 + 3 * 2
+    assert {len(gpus.split(",")) for _, _, gpus, _ in tasks} == {2}
+    large = [run["run_id"] for run in play.status()[3:]]
+    for one in large:
+        assert {node for run, node, *_ in tasks if run == one} == {node for _, node, *_ in tasks}
+        assert len({port for run, _, _, port in tasks if run == one}) == 1
+    assert most_at_once(play) == 4
+
+
+def test_what_a_run_had_is_free_when_it_is_killed(play) -> None:
+    """Its supervisor dies at once; what waited takes its place while the others go on."""
+    play.write_slurm_campaign(holding(GO), matrix="seed: [1, 2, 3, 4, 5]", gpus_per_node=1)
+    line = "salloc --nodes=1 --gres=gpu:4 --cpus-per-task=8 --mem=2G"
+    process = subprocess.Popen(
+        [*shlex.split(line), TERALOG, "submit", "campaign.yaml", "--here"],
+        cwd=play.path,
+        env={**os.environ, **play.environment},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    play.wait_for(["RUNNING"] * 4 + ["NOT_STARTED"])
+    while sum(what == "holds" for _, what, *_ in play.events()) < 4:
+        time.sleep(0.1)
+    second = play.status()[1]["run_id"]
+    [record] = play.path.glob(f"results/play/{second}/attempt-1/attempt.json")
+    os.kill(json.loads(record.read_text())["pid"], signal.SIGKILL)
+    play.wait_for(["RUNNING", "INTERRUPTED"] + ["RUNNING"] * 3)
+    play.ledger.with_name("ledger.go").touch()
+    assert process.wait(timeout=120) == 1
+    assert play.states() == ["COMPLETED", "INTERRUPTED"] + ["COMPLETED"] * 3
+    taken = [gpus for _, what, *rest in play.events() if what == "holds" for gpus in rest[1:2]]
+    assert sorted(taken[:4]) == ["0", "1", "2", "3"]
+    [killed] = [rest[1] for run, what, *rest in play.events() if (run, what) == (second, "holds")]
+    assert taken[4] == killed
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "most"),
+    [
+        ("exclusive: true", "--nodes=1 --gres=gpu:4 --cpus-per-task=8", 1),
+        # The node has cores for two of them only.
+        ("cores_per_rank: 4", "--nodes=1 --gres=gpu:4 --cpus-per-task=8", 2),
+        # With nomultithread a CPU is a core.
+        ("cores_per_rank: 2", "--nodes=1 --gres=gpu:4 --cpus-per-task=8 --hint=nomultithread", 4),
+        # All of a node is the job's with --exclusive, whatever else is asked for.
+        ("", "--nodes=1 --gres=gpu:1 --exclusive", 4),
+        ("", "--nodes=1 --gpus-per-node=4 --cpus-per-task=8", 4),
+        ("", "--nodes=2 --ntasks=2 --gpus=4 --cpus-per-task=8", 4),
+    ],
+)
+def test_as_many_runs_are_there_at_once_as_fit_by_gpus_and_cores(
+    play, profile: str, options: str, most: int
+) -> None:
+    """And one a node where the profile wants nodes for itself."""
+    wait = f"timeout 10 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
+    play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile=f"{AT_WORK}{profile}")
+    done = here(play, options)
+    assert done.returncode == 0, done.stderr
+    assert len(held(play)) == 4
+    assert most_at_once(play) == most
+
+
+@pytest.mark.parametrize(
+    ("cores_per_rank", "most"),
+    [(1, 4), (2, 2), (4, 1), (16, 1)],
+)
+def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most: int) -> None:
+    """Runs of two processes on four cores, of two CPUs each; what is too large goes alone."""
+    wait = f"timeout 10 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
+    profile = f"cores_per_rank: {cores_per_rank}\n{AT_WORK}"
+    play.write_slurm_campaign(holding(wait), gpus_per_node=2, profile=profile)
+    file = play.path / "slurm.yaml"
+    file.write_text(file.read_text().replace("gpus_per_node: 4", "gpus_per_node: 0"))
+    done = here(play, "--nodes=1 --cpus-per-task=8")
+    if cores_per_rank > 4:
+        # Slurm's own word for what no waiting would change.
+        assert done.returncode == 1
+        assert play.states() == ["FAILED"] * 4
+        assert most_at_once(play) == most
+        return
+    assert done.returncode == 0, done.stderr
+    assert len(held(play)) == 4
+    assert most_at_once(play) == most
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_what_looks_at_gpus_beside_a_run_looks_at_its_own_or_not_at_all(
+    play, exclusive: bool
+) -> None:
+    """A step that overlaps is given the first GPUs of a node: another run's, where it is shared."""
+    look = (
+        "{ sleep 1; srun --overlap --mem=0 --cpus-per-task=1 --nodes=1 --ntasks=1 bash -c "
+        '\'echo "$SLURM_STEP_ID beside $CUDA_VISIBLE_DEVICES" >> "$LEDGER"\'; } &'
+    )
+    profile = f"exclusive: {str(exclusive).lower()}\nsetup: [{json.dumps(look)}]\n"
+    wait = "for _ in $(seq 80); do grep -q beside $LEDGER && break; sleep 0.1; done"
+    play.write_slurm_campaign(
+        holding(wait), matrix="seed: [1, 2]", gpus_per_node=2, profile=profile
+    )
+    done = here(play, "--nodes=1 --gres=gpu:4 --cpus-per-task=8")
+    assert done.returncode == 0, done.stderr
+    beside = [rest[0] for _, what, *rest in play.events() if what == "beside"]
+    assert set(beside) == ({"0,1"} if exclusive else set())
+    assert len(held(play)) == 2
+
+
+@pytest.mark.train
+@pytest.mark.timeout(900)
+def test_every_launcher_trains_beside_the_others_on_one_node(play) -> None:
+    """Their ports do not meet."""
+    pytest.importorskip("deepspeed")
+    play.write_slurm_campaign(
+        "true",
+        matrix="launcher: [torchrun, srun, deepspeed]",
+        model={
+            "num_layers": 2,
+            "hidden_size": 64,
+            "num_attention_heads": 4,
+            "vocab_size": 512,
+            "seq_length": 64,
+        },
+        gpus_per_node=2,
+        train_iters=4,
+    )
+    python = play.path / "python"
+    # The cluster's names of nodes are a library's, which breaks DeepSpeed's 127.0.0.1.
+    python.write_text(
+        '#!/bin/bash\n[[ "$*" == *deepspeed.launcher* ]] && unset LD_PRELOAD\n'
+        f'exec {shlex.quote(sys.executable)} "$@"\n'
+    )
+    python.chmod(0o755)
+    profile = f"gpus_per_node: 0\nmemory: 8G\npython: {json.dumps(str(python))}\n"
+    (play.path / "slurm.yaml").write_text(profile)
+    line, command = "salloc --mem=8G --nodes=1 --cpus-per-task=8", "submit campaign.yaml --here"
+    run_line(play, line, f"{TERALOG} {command}", seconds=600)
+    logs = [Path(run["log"]).read_text() for run in play.status()]
+    assert play.states() == ["COMPLETED"] * 3, "\n".join(logs)
+    assert len({log.rpartition("final_loss ")[2].split()[0] for log in logs}) == 1

@@ -65,8 +65,9 @@ export MASTER_ADDR
 # One port a job, so that jobs that share a node do not meet.
 export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
 
-launcher=("$python" -m deepspeed.launcher.runner)
-# --num_gpus would take the machine's first GPUs, whatever CUDA_VISIBLE_DEVICES says.
-gpus="$(cut -d , -f 1-4 <<< "${CUDA_VISIBLE_DEVICES:-0,1,2,3}")"
-"${launcher[@]}" --include "localhost:$gpus" --master_port "$MASTER_PORT" \
-  "${program[@]}" "${args[@]}"
+# By srun too: within a larger allocation that leads to the run's own node and GPUs.
+# --num_gpus would take the node's first GPUs, whatever CUDA_VISIBLE_DEVICES says.
+# shellcheck disable=SC2016  # the task expands its own
+srun --ntasks-per-node=1 --kill-on-bad-exit=1 bash -c \
+  'exec "$1" -m deepspeed.launcher.runner --include "localhost:$CUDA_VISIBLE_DEVICES" "${@:2}"' node \
+  "$python" --master_port "$MASTER_PORT" "${program[@]}" "${args[@]}"

@@ -1,0 +1,207 @@
+"""`teralog parse --on-slurm`: jobs read the logs, and nobody can tell from what is printed."""
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from practice.running import Cluster
+
+# Where logs to measure with are generated: tests are no package.
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+
+from generated_logs import write_log
+
+pytestmark = pytest.mark.slurm
+
+TERALOG = str(Path(sys.executable).parent / "teralog")
+OOM = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
+GO = 'until test -e "$GO"; do sleep 0.1; done'
+_ON_THE_WAY = re.compile(r"\d+: \d+ shards|\d+ of \d+ shards read|\d+ shards are being read .*")
+
+
+@dataclass
+class Archive:
+    """A folder with an archive of logs, and a profile of the cluster."""
+
+    path: Path
+    environment: dict[str, str]
+
+    def profile(self, text: str = "") -> None:
+        """Write the profile, with these lines more."""
+        (self.path / "cpu.yaml").write_text(
+            f"gpus_per_node: 0\nmemory: 1G\npython: {json.dumps(sys.executable)}\n{text}"
+        )
+
+    def start(self, *options: str) -> "subprocess.Popen[bytes]":
+        """Start reading the archive."""
+        return subprocess.Popen(
+            [TERALOG, "parse", "logs", "logs/named.txt", *options],
+            cwd=self.path,
+            env={**os.environ, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def parse(self, *options: str) -> tuple[bytes, int, list[str]]:
+        """Read the archive; return what is printed, the exit code, and what was complained of."""
+        out, code, errors = self.finish(self.start(*options))
+        return out, code, [line for line in errors if not _ON_THE_WAY.fullmatch(line)]
+
+    def finish(self, process: "subprocess.Popen[bytes]") -> tuple[bytes, int, list[str]]:
+        """Wait for the end; return what was printed, the exit code, and all lines to stderr."""
+        out, errors = process.communicate(timeout=240)
+        return out, process.returncode, errors.decode().splitlines()
+
+    def wait_for(self, slurm: Cluster, count: int) -> list[str]:
+        """Wait until so many tasks run, and return their ids."""
+        for _ in range(900):
+            ids = slurm.run("squeue", "-h", "-t", "R", "-o", "%F_%K").stdout.split()
+            if len(ids) == count:
+                return ids
+            time.sleep(0.1)
+        raise AssertionError(ids)
+
+
+@pytest.fixture
+def archive(tmp_path: Path, slurm: Cluster) -> Archive:
+    """Logs of every kind: large, compressed, in pairs, damaged, empty, of no run, no logs."""
+    logs = tmp_path / "logs"
+    (logs / "old runs").mkdir(parents=True)
+    for number in range(6):
+        write_log(logs / f"run-{number}.log", 60_000 * (number + 1), 20, seed=number)
+    plain = (logs / "run-2.log").read_bytes()
+    (logs / "old runs" / "run.log.gz").write_bytes(gzip.compress(plain))
+    (logs / "old runs" / "cut.log.gz").write_bytes(gzip.compress(plain)[:-2000])
+    (logs / "old runs" / "run.log.zst").write_bytes(zstandard.compress(plain))
+    (logs / "slurm-1.out").write_bytes(plain[:40_000])
+    (logs / "slurm-1.err").write_bytes(OOM)
+    (logs / "empty.log").touch()
+    (logs / "nul.log").write_bytes(b"\0" * 100)
+    (logs / "notes.txt").write_text("nothing of a run\n")
+    (logs / "named.txt").write_text("nothing either\n")
+    (logs / "two.log").write_bytes(plain + OOM + plain)
+    environment = {**slurm.environment, "GO": str(tmp_path / "go")}
+    found = Archive(tmp_path, environment)
+    found.profile()
+    return found
+
+
+ON_SLURM = ("--on-slurm", "cpu.yaml", "--shards", "4")
+
+
+@pytest.mark.parametrize("options", [(), ("--warmup", "auto", "--skipped", "keep")])
+def test_what_is_printed_is_that_of_one_process(archive: Archive, options: Any) -> None:
+    """Byte for byte in each format, with the same complaints and exit code; read only once."""
+    layouts = [(), *(("--format", name) for name in ("md", "csv", "json", "parquet"))]
+    for layout in (*layouts, ("--steps", "--format", "csv")):
+        alone = archive.parse(*options, *layout)
+        assert alone[1] == 1
+        assert any("cut.log.gz" in line for line in alone[2])
+        assert archive.parse(*options, *layout, *ON_SLURM) == alone
+    assert len(list(archive.path.glob("results/.parse/*/jobs/*"))) == 1
+    assert len(list(archive.path.glob("results/.parse/*/shards/*"))) == 4
+
+
+def test_a_log_that_changes_is_read_anew_and_no_other_shard(archive: Archive) -> None:
+    """And a log that is new."""
+    archive.parse(*ON_SLURM)
+    with (archive.path / "logs" / "run-5.log").open("ab") as log:
+        log.write(OOM)
+    (archive.path / "logs" / "new.log").write_bytes(OOM)
+    out, _, errors = archive.finish(archive.start(*ON_SLURM))
+    assert out == archive.parse()[0]
+    [submitted] = [line for line in errors if re.fullmatch(r"\d+: \d+ shards", line)]
+    assert int(submitted.split()[1]) < 4
+
+
+def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
+    archive: Archive, slurm: Cluster
+) -> None:
+    """The first one says which it is, and prints no table of a part."""
+    archive.profile(f"setup: [{json.dumps(GO)}]")
+    process = archive.start(*ON_SLURM)
+    ids = archive.wait_for(slurm, 4)
+    slurm.run("scancel", ids[1])
+    (archive.path / "go").touch()
+    out, code, errors = archive.finish(process)
+    assert (out, code) == (b"", 1)
+    index = ids[1].partition("_")[2]
+    [line] = [line for line in errors if line.startswith("teralog: shard ")]
+    assert re.search(
+        rf"shard \d of 4 \(logs/.*\): (CANCELLED|gone from Slurm); see .*/{index}\.log", line
+    )
+    out, code, errors = archive.finish(archive.start(*ON_SLURM))
+    assert [line.partition(": ")[2] for line in errors if line.endswith(" shards")] == ["1 shards"]
+    alone = archive.parse("--format", "json")
+    assert archive.parse("--format", "json", *ON_SLURM) == alone
+    assert (out, code) == archive.parse()[:2]
+
+
+def test_a_shard_whose_job_fails_is_told_by_name(archive: Archive) -> None:
+    """With its log, where the reason stands; once that is mended it is read."""
+    archive.profile("setup: ['if [ $SLURM_ARRAY_TASK_ID = 2 ]; then echo no disk; exit 3; fi']")
+    out, code, errors = archive.parse(*ON_SLURM)
+    assert (out, code) == (b"", 1)
+    assert len(errors) == 2
+    found = re.fullmatch(r"teralog: shard 3 of 4 \(logs/.*\): FAILED; see (.*/2\.log)", errors[0])
+    assert found
+    assert "no disk" in Path(found[1]).read_text()
+    archive.profile()
+    assert archive.parse(*ON_SLURM) == archive.parse()
+
+
+def test_ctrl_c_leaves_the_jobs_and_the_next_call_waits_for_them(
+    archive: Archive, slurm: Cluster
+) -> None:
+    """Nothing is submitted twice."""
+    archive.profile(f"setup: [{json.dumps(GO)}]")
+    process = archive.start(*ON_SLURM)
+    archive.wait_for(slurm, 4)
+    process.send_signal(signal.SIGINT)
+    out, code, errors = archive.finish(process)
+    assert (out, code) == (b"", 130)
+    assert errors[-1].startswith("stopped; the jobs go on")
+    second = archive.start(*ON_SLURM)
+    time.sleep(2)
+    (archive.path / "go").touch()
+    out, code, errors = archive.finish(second)
+    assert "4 shards are being read by jobs from before" in errors
+    assert (out, code) == archive.parse()[:2]
+    assert len(list(archive.path.glob("results/.parse/*/jobs/*"))) == 1
+
+
+def test_what_cannot_be_done_is_said(archive: Archive) -> None:
+    """Standard input, a profile of this machine, a partition that is not there."""
+    (archive.path / "here.yaml").write_text("scheduler: local\n")
+
+    def said(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [TERALOG, "parse", *arguments],
+            cwd=archive.path,
+            env={**os.environ, **archive.environment},
+            input="",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.returncode, done.stderr
+
+    code, text = said("-", "--on-slurm", "cpu.yaml")
+    assert (code, "-: --on-slurm: is no file that a job could read" in text) == (1, True)
+    code, text = said("logs", "--on-slurm", "here.yaml")
+    assert (code, "is this machine" in text) == (1, True)
+    assert said("logs", "--shards", "3")[0] == 2
+    archive.profile("partition: no-such\n")
+    code, text = said("logs", "--on-slurm", "cpu.yaml")
+    assert (code, "sbatch: invalid partition specified" in text.lower()) == (1, True)
