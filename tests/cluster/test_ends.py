@@ -169,7 +169,7 @@ def test_a_run_whose_node_dies_is_told_and_retried(playground, hasty_slurm) -> N
 
 
 def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, hasty_slurm) -> None:
-    """In the meantime what was known is told; what ends meanwhile has ended."""
+    """In the meantime what was known is told, and that Slurm is silent."""
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4, 5]")
@@ -185,11 +185,12 @@ def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, has
     hasty_slurm.run("sbatch", "--hold", "--output=/dev/null", "--wrap", "true")
     wait_until(lambda: saved.stat().st_mtime_ns > written, lambda: "nothing is saved")
     faults.kill(hasty_slurm, "slurmctld")
-    go(play)
     status = play.teralog("status", "campaign.yaml")
     assert status.stdout.count("RUNNING") == 3
     assert "Slurm gave no answer: squeue" in status.stderr
     faults.start_again(hasty_slurm)
+    assert play.states() == before
+    go(play)
     play.wait_for(["COMPLETED"] * 5)
     assert sorted(starts(play).values()) == [1] * 5
 
