@@ -38,10 +38,18 @@ def _slurm_with_accounting() -> Iterator[Cluster]:
     yield from _session_cluster(with_accounting=True)
 
 
-@pytest.fixture(scope="module")
-def hasty_slurm() -> Iterator[Cluster]:
+@pytest.fixture(scope="session")
+def _hasty_slurm() -> Iterator[Cluster]:
+    yield from _session_cluster(
+        nodes_32g=2, nodes_16g=0, min_job_age_seconds=10, timeout_seconds=10
+    )
+
+
+@pytest.fixture
+def hasty_slurm(_hasty_slurm: Cluster) -> Iterator[Cluster]:
     """A cluster that forgets jobs within seconds, and gives nodes up that are silent for some."""
-    yield from _session_cluster(nodes_32g=2, nodes_16g=0, min_job_age_seconds=2, timeout_seconds=10)
+    yield _hasty_slurm
+    jobs.clear(_hasty_slurm)
 
 
 @pytest.fixture

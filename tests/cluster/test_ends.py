@@ -140,11 +140,13 @@ def test_a_run_that_slurm_puts_back_has_not_ended(play, cluster, name: str) -> N
     [run] = play.wait_for(["RUNNING"])
     wait_until(play.events, lambda: "it has not begun")
     befall(cluster, run)
-    go(play)
-    while (run := play.status()[0])["state"] != "COMPLETED":
+    while (run["state"], run["restarts"]) != ("RUNNING", 1):
         assert run["outcome"] is None, run
         assert play.teralog("submit", "campaign.yaml").stdout == ""
         assert play.teralog("retry", "campaign.yaml").stdout == ""
+        [run] = play.status()
+    go(play)
+    [run] = play.wait_for(["COMPLETED"])
     assert (run["restarts"], run["attempts"]) == (1, 1)
     assert list(starts(play).values()) == [2]
 
@@ -166,10 +168,10 @@ def test_a_run_whose_node_dies_is_told_and_retried(playground, hasty_slurm) -> N
     faults.start_again(hasty_slurm)
 
 
-def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, slurm) -> None:
-    """In the meantime what was known is told; what ends meanwhile has ended."""
+def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, hasty_slurm) -> None:
+    """In the meantime what was known is told, and that Slurm is silent."""
     play = playground
-    play.environment |= slurm.environment
+    play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4, 5]")
     # Until its nodes have registered again, the new controller refuses steps their GPUs.
     profile = play.path / "slurm.yaml"
@@ -178,16 +180,17 @@ def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, slu
     before = ["RUNNING"] * 3 + ["PENDING"] * 2
     play.wait_for(before)
     # Its state is on disk some seconds after each change; what it had not written Slurm forgets.
-    saved = slurm.plan.folder / "state" / "job_state"
+    saved = hasty_slurm.plan.folder / "state" / "job_state"
     written = saved.stat().st_mtime_ns
-    slurm.run("sbatch", "--hold", "--output=/dev/null", "--wrap", "true")
+    hasty_slurm.run("sbatch", "--hold", "--output=/dev/null", "--wrap", "true")
     wait_until(lambda: saved.stat().st_mtime_ns > written, lambda: "nothing is saved")
-    faults.kill(slurm, "slurmctld")
-    go(play)
+    faults.kill(hasty_slurm, "slurmctld")
     status = play.teralog("status", "campaign.yaml")
     assert status.stdout.count("RUNNING") == 3
     assert "Slurm gave no answer: squeue" in status.stderr
-    faults.start_again(slurm)
+    faults.start_again(hasty_slurm)
+    assert play.states() == before
+    go(play)
     play.wait_for(["COMPLETED"] * 5)
     assert sorted(starts(play).values()) == [1] * 5
 
