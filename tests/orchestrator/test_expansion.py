@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from orchestrator.campaign_file import CampaignFile
 from orchestrator.errors import UserError
 from orchestrator.expansion import MAX_LABEL, MAX_RUNS, Entry, entries, labels, make_run
+from orchestrator.frameworks import FRAMEWORKS
 
 SMALL = {
     "num_layers": 2,
@@ -83,7 +84,7 @@ def test_a_matrix_that_crosses_to_too_many_runs_is_refused_before_it_is_crossed(
 MISFITS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no framework": (
         {"model": SMALL},
-        ["defaults: names no framework; known are gpt, deepspeed"],
+        [f"defaults: names no framework; known are {', '.join(FRAMEWORKS)}"],
     ),
     "no model": (
         {"framework": "gpt"},
