@@ -1,1 +1,1 @@
-"""Stand-alone training programs that really run; each needs nothing else of this project."""
+"""Training programs that really run, and a rehearsal's; they need nothing else of this project."""
