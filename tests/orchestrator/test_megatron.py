@@ -319,14 +319,14 @@ def test_a_report_has_the_columns_of_the_page(
     runs = collect(campaign, store)
     (row,) = as_records(make_report(campaign, runs, "2026-01-02").table)
     assert [*row][:8] == [
-        "parameters_billions",
         "world_size",
+        "parameters_billions",
         "tensor_parallel_size",
         "pipeline_parallel_size",
+        "data_parallel_size",
         "micro_batch_size",
         "num_microbatches",
         "global_batch_size",
-        "data_parallel_size",
     ]
     assert row["reports"] == 7
     assert row["step_seconds_median"] == pytest.approx(1.31, abs=0.01)
