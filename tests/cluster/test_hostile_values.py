@@ -58,6 +58,7 @@ def test_what_a_shell_is_told_leaves_a_canary(playground) -> None:
     for text in HOSTILE.values():
         subprocess.run(
             ["bash", "-c", text],
+            cwd=playground.path,
             env={**os.environ, "LEDGER": str(playground.ledger)},
             check=False,
             capture_output=True,
