@@ -21,13 +21,17 @@ from orchestrator.node_lists import expand_nodes
 pytestmark = pytest.mark.slurm
 
 TERALOG_SECONDS = 120
-# In place of DeepSpeed: what its engine would print, at the speed of the node.
+STEPS = 30
+# In place of DeepSpeed: what its engine would print, at the speed of the node. The last line comes
+# when the test says so.
 SCRIPT = """\
 import os, time, pathlib
-slow = os.environ["SLURMD_NODENAME"] == pathlib.Path(os.environ["LEDGER"]).read_text().strip()
+ledger = pathlib.Path(os.environ["LEDGER"])
+seconds = 0.15 if os.environ["SLURMD_NODENAME"] == ledger.read_text() else 0.05
 for step in range(1, {steps} + 1):
-    seconds = 0.15 if slow else 0.05
     time.sleep(seconds)
+    while step == {steps} and not ledger.with_name("ledger.go").exists():
+        time.sleep(0.1)
     print(
         f"[INFO] epoch=0/micro_step={{step}}/global_step={{step}}, RunningAvgSamplesPerSec=1.0, "
         f"CurrSamplesPerSec={{4 / seconds}}, MemAllocated=0.39GB, MaxMemAllocated=0.39GB",
@@ -57,14 +61,28 @@ requeue: {requeue}
 """
 
 
-def write_campaign(
-    play: Any, steps: int, *, slow_node: str = "gpu002", requeue: str = "false"
-) -> None:
+def write_campaign(play: Any, *, slow_node: str = "gpu002", requeue: str = "false") -> None:
     """Write a campaign of four repeats, each on a node of its own, of which one is slow."""
     play.ledger.write_text(slow_node)
-    (play.path / "train.py").write_text(SCRIPT.format(steps=steps))
+    (play.path / "train.py").write_text(SCRIPT.format(steps=STEPS))
     (play.path / "cpu.yaml").write_text(PROFILE.format(requeue=requeue))
-    (play.path / "campaign.yaml").write_text(CAMPAIGN.format(steps=steps))
+    (play.path / "campaign.yaml").write_text(CAMPAIGN.format(steps=STEPS))
+
+
+def go(play: Any) -> None:
+    """Let the runs come to their ends."""
+    play.ledger.with_name("ledger.go").touch()
+
+
+def read_until(watching: "subprocess.Popen[str]", pattern: str) -> str:
+    """Return what a watch has printed up to the first line that a pattern is found in."""
+    assert watching.stdout is not None
+    printed = ""
+    for line in watching.stdout:
+        printed += line
+        if re.search(pattern, line):
+            return printed
+    raise AssertionError(printed)
 
 
 @pytest.fixture
@@ -85,29 +103,25 @@ def test_slurm_expands_a_list_of_nodes_to_the_same_names(slurm, text: str) -> No
 
 def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_told(play) -> None:
     """On a pipe: plain lines, the last ones of all runs. Status, JSON and nodes tell it, too."""
-    # Longer than from one time that Slurm is asked to the next.
-    write_campaign(play, steps=120)
+    write_campaign(play)
     assert play.teralog("submit", "campaign.yaml").returncode == 0
-    watched = play.teralog("watch", "campaign.yaml", "--interval", "0.5")
-    assert watched.returncode == 0, watched.stderr
-    assert watched.stderr == ""
-    assert "\x1b" not in watched.stdout
-    slow = re.compile(
-        r"^deepspeed #\d on gpu002: 0\.15 s a step, 3\.0 . its 3 siblings' 0\.050 s$",
-        re.MULTILINE,
-    )
-    tables = watched.stdout.split("\n\n")
-    assert len(tables) > 3
-    # The slow one is told while it runs, from Slurm's words and its log.
-    early = [table for table in tables if slow.search(table) and " RUNNING " in table]
-    assert early
-    assert re.search(r" RUNNING +1  gpu002 +\d+  120 +0\.150 +\S+  0:00:\d\d +3\.0 .", early[0])
-    done = re.findall(r" COMPLETED +1  gpu\d+ +120  120 +(0\.150|0\.0500) ", tables[-1])
+    watching = play.start("watch", "campaign.yaml", "--interval", "0.5")
+    slow = r"^deepspeed #\d on gpu002: 0\.15 s a step, 3\.0 . its 3 siblings' 0\.050 s$"
+    # It is told while it runs.
+    early = read_until(watching, r" RUNNING +1  gpu002 +\d+  30 +0\.150 +\S+  0:00:\d\d +3\.0 .")
+    early += read_until(watching, slow)
+    go(play)
+    printed, complaints = watching.communicate(timeout=TERALOG_SECONDS)
+    assert watching.returncode == 0
+    assert complaints == ""
+    assert "\x1b" not in early + printed
+    tables = printed.split("\n\n")
+    done = re.findall(r" COMPLETED +1  gpu\d+ +30  30 +(0\.150|0\.0500) ", tables[-1])
     assert len(done) == 4
     assert "4 runs: 4 completed" in tables[-1]
 
     status = play.teralog("status", "campaign.yaml")
-    assert slow.search(status.stdout)
+    assert re.search(slow, status.stdout, re.MULTILINE)
     found = {run["node_list"]: run["slow"] for run in play.status()}
     assert found.pop("gpu002") == {
         "step_seconds": pytest.approx(0.15),
@@ -126,17 +140,17 @@ def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_told(play) -> None
 
 def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
     """Exit code 130, and the runs come to their ends."""
-    write_campaign(play, steps=150)
+    write_campaign(play)
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"] * 4)
     watching = play.start("watch", "campaign.yaml", "--interval", "0.2")
-    assert watching.stdout is not None
-    assert watching.stdout.readline().startswith("run ")
+    read_until(watching, r"^run ")
     watching.send_signal(signal.SIGINT)
     _, complaints = watching.communicate(timeout=TERALOG_SECONDS)
     assert watching.returncode == 130
     assert complaints == "no longer watching; the runs go on\n"
     assert play.states() == ["RUNNING"] * 4
+    go(play)
     play.wait_for(["COMPLETED"] * 4)
 
 
@@ -179,7 +193,7 @@ def on_a_terminal(play: Any, *arguments: str, interrupt: bool = False, **variabl
 
 def test_on_a_terminal_the_table_stays_in_place(play) -> None:
     """The cursor goes back up for each look, and comes back when it is over."""
-    write_campaign(play, steps=150)
+    write_campaign(play)
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"] * 4)
     watch = ("watch", "campaign.yaml", "--interval", "0.5")
@@ -189,6 +203,7 @@ def test_on_a_terminal_the_table_stays_in_place(play) -> None:
     code, written = on_a_terminal(play, *watch, interrupt=True)
     assert code == 130
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
+    go(play)
     code, written = on_a_terminal(play, *watch)
     assert code == 0
     assert "\x1b[1A" in written
@@ -197,27 +212,23 @@ def test_on_a_terminal_the_table_stays_in_place(play) -> None:
 
 
 def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slurm) -> None:
-    """Its progress begins anew, on its new node."""
-    write_campaign(play, steps=250, slow_node="none", requeue="true")
+    """Its progress begins anew, though its log goes on."""
+    write_campaign(play, slow_node="none", requeue="true")
     play.teralog("submit", "campaign.yaml")
-    runs = play.wait_for(["RUNNING"] * 4)
-    log = Path(runs[0]["log"] or play.path)
-    while "global_step=20," not in log.read_text():
-        time.sleep(0.1)
-    node = runs[0]["node_list"]
+    first, *_ = play.wait_for(["RUNNING"] * 4)
+    watching = play.start("watch", "campaign.yaml", "--interval", "0.2")
+    row = rf"^{first['run_id']} .* "
+    read_until(watching, rf"{row}RUNNING +1  gpu\d+ +29  30 ")
+    node = first["node_list"]
     slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
-    watched = play.teralog("watch", "campaign.yaml", "--interval", "0.5")
+    # Fewer iterations than it had, and then all again.
+    read_until(watching, rf"{row}\S.* (—|1?\d|2[0-8])  30 ")
+    read_until(watching, rf"{row}RUNNING \(restart 1\) +1  gpu\d+ +29  30 ")
     slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
-    assert watched.returncode == 0, watched.stderr
-    line = re.compile(
-        rf"^{runs[0]['run_id']} .*? (?P<state>RUNNING \(restart 1\)|COMPLETED)"
-        r" +1  (?P<node>gpu\d+) +(?P<iteration>\d+|—)",
-        re.MULTILINE,
-    )
-    told = list(line.finditer(watched.stdout))
-    again = [match for match in told if match["state"] != "COMPLETED"]
-    assert again
-    # Slurm knew of the restart before the script, or the log told of it first.
-    assert any(match["iteration"] != "250" for match in again)
-    assert told[-1]["iteration"] == "250"
-    assert "starts again: restart 1" in log.read_text()
+    go(play)
+    printed, complaints = watching.communicate(timeout=TERALOG_SECONDS)
+    assert (watching.returncode, complaints) == (0, "")
+    assert "4 runs: 4 completed" in printed
+    log = Path(play.status()[0]["log"]).read_text()
+    assert log.count("global_step=29,") == 2
+    assert "starts again: restart 1" in log
