@@ -279,7 +279,7 @@ def test_as_many_runs_are_there_at_once_as_fit_by_gpus_and_cores(
     play, profile: str, options: str, most: int
 ) -> None:
     """And one a node where the profile wants nodes for itself."""
-    wait = f"timeout 10 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
+    wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile=f"{AT_WORK}{profile}")
     done = here(play, options)
     assert done.returncode == 0, done.stderr
@@ -293,7 +293,7 @@ def test_as_many_runs_are_there_at_once_as_fit_by_gpus_and_cores(
 )
 def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most: int) -> None:
     """Runs of two processes on four cores, of two CPUs each; what is too large goes alone."""
-    wait = f"timeout 10 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
+    wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     profile = f"cores_per_rank: {cores_per_rank}\n{AT_WORK}"
     play.write_slurm_campaign(holding(wait), gpus_per_node=2, profile=profile)
     file = play.path / "slurm.yaml"

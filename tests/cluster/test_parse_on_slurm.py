@@ -132,6 +132,7 @@ def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
     process = archive.start(*ON_SLURM)
     ids = archive.wait_for(slurm, 4)
     slurm.run("scancel", ids[1])
+    archive.wait_for(slurm, 3)
     (archive.path / "go").touch()
     out, code, errors = archive.finish(process)
     assert (out, code) == (b"", 1)
