@@ -1,8 +1,10 @@
 """How many more runs would tell, by what those that there are have shown."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 from orchestrator.permutation_intervals import (
+    QUANTILE,
     mean_and_variance,
     pairs_suffice,
     sides_suffice,
@@ -41,7 +43,7 @@ def more_units(
 
     least = next((more for more in range(MOST_RUNS) if sides_suffice(*grown(more))), None)
     if least is None or min(sizes) < 2:
-        return least, least is not None and least > 0
+        return least or None, bool(least)
     (mean, variance), (other_mean, other_variance) = map(mean_and_variance, (logs, other_logs))
     difference = mean - other_mean
 
@@ -54,13 +56,49 @@ def more_units(
     return _planned(least, would_tell if seen else None)
 
 
-def _would_tell(difference: float, variance: float, degrees: int) -> bool:
-    """Return whether a test at 5 % finds a difference with a probability of 80 %.
+def blocks_to_find(part: float, spread: float) -> int:
+    """Return how many blocks A B B A find a difference of a `part` of the speed, as 0.05.
 
-    It does where the difference is at least t(0.975) + t(0.8) times its standard error, t being
+    `spread`: the standard deviation of the logarithms of runs in an allocation. That of the
+    difference of two means of two runs each is the same: s²/2 + s²/2.
+    """
+    difference = math.log1p(part)
+    return next(
+        count
+        for count in _counts()
+        if pairs_suffice(count) and _would_tell(difference, spread**2 / count, count - 1)
+    )
+
+
+def runs_to_find(part: float, spread: float) -> int:
+    """Return how many runs of each, apart from each other, find a difference of such a `part`.
+
+    `spread`: the standard deviation of the logarithms of runs anywhere.
+    """
+    difference = math.log1p(part)
+    return next(
+        count
+        for count in _counts()
+        if sides_suffice(count, count)
+        and _would_tell(difference, 2 * spread**2 / count, 2 * count - 2)
+    )
+
+
+def _counts() -> Iterator[int]:
+    """Yield numbers from 2 on, beyond a hundred each a hundredth larger, and without end."""
+    count = 2
+    while True:
+        yield count
+        count += 1 + count // 100
+
+
+def _would_tell(difference: float, variance: float, degrees: int) -> bool:
+    """Return whether a test at 4 % finds a difference with a probability of 80 %.
+
+    It does where the difference is at least t(0.98) + t(0.8) times its standard error, t being
     Student's quantiles (Cochran and Cox 1957, section 2.21).
     """
-    wanted = student_quantile(0.975, degrees) + student_quantile(POWER, degrees)
+    wanted = student_quantile(QUANTILE, degrees) + student_quantile(POWER, degrees)
     return difference**2 >= wanted**2 * variance
 
 
