@@ -4,10 +4,12 @@ import math
 import random
 from collections.abc import Hashable
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean, variance
 
 import pytest
 
+from orchestrator.attempts import Attempt, Started
 from orchestrator.measured import MeasuredRun
 from orchestrator.noise import Component, components, pooled
 from orchestrator.noise_page import NoisePage, noise_page, noise_table, record, sentences
@@ -143,3 +145,19 @@ def test_runs_that_tell_nothing_are_named() -> None:
     page = noise_page([run(1.0), run(1.1), bad])
     assert "No part of it, as OOM: r #3." in list(sentences(page))
     assert noise_page([]).runs == 0
+
+
+@pytest.mark.parametrize(
+    ("allocation", "devices", "nodes"),
+    [
+        ("submit-a1", ("0", "1"), "host"),
+        (None, ("0",), "host"),
+        ("17", ("n1/0", "n1/1", "n2/0"), "n1,n2"),
+    ],
+)
+def test_a_run_s_nodes_are_the_machine_or_those_it_had_shares_of(
+    allocation: str | None, devices: tuple[str, ...], nodes: str
+) -> None:
+    """Two runs that share out a node differently ran on the same one."""
+    started = Started(1, "host", "t", "2026-01-02T03:04:05+00:00", 60, devices, allocation)
+    assert Attempt(1, Path("attempt-1"), started, None).nodes == nodes
