@@ -61,6 +61,10 @@ bench-parse: $(VENV)/.installed ## Measure how fast logs are read, beside perl, 
 bench-slurm: $(VENV)/.installed slurm-packages ## Measure submitting and asking on a practice cluster, beside submitit.
 	$(BIN)/python tests/benchmarks/slurm.py
 
+.PHONY: bench-compare
+bench-compare: $(VENV)/.installed ## Measure how often comparisons err, and what they find, on a made-up cluster.
+	$(BIN)/python tests/benchmarks/compare_simulation.py
+
 .PHONY: soak
 soak: $(VENV)/.installed slurm-packages ## Read 100,000 damaged logs; kill 100 submits to Slurm at random moments.
 	TERALOG_SOAK=100000 $(BIN)/python -m pytest --timeout 7200 tests/parsers/test_soak.py

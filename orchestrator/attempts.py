@@ -24,12 +24,30 @@ GIVEN_UP = "GIVEN_UP"
 # An attempt with such an end was never one.
 NEVER_STARTED = frozenset({NOT_SUBMITTED, GIVEN_UP})
 
+# So begins the allocation of a run on this machine.
+SUBMIT = "submit-"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """When a run was started, beside others: in which allocation, and as the how manieth.
+
+    allocation: a job's id on Slurm, else `SUBMIT` and what the submit calls itself.
+    place: in the order of starting, from 1; within the block where there is one.
+    block: the runs that were started together in an interleaved order.
+    """
+
+    allocation: str
+    place: int
+    block: int | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Started:
     """Who supervises an attempt, since when (UTC, ISO 8601), on which devices.
 
-    Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT.
+    Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT. The last three
+    are those of its `Position`, which attempts of earlier versions do not tell.
     """
 
     pid: int
@@ -38,6 +56,9 @@ class Started:
     started_at: str
     time_limit_seconds: int
     devices: tuple[str, ...]
+    allocation: str | None = None
+    place: int | None = None
+    block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +120,32 @@ class Attempt:
     ended: Ended | None
     intent: Intent | None = None
     seen: Seen | None = None
+
+    @property
+    def allocation(self) -> str | None:
+        """What it had its nodes by: a job on Slurm, or the submit; None where that is not known."""
+        if self.started is not None:
+            return self.started.allocation
+        return self.seen.job_id if self.seen else None
+
+    @property
+    def nodes(self) -> str | None:
+        """What it ran on: nodes of a cluster, or the machine that it was started on."""
+        if self.started is None:
+            return self.seen.nodes if self.seen else None
+        of_machine = (self.started.allocation or SUBMIT).startswith(SUBMIT)
+        if of_machine:
+            return self.started.host
+        # A share of a node is its name and a number.
+        shares = (share.partition("/")[0] for share in self.started.devices)
+        return ",".join(dict.fromkeys(shares))
+
+    @property
+    def started_at(self) -> str | None:
+        """When it began, ISO 8601; Slurm's times are those of the cluster's own clock."""
+        if self.started is not None:
+            return self.started.started_at
+        return self.seen.started_at if self.seen else None
 
     @property
     def log(self) -> Path:

@@ -49,6 +49,7 @@ class Campaign:
     """A campaign file, understood. `notes` tells what was left out, and why.
 
     rehearsal: whether its runs are to be rehearsed rather than made.
+    order_seed: None where runs start in the file's order, and else draws an interleaved one.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class Campaign:
     runs: tuple[PlannedRun, ...]
     notes: tuple[str, ...]
     rehearsal: bool = False
+    order_seed: int | None = None
 
 
 def load_campaign(path: Path) -> Campaign:
@@ -72,7 +74,10 @@ def load_campaign(path: Path) -> Campaign:
         runs, notes = _runs(checked, cluster)
     except UserError as error:
         raise UserError(*(f"{path}: {problem}" for problem in error.problems)) from None
-    return Campaign(path, checked.file.name, cluster, checked.warmup, tuple(runs), tuple(notes))
+    file = checked.file
+    seed = file.order_seed if file.order == "interleaved" else None
+    everything = (path, file.name, cluster, checked.warmup, tuple(runs), tuple(notes))
+    return Campaign(*everything, order_seed=seed)
 
 
 def _excluding_rule(rules: Iterable[Rule], values: Mapping[str, Any]) -> Rule | None:

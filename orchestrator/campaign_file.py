@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ from orchestrator.model import size_names
 from orchestrator.parameters import COMMON, is_parameter, option_names, parameter_problems
 from orchestrator.rules import Rule, make_rule
 from orchestrator.validation import mapping_problems
-from orchestrator.warmup import Warmup
+from orchestrator.warmup import DEFAULT, Warmup
 from orchestrator.yaml_files import read_yaml
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -49,10 +49,17 @@ class CampaignFile:
             "one that failed are not started."
         ),
     ] = None
+    order: Annotated[
+        Literal["file", "interleaved"],
+        Field(description="In which order runs start: the file's, or A B B A, one at a time."),
+    ] = "file"
+    order_seed: Annotated[
+        int, Field(description="Draws which run of an interleaved block is the first.")
+    ] = 0
     warmup: Annotated[
         int | str,
         Field(description="Iterations left out of the numbers: how many, or a part, as 10%."),
-    ] = "10%"
+    ] = DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,8 @@ def read_campaign_file(path: Path) -> Checked:
     if isinstance(name, str) and not _NAME.fullmatch(name):
         problems.append(_name_problem(name))
     problems += _give_up_problems(data)
+    if data.get("give_up") is not None and data.get("order") == "interleaved":
+        problems.append("order: interleaved makes every run; leave out give_up, or the order")
     rules, rule_problems = _rules(data)
     warmup, warmup_problems = _warmup(data)
     problems += [*rule_problems, *warmup_problems]

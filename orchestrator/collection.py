@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.attempts import Attempt
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.endings import Ending, endings
 from orchestrator.frameworks import FRAMEWORKS
@@ -15,7 +16,7 @@ from orchestrator.metrics import Summary, summarise
 from orchestrator.store import CampaignStore
 from orchestrator.tables import Cell
 from parsers.merge import merge_steps
-from parsers.records import Outcome, Step
+from parsers.records import Outcome, Record, Step
 from parsers.scan import read_records
 
 
@@ -54,16 +55,8 @@ def _collect_run(
     attempts = store.run(planned.run_id).attempts()
     log = attempts[-1].log if attempts and attempts[-1].log.exists() else None
     framework = FRAMEWORKS[planned.run.framework]
-    seen = attempts[-1].seen if attempts else None
-    # What was trained before Slurm started the job again is no part of the run that is measured.
-    start = last_start(log) if log and seen and seen.restarts else 0
-    # A last line without its newline may be half of one as long as somebody writes.
     complete = ending.outcome is not None
-    records = (
-        list(read_records(log, framework.log_formats, start=start, complete=complete))
-        if log
-        else []
-    )
+    records = read_attempt(attempts[-1], framework.name, complete=complete) if attempts else []
     samples = read_gpu_samples(attempts[-1].folder) if attempts else None
     summary = summarise(planned.run, records, campaign.warmup, samples)
     logged = Logged(planned.run, records, summary)
@@ -78,6 +71,17 @@ def _collect_run(
         ending.given_up,
         {column.name: column.value(logged) for column in framework.measures},
     )
+
+
+def read_attempt(attempt: Attempt, framework: str, *, complete: bool) -> list[Record]:
+    """Return what the log of an attempt says; `complete` says that nobody writes to it any more."""
+    if not attempt.log.exists():
+        return []
+    # What was trained before Slurm started the job again is no part of the run that is measured.
+    start = last_start(attempt.log) if attempt.seen and attempt.seen.restarts else 0
+    formats = FRAMEWORKS[framework].log_formats
+    # A last line without its newline may be half of one as long as somebody writes.
+    return list(read_records(attempt.log, formats, start=start, complete=complete))
 
 
 def logs_checksum(runs: Sequence[Collected]) -> str | None:

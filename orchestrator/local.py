@@ -32,6 +32,7 @@ from orchestrator.attempts import (
     RUNNING,
     Attempt,
     Ended,
+    Position,
 )
 from orchestrator.campaign import PlannedRun
 from orchestrator.devices import Lease
@@ -66,11 +67,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A run to be started, which has had so many attempts before."""
+    """A run to be started, which has had so many attempts before, and its place among others."""
 
     planned: PlannedRun
     folder: store.RunFolder
     attempts: int
+    position: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,7 @@ def _start(waiting: Waiting, lease: Lease, lock: int, environment: dict[str, str
             time_limit_seconds=planned.run.resources.time_limit_seconds,
             devices=lease.devices,
             environment=environment,
+            position=waiting.position,
         )
         executor = RunExecutor(
             attempt.folder / "submitit",

@@ -1,6 +1,7 @@
 """Submitting a campaign on this machine: one submit at a time, every run at most once."""
 
 import os
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,11 +9,12 @@ from pathlib import Path
 from typing import Protocol
 
 from orchestrator import local, locks
-from orchestrator.attempts import RUNNING
+from orchestrator.attempts import RUNNING, SUBMIT, Position
 from orchestrator.backends import StartOptions, backend
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.devices import Devices, Lease, this_machines_devices
 from orchestrator.errors import UserError
+from orchestrator.interleaving import interleaved
 from orchestrator.model import Run
 from orchestrator.progress import progress
 from orchestrator.store import CampaignStore, disk_errors
@@ -74,16 +76,18 @@ class LocalSession:
         """Render `runs`, start them, and wait until all have ended; yield what was left."""
         places = self._places()
         runs, queued = self._without_queued(runs)
-        for planned in runs:
+        slots = self._slots(options)
+        positions = self._positions(runs, options.blocks)
+        for planned, _ in positions:
             places.require(planned.run)
-        render(self.campaign, runs, self.store)
-        folders = [(planned, self.store.run(planned.run_id)) for planned in runs]
-        waiting = [
-            local.Waiting(planned, folder, len(folder.attempts())) for planned, folder in folders
-        ]
+        render(self.campaign, [planned for planned, _ in positions], self.store)
+        waiting = []
+        for planned, position in positions:
+            folder = self.store.run(planned.run_id)
+            waiting.append(local.Waiting(planned, folder, len(folder.attempts()), position))
         if waiting:
             with progress(len(waiting), places.what) as tell:
-                local.run_all(waiting, places, options.slots, tell)
+                local.run_all(waiting, places, slots, tell)
         if queued:
             yield f"{queued} runs left: they come after runs that wait in Slurm's queue"
 
@@ -100,6 +104,36 @@ class LocalSession:
             if run.series is None or queued.isdisjoint(run.series.before(run.run_id))
         ]
         return free, len(runs) - len(free)
+
+    def _slots(self, options: StartOptions) -> int | None:
+        """Return how many may run at once: an interleaved order is one after another."""
+        if self.campaign.order_seed is None:
+            return options.slots
+        if options.slots not in (None, 1):
+            raise UserError("--slots: order: interleaved runs one after another")
+        return 1
+
+    def _positions(
+        self, runs: Sequence[PlannedRun], blocks: int | None
+    ) -> list[tuple[PlannedRun, Position]]:
+        """Return `runs` in the order in which they are to start; of so many blocks at most."""
+        allocation = os.environ["SLURM_JOB_ID"] if self.here else SUBMIT + secrets.token_hex(6)
+        seed = self.campaign.order_seed
+        if seed is None:
+            if blocks is not None:
+                raise UserError("--blocks: is for campaigns with order: interleaved")
+            return [(planned, Position(allocation, place)) for place, planned in enumerate(runs, 1)]
+        chosen = {planned.run_id: planned for planned in runs}
+        # Those that have been made count too, or the others would not keep their places.
+        placed = [
+            one for one in interleaved(self.campaign.runs, seed) if one.planned.run_id in chosen
+        ]
+        begun = list(dict.fromkeys(one.block for one in placed))[:blocks]
+        return [
+            (chosen[one.planned.run_id], Position(allocation, one.place, one.block))
+            for one in placed
+            if one.block in begun
+        ]
 
     def _places(self) -> Places:
         if self.here:

@@ -57,15 +57,22 @@ def step_seconds(step: Step, run: Run) -> float | None:
     return known_seconds(step.step_seconds, batch, step.samples_per_second)
 
 
-def counted_steps(run: Run, steps: Iterable[Step], warmup: Warmup) -> list[Step]:
-    """Return the steps that count in the numbers of a run: those after the warm-up."""
-    last_warmup = warmup.last_iteration(run.training.train_iters)
+def measured_steps(steps: Iterable[Step], train_iters: int, warmup: Warmup) -> list[Step]:
+    """Return the steps after the warm-up of a run of so many iterations."""
+    last_warmup = warmup.last_iteration(train_iters)
     return [step for step in steps if step.iteration > last_warmup]
 
 
-def known_times(run: Run, steps: Iterable[Step]) -> list[float]:
-    """Return the seconds of those steps of which they are known."""
-    times = (step_seconds(step, run) for step in steps)
+def seconds_of(steps: Iterable[Step], global_batch_size: int | None) -> list[float]:
+    """Return how long steps took, those of which it is not known left out."""
+    times = (
+        known_seconds(
+            step.step_seconds,
+            step.global_batch_size or global_batch_size,
+            step.samples_per_second,
+        )
+        for step in steps
+    )
     return [time for time in times if time is not None]
 
 
@@ -79,8 +86,8 @@ def summarise(
     records = list(records)
     steps = merge_steps(records)
     totals = [record for record in records if isinstance(record, RunTotals)]
-    counted = counted_steps(run, steps, warmup)
-    seconds = StepSeconds.of(known_times(run, counted))
+    counted = measured_steps(steps, run.training.train_iters, warmup)
+    seconds = StepSeconds.of(seconds_of(counted, run.batch.global_batch_size))
     reported = (
         record.max_memory_allocated_gib
         for record in records

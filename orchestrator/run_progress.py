@@ -9,7 +9,7 @@ from orchestrator.campaign import PlannedRun
 from orchestrator.flops import hardware_flops, tflops_per_gpu
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.log_starts import STARTS_AGAIN, since_last_start
-from orchestrator.metrics import counted_steps, known_times
+from orchestrator.metrics import measured_steps, seconds_of
 from orchestrator.model import Run
 from orchestrator.slow_runs import StepTimes
 from orchestrator.warmup import Warmup
@@ -49,7 +49,8 @@ def progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
     iteration = steps[-1].iteration
     told = (step.iterations for step in reversed(steps) if step.iterations is not None)
     iterations = next(told, run.training.train_iters)
-    seconds = known_times(run, counted_steps(run, steps, warmup))
+    counted = measured_steps(steps, run.training.train_iters, warmup)
+    seconds = seconds_of(counted, run.batch.global_batch_size)
     median = statistics.median(seconds) if seconds else None
     return Progress(
         iteration=iteration,

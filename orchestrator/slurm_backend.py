@@ -123,6 +123,8 @@ class SlurmBackend:
             raise UserError(
                 "--slots: is for this machine; on Slurm, --throttle bounds the tasks of an array"
             )
+        if options.blocks is not None:
+            raise UserError("--blocks: is for this machine, and for an allocation, with --here")
 
 
 def _lock(store: CampaignStore) -> int | None:

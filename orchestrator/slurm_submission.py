@@ -69,8 +69,15 @@ class SlurmSession:
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
         """Submit `runs`, and yield a line for each job.
 
-        Raises UserError where Slurm refuses one; what went before is submitted, which is said.
+        Raises UserError where Slurm refuses one; what went before is submitted, which is said. And
+        where the runs are to run one after another in one place, which jobs do not.
         """
+        if self.campaign.order_seed is not None and runs:
+            raise UserError(
+                f"{self.campaign.path}: order: interleaved is for one allocation, and each run "
+                "would be a job of its own: `teralog salloc` prints the line that gets one, and "
+                "within it `teralog submit --here` runs them in that order"
+            )
         cluster = self.campaign.cluster
         executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
         fitting, line = self._within_limit(runs)

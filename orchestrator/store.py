@@ -1,6 +1,6 @@
 """The layout under results/, which no other module knows.
 
-results/<campaign>/campaign.json         what was last submitted: run ids, labels
+results/<campaign>/campaign.json         what was last submitted: run ids, labels, warm-up
 results/<campaign>/submit.lock           held while a submit is at work
 results/<campaign>/report.md, .csv, …    derived; can be made again
 results/<campaign>/rehearsal/            the same for what was rehearsed: never measured
@@ -31,6 +31,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from orchestrator import locks
 from orchestrator.attempts import (
@@ -252,10 +253,11 @@ class CampaignStore:
         return folder
 
     def save_submission(self, campaign: Campaign) -> None:
-        """Record which runs the campaign had when it was submitted."""
+        """Record which runs the campaign had when it was submitted, and its warm-up."""
         runs = {planned.run_id: planned.label for planned in campaign.runs}
         with disk_errors(self.path):
-            write_json(self.path / "campaign.json", {"name": campaign.name, "runs": runs})
+            record = {"name": campaign.name, "warmup": campaign.warmup.written, "runs": runs}
+            write_json(self.path / "campaign.json", record)
 
     def submitted_runs(self) -> dict[str, str]:
         """Return the runs of the last submission, id to label; empty where there was none."""
@@ -263,15 +265,20 @@ class CampaignStore:
         runs: dict[str, str] = record.get("runs", {})
         return runs
 
+    def submitted_warmup(self) -> int | str | None:
+        """Return the warm-up of the last submission; None where it is not on record."""
+        warmup: int | str | None = (read_json(self.path / "campaign.json") or {}).get("warmup")
+        return warmup
+
+    def run_records(self) -> list[dict[str, Any]]:
+        """Return what run.json says of every run that was started here, in the order of ids."""
+        found = ((path.parent, read_json(path)) for path in sorted(self.path.glob("*/run.json")))
+        return [record for path, record in found if record and RunFolder(path).attempts()]
+
     def other_runs(self, campaign: Campaign) -> list[str]:
         """Return the labels of runs that were started here and are not in the campaign now."""
         known = {planned.run_id for planned in campaign.runs}
-        found = []
-        for path in sorted(self.path.glob("*/run.json")):
-            record = read_json(path)
-            if record and record["run_id"] not in known and RunFolder(path.parent).attempts():
-                found.append(str(record["label"]))
-        return found
+        return [str(one["label"]) for one in self.run_records() if one["run_id"] not in known]
 
     def write(self, name: str, text: str) -> Path:
         """Write a derived file, as a report, and return its path."""

@@ -16,23 +16,36 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from orchestrator import store
-from orchestrator.attempts import CANCELLED, COMPLETED, FAILED, INTERRUPTED, TIMEOUT, Ended, Started
+from orchestrator.attempts import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    TIMEOUT,
+    Ended,
+    Position,
+    Started,
+)
 from orchestrator.processes import MARK, end_all, signal_name
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to start: a script, its log's folder, its limits, and what to add to its environment."""
+    """What to start: a script, its log's folder, its limits, and what to add to its environment.
+
+    `position`: when it is started, beside others; None where nobody has said.
+    """
 
     script: Path
     attempt: Path
     time_limit_seconds: int
     devices: tuple[str, ...]
     environment: Mapping[str, str]
+    position: Position | None = None
 
 
 class _Stop:
@@ -90,6 +103,7 @@ def _start(order: Order, token: str) -> "subprocess.Popen[bytes]":
 
 
 def _started(order: Order, token: str) -> Started:
+    position = {} if order.position is None else asdict(order.position)
     return Started(
         pid=os.getpid(),
         host=socket.gethostname(),
@@ -97,6 +111,7 @@ def _started(order: Order, token: str) -> Started:
         started_at=store.utc_now(),
         time_limit_seconds=order.time_limit_seconds,
         devices=order.devices,
+        **position,
     )
 
 

@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+# Of a campaign that says nothing of it.
+DEFAULT = "10%"
+
 _PERCENT = re.compile(r"\s*(?P<percent>[0-9]{1,2})%\s*")
 
 
@@ -28,6 +31,11 @@ class Warmup:
         if match is None:
             raise ValueError(f"{value!r} is no warm-up; write iterations, as 5, or a part, as 10%")
         return cls(fraction=Fraction(int(match["percent"]), 100))
+
+    @property
+    def written(self) -> int | str:
+        """As `parse` reads it."""
+        return f"{int(self.fraction * 100)}%" if self.fraction else self.iterations
 
     def last_iteration(self, train_iters: int) -> int:
         """Return the last iteration, counted from 1, that is left out; 0 where none is."""

@@ -20,6 +20,7 @@ ALONE = {
     "jinja2": {"orchestrator/scripts.py"},
     "torch": {"orchestrator/workloads/gpt.py", "orchestrator/workloads/hf_gpt.py"},
     "deepspeed": {"orchestrator/workloads/gpt.py"},
+    "numpy": {"orchestrator/noise.py", "orchestrator/permutation_intervals.py"},
     "pandas": {"orchestrator/frames.py", "parsers/frames.py"},
     "yaml": {"orchestrator/yaml_files.py"},
 }
@@ -40,6 +41,7 @@ ONLY_STANDARD_LIBRARY = tuple(
         "placement",
         "shape",
         "size_labels",
+        "student",
     )
 )
 

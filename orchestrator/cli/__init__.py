@@ -6,6 +6,7 @@ import click
 
 from orchestrator.cli.check_tables import check_tables
 from orchestrator.cli.common import complain
+from orchestrator.cli.compare import compare, noise
 from orchestrator.cli.estimate import estimate
 from orchestrator.cli.machine import doctor
 from orchestrator.cli.parse import parse
@@ -22,7 +23,7 @@ _WHOLE_SENTENCE = 200
 SECTIONS = {
     "Prepare": (init, schema, plan, render),
     "Run": (submit, salloc, status, watch, logs, cancel, retry),
-    "Read": (collect, report, parse),
+    "Read": (collect, report, compare, noise, parse),
     "Numbers": (
         estimate,
         regenerate_tflops,

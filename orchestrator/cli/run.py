@@ -37,6 +37,11 @@ start_options = options(
         help="This machine: most runs at once.  [default: as many as GPUs, or cores, allow]",
     ),
     click.option(
+        "--blocks",
+        type=click.IntRange(min=1),
+        help="order: interleaved: start at most so many blocks now.  [default: all]",
+    ),
+    click.option(
         "--throttle",
         type=click.IntRange(min=1),
         help="Slurm: most runs of an array at once.  [default: the profile's]",

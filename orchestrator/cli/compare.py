@@ -1,0 +1,212 @@
+"""The commands that say whether a difference is one, and where differences come from."""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.common import (
+    campaign_argument,
+    complain,
+    json_option,
+    open_campaign,
+    print_json,
+    print_objects,
+    refresh,
+    results_option,
+)
+from orchestrator.errors import UserError
+
+if TYPE_CHECKING:
+    from orchestrator.kinds import Pairing
+    from orchestrator.measured import MeasuredRun
+    from orchestrator.verdicts import Compared
+
+
+class Percent(click.ParamType[float]):
+    """A percentage, as 5%, from 0 to below 100."""
+
+    name = "percent"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the part that it is, as 0.05."""
+        if isinstance(value, float):
+            return value
+        match = re.fullmatch(r"(?P<percent>[0-9]{1,2}(?:\.[0-9]+)?)%", str(value))
+        if match is None:
+            self.fail(f"{value!r} is no percentage; write it as 5%", param, ctx)
+        return float(match["percent"]) / 100
+
+
+@click.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="[B]", required=False)
+@click.option("--by", metavar="PARAMETER", help="Compare A's runs that differ in this alone.")
+@click.option("--a", "expression_a", metavar="EXPRESSION", help="Which runs are A.")
+@click.option("--b", "expression_b", metavar="EXPRESSION", help="Which runs are B, the baseline.")
+@click.option(
+    "--fail-if-slower",
+    type=Percent(),
+    metavar="PERCENT",
+    help="Exit with 1 where A is slower than B by more than that, beyond doubt.",
+)
+@results_option
+@json_option
+def compare(
+    a: str,
+    b: str | None,
+    *,
+    by: str | None,
+    expression_a: str | None,
+    expression_b: str | None,
+    fail_if_slower: float | None,
+    results: Path,
+    as_json: bool,
+) -> None:
+    """Say whether A is faster than B, the baseline: yes, no, or cannot tell.
+
+    A and B are campaign files or folders of results; B may be a published table, as page.md, or a
+    row of it, as page.md:14. Without B, --by, or --a and --b, choose among the runs of A. A run
+    counts once, however many steps it has; runs that share an allocation are compared within it.
+    """
+    from orchestrator import kinds, published_rows, verdicts
+    from orchestrator.tables import as_text
+
+    _refuse_misuse(a, b, by, expression_a, expression_b)
+    runs = _runs(a, results)
+    if by:
+        pairings, alone = kinds.by_parameter(runs, _known(by, runs))
+    else:
+        chosen = _holding("--a", expression_a, runs)
+        if b and published_rows.is_published(b):
+            pairings, alone = published_rows.published_pairings(chosen, b)
+        else:
+            others = _holding("--b", expression_b, _runs(b, results) if b else runs)
+            pairings, alone = _matched(chosen, others, (Path(a).stem, Path(b).stem) if b else None)
+    found = [verdicts.compared(pairing) for pairing in pairings]
+    if as_json:
+        print_objects([verdicts.record(one) for one in found])
+    else:
+        click.echo(as_text(verdicts.verdict_table(found)))
+        for one in found:
+            click.echo()
+            click.echo("\n".join(verdicts.sentences(one)))
+    if alone:
+        complain(f"not compared, as there is nothing equal in all else: {', '.join(alone)}")
+    if fail_if_slower is not None:
+        _fail_if_slower(found, fail_if_slower)
+
+
+@click.command()
+@campaign_argument
+@results_option
+@json_option
+def noise(campaign: Path, results: Path, as_json: bool) -> None:
+    """Say how far the runs of CAMPAIGN vary, and whence: steps, runs, allocations, hours, nodes."""
+    from orchestrator import noise_page
+    from orchestrator.measured import measured_runs
+    from orchestrator.tables import as_text
+
+    loaded, store = open_campaign(campaign, results)
+    refresh(loaded, store)
+    page = noise_page.noise_page(measured_runs(loaded, store))
+    if as_json:
+        print_json(noise_page.record(page))
+        return
+    click.echo(as_text(noise_page.noise_table(page)))
+    click.echo("\n".join(noise_page.sentences(page)))
+
+
+def _refuse_misuse(
+    a: str, b: str | None, by: str | None, expression_a: str | None, expression_b: str | None
+) -> None:
+    """Raise UsageError where it is not said what to compare, or more than one thing."""
+    from orchestrator.published_rows import is_published
+
+    if is_published(a):
+        raise click.UsageError("A is what was run here; a published table can be B")
+    if b and is_published(b) and expression_b:
+        raise click.UsageError("--b: a row of a published table is given as page.md:14")
+    if by and (b or expression_a or expression_b):
+        raise click.UsageError("--by compares the runs of A alone; leave out B, --a and --b")
+    if not (by or b or (expression_a and expression_b)):
+        raise click.UsageError("with what? Give B, or --by PARAMETER, or both --a and --b")
+
+
+def _matched(
+    chosen: "Sequence[MeasuredRun]",
+    others: "Sequence[MeasuredRun]",
+    names: tuple[str, str] | None,
+) -> "tuple[list[Pairing], list[str]]":
+    """Return the pairings of runs of one campaign, or of two with these names."""
+    from dataclasses import replace
+
+    from orchestrator import kinds
+
+    both = [run.label for run in chosen if any(run is other for other in others)]
+    if both:
+        raise UserError(f"--a and --b: hold of the same runs, as {both[0]}")
+    pairings, alone = kinds.matched(chosen, others)
+    if not pairings:
+        raise UserError("no run of A has a partner in B that is equal in all else")
+    if names is None:
+        return pairings, alone
+    return [
+        replace(one, title=f"{names[0]}: {one.title}", baseline=f"{names[1]}: {one.baseline}")
+        for one in pairings
+    ], alone
+
+
+def _runs(path: str, results: Path) -> "list[MeasuredRun]":
+    from orchestrator.measured import measured_runs, recorded_runs
+
+    if Path(path).is_dir():
+        return recorded_runs(Path(path))
+    loaded, store = open_campaign(Path(path), results)
+    refresh(loaded, store)
+    return measured_runs(loaded, store)
+
+
+def _known(name: str, runs: "Sequence[MeasuredRun]") -> str:
+    from orchestrator.errors import did_you_mean
+
+    names = {name for run in runs for name in run.values}
+    if name not in names:
+        raise UserError(f"--by: there is no parameter {name!r}{did_you_mean(name, names)}")
+    return name
+
+
+def _holding(
+    option: str, expression: str | None, runs: "Sequence[MeasuredRun]"
+) -> "list[MeasuredRun]":
+    """Return the runs that an expression holds of; all where there is none."""
+    from orchestrator.expressions import compile_expression
+
+    if expression is None:
+        return list(runs)
+    try:
+        holds = compile_expression(expression, {name for run in runs for name in run.values})
+        found = [run for run in runs if holds(run.values)]
+    except UserError as error:
+        raise UserError(*(f"{option}: {problem}" for problem in error.problems)) from None
+    if not found:
+        raise UserError(f"{option}: {expression!r} holds of no run")
+    return found
+
+
+def _fail_if_slower(found: "Sequence[Compared]", part: float) -> None:
+    """Exit with 1 where a comparison says so, or cannot be made at all."""
+    slower = [one for one in found if one.comparison.is_slower_by(part)]
+    missing = [one for one in found if not one.is_measured]
+    for one in slower:
+        a, b = one.pairing.title, one.pairing.baseline
+        complain(f"{a}: is slower than {b} by more than {100 * part:.3g}%")
+    for one in missing:
+        complain(f"{one.pairing.title}: has no speed to compare with {one.pairing.baseline}")
+    if slower or missing:
+        sys.exit(1)

@@ -1,0 +1,142 @@
+"""Which runs are to be compared with which: those that are equal in all but what is asked about."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.errors import UserError
+from orchestrator.measured import MeasuredRun
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Runs that are repeats of each other."""
+
+    runs: tuple[MeasuredRun, ...]
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.runs[0].kind
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What all of its runs have in common."""
+        return self.runs[0].choices
+
+    def size(self, name: str) -> object:
+        """Return a size that follows from the choices."""
+        return self.runs[0].values.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Runs of A, and runs of B to compare them with, and what either is called.
+
+    `repeatable`: whether there can be more of B.
+    """
+
+    title: str
+    baseline: str
+    runs: tuple[MeasuredRun, ...]
+    others: tuple[MeasuredRun, ...]
+    repeatable: bool = True
+
+
+def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
+    """Return the runs by kind, in their order."""
+    found: dict[object, list[MeasuredRun]] = {}
+    for run in runs:
+        batch = run.values.get("global_batch_size")
+        found.setdefault((tuple(sorted(run.choices.items())), batch), []).append(run)
+    return [Kind(tuple(members)) for members in found.values()]
+
+
+def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
+    """Return pairings of runs that differ in one parameter, and the kinds that have no partner.
+
+    The baseline is the value that stands first in the campaign. Raises UserError where the
+    parameter has but one value, or no two kinds are equal in all else.
+    """
+    groups: dict[str, list[MeasuredRun]] = {}
+    for run in runs:
+        groups.setdefault(repr(run.values.get(name)), []).append(run)
+    if len(groups) < 2:
+        raise UserError(f"--by {name}: all runs have the same")
+    (_, baseline), *others = groups.items()
+    # What is no choice follows from others, which then differ with it.
+    asked = frozenset({name} & runs[0].choices.keys()) or None
+    pairings: list[Pairing] = []
+    alone: dict[str, None] = {}
+    for _, group in others:
+        found, left = matched(group, baseline, asked)
+        pairings += found
+        alone.update(dict.fromkeys(left))
+    in_pairs = {label for one in pairings for label in (one.title, one.baseline)}
+    if not pairings:
+        raise UserError(
+            f"--by {name}: no two runs are equal in all else; --a and --b choose them by expression"
+        )
+    return pairings, [label for label in alone if label not in in_pairs]
+
+
+def matched(
+    runs: Sequence[MeasuredRun],
+    others: Sequence[MeasuredRun],
+    asked: Collection[str] | None = None,
+) -> tuple[list[Pairing], list[str]]:
+    """Return pairings of kinds that are equal in all but `asked`, and those without a partner.
+
+    Where it is not said what is asked about, that is every choice that is never the same on both
+    sides, and two kinds alone are a pair, whatever they differ in. Of the batch, either the global
+    one is the same, or, where there is no such pair, the number of micro-batches. Raises UserError
+    where a kind would have several partners.
+    """
+    sides = kinds(runs), kinds(others)
+    if asked is None and len(sides[0]) == len(sides[1]) == 1:
+        return [_pairing(sides[0][0], sides[1][0])], []
+    differing = _never_the_same(*sides) if asked is None else asked
+    pairings, used = [], set()
+    for kind in sides[0]:
+        partners = _partners(kind, sides[1], differing)
+        if len(partners) > 1:
+            labels = ", ".join(partner.label for partner in partners)
+            raise UserError(f"{kind.label}: could be compared with each of {labels}; choose one")
+        for partner in partners:
+            if id(partner) in used:
+                raise UserError(
+                    f"{partner.label}: could be compared with several, {kind.label} among them; "
+                    "choose one"
+                )
+            used |= {id(kind), id(partner)}
+            pairings.append(_pairing(kind, partner))
+    return pairings, [kind.label for side in sides for kind in side if id(kind) not in used]
+
+
+def _pairing(kind: Kind, other: Kind) -> Pairing:
+    return Pairing(kind.label, other.label, kind.runs, other.runs)
+
+
+def _never_the_same(kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind]) -> set[str]:
+    names = {name for kind in (*kinds_of_a, *kinds_of_b) for name in kind.choices}
+    return {
+        name
+        for name in names
+        if not {kind.choices.get(name) for kind in kinds_of_a}
+        & {kind.choices.get(name) for kind in kinds_of_b}
+    }
+
+
+def _partners(kind: Kind, others: Sequence[Kind], differing: Collection[str]) -> list[Kind]:
+    alike = list(_alike(kind, others, differing))
+    for size in ("global_batch_size", "num_microbatches"):
+        found = [one for one in alike if one.size(size) == kind.size(size)]
+        if found:
+            return found
+    return []
+
+
+def _alike(kind: Kind, others: Sequence[Kind], differing: Collection[str]) -> Iterator[Kind]:
+    for other in others:
+        names = kind.choices.keys() | other.choices.keys()
+        if all(kind.choices.get(name) == other.choices.get(name) for name in names - {*differing}):
+            yield other

@@ -1,0 +1,99 @@
+"""How much of the scatter of runs comes from where: components of variance.
+
+The logarithm of a run's step time is taken for a sum: what its kind has, which is fixed, and what
+the hour, the allocation and the run itself add by chance, each with a variance of its own.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A variance, None where it cannot be estimated, and how many comparisons it rests on."""
+
+    variance: float | None
+    degrees: int
+
+
+def components(
+    values: Sequence[float], kinds: Sequence[Hashable], *factors: Sequence[Hashable]
+) -> tuple[list[Component], Component]:
+    """Return the component of each factor, outermost first, and that of what is left.
+
+    Henderson's third method ("Estimation of variance and covariance components", Biometrics 9,
+    1953), which is the nested analysis of variance where groups are of different sizes. With the
+    columns of the kinds and of the factors up to j in the model, let Q_j be an orthonormal basis of
+    them and r_j their rank. What factor j explains beyond those before it is
+    SS_j = |Q_j'y|² - |Q_(j-1)'y|², and on the average it is
+
+        E SS_j = v_rest · (r_j - r_(j-1)) + Σ_(m >= j) v_m · (|Q_j'Z_m|² - |Q_(j-1)'Z_m|²),
+
+    Z_m being the columns of factor m, one a group. That is solved from the innermost on. A variance
+    that comes out negative is 0. A factor that explains nothing beyond the others cannot be
+    estimated, and what is left neither where the model has as many columns as there are values.
+    """
+    import numpy as np
+
+    y = np.asarray(values, dtype=float)
+    y = y - y.mean() if len(y) else y
+    columns = [_columns(kinds), *(_columns(factor) for factor in factors)]
+    bases = [_basis(np.hstack(columns[: count + 1])) for count in range(len(columns))]
+    explained = [float(np.sum((basis.T @ y) ** 2)) for basis in bases]
+    degrees = len(y) - bases[-1].shape[1]
+    rest = max(float(y @ y) - explained[-1], 0.0) / degrees if degrees else None
+    found: list[Component] = []
+    for j in range(len(factors), 0, -1):
+        beyond = bases[j].shape[1] - bases[j - 1].shape[1]
+        if not beyond or rest is None or any(inner.variance is None for inner in found):
+            found.insert(0, Component(None, beyond))
+            continue
+        share = [_share(bases[j], bases[j - 1], columns[m]) for m in range(j, len(columns))]
+        inner = sum(
+            weight * (component.variance or 0.0)
+            for weight, component in zip(share[1:], found, strict=True)
+        )
+        variance = (explained[j] - explained[j - 1] - rest * beyond - inner) / share[0]
+        found.insert(0, Component(max(variance, 0.0), beyond))
+    return found, Component(rest, degrees)
+
+
+def pooled(groups: Sequence[Sequence[float]]) -> Component:
+    """Return the variance within groups, each about its own mean."""
+    kinds = [index for index, group in enumerate(groups) for _ in group]
+    values = [value for group in groups for value in group]
+    totals = [sum(group) / len(group) for group in groups if group]
+    degrees = len(values) - len(totals)
+    if not degrees:
+        return Component(None, 0)
+    squares = sum((value - totals[kind]) ** 2 for value, kind in zip(values, kinds, strict=True))
+    return Component(squares / degrees, degrees)
+
+
+def _columns(groups: Sequence[Hashable]) -> "np.ndarray":
+    """Return one column a group, 1 in the rows of its members."""
+    import numpy as np
+
+    places = {group: index for index, group in enumerate(dict.fromkeys(groups))}
+    columns = np.zeros((len(groups), len(places)))
+    columns[range(len(groups)), [places[group] for group in groups]] = 1
+    return columns
+
+
+def _basis(columns: "np.ndarray") -> "np.ndarray":
+    """Return an orthonormal basis of what columns span."""
+    import numpy as np
+
+    left, singular, _ = np.linalg.svd(columns, full_matrices=False)
+    basis: np.ndarray = left[:, singular > 1e-9 * max(singular, default=1.0)]
+    return basis
+
+
+def _share(outer: "np.ndarray", inner: "np.ndarray", columns: "np.ndarray") -> float:
+    import numpy as np
+
+    return float(np.sum((outer.T @ columns) ** 2) - np.sum((inner.T @ columns) ** 2))

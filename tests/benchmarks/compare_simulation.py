@@ -1,0 +1,191 @@
+"""How often a comparison errs, and how often it finds what is there: runs of a made-up cluster.
+
+The cluster is the one that people complain about: an allocation is up to 40 % faster or slower than
+another, it drifts while it is used, and two runs of the same differ by 2 % on top of that. Each
+design is tried so often with no difference between A and B, and with one; `python
+tests/benchmarks/compare_simulation.py [TRIALS]` prints the table of docs/compare.md.
+"""
+
+import math
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orchestrator.compare import Comparison, Timing, Verdict, compare
+
+ALLOCATION = math.log(1.4)
+RUN = 0.02
+DRIFT = 0.05
+SEED = 20261121
+
+Noise = Callable[[random.Random], float]
+Sides = tuple[list[Timing], list[Timing]]
+
+
+def normal(spread: float) -> Noise:
+    """Return noise of this standard deviation, in logarithms of speed."""
+    return lambda chance: chance.gauss(0, spread)
+
+
+_OF_A_RUN = normal(RUN)
+_OF_ALLOCATIONS = normal(ALLOCATION), normal(ALLOCATION)
+
+
+def heavy(spread: float) -> Noise:
+    """Return noise of the same that now and then is ten times as large: a neighbour's job."""
+    return lambda chance: chance.gauss(0, spread * (10 if chance.random() < 0.1 else 1))
+
+
+def steady(chance: random.Random) -> Callable[[], float]:
+    """Return a drift at a constant pace, of 5 % a run, up or down."""
+    pace = chance.choice((-DRIFT, DRIFT))
+    return lambda: pace
+
+
+def wandering(chance: random.Random) -> Callable[[], float]:
+    """Return a drift that goes up and down at random, by 5 % a run."""
+    return lambda: chance.gauss(0, DRIFT)
+
+
+def still(chance: random.Random) -> Callable[[], float]:
+    """Return no drift."""
+    return lambda: 0.0
+
+
+@dataclass(frozen=True)
+class Design:
+    """Runs that are made to compare A and B, on a cluster of a certain kind."""
+
+    name: str
+    make: Callable[[random.Random, float], Sides]
+
+    def verdict(self, seed: int, gain: float) -> Comparison:
+        """Return what a comparison says of such runs, A being faster by `gain`."""
+        return compare(*self.make(random.Random(seed), math.log1p(gain)))
+
+
+def interleaved(
+    blocks: int,
+    drift: Callable[[random.Random], Callable[[], float]],
+    *,
+    allocations: bool = True,
+    noise: Noise = _OF_A_RUN,
+) -> Callable[[random.Random, float], Sides]:
+    """Return runs in blocks of A B B A or B A A B, an allocation each, or all in one."""
+
+    def make(chance: random.Random, gain: float) -> Sides:
+        sides: Sides = ([], [])
+        level, step = 0.0, drift(chance)
+        for block in range(blocks):
+            if allocations or not block:
+                level, step = chance.gauss(0, ALLOCATION), drift(chance)
+            for place, side in enumerate(chance.choice(((0, 1, 1, 0), (1, 0, 0, 1)))):
+                level += step()
+                speed = math.exp(level + noise(chance) + gain * (side == 0))
+                where = str(block) if allocations else "one"
+                sides[side].append(Timing(speed, where, block, place))
+        return sides
+
+    return make
+
+
+def apart(
+    count: int,
+    other: int,
+    noises: tuple[Noise, Noise] = _OF_ALLOCATIONS,
+) -> Callable[[random.Random, float], Sides]:
+    """Return so many runs of A and of B, each in an allocation of its own."""
+
+    def make(chance: random.Random, gain: float) -> Sides:
+        return (
+            [Timing(math.exp(noises[0](chance) + gain), f"a{i}") for i in range(count)],
+            [Timing(math.exp(noises[1](chance)), f"b{i}") for i in range(other)],
+        )
+
+    return make
+
+
+def in_a_row(count: int) -> Callable[[random.Random, float], Sides]:
+    """Return all of A and then all of B, in two allocations: what people do."""
+
+    def make(chance: random.Random, gain: float) -> Sides:
+        sides: Sides = ([], [])
+        for side in (0, 1):
+            level, step = chance.gauss(0, ALLOCATION), wandering(chance)
+            for place in range(count):
+                level += step()
+                speed = math.exp(level + chance.gauss(0, RUN) + gain * (side == 0))
+                sides[side].append(Timing(speed, str(side), None, place))
+        return sides
+
+    return make
+
+
+def designs() -> list[Design]:
+    """Return what is tried."""
+    wide, narrow = normal(ALLOCATION), normal(ALLOCATION / 4)
+    return [
+        *(
+            Design(f"{blocks} blocks, steady drift", interleaved(blocks, steady))
+            for blocks in (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20)
+        ),
+        *(
+            Design(f"{blocks} blocks, wandering drift", interleaved(blocks, wandering))
+            for blocks in (6, 8, 12, 16, 20)
+        ),
+        Design(
+            "8 blocks in one allocation, steady drift", interleaved(8, steady, allocations=False)
+        ),
+        Design(
+            "8 blocks in one allocation, wandering", interleaved(8, wandering, allocations=False)
+        ),
+        Design("8 blocks, steady drift, heavy tails", interleaved(8, steady, noise=heavy(RUN))),
+        Design("8 and 8 runs in two allocations", in_a_row(8)),
+        *(
+            Design(f"{count} and {other} runs, an allocation each", apart(count, other))
+            for count, other in (
+                (3, 3),
+                (4, 4),
+                (5, 5),
+                (6, 6),
+                (8, 8),
+                (4, 12),
+                (1, 49),
+                (10, 10),
+                (16, 16),
+            )
+        ),
+        Design("8 and 8 runs, heavy tails", apart(8, 8, (heavy(0.1), heavy(0.1)))),
+        Design("16 and 16 runs, heavy tails", apart(16, 16, (heavy(0.1), heavy(0.1)))),
+        Design("4 and 12 runs, A scatters four times as much", apart(4, 12, (wide, narrow))),
+        Design("8 and 8 runs, A scatters four times as much", apart(8, 8, (wide, narrow))),
+        Design("12 and 4 runs, A scatters four times as much", apart(12, 4, (wide, narrow))),
+    ]
+
+
+def share(design: Design, gain: float, trials: int, seed: int = SEED) -> Counter[Verdict]:
+    """Return how often each verdict was given."""
+    found = (design.verdict(seed + trial, gain).verdict for trial in range(trials))
+    return Counter(found)
+
+
+def main() -> None:
+    """Print the table: the share of wrong verdicts, and of differences that were found."""
+    trials = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    print("| design | wrong, of no difference | finds 5 % | finds 20 % | wrong side |")
+    print("|---|--:|--:|--:|--:|")
+    for design in designs():
+        none, small, large = (share(design, gain, trials) for gain in (0.0, 0.05, 0.2))
+        wrong = none[Verdict.FASTER] + none[Verdict.SLOWER]
+        sides = small[Verdict.SLOWER] + large[Verdict.SLOWER]
+        print(
+            f"| {design.name} | {wrong / trials:.1%} | {small[Verdict.FASTER] / trials:.1%} "
+            f"| {large[Verdict.FASTER] / trials:.1%} | {sides / 2 / trials:.1%} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

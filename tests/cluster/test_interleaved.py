@@ -1,0 +1,81 @@
+"""An interleaved order on a real Slurm: in allocations, one run after another."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slurm
+
+TERALOG = str(Path(sys.executable).parent / "teralog")
+BODY = """\
+for step in 1 2 3 4 5 6 7 8 9 10; do
+  echo "[teralog] iteration $step/10 | step_seconds 0.$((RANDOM % 90 + 10)) | samples_per_second 1 \
+| loss 6 | memory_allocated_gib 0.1 | max_memory_allocated_gib 0.2"
+done
+"""
+
+
+@pytest.fixture
+def play(playground: Any, slurm: Any) -> Any:
+    """Return a playground on the cluster, with a campaign of two blocks."""
+    playground.environment |= slurm.environment
+    playground.write_slurm_campaign(
+        BODY, matrix="num_layers: [1, 2]", launcher="srun", train_iters=10
+    )
+    with (playground.path / "campaign.yaml").open("a") as file:
+        file.write("repeats: 4\norder: interleaved\n")
+    return playground
+
+
+def in_allocation(play: Any, nodes: int, command: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command in an allocation of so many nodes."""
+    line = f"salloc --nodes={nodes} --gres=gpu:1 --mem=1G --constraint=v100-32g {command}"
+    return subprocess.run(
+        shlex.split(line),
+        cwd=play.path,
+        env={**os.environ, **play.environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def test_blocks_lie_in_the_allocations_that_they_ran_in(play: Any) -> None:
+    """One block in each of two, one run after another although there is room for two."""
+    refused = play.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "`teralog submit --here`" in refused.stderr
+    for _ in range(2):
+        done = in_allocation(play, 2, f"{TERALOG} submit campaign.yaml --here --blocks 1")
+        assert done.returncode == 0, done.stderr
+    assert play.states() == ["COMPLETED"] * 8
+    assert [words[1] for words in play.events()] == ["start", "end"] * 8
+    found = {
+        path.parts[-3]: json.loads(path.read_text())
+        for path in play.path.glob("results/play/*/attempt-1/attempt.json")
+    }
+    started = [found[words[0]] for words in play.events() if words[1] == "start"]
+    assert [(one["block"], one["place"]) for one in started] == [
+        (block, place) for block in (1, 2) for place in (1, 2, 3, 4)
+    ]
+    first, second = (
+        {one["allocation"] for one in started[:4]},
+        {one["allocation"] for one in started[4:]},
+    )
+    assert len(first) == len(second) == 1
+    assert int(*first) < int(*second)
+    told = json.loads(
+        play.teralog("compare", "campaign.yaml", "--by", "num_layers", "--json").stdout
+    )
+    assert (told[0]["units_a"], told[0]["allocations"], told[0]["balanced"]) == (2, 2, 2)
+    sources = json.loads(play.teralog("noise", "campaign.yaml", "--json").stdout)["sources"]
+    known = {one["source"]: one["percent"] is not None for one in sources}
+    assert known["runs"]
+    assert known["allocations"]

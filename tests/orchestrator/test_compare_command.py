@@ -1,0 +1,448 @@
+"""`teralog compare` and `noise`: on runs that are made up, and on a few real ones."""
+
+import json
+import math
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.attempts import Ended, Intent, Position, Seen, Started
+from orchestrator.campaign import PlannedRun, load_campaign
+from orchestrator.cli import main
+from orchestrator.interleaving import interleaved
+from orchestrator.store import (
+    RunFolder,
+    campaign_store,
+    utc_now,
+    write_ended,
+    write_seen,
+    write_started,
+)
+from orchestrator.submission import render
+
+CAMPAIGN = """\
+name: {name}
+defaults:
+  framework: gpt
+  model: {{hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}}
+  num_layers: 2
+  train_iters: 10
+  micro_batch_size: 2
+"""
+LINE = (
+    "[teralog] iteration {step}/10 | step_seconds {seconds:.9f} | samples_per_second 1 | loss 6 | "
+    "memory_allocated_gib 0.1 | max_memory_allocated_gib 0.2\n"
+)
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+Speeds = Callable[[PlannedRun], float | None]
+
+
+def log(seconds: float) -> str:
+    """Return the log of a run whose steps took so long, but for the first, its warm-up."""
+    times = [9.0, *(seconds * (1 + 0.001 * (step % 3 - 1)) for step in range(2, 11))]
+    return "".join(LINE.format(step=step, seconds=one) for step, one in enumerate(times, 1))
+
+
+def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> None:
+    """Make an attempt that took so long a step; None ran out of memory."""
+    attempt = folder.new_attempt()
+    where = (
+        {}
+        if position is None
+        else {
+            "allocation": position.allocation,
+            "place": position.place,
+            "block": position.block,
+        }
+    )
+    write_started(attempt.folder, Started(1, "here", "t", utc_now(), 60, ("0",), **where))
+    attempt.log.write_text(OUT_OF_MEMORY if seconds is None else log(seconds))
+    write_ended(attempt.folder, Ended("FAILED" if seconds is None else "COMPLETED", utc_now(), 1.0))
+
+
+class Folder:
+    """A folder with campaigns whose runs are made up."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def campaign(
+        self,
+        lines: str,
+        seconds: Speeds,
+        positions: Mapping[str, Position] | None = None,
+        name: str = "made-up",
+    ) -> None:
+        """Write a campaign, and attempts of its runs: in blocks where it is interleaved."""
+        file = self.path / f"{name}.yaml"
+        file.write_text(CAMPAIGN.format(name=name) + lines)
+        campaign = load_campaign(file)
+        store = campaign_store(self.path / "results", name)
+        render(campaign, campaign.runs, store)
+        if campaign.order_seed is not None:
+            positions = {
+                one.planned.run_id: Position("submit-1", one.place, one.block)
+                for one in interleaved(campaign.runs, campaign.order_seed)
+            }
+        for planned in campaign.runs:
+            where = (positions or {}).get(planned.run_id)
+            ran(store.run(planned.run_id), seconds(planned), where)
+        store.save_submission(campaign)
+
+    def teralog(self, *arguments: str) -> Result:
+        """Run a command in the folder."""
+        return CliRunner().invoke(main, [*arguments, "--results", str(self.path / "results")])
+
+    def compared(self, *arguments: str) -> list[dict[str, Any]]:
+        """Return what `compare --json` says."""
+        done = self.teralog("compare", *arguments, "--json")
+        assert done.exit_code == 0, done.output
+        found: list[dict[str, Any]] = json.loads(done.stdout)
+        return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    return Folder(tmp_path)
+
+
+def by_layers(planned: PlannedRun) -> float | None:
+    """Return seconds that grow with layers and drift by 2 % a repeat; 9 layers do not fit."""
+    assert planned.run.model is not None
+    layers = planned.run.model.num_layers
+    noise = random.Random(planned.run_id).gauss(0, 0.005)
+    return None if layers == 9 else (1 + layers / 10) * math.exp(0.02 * planned.run.repeat + noise)
+
+
+INTERLEAVED = "matrix: {num_layers: [1, 2, 9]}\nrepeats: 12\norder: interleaved\n"
+
+
+@pytest.fixture
+def layers(folder: Folder) -> Folder:
+    """Six blocks of 1, 2 and 9 layers, the latter out of memory."""
+    folder.campaign(INTERLEAVED, by_layers)
+    return folder
+
+
+def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> None:
+    """1.1/1.2 = 0.917 of the speed, amid a drift of 24 %; those that failed are named."""
+    done = layers.teralog("compare", "made-up.yaml", "--by", "num_layers")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    row = lines[2].split()
+    assert row[:6] == ["num_layers=2", "num_layers=1", "12", "12", "6", "1"]
+    assert row[9:] == ["slower", "—"]
+    said = lines[5]
+    assert said.startswith("num_layers=2 is slower than num_layers=1: 0.91")
+    assert said.endswith("by 6 blocks in 1 allocation.")
+    assert "Within blocks the variance is" in done.stdout
+    assert "All of it is one allocation: another may have it otherwise." in lines
+    assert (
+        "num_layers=9 cannot be compared with num_layers=1: no run of num_layers=9 has a step time."
+    ) in lines
+    assert "No part of it, as OOM: num_layers=9 #1, num_layers=9 #2" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ("--a num_layers==2 --b num_layers==1 --fail-if-slower 5%", 1, "by more than 5%"),
+        ("--a num_layers==2 --b num_layers==1 --fail-if-slower 12%", 0, ""),
+        ("--a num_layers==1 --b num_layers==2 --fail-if-slower 0%", 0, ""),
+        ("--by num_layers --fail-if-slower 12%", 1, "num_layers=9: has no speed to compare"),
+        ("--by num_layers", 0, ""),
+        ("--by num_layers --fail-if-slower 0.05", 2, "no percentage; write it as 5%"),
+        ("", 2, "with what? Give B"),
+        ("--a num_layers==1", 2, "with what? Give B"),
+        ("--by num_layers --a num_layers==1", 2, "leave out B, --a and --b"),
+        ("--by nmu_layers", 1, "did you mean 'num_layers'?"),
+        ("--by hidden_size", 1, "all runs have the same"),
+        ("--a num_layers>=1 --b num_layers==2", 1, "hold of the same runs"),
+        ("--a num_layers==1 --b num_layers==7", 1, "holds of no run"),
+        ("--a num_layers==1 --b num_layers=2", 1, "--b: 'num_layers=2' is not an expression"),
+        ("--a num_layers==1 --b num_layers>1", 1, "could be compared with each of"),
+    ],
+)
+def test_the_exit_code_says_what_was_asked(
+    layers: Folder, arguments: str, code: int, said: str
+) -> None:
+    """0 done; 1 slower beyond doubt, or the user's mistake; 2 usage."""
+    done = layers.teralog("compare", "made-up.yaml", *arguments.split())
+    assert done.exit_code == code, done.output
+    assert said in done.stderr
+    assert bool(done.stderr) == bool(said)
+
+
+def test_json_says_what_the_table_and_the_sentences_say(layers: Folder) -> None:
+    """By names, with full precision."""
+    slower, failed = layers.compared("made-up.yaml", "--by", "num_layers")
+    assert slower["ratio"] == pytest.approx(1.1 / 1.2, rel=0.01)
+    assert slower["low"] < slower["ratio"] < slower["high"]
+    assert (slower["runs_a"], slower["units_a"], slower["paired"]) == (12, 6, True)
+    assert (slower["verdict"], slower["more"], slower["allocations"]) == ("slower", None, 1)
+    assert slower["gain"] > 10
+    assert len(failed["not_measured"]) == 12
+    assert {one["why"] for one in failed["not_measured"]} == {"OOM"}
+    assert (failed["ratio"], failed["verdict"]) == (None, "cannot tell")
+
+
+def test_attempts_that_do_not_say_where_they_ran_are_not_paired(folder: Folder) -> None:
+    """As those of earlier versions: of these, the drift is part of what a run is worth."""
+    folder.campaign("matrix: {num_layers: [1, 2]}\nrepeats: 12\n", by_layers)
+    (found,) = folder.compared("made-up.yaml", "--by", "num_layers")
+    assert (found["paired"], found["units_a"], found["units_b"]) == (False, 12, 12)
+    assert (found["gain"], found["verdict"]) == (None, "slower")
+
+
+def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) -> None:
+    """A first, then B: nobody can tell a difference from a drift, however many there are."""
+    lines = "matrix: {num_layers: [1, 2]}\nrepeats: 12\n"
+    folder.campaign(lines, by_layers, name="first")
+    ids = [planned.run_id for planned in load_campaign(folder.path / "first.yaml").runs]
+    positions = {one: Position("submit-1", place) for place, one in enumerate(ids, 1)}
+    folder.campaign(lines, by_layers, positions, name="second")
+    (found,) = folder.compared("second.yaml", "--by", "num_layers")
+    assert (found["paired"], found["units_a"], found["balanced"]) == (True, 1, 0)
+    assert (found["verdict"], found["more"], found["least"]) == ("cannot tell", 5, True)
+    assert any("A and B did not take turns evenly" in sentence for sentence in found["said"])
+
+
+def test_what_slurm_ran_is_of_the_allocation_of_its_job(folder: Folder) -> None:
+    """Each task of an array is a job of its own."""
+    lines = "matrix: {num_layers: [1, 2]}\nrepeats: 4\n"
+    folder.campaign(lines, by_layers)
+    campaign = load_campaign(folder.path / "made-up.yaml")
+    store = campaign_store(folder.path / "results", "made-up")
+    for index, planned in enumerate(campaign.runs):
+        run = store.run(planned.run_id)
+        assert run.claim(2, Intent("b", "h", utc_now()))
+        attempt = run.attempt_folder(2)
+        (attempt / "output.log").write_text(log(by_layers(planned) or 0))
+        write_seen(
+            attempt,
+            Seen(f"7_{index}", "COMPLETED", "sacct", nodes="n1", started_at="2026-01-02T03:04:05"),
+        )
+        write_ended(attempt, Ended("COMPLETED", utc_now(), 1.0))
+    (found,) = folder.compared("made-up.yaml", "--by", "num_layers")
+    assert (found["paired"], found["units_a"], found["allocations"]) == (False, 4, 8)
+
+
+def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
+    """What is equal in all else, in both; what has no partner is named."""
+    lines = "matrix: {{num_layers: {layers}, strategy: [ddp, zero1]}}\nrepeats: 6\n"
+
+    def faster(planned: PlannedRun) -> float:
+        return (by_layers(planned) or 0) / 1.5
+
+    folder.campaign(lines.format(layers="[1, 2]"), by_layers, name="before")
+    folder.campaign(lines.format(layers="[1, 3]"), faster, name="after")
+    done = folder.teralog("compare", "after.yaml", "before.yaml")
+    assert done.exit_code == 0
+    found = folder.compared("after.yaml", str(folder.path / "results" / "before"))
+    assert [(one["a"], one["b"]) for one in found] == [
+        ("after: num_layers=1 ddp", "before: num_layers=1 ddp"),
+        ("after: num_layers=1 zero1", "before: num_layers=1 zero1"),
+    ]
+    assert {one["verdict"] for one in found} == {"faster"}
+    for label in ("num_layers=2 ddp", "num_layers=3 ddp", "num_layers=2 zero1"):
+        assert label in done.stderr
+
+
+def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Folder) -> None:
+    """A choice that is never the same on both sides is what is asked about."""
+    lines = "matrix: {{num_layers: [1, 2], strategy: [{strategy}]}}\nrepeats: 4\n"
+    folder.campaign(lines.format(strategy="zero1"), by_layers, name="one")
+    folder.campaign(lines.format(strategy="zero2"), by_layers, name="two")
+    found = folder.compared("two.yaml", "one.yaml")
+    assert [(one["a"], one["b"]) for one in found] == [
+        ("two: num_layers=1", "one: num_layers=1"),
+        ("two: num_layers=2", "one: num_layers=2"),
+    ]
+
+
+def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
+    """A seed does not change how much is reckoned; a batch does, and speed is then in tokens."""
+    folder.campaign("matrix: {micro_batch_size: [1, 2], seed: [1, 2, 3, 4]}\n", lambda planned: 1.0)
+    (found,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
+    assert (found["runs_a"], found["runs_b"]) == (4, 4)
+    assert found["speed_in"] == "tokens per second"
+    assert found["ratio"] == pytest.approx(2.0)
+
+
+def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) -> None:
+    """Two things that changed at once are not one thing's doing."""
+    folder.campaign(
+        "include:\n  - {strategy: zero1}\n  - {strategy: zero2, num_layers: 3}\n",
+        lambda planned: 1.0,
+    )
+    done = folder.teralog("compare", "made-up.yaml", "--by", "strategy")
+    assert done.exit_code == 1
+    assert "no two runs are equal in all else" in done.stderr
+    assert folder.compared("made-up.yaml", "--a", "num_layers == 3", "--b", "num_layers == 2")
+
+
+PAGE = """\
+Sequence length = 64
+
+| GPUs | Layers | Global batch | Step time (s) |
+|--:|--:|--:|--:|
+| 1 | 1 | 2 | 1.12 |
+| 1 | 4 | 2 | 1.12 |
+| 1 | 1 | 2 | 1.13 |
+"""
+
+
+def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> None:
+    """No verdict, and what can be said: where it lies among the runs, and what it would take."""
+    (layers.path / "page.md").write_text(PAGE)
+    arguments = ("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
+    (found,) = layers.compared(*arguments)
+    assert (found["b"], found["units_b"]) == ("page.md:5 row 1 (1, 1)", 1)
+    assert (found["verdict"], found["more"], found["least"]) == ("cannot tell", 48, True)
+    said = " ".join(found["said"])
+    assert "The published figure is one run" in said
+    assert "12 runs took longer a step than it says" in said
+    slow = layers.teralog("compare", *arguments, "--fail-if-slower", "0%")
+    assert slow.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("page.md", "num_layers=1: 2 rows have its sizes: give one of page.md:5, page.md:7"),
+        ("page.md:6", "no row has its sizes; page.md:6 is nearest, but for num_layers 1 and not 4"),
+        ("page.md:4", "tells no time per iteration"),
+        ("none.md", "none.md: No such file"),
+    ],
+)
+def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, said: str) -> None:
+    """Apples and oranges are not compared, and it is said why."""
+    (layers.path / "page.md").write_text(PAGE)
+    done = layers.teralog("compare", "made-up.yaml", page, "--a", "num_layers == 1")
+    assert done.exit_code == 1
+    assert said in done.stderr
+
+
+def test_a_folder_without_runs_is_none_to_compare(folder: Folder) -> None:
+    """It is said what to give."""
+    (folder.path / "empty").mkdir()
+    folder.campaign("", lambda planned: 1.0)
+    done = folder.teralog("compare", "made-up.yaml", "empty")
+    assert done.exit_code == 1
+    assert "empty: holds no run that was started; give results/<campaign>" in done.stderr
+
+
+def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> None:
+    """The numbers of both are the same."""
+    folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
+    folder.campaign("warmup: 5\nrepeats: 2\n", lambda planned: 1.0, name="warm")
+    for name, steps in (("cold", 10), ("warm", 5)):
+        from orchestrator.measured import measured_runs, recorded_runs
+
+        runs = recorded_runs(folder.path / "results" / name)
+        campaign = load_campaign(folder.path / f"{name}.yaml")
+        store = campaign_store(folder.path / "results", name)
+        assert {len(run.step_seconds) for run in runs} == {steps}
+        again = sorted(measured_runs(campaign, store), key=lambda run: run.run_id)
+        assert [run.step_seconds for run in again] == [run.step_seconds for run in runs]
+        assert [run.choices for run in again] == [run.choices for run in runs]
+
+
+def test_noise_is_told_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
+    """Steps by 0.1 %, runs of an allocation by the drift; failures named."""
+    done = layers.teralog("noise", "made-up.yaml")
+    assert done.exit_code == 0
+    assert "runs in an allocation" in done.stdout
+    assert "Allocations: cannot be told; it takes several allocations" in done.stdout
+    assert "No part of it, as OOM: num_layers=9 #1" in done.stdout
+    page = json.loads(layers.teralog("noise", "made-up.yaml", "--json").stdout)
+    percents = {one["source"]: one["percent"] for one in page["sources"]}
+    assert percents["steps"] == pytest.approx(0.09, abs=0.02)
+    assert 5 < percents["runs"] < 10
+    assert percents["allocations"] is None
+
+
+BODY = """\
+for step in 1 2 3 4 5 6 7 8 9 10; do
+  echo "[teralog] iteration $step/10 | step_seconds 0.$((RANDOM % 90 + 10)) | samples_per_second 1 \
+| loss 6 | memory_allocated_gib 0.1 | max_memory_allocated_gib 0.2"
+done
+"""
+
+
+def write_turns(play: Any, *lines: str) -> None:
+    """Write a campaign of two blocks of two seeds' runs that print steps."""
+    play.write_campaign(BODY, matrix="num_layers: [1, 2]", train_iters=10)
+    with (play.path / "campaign.yaml").open("a") as file:
+        file.write("\n".join(("repeats: 4", "order: interleaved", *lines)) + "\n")
+
+
+def started(play: Any) -> list[dict[str, Any]]:
+    """Return attempt.json of every attempt, and its run's label, in the order of the ledger."""
+    found = {}
+    for run in play.path.glob("results/play/*/run.json"):
+        label = json.loads(run.read_text())["label"].split(" #")[0]
+        for attempt in run.parent.glob("attempt-*/attempt.json"):
+            found[run.parent.name] = {"label": label, **json.loads(attempt.read_text())}
+    return [found[words[0]] for words in play.events() if words[1] == "start"]
+
+
+def test_interleaved_runs_start_one_after_another_and_say_where_they_stood(
+    playground: Any,
+) -> None:
+    """A B B A or B A A B, each with its block and place; what goes on later is elsewhere."""
+    write_turns(playground)
+    refused = playground.teralog("submit", "campaign.yaml", "--slots", "2")
+    assert refused.returncode == 1
+    assert "--slots: order: interleaved runs one after another" in refused.stderr
+    assert playground.teralog("submit", "campaign.yaml", "--blocks", "1").returncode == 0
+    assert playground.states().count("COMPLETED") == 4
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    assert [words[1] for words in playground.events()] == ["start", "end"] * 8
+    found = started(playground)
+    assert [(one["block"], one["place"]) for one in found] == [
+        (block, place) for block in (1, 2) for place in (1, 2, 3, 4)
+    ]
+    allocations = [one["allocation"] for one in found]
+    assert len(set(allocations[:4])) == len(set(allocations[4:])) == 1
+    assert allocations[0] != allocations[4]
+    for block in (found[:4], found[4:]):
+        a, b, other_b, other_a = (one["label"] for one in block)
+        assert (a, b) == (other_a, other_b)
+        assert a != b
+    told = json.loads(
+        playground.teralog("compare", "campaign.yaml", "--by", "num_layers", "--json").stdout
+    )
+    assert (told[0]["units_a"], told[0]["balanced"], told[0]["allocations"]) == (2, 2, 2)
+    assert told[0]["verdict"] == "cannot tell"
+    assert told[0]["more"] >= 4
+
+
+def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
+    """Elsewhere the option is refused, and on Slurm the order."""
+    playground.write_campaign("true", matrix="seed: [1]")
+    refused = playground.teralog("submit", "campaign.yaml", "--blocks", "1")
+    assert refused.returncode == 1
+    assert "--blocks: is for campaigns with order: interleaved" in refused.stderr
+    playground.write_slurm_campaign("true")
+    with (playground.path / "campaign.yaml").open("a") as file:
+        file.write("order: interleaved\n")
+    refused = playground.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "`teralog salloc`" in refused.stderr
+    assert "`teralog submit --here`" in refused.stderr
+
+
+def test_runs_in_the_file_s_order_say_their_place_too(playground: Any) -> None:
+    """And no block, for the order was none that cancels anything."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    playground.teralog("submit", "campaign.yaml", "--slots", "1")
+    assert [(one["place"], one["block"]) for one in started(playground)] == [(1, None), (2, None)]
