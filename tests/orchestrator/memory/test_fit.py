@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.campaign import Campaign
+from orchestrator.campaign import Campaign, load_campaign
 from orchestrator.cluster import Cluster
-from orchestrator.errors import UserError
 from orchestrator.fit import Capacity, capacity, fits, gib, memory_problem, run_forecast
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.machine import host_memory_gib
@@ -17,6 +17,8 @@ from orchestrator.model import Run
 
 RunOf = Callable[..., Run]
 CampaignOf = Callable[[str], Campaign]
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 FORECAST = MemoryForecast(
     (
@@ -80,24 +82,14 @@ def test_a_run_that_does_not_fit_is_told_why_in_one_sentence():
     )
 
 
-FRAMEWORK_VALUES: dict[str, dict[str, Any]] = {
-    "deepspeed": {"script": "train.py"},
-    "megatron": {"source": "megatron"},
-    "megatron_deepspeed_3d": {"source": "megatron"},
-    "megatron_deepspeed_zero": {"source": "megatron"},
-}
-
-
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_every_framework_that_places_a_run_gives_a_forecast(run_of: RunOf, name: str):
-    """Unless the model is not known."""
-    cluster = Cluster(name="a", gpu="V100-SXM2-32GB")
-    try:
-        run = run_of(framework=name, **FRAMEWORK_VALUES.get(name, {}))
-    except UserError:
-        pytest.skip("needs options of its own")
-    placed = FRAMEWORKS[name].placement(run)
-    assert (run_forecast(run, cluster) is None) == (placed is None)
+def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
+    """Of the runs of its recorded campaign."""
+    campaign = load_campaign(SCRIPTS / f"{name}-v100.yaml")
+    for planned in campaign.runs:
+        placed = FRAMEWORKS[name].placement(planned.run) is not None
+        known = planned.run.model is not None
+        assert (run_forecast(planned.run, campaign.cluster) is not None) == (placed and known)
 
 
 def test_a_script_without_a_model_has_no_forecast(campaign_of: CampaignOf):
