@@ -73,6 +73,18 @@ function overSize(plot) {
   return { data, layout: layout(xaxis, axis(plot.y_title, { rangemode: "tozero" })), note: plot.note };
 }
 
+/** A name for each of some runs: the values that tell them apart, which need not be the label's. */
+function briefly(places, length) {
+  const differing = describing.filter(({ column, place: at }) =>
+    column.name !== "outcome" && new Set(places.map((place) => page.runs[place].shown[at])).size > 1);
+  return new Map(places.map((place) => {
+    const run = page.runs[place];
+    const values = differing.filter(({ place: at }) => run.shown[at] !== "—");
+    const said = values.map(({ column, place: at }) => (column.numeric ? `${column.title} ${run.shown[at]}` : run.shown[at]));
+    return [place, plotText(shortened(said.join(" · ") || run.label, length))];
+  }));
+}
+
 /** Where no size varies: a row a run. */
 function byRun() {
   const tflops = cells("tflops_per_gpu");
@@ -81,9 +93,9 @@ function byRun() {
   if (!places.length) return null;
   const id = (place) => page.runs[place].run_id;
   const data = coloured(places).map((part) => points(part, (place) => tflops[place], id, "%{x:.4~g} TFLOPs/GPU"));
-  const names = places.map((place) => plotText(shortened(page.runs[place].label, narrow() ? 14 : 34)));
+  const names = briefly(places, narrow() ? 16 : 36);
   const yaxis = axis("", {
-    type: "category", autorange: "reversed", tickvals: places.map(id), ticktext: names, categoryorder: "array", categoryarray: places.map(id),
+    type: "category", autorange: "reversed", tickvals: places.map(id), ticktext: places.map((place) => names.get(place)), categoryorder: "array", categoryarray: places.map(id),
   });
   const xaxis = axis("TFLOPs/GPU", { rangemode: "tozero" });
   const note = places.length < known.length ? `The first ${MOST_ROWS} of ${count(known.length, "run")}, in the table's order.` : "";
@@ -96,9 +108,10 @@ async function curves(what, title) {
   const details = await Promise.all(some.map((place) => readDetail(page.runs[place])));
   const known = details.map((detail, at) => ({ detail, place: some[at] })).filter(({ detail }) => detail[what].x.length);
   if (!known.length) return null;
+  const names = briefly(known.map(({ place }) => place), 40);
   const data = known.map(({ detail, place }, at) => ({
     type: "scatter", mode: "lines", x: detail[what].x, y: detail[what].y, customdata: detail[what].x.map(() => place),
-    name: plotText(shortened(page.runs[place].label, 30)), text: plotText(page.runs[place].label), showlegend: true,
+    name: names.get(place), text: plotText(page.runs[place].label), showlegend: true,
     line: { color: COLOURS[at], width: 1.5 }, hovertemplate: "<b>%{text}</b><br>iteration %{x}<br>%{y:.4~g}<extra></extra>",
   }));
   const note = [
@@ -156,7 +169,7 @@ function nodes() {
     return { type: "bar", name: plotText(ended), x: names.map(plotText), y: names.map((name) => counts.get(name) ?? 0), marker: { color: colour } };
   });
   const xaxis = axis("", { type: "category", automargin: true });
-  return { data, layout: layout(xaxis, axis("runs"), { barmode: "stack", showlegend: true }), note: "A run on several nodes counts on each; of several attempts the last." };
+  return { data, layout: layout(xaxis, axis("runs"), { barmode: "stack", showlegend: true, legend: { ...LEGEND, traceorder: "normal" } }), note: "A run on several nodes counts on each; of several attempts the last." };
 }
 
 const overviewFigures = [];

@@ -49,14 +49,13 @@ class PageAttempt:
 class Detail:
     """One run: how it was made, how it went, how it ended.
 
-    told: what the log says of its end, and in which line. warmup: the last iteration left out.
+    told: the line of the log that says how it ended. warmup: the last iteration left out.
     sizes: every parameter and size. texts: job script and configuration files, by name.
     """
 
     run_id: str
     state: str
     told: str | None
-    told_line: int | None
     warmup: int
     loss: Series
     step_seconds: Series
@@ -75,7 +74,6 @@ def make_detail(
         run_id=run.planned.run_id,
         state=run.state,
         told=told.text if told else None,
-        told_line=told.line if told else None,
         warmup=campaign.warmup.last_iteration(planned.training.train_iters),
         loss=series(((step.iteration, step.loss) for step in run.steps), points),
         step_seconds=series(

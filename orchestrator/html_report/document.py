@@ -16,7 +16,15 @@ from orchestrator.html_report.detail import Detail
 from orchestrator.html_report.page import Page
 from orchestrator.reports import json_number
 
-_SCRIPTS = ("elements.js", "filters.js", "table.js", "plots.js", "campaign_plots.js", "run.js", "page.js")
+_SCRIPTS = (
+    "elements.js",
+    "filters.js",
+    "table.js",
+    "plots.js",
+    "campaign_plots.js",
+    "run.js",
+    "page.js",
+)
 # JSON that ends no element of HTML and opens none: these stand in texts only, where JSON takes
 # them escaped too.
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
@@ -81,7 +89,11 @@ def _detail_element(detail: Detail) -> str:
 
 
 def _in_element(script: str) -> str:
-    """Return a script that cannot end the element it stands in; in its strings nothing changes."""
+    """Return a script that cannot end the element it stands in; in its strings nothing changes.
+
+    Browsers read every end of a line as one newline, and take the checksum of that.
+    """
+    script = script.replace("\r\n", "\n").replace("\r", "\n")
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

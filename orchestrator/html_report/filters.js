@@ -15,12 +15,15 @@ function passes(run, place) {
 /** The places in page.runs of the runs that the filter leaves. */
 const filteredRuns = () => page.runs.map((_, place) => place).filter((place) => passes(page.runs[place], place));
 
-/** The columns whose values are few enough to choose from, each with its values and their counts. */
-function choosable(most) {
-  return page.columns
-    .map((column, place) => ({ column, place, values: counted(page.runs.map((run) => run.shown[place])) }))
-    .filter(({ column, values }) => column.filter && values.size > 1 && values.size <= most);
-}
+/** The columns that tell runs apart, each with its values and how often they are there. */
+const describing = page.columns
+  .map((column, place) => ({ column, place }))
+  .filter(({ column }) => column.filter)
+  .map((one) => ({ ...one, values: counted(page.runs.map((run) => run.shown[one.place])) }))
+  .filter(({ values }) => values.size > 1);
+
+/** Those whose values are few enough to choose from. */
+const choosable = (most) => describing.filter(({ values }) => values.size <= most);
 
 function choice({ column, place, values }, changed) {
   const boxes = [...values].map(([value, many]) => {

@@ -1,4 +1,4 @@
-"""Which runs are equal in all but one size: those that a line may join, and that may be compared."""
+"""Which runs are equal in all but one size: those that may be joined and compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +80,9 @@ def efficiencies(
         if group is not None and tflops:
             reached.setdefault(group, {}).setdefault(run["world_size"], []).append(tflops)
     base = {
-        group: median(by_size[min(by_size)]) for group, by_size in reached.items() if len(by_size) > 1
+        group: median(by_size[min(by_size)])
+        for group, by_size in reached.items()
+        if len(by_size) > 1
     }
     return tuple(
         100 * tflops / base[group] if tflops and group in base else None

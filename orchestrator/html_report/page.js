@@ -61,7 +61,7 @@ async function follow() {
   }
   byId("overview").hidden = place >= 0;
   byId("run").hidden = place < 0;
-  document.title = place >= 0 ? `${page.runs[place].label} – ${page.campaign}` : page.campaign;
+  document.title = place >= 0 ? `${page.runs[place].label} - ${page.campaign}` : page.campaign;
   if (place >= 0) {
     scrollTo(0, 0);
     byId("run").querySelector("h1").focus();
@@ -94,7 +94,7 @@ startTable(changed);
 startCampaignPlots();
 byId("overview").hidden = location.hash.startsWith("#run-");
 show();
-// plotly and the runs' data stand behind this script.
+// The runs' data stand behind this script.
 addEventListener("DOMContentLoaded", follow);
 addEventListener("hashchange", follow);
 addEventListener("keydown", (event) => {

@@ -6,6 +6,7 @@ const OTHER = COLOURS[9];
 const CLEAR = "rgba(0,0,0,0)";
 const HEIGHT = 360;
 const PRINTED = { width: 480, height: 300 };
+const LEGEND = { orientation: "h", yanchor: "bottom", y: 1.01, x: 0 };
 const CONFIG = {
   responsive: true, displaylogo: false, modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d", "autoScale2d"],
 };
@@ -25,7 +26,7 @@ function layout(xaxis, yaxis, more = {}) {
     font: { family: "system-ui, Segoe UI, Helvetica, Arial, sans-serif", size: 13, color: "#1d2329" },
     paper_bgcolor: CLEAR, plot_bgcolor: CLEAR, hovermode: "closest",
     hoverlabel: { bgcolor: "#24292f", bordercolor: "#24292f", font: { color: "#fff" }, align: "left" },
-    legend: { orientation: "h", yanchor: "bottom", y: 1.01, x: 0 }, xaxis, yaxis, ...more,
+    legend: LEGEND, xaxis, yaxis, ...more,
   };
 }
 
@@ -87,8 +88,13 @@ function figure(title, make) {
   return made;
 }
 
-// plotly stands at the end of the page, behind all that can be read without it.
-const ready = new Promise((resolve) => addEventListener("DOMContentLoaded", resolve));
+/** plotly takes long to start: it is text, and becomes a script when all else can be read. */
+const ready = new Promise((resolve) => addEventListener("load", resolve))
+  .then(() => new Promise((resolve) => setTimeout(resolve)))
+  .then(() => {
+    const source = byId("plotly");
+    source.replaceWith(element("script", {}, source.textContent));
+  });
 
 async function draw(one) {
   if (one.drawn) return;

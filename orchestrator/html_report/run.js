@@ -17,10 +17,9 @@ function pager(place) {
 }
 
 function end(run, detail) {
-  const line = detail.told_line ? ` (line ${number.format(detail.told_line)} of the log)` : "";
   const said = detail.told ? element("span", { class: "said" }, ` ${detail.told}`) : null;
   const same = detail.state.toLowerCase().replaceAll("_", " ") === run.ended.toLowerCase();
-  return element("p", { class: "end" }, endedBadge(run.ended), said, line, same ? null : ` · state ${detail.state}`);
+  return element("p", { class: "end" }, endedBadge(run.ended), said, same ? null : ` · state ${detail.state}`);
 }
 
 const pair = (name, value) => element("div", {}, element("dt", {}, name), element("dd", {}, value));

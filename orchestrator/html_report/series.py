@@ -21,7 +21,7 @@ class Series:
 
 
 def series(points: Iterable[tuple[int, float | None]], limit: int) -> Series:
-    """Return a curve of at most `limit` points, an even number, and its two ends.
+    """Return a curve of at most `limit` points and its two ends.
 
     Of as many points in a row as it takes the lowest and the highest stay, so that no outlier is
     lost and no value is made up; a mean would do both.
