@@ -3,6 +3,7 @@
 const MOST_CURVES = 10;
 const MOST_ROWS = 60;
 const MOST_COLOURS = 10;
+const OTHER_ENDS = [5, 1, 4, 3, 7, 9].map((at) => COLOURS[at]);
 
 let shown = [];
 let colouring = { place: null, values: [] };
@@ -108,7 +109,7 @@ async function curves(what, title) {
   const details = await Promise.all(some.map((place) => readDetail(page.runs[place])));
   const known = details.map((detail, at) => ({ detail, place: some[at] })).filter(({ detail }) => detail[what].x.length);
   if (!known.length) return null;
-  const names = briefly(known.map(({ place }) => place), 40);
+  const names = briefly(known.map(({ place }) => place), narrow() ? 40 : 70);
   const data = known.map(({ detail, place }, at) => ({
     type: "scatter", mode: "lines", x: detail[what].x, y: detail[what].y, customdata: detail[what].x.map(() => place),
     name: names.get(place), text: plotText(page.runs[place].label), showlegend: true,
@@ -124,7 +125,7 @@ async function curves(what, title) {
   const yaxis = axis(title, what === "loss" ? {} : { rangemode: "tozero" });
   // Below the plot, which it would push about otherwise.
   const legend = { orientation: "h", yref: "container", yanchor: "bottom", y: 0, x: 0, font: { size: 11 } };
-  const height = HEIGHT + 18 * Math.ceil(known.length / (narrow() ? 1 : 2));
+  const height = HEIGHT + 18 * known.length;
   return { data, layout: layout(axis("iteration", { zeroline: false }), yaxis, { shapes, legend, height }), note: note.filter(Boolean).join(" ") };
 }
 
@@ -161,11 +162,11 @@ function nodes() {
   const known = shown.filter((place) => page.runs[place].nodes.length);
   if (!known.length) return null;
   const names = [...new Set(known.flatMap((place) => page.runs[place].nodes))].sort(collator.compare);
-  const ends = page.ended.map(([ended]) => ended);
+  const ends = page.ended.map(([ended]) => ended).sort((one, other) => (other === "completed") - (one === "completed"));
   const data = ends.map((ended, at) => {
     const some = known.filter((place) => page.runs[place].ended === ended);
     const counts = counted(some.flatMap((place) => page.runs[place].nodes));
-    const colour = ended === "completed" ? COLOURS[2] : COLOURS[(at + 5) % COLOURS.length];
+    const colour = ended === "completed" ? COLOURS[2] : OTHER_ENDS[at % OTHER_ENDS.length];
     return { type: "bar", name: plotText(ended), x: names.map(plotText), y: names.map((name) => counts.get(name) ?? 0), marker: { color: colour } };
   });
   const xaxis = axis("", { type: "category", automargin: true });

@@ -108,13 +108,14 @@ async function draw(one) {
   one.shown = made;
   if (made === null) {
     Plotly.purge(one.plot);
-    one.plot.style.minHeight = "0";
+    one.plot.style.height = "0";
     one.note.textContent = "None of these runs has the numbers for it.";
     return;
   }
-  one.plot.style.minHeight = `${made.layout.height}px`;
+  one.plot.style.height = `${made.layout.height}px`;
   one.note.textContent = made.note;
-  await Plotly.react(one.plot, made.data, made.layout, CONFIG);
+  // A layout of its own, for plotly writes into it.
+  await Plotly.react(one.plot, made.data, { ...made.layout }, CONFIG);
   if (one.clicks) return;
   one.clicks = true;
   one.plot.on("plotly_click", (event) => {
@@ -157,10 +158,16 @@ addEventListener("beforeprint", () => {
 });
 async function fitToPaper(one) {
   await draw(one);
-  if (one.shown) await Plotly.relayout(one.plot, { ...PRINTED, height: one.shown.layout.height - HEIGHT + PRINTED.height });
+  if (!one.shown) return;
+  const height = one.shown.layout.height - HEIGHT + PRINTED.height;
+  one.plot.style.height = `${height}px`;
+  await Plotly.relayout(one.plot, { width: PRINTED.width, height });
 }
 addEventListener("afterprint", () => {
   for (const one of figures) {
-    if (one.shown) Plotly.relayout(one.plot, { width: null, height: one.shown.layout.height, autosize: true });
+    if (!one.shown) continue;
+    const { height } = one.shown.layout;
+    one.plot.style.height = `${height}px`;
+    Plotly.relayout(one.plot, { width: null, height, autosize: true });
   }
 });

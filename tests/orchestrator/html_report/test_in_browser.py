@@ -250,6 +250,27 @@ def test_on_paper_the_page_is_light_and_has_no_buttons(stages: Path, opened: Ope
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
 
 
+def test_plots_fit_on_paper_whether_they_were_in_view_or_not(stages: Path, opened: Opened):
+    """As wide as half a sheet, within their frames; on the screen again as before."""
+    page = opened(stages)
+    until(lambda: page.locator("figure .main-svg:visible").count() > 0, page)
+    before = page.locator("figure").first.bounding_box()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    widths = "all => all.map(one => one.offsetWidth)"
+    until(
+        lambda: page.locator(".svg-container").evaluate_all(widths) == [480] * 6,
+        page,
+    )
+    page.emulate_media(media="print")
+    assert page.locator(".plot").evaluate_all(
+        """all => all.every(one => [...one.querySelectorAll(".main-svg")].every(
+             drawn => drawn.getBoundingClientRect().height <= one.offsetHeight))"""
+    )
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    until(lambda: page.locator("figure").first.bounding_box() == before, page)
+
+
 @pytest.mark.parametrize("view", ["overview", "run"])
 def test_on_a_phone_nothing_but_tables_and_logs_scrolls_sideways(
     stages: Path, opened: Opened, view: str
