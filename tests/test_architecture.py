@@ -34,7 +34,6 @@ ONLY_STANDARD_LIBRARY = tuple(
         "flops",
         "formulas",
         "gpus",
-        "host_lists",
         "html_report/groups",
         "html_report/series",
         "identity",

@@ -79,14 +79,14 @@ def make_detail(
         step_seconds=series(
             ((step.iteration, step_seconds(step, planned)) for step in run.steps), points
         ),
-        attempts=tuple(map(_attempt, run.attempts)),
+        attempts=tuple(_attempt(attempt, campaign) for attempt in run.attempts),
         sizes=sizes(planned),
         texts=texts,
         log=log,
     )
 
 
-def _attempt(attempt: Attempt) -> PageAttempt:
+def _attempt(attempt: Attempt, campaign: Campaign) -> PageAttempt:
     ended, seen, started = attempt.ended, attempt.seen, attempt.started
     begun = started.started_at if started else seen.started_at if seen else None
     return PageAttempt(
@@ -94,6 +94,6 @@ def _attempt(attempt: Attempt) -> PageAttempt:
         state=ended.state if ended else attempt.slurm_state if attempt.intent else "not ended",
         started_at=begun,
         seconds=ended.seconds if ended else None,
-        nodes=nodes_of(attempt),
+        nodes=nodes_of(attempt, campaign),
         job_id=seen.job_id if seen else None,
     )

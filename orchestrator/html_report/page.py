@@ -8,19 +8,21 @@ from typing import Any
 from orchestrator.attempts import Attempt
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected
-from orchestrator.host_lists import host_names
 from orchestrator.html_report.groups import Sizes, efficiencies, groups
 from orchestrator.model import sizes
+from orchestrator.node_lists import expand_nodes
 from orchestrator.outcomes import COMPLETED
 from orchestrator.reports import Report, json_number
-from orchestrator.tables import Cell, shown
+from orchestrator.step_timing import node_list
+from orchestrator.tables import Cell, shown_rows
 
 _SIZES = (
     ("world_size", "GPUs"),
     ("global_batch_size", "global batch"),
     ("num_microbatches", "micro-batches"),
 )
-_REACHED = (("tflops_per_gpu", "TFLOPs/GPU"), ("mfu_percent", "MFU %"))
+_TFLOPS = "tflops_per_gpu"
+_REACHED = ((_TFLOPS, "TFLOPs/GPU"), ("mfu_percent", "MFU %"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,25 +113,25 @@ def make_page(
                 label=run.planned.label,
                 ended=str(word),
                 values=tuple(map(json_number, row)),
-                shown=tuple(map(shown, row, table.styles)),
-                nodes=nodes_of(run.attempts[-1]) if run.attempts else (),
+                shown=tuple(texts),
+                nodes=nodes_of(run.attempts[-1], campaign) if run.attempts else (),
                 memory=_memory(campaign, run),
             )
-            for run, word, row in zip(runs, ended, table.rows, strict=True)
+            for run, word, row, texts in zip(
+                runs, ended, table.rows, shown_rows(table), strict=True
+            )
         ),
         ended=tuple(Counter(map(str, ended)).most_common()),
-        best=_best(runs),
+        best=_best(report, runs),
         plots=tuple(_plots(report, [sizes(run.planned.run) for run in runs])),
         memory_of=_memory_of(campaign),
         gone=tuple(gone),
     )
 
 
-def nodes_of(attempt: Attempt) -> tuple[str, ...]:
+def nodes_of(attempt: Attempt, campaign: Campaign) -> tuple[str, ...]:
     """Return the nodes that an attempt ran on, as far as that is known."""
-    if attempt.started is not None:
-        return (attempt.started.host,)
-    return host_names(attempt.seen.nodes) if attempt.seen and attempt.seen.nodes else ()
+    return expand_nodes(node_list(attempt, campaign) or "")
 
 
 def _column(report: Report, name: str) -> tuple[Any, ...]:
@@ -137,11 +139,13 @@ def _column(report: Report, name: str) -> tuple[Any, ...]:
     return tuple(row[place] for row in report.table.rows)
 
 
-def _best(runs: Sequence[Collected]) -> int | None:
+def _best(report: Report, runs: Sequence[Collected]) -> int | None:
+    if _TFLOPS not in report.table.names:
+        return None
     reached = {
-        place: run.summary.tflops_per_gpu
-        for place, run in enumerate(runs)
-        if run.outcome == COMPLETED and run.summary.tflops_per_gpu is not None
+        place: tflops
+        for place, (run, tflops) in enumerate(zip(runs, _column(report, _TFLOPS), strict=True))
+        if run.outcome == COMPLETED and tflops is not None
     }
     return max(reached, key=reached.__getitem__, default=None)
 
@@ -185,13 +189,13 @@ def _plots(report: Report, runs: Sequence[Sizes]) -> Iterator[Plot]:
                 group=found.of,
                 note=note,
             )
-        if size == "world_size" and joined:
+        if size == "world_size" and joined and _TFLOPS in reached:
             yield Plot(
                 title="Scaling efficiency",
                 x_title=title,
                 y_title="% of the fewest GPUs' TFLOPs/GPU",
                 x=x,
-                y=efficiencies(runs, found.of, reached["tflops_per_gpu"][1]),
+                y=efficiencies(runs, found.of, reached[_TFLOPS][1]),
                 group=found.of,
                 note=f"100 %: the TFLOPs/GPU of the fewest GPUs among runs equal in all else; "
                 f"{found.way}.",
