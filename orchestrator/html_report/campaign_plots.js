@@ -179,7 +179,7 @@ function startCampaignPlots() {
   const distinct = new Set(page.runs.flatMap((run) => run.nodes));
   overviewFigures.push(
     ...page.plots.map((plot) => figure(plot.title, () => overSize(plot))),
-    ...(page.plots.length ? [] : [figure("TFLOPs/GPU by run", byRun)]),
+    ...(page.plots.length || !page.columns.some((column) => column.name === "tflops_per_gpu") ? [] : [figure("TFLOPs/GPU by run", byRun)]),
     figure("Step time per iteration", () => curves("step_seconds", "step time (s)")),
     figure("Loss per iteration", () => curves("loss", "loss")),
     ...(page.runs.some((run) => run.memory) ? [figure("Memory against its forecast", memory)] : []),

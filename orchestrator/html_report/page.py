@@ -22,7 +22,6 @@ _SIZES = (
     ("num_microbatches", "micro-batches"),
 )
 _TFLOPS = "tflops_per_gpu"
-_REACHED = ((_TFLOPS, "TFLOPs/GPU"), ("mfu_percent", "MFU %"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +166,12 @@ def _memory_of(campaign: Campaign) -> str:
 
 def _plots(report: Report, runs: Sequence[Sizes]) -> Iterator[Plot]:
     """Yield TFLOPs and MFU over each size that varies, and what is left of them as GPUs grow."""
+    table = report.table
+    # A framework may have TFLOPs of its own, as those of a phase.
     reached = {
         name: (title, _column(report, name))
-        for name, title in _REACHED
-        if name in report.table.names
+        for name, title in zip(table.names, table.titles, strict=True)
+        if name.endswith(_TFLOPS) or name == "mfu_percent"
     }
     for size, title in _SIZES:
         x = tuple(run[size] for run in runs)

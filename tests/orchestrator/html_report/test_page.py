@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from orchestrator.campaign import Campaign
+from orchestrator.campaign import Campaign, load_campaign
 from orchestrator.cli import main
-from orchestrator.collection import Collected
+from orchestrator.collection import Collected, collect
 from orchestrator.html_report.detail import limits, make_detail
+from orchestrator.html_report.document import document
 from orchestrator.html_report.page import Page, make_page
-from orchestrator.reports import Report
+from orchestrator.reports import Report, make_report
+from orchestrator.store import CampaignStore
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+PHASES = Path(__file__).parents[2] / "data" / "logs" / "colossalai_gpt.log"
 
 Reported = tuple[Campaign, list[Collected], Report]
 
@@ -142,6 +147,35 @@ def test_a_peak_is_beside_what_was_forecast_of_the_same_thing(
         forecast.tensors.high_gib,
         0.5,
     )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
+    """Whatever its columns are; here none of the examples' runs has begun."""
+    campaign = load_campaign(example)
+    runs = collect(campaign, CampaignStore(tmp_path))
+    page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
+    assert [run.label for run in page.runs] == [planned.label for planned in campaign.runs]
+    assert page.best is None
+    assert f"<title>{campaign.name}</title>" in document(page, [], "")
+
+
+def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Callable[..., Any]):
+    """ColossalAI's benchmarks print some for each phase, and tell of no steps."""
+    path = tmp_path / "campaign.yaml"
+    path.write_text(
+        "name: phases\ndefaults: {framework: colossalai_gpt, model: s, source: .}\n"
+        "matrix: {gpus_per_node: [4, 8]}\n"
+    )
+    campaign = load_campaign(path)
+    store = CampaignStore(tmp_path / "results")
+    for planned in campaign.runs:
+        attempt_in(store.run(planned.run_id), log=PHASES.read_text(), state="COMPLETED")
+    runs = collect(campaign, store)
+    page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
+    (plot,) = [one for one in page.plots if "learn" in one.title and one.x_title == "GPUs"]
+    assert plot.y == (48.022, 48.022)
+    assert page.best is None
 
 
 def test_a_run_tells_its_node_and_its_attempts(reported: Callable[..., Reported]):
