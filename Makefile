@@ -24,7 +24,7 @@ setup: $(VENV)/.installed ## Make .venv with everything: torch, DeepSpeed, the t
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train,hf,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train,hf,html,dev]'
 	touch $@
 
 .PHONY: demo
@@ -64,6 +64,10 @@ bench-slurm: $(VENV)/.installed slurm-packages ## Measure submitting and asking 
 .PHONY: bench-compare
 bench-compare: $(VENV)/.installed ## Measure how often comparisons err, and what they find, on a made-up cluster.
 	$(BIN)/python tests/benchmarks/compare_simulation.py
+
+.PHONY: bench-report
+bench-report: $(VENV)/.installed ## Measure how fast the page of a campaign is written, and opened.
+	$(BIN)/python tests/benchmarks/report_page.py
 
 .PHONY: soak
 soak: $(VENV)/.installed slurm-packages ## Read 100,000 damaged logs; kill 100 submits to Slurm at random moments.

@@ -26,7 +26,8 @@ class Collected:
 
     `steps` holds every iteration reported, warm-up included; `log` is None where nothing was
     started, `told` is what the log of a failed run says of its end, and `given_up` why a run is not
-    to be started. `measures` are the framework's own, by name.
+    to be started. `measures` are the framework's own, by name; `attempts` are the run's starts,
+    oldest first.
     """
 
     planned: PlannedRun
@@ -38,6 +39,7 @@ class Collected:
     log: Path | None
     given_up: str | None = None
     measures: Mapping[str, Cell] = field(default_factory=dict)
+    attempts: tuple[Attempt, ...] = ()
 
 
 def collect(campaign: Campaign, store: CampaignStore) -> list[Collected]:
@@ -70,6 +72,7 @@ def _collect_run(
         log,
         ending.given_up,
         {column.name: column.value(logged) for column in framework.measures},
+        tuple(attempts),
     )
 
 

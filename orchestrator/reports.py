@@ -110,16 +110,21 @@ _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The table of a campaign's runs, and one line that says how its numbers were made."""
+    """The table of a campaign's runs, and one line that says how its numbers were made.
+
+    describing: the names of the columns that tell runs apart, the others being measured.
+    """
 
     table: Table
+    describing: tuple[str, ...]
     provenance: str
 
 
 def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Report:
     """Return the report of `runs`; `date` is the day it is made."""
+    describing = _describing(runs)
     columns = (
-        *_describing(runs),
+        *describing,
         *_own_measures(runs),
         *_common(_MEASURED, runs),
         *_utilization(campaign, runs),
@@ -127,7 +132,8 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
         *_common(_ENDED, runs),
     )
     table = with_changes(make_table(columns, runs), [run.planned.run for run in runs])
-    return Report(table, _provenance(campaign, runs, date))
+    names = tuple(column.name for column in describing)
+    return Report(table, names, _provenance(campaign, runs, date))
 
 
 def report_markdown(

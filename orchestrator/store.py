@@ -84,6 +84,12 @@ class RunFolder:
         """The job script."""
         return self.path / "job.sh"
 
+    def texts(self) -> dict[str, str]:
+        """Return what was written for it to run: the job script, and its configuration, by name."""
+        files = sorted(path for path in self.path.glob("*.json") if path.name != "run.json")
+        found = (path for path in (self.script, *files) if path.is_file())
+        return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in found}
+
     def attempts(self) -> list[Attempt]:
         """Return the starts of the run, oldest first; without those that came to nothing."""
         found = (read_attempt(self.attempt_folder(number)) for number in self._numbers())

@@ -88,6 +88,17 @@ def as_records(table: Table) -> list[dict[str, Any]]:
     return [dict(zip(table.names, row, strict=True)) for row in table.rows]
 
 
+def shown_rows(table: Table) -> list[list[str]]:
+    """Return the cells of every row as people are shown them, with their changes."""
+    return [
+        [
+            shown(cell, style) + table.changes.get((at, column), "")
+            for column, (cell, style) in enumerate(zip(row, table.styles, strict=True))
+        ]
+        for at, row in enumerate(table.rows)
+    ]
+
+
 def shown(value: Cell, style: Style = MEASURED) -> str:
     """Return a value as a cell shows it; what is absent as a dash."""
     if value is None or value == "":
@@ -116,13 +127,7 @@ def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda t
         any(isinstance(row[index], (int, float)) for row in table.rows)
         for index in range(len(table.titles))
     ]
-    cells = [
-        [
-            escape(shown(cell, style) + table.changes.get((at, column), ""))
-            for column, (cell, style) in enumerate(zip(row, table.styles, strict=True))
-        ]
-        for at, row in enumerate(table.rows)
-    ]
+    cells = [[escape(text) for text in row] for row in shown_rows(table)]
     return tabulate.tabulate(
         cells,
         headers=table.titles,

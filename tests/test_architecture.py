@@ -22,6 +22,7 @@ ALONE = {
     "deepspeed": {"orchestrator/workloads/gpt.py"},
     "numpy": {"orchestrator/noise.py", "orchestrator/permutation_intervals.py"},
     "pandas": {"orchestrator/frames.py", "parsers/frames.py"},
+    "plotly": {"orchestrator/html.py"},
     "yaml": {"orchestrator/yaml_files.py"},
 }
 ONLY_STANDARD_LIBRARY = tuple(
@@ -33,6 +34,8 @@ ONLY_STANDARD_LIBRARY = tuple(
         "flops",
         "formulas",
         "gpus",
+        "html_report/groups",
+        "html_report/series",
         "identity",
         "memory",
         "memory_activations",
@@ -127,7 +130,18 @@ def test_parsers_read_is_loaded_when_it_is_asked_for() -> None:
 
 def test_help_loads_nothing_heavy() -> None:
     """`teralog --help` is instant because what a command needs is imported in the command."""
-    heavy = {"pandas", "numpy", "pydantic", "submitit", "jinja2", "yaml", "rich", "torch", "psutil"}
+    heavy = {
+        "pandas",
+        "numpy",
+        "pydantic",
+        "submitit",
+        "jinja2",
+        "yaml",
+        "rich",
+        "torch",
+        "psutil",
+        "plotly",
+    }
     code = "import sys, orchestrator.cli; print(*{name.split('.')[0] for name in sys.modules})"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60

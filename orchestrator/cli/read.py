@@ -42,7 +42,8 @@ def collect(campaign: Path, results: Path) -> None:
     is_flag=True,
     help="Print a table of nodes instead, which shows a slow one; write nothing.",
 )
-def report(campaign: Path, results: Path, *, by_node: bool) -> None:
+@click.option("--html", "as_html", is_flag=True, help="Write report.html too: tables and plots.")
+def report(campaign: Path, results: Path, *, by_node: bool, as_html: bool) -> None:
     """Print the table of CAMPAIGN; write report.md, report.csv and report.json."""
     from datetime import datetime
 
@@ -61,9 +62,15 @@ def report(campaign: Path, results: Path, *, by_node: bool) -> None:
     page = store.write("report.md", reports.report_markdown(loaded, made, runs, gone))
     store.write("report.csv", as_csv(made.table))
     store.write("report.json", json_text(reports.report_json(loaded, made, runs)))
+    others = ".csv and .json"
+    if as_html:
+        from orchestrator import html
+
+        store.write("report.html", html.report_html(loaded, store, made, runs))
+        others = ".csv, .json and .html"
     click.echo(as_text(made.table))
     click.echo(made.provenance)
-    click.echo(f"wrote {page}, and .csv and .json beside it", err=True)
+    click.echo(f"wrote {page}, and {others} beside it", err=True)
 
 
 def _print_nodes(campaign: "Campaign", store: "CampaignStore") -> None:

@@ -1,0 +1,214 @@
+// The plots of all runs that the filter leaves.
+
+const MOST_CURVES = 10;
+const MOST_ROWS = 60;
+const MOST_COLOURS = 10;
+const OTHER_ENDS = [5, 1, 4, 3, 7, 9].map((at) => COLOURS[at]);
+
+let shown = [];
+let colouring = { place: null, values: [] };
+
+const narrow = () => innerWidth < 640;
+const numeric = (value) => typeof value === "number";
+const labels = (places) => places.map((place) => plotText(page.runs[place].label));
+const cells = (name) => {
+  const at = page.columns.findIndex((column) => column.name === name);
+  return page.runs.map((run) => (at < 0 ? null : run.values[at]));
+};
+
+/** Runs by the value they are coloured by, in the order of the values' colours. */
+function coloured(places) {
+  if (colouring.place === null) return [{ name: "", colour: COLOURS[0], symbol: SYMBOLS[0], places }];
+  return colouring.values
+    .map((value, at) => ({
+      name: plotText(`${page.columns[colouring.place].title} ${value}`),
+      colour: COLOURS[at % COLOURS.length],
+      symbol: SYMBOLS[at % SYMBOLS.length],
+      places: places.filter((place) => page.runs[place].shown[colouring.place] === value),
+    }))
+    .filter((part) => part.places.length);
+}
+
+function points(part, x, y, format, more = {}) {
+  return {
+    type: "scatter", mode: "markers", name: part.name, showlegend: part.name !== "",
+    x: part.places.map(x), y: part.places.map(y), text: labels(part.places), customdata: part.places,
+    marker: { color: part.colour, symbol: part.symbol, size: 9, line: { width: 0.5, color: "#fff" } },
+    hovertemplate: `<b>%{text}</b><br>${format}<extra></extra>`, ...more,
+  };
+}
+
+/** Lines through the medians of a group's runs, a gap between groups. */
+function lines(part, plot) {
+  const byGroup = Map.groupBy(part.places, (place) => plot.group[place]);
+  const [x, y] = [[], []];
+  for (const [group, places] of byGroup) {
+    const bySize = Map.groupBy(places, (place) => plot.x[place]);
+    if (group === null || bySize.size < 2) continue;
+    for (const size of [...bySize.keys()].sort((one, other) => one - other)) {
+      x.push(size);
+      y.push(median(bySize.get(size).map((place) => plot.y[place])));
+    }
+    x.push(null);
+    y.push(null);
+  }
+  return { type: "scatter", mode: "lines", x, y, hoverinfo: "skip", showlegend: false, opacity: 0.55, line: { color: part.colour, width: 2 } };
+}
+
+function median(values) {
+  const sorted = [...values].sort((one, other) => one - other);
+  const middle = sorted.length / 2;
+  return sorted.length % 2 ? sorted[Math.floor(middle)] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/** One of the page's plots: a point a run, over a size. */
+function overSize(plot) {
+  const places = shown.filter((place) => numeric(plot.x[place]) && numeric(plot.y[place]));
+  if (!places.length) return null;
+  const format = `${plot.x_title} %{x}<br>%{y:.4~g} ${plot.y_title.replace("%", "&#37;")}`;
+  const data = coloured(places).flatMap((part) => [
+    lines(part, plot),
+    points(part, (place) => plot.x[place], (place) => plot.y[place], format),
+  ]);
+  const xaxis = sizeAxis(plot.x_title, places.map((place) => plot.x[place]));
+  return { data, layout: layout(xaxis, axis(plot.y_title, { rangemode: "tozero" })), note: plot.note };
+}
+
+/** A name for each of some runs: the values that tell them apart, which need not be the label's. */
+function briefly(places, length) {
+  const differing = describing.filter(({ column, place: at }) =>
+    column.name !== "outcome" && new Set(places.map((place) => page.runs[place].shown[at])).size > 1);
+  return new Map(places.map((place) => {
+    const run = page.runs[place];
+    const values = differing.filter(({ place: at }) => run.shown[at] !== "—");
+    const said = values.map(({ column, place: at }) => (column.numeric ? `${column.title} ${run.shown[at]}` : run.shown[at]));
+    return [place, plotText(shortened(said.join(" · ") || run.label, length))];
+  }));
+}
+
+/** Where no size varies: a row a run. */
+function byRun() {
+  const tflops = cells("tflops_per_gpu");
+  const known = shown.filter((place) => numeric(tflops[place]));
+  const places = known.slice(0, MOST_ROWS);
+  if (!places.length) return null;
+  const id = (place) => page.runs[place].run_id;
+  const data = coloured(places).map((part) => points(part, (place) => tflops[place], id, "%{x:.4~g} TFLOPs/GPU"));
+  const names = briefly(places, narrow() ? 16 : 36);
+  const yaxis = axis("", {
+    type: "category", autorange: "reversed", tickvals: places.map(id), ticktext: places.map((place) => names.get(place)), categoryorder: "array", categoryarray: places.map(id),
+  });
+  const xaxis = axis("TFLOPs/GPU", { rangemode: "tozero" });
+  const note = places.length < known.length ? `The first ${MOST_ROWS} of ${count(known.length, "run")}, in the table's order.` : "";
+  return { data, layout: layout(xaxis, yaxis, { height: Math.max(HEIGHT, 110 + 24 * places.length) }), note };
+}
+
+/** A curve a run, of the first runs in the table. */
+async function curves(what, title) {
+  const some = shown.slice(0, MOST_CURVES);
+  const details = await Promise.all(some.map((place) => readDetail(page.runs[place])));
+  const known = details.map((detail, at) => ({ detail, place: some[at] })).filter(({ detail }) => detail[what].x.length);
+  if (!known.length) return null;
+  const names = briefly(known.map(({ place }) => place), narrow() ? 40 : 70);
+  const data = known.map(({ detail, place }, at) => ({
+    type: "scatter", mode: "lines", x: detail[what].x, y: detail[what].y, customdata: detail[what].x.map(() => place),
+    name: names.get(place), text: plotText(page.runs[place].label), showlegend: true,
+    line: { color: COLOURS[at], width: 1.5 }, hovertemplate: "<b>%{text}</b><br>iteration %{x}<br>%{y:.4~g}<extra></extra>",
+  }));
+  const note = [
+    "Shaded: warm-up.",
+    known.length < some.length ? `${number.format(known.length)} of ${number.format(some.length)} runs report it.` : "",
+    shown.length > MOST_CURVES ? `The first ${MOST_CURVES} of ${count(shown.length, "run")}, in the table's order.` : "",
+    leftOut(known.map(({ detail }) => detail[what])),
+  ];
+  const shapes = warmupShades(known.map(({ detail }) => detail.warmup));
+  const yaxis = axis(title, what === "loss" ? {} : { rangemode: "tozero" });
+  // Below the plot, which it would push about otherwise.
+  const legend = { orientation: "h", yref: "container", yanchor: "bottom", y: 0, x: 0, font: { size: 11 } };
+  const height = HEIGHT + 18 * known.length;
+  return { data, layout: layout(axis("iteration", { zeroline: false }), yaxis, { shapes, legend, height }), note: note.filter(Boolean).join(" ") };
+}
+
+/** Peaks over forecasts: a bar that the diagonal crosses is a forecast that held. */
+function memory() {
+  const places = shown.filter((place) => page.runs[place].memory);
+  if (!places.length) return null;
+  const held = (place) => {
+    const [low, high, peak] = page.runs[place].memory;
+    return low <= peak && peak <= high;
+  };
+  const parts = [
+    { name: "peak within its forecast", colour: COLOURS[2], symbol: SYMBOLS[0], places: places.filter(held) },
+    { name: "peak outside of it", colour: COLOURS[5], symbol: SYMBOLS[4], places: places.filter((place) => !held(place)) },
+  ].filter((part) => part.places.length);
+  const middle = (place) => (page.runs[place].memory[0] + page.runs[place].memory[1]) / 2;
+  const half = (place) => (page.runs[place].memory[1] - page.runs[place].memory[0]) / 2;
+  const peak = (place) => page.runs[place].memory[2];
+  const data = parts.map((part) =>
+    points(part, peak, middle, "peak %{x:.3~g} GiB<br>forecast %{y:.3~g} ± %{error_y.array:.3~g} GiB", {
+      error_y: { type: "data", array: part.places.map(half), color: part.colour, thickness: 1.5, width: 4 },
+    }),
+  );
+  const ends = [Math.min(...places.map((place) => Math.min(peak(place), page.runs[place].memory[0]))) * 0.9,
+    Math.max(...places.map((place) => Math.max(peak(place), page.runs[place].memory[1]))) * 1.05];
+  data.push({ type: "scatter", mode: "lines", x: ends, y: ends, hoverinfo: "skip", showlegend: false, line: { color: OTHER, dash: "dot", width: 1.5 } });
+  const note = `${number.format(places.filter(held).length)} of ${count(places.length, "peak")} lie within the forecast: there the bar crosses the line. ` +
+    `GiB of ${page.memory_of}.`;
+  return { data, layout: layout(axis("logged peak (GiB)"), axis("forecast (GiB)")), note };
+}
+
+/** How many runs each node had, by how they ended. */
+function nodes() {
+  const known = shown.filter((place) => page.runs[place].nodes.length);
+  if (!known.length) return null;
+  const names = [...new Set(known.flatMap((place) => page.runs[place].nodes))].sort(collator.compare);
+  const ends = page.ended.map(([ended]) => ended).sort((one, other) => (other === "completed") - (one === "completed"));
+  const data = ends.map((ended, at) => {
+    const some = known.filter((place) => page.runs[place].ended === ended);
+    const counts = counted(some.flatMap((place) => page.runs[place].nodes));
+    const colour = ended === "completed" ? COLOURS[2] : OTHER_ENDS[at % OTHER_ENDS.length];
+    return { type: "bar", name: plotText(ended), x: names.map(plotText), y: names.map((name) => counts.get(name) ?? 0), marker: { color: colour } };
+  });
+  const xaxis = axis("", { type: "category", automargin: true });
+  return { data, layout: layout(xaxis, axis("runs"), { barmode: "stack", showlegend: true, legend: { ...LEGEND, traceorder: "normal" } }), note: "A run on several nodes counts on each; of several attempts the last." };
+}
+
+const overviewFigures = [];
+
+function startCampaignPlots() {
+  const distinct = new Set(page.runs.flatMap((run) => run.nodes));
+  overviewFigures.push(
+    ...page.plots.map((plot) => figure(plot.title, () => overSize(plot))),
+    ...(page.plots.length || !page.columns.some((column) => column.name === "tflops_per_gpu") ? [] : [figure("TFLOPs/GPU by run", byRun)]),
+    figure("Step time per iteration", () => curves("step_seconds", "step time (s)")),
+    figure("Loss per iteration", () => curves("loss", "loss")),
+    ...(page.runs.some((run) => run.memory) ? [figure("Memory against its forecast", memory)] : []),
+    ...(distinct.size > 1 ? [figure("Runs by node", nodes)] : []),
+  );
+  byId("figures").append(...overviewFigures.map((one) => one.node));
+  startColours();
+}
+
+function startColours() {
+  const choices = choosable(MOST_COLOURS);
+  const choose = (at) => {
+    colouring = at < 0 ? { place: null, values: [] } : { place: choices[at].place, values: [...choices[at].values.keys()] };
+  };
+  const select = byId("colour");
+  select.append(element("option", { value: -1 }, "one"), ...choices.map(({ column }, at) => element("option", { value: at }, column.title)));
+  // What is on an axis already needs no colours.
+  const axes = new Set(["world_size", "nodes", "global_batch_size", "num_microbatches", "micro_batch_size", "outcome"]);
+  const first = choices.findIndex(({ column }) => !axes.has(column.name));
+  select.value = first;
+  choose(first);
+  byId("colour-label").hidden = choices.length === 0;
+  select.addEventListener("change", () => {
+    choose(Number(select.value));
+    redraw(overviewFigures);
+  });
+}
+
+function showCampaignPlots(places) {
+  shown = places;
+  redraw(overviewFigures);
+}

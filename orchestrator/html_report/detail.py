@@ -1,0 +1,99 @@
+"""What the page shows of one run: a value, from which a part of its text is made."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.attempts import Attempt
+from orchestrator.campaign import Campaign
+from orchestrator.collection import Collected
+from orchestrator.html_report.page import nodes_of
+from orchestrator.html_report.series import Series, series
+from orchestrator.log_tails import Tail
+from orchestrator.metrics import step_seconds
+from orchestrator.model import sizes
+
+_STEPS, _LINES = 400, 100
+# Above so many runs each gets less, or nobody could open the page.
+_RUNS_IN_FULL = 1000
+_LEAST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many points of a curve, and lines of a log, the page has of each run."""
+
+    steps: int
+    lines: int
+
+
+def limits(runs: int) -> Limits:
+    """Return what a page of so many runs can hold of each."""
+    share = min(1.0, _RUNS_IN_FULL / max(runs, 1))
+    return Limits(max(int(_STEPS * share), _LEAST), max(int(_LINES * share), _LEAST))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageAttempt:
+    """One start of a run; times are UTC, ISO 8601."""
+
+    number: int
+    state: str
+    started_at: str | None
+    seconds: float | None
+    nodes: tuple[str, ...]
+    job_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One run: how it was made, how it went, how it ended.
+
+    told: the line of the log that says how it ended. warmup: the last iteration left out.
+    sizes: every parameter and size. texts: job script and configuration files, by name.
+    """
+
+    run_id: str
+    state: str
+    told: str | None
+    warmup: int
+    loss: Series
+    step_seconds: Series
+    attempts: tuple[PageAttempt, ...]
+    sizes: Mapping[str, Any]
+    texts: Mapping[str, str]
+    log: Tail | None
+
+
+def make_detail(
+    campaign: Campaign, run: Collected, texts: Mapping[str, str], log: Tail | None, points: int
+) -> Detail:
+    """Return what the page shows of a run; its curves have about so many `points` at most."""
+    planned, told = run.planned.run, run.told
+    return Detail(
+        run_id=run.planned.run_id,
+        state=run.state,
+        told=told.text if told else None,
+        warmup=campaign.warmup.last_iteration(planned.training.train_iters),
+        loss=series(((step.iteration, step.loss) for step in run.steps), points),
+        step_seconds=series(
+            ((step.iteration, step_seconds(step, planned)) for step in run.steps), points
+        ),
+        attempts=tuple(_attempt(attempt, campaign) for attempt in run.attempts),
+        sizes=sizes(planned),
+        texts=texts,
+        log=log,
+    )
+
+
+def _attempt(attempt: Attempt, campaign: Campaign) -> PageAttempt:
+    ended, seen, started = attempt.ended, attempt.seen, attempt.started
+    begun = started.started_at if started else seen.started_at if seen else None
+    return PageAttempt(
+        number=attempt.number,
+        state=ended.state if ended else attempt.slurm_state if attempt.intent else "not ended",
+        started_at=begun,
+        seconds=ended.seconds if ended else None,
+        nodes=nodes_of(attempt, campaign),
+        job_id=seen.job_id if seen else None,
+    )

@@ -1,0 +1,54 @@
+// What all parts of the page use: its data, elements, and one run's data once it is asked for.
+
+const byId = (id) => document.getElementById(id);
+const page = JSON.parse(byId("page-data").textContent);
+
+/** Make an element. Children that are strings become text, whatever is in them. */
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value === true) made.setAttribute(name, "");
+    else if (value !== false && value !== null) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+/** The words of how a run ended, in the colour of that. */
+function endedBadge(ended) {
+  return element("span", { class: `ended ${endedKind(ended)}` }, ended);
+}
+
+/** A word in capitals is an end that is none of success. */
+function endedKind(ended) {
+  if (ended === "completed") return "good";
+  return ended === ended.toUpperCase() ? "bad" : "";
+}
+
+/** A text for plotly, which would take some of HTML's tags for what they are. */
+function plotText(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+function shortened(text, length) {
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
+}
+
+const number = new Intl.NumberFormat("en-US");
+const count = (many, what) => `${number.format(many)} ${what}${many === 1 ? "" : "s"}`;
+
+/** Each value once, with how often it is there. */
+function counted(values) {
+  const counts = new Map();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return counts;
+}
+
+/** What the page has of one run: packed, for most are never opened. */
+async function readDetail(run) {
+  const text = atob(byId(`detail-${run.run_id}`).textContent);
+  const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(unpacked).json();
+}

@@ -1,0 +1,90 @@
+"""Which runs are equal in all but one size: those that may be joined and compared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+Sizes = Mapping[str, Any]
+
+# No part of what a run measures.
+_NEVER = ("repeat", "time_limit_seconds", "gpu_hours")
+# What changes with a size, always, and what may: in one of these ways, which are said in words.
+_ALWAYS: Mapping[str, tuple[str, ...]] = {
+    "world_size": ("nodes", "gpus_per_node", "data_parallel_size"),
+}
+_WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "world_size": (
+        ("global_batch_size", "the global batch grows with the GPUs (weak scaling)"),
+        ("num_microbatches", "at the same global batch (strong scaling)"),
+    ),
+    "global_batch_size": (
+        ("num_microbatches", "by more micro-batches"),
+        ("micro_batch_size", "by larger micro-batches"),
+    ),
+    "num_microbatches": (
+        ("global_batch_size", "the global batch grows with them"),
+        ("micro_batch_size", "at the same global batch"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The group of each run, by number; None where no other run is equal in all else.
+
+    way: how what follows from the size that differs changes with it.
+    """
+
+    of: tuple[int | None, ...]
+    way: str
+
+
+def groups(runs: Sequence[Sizes], size: str) -> Groups:
+    """Return the groups of runs equal in all else, each with two values of `size` at least.
+
+    Where a batch grows with the size in some runs and in others does not, they are taken in the
+    way that finds more of them a partner.
+    """
+    varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
+    found = [
+        Groups(_grouped(runs, size, [one for one in varying if one not in without]), said)
+        for follower, said in _WAYS[size]
+        for without in [{size, follower, *_NEVER, *_ALWAYS.get(size, ())}]
+    ]
+    return max(found, key=lambda one: sum(number is not None for number in one.of))
+
+
+def _grouped(runs: Sequence[Sizes], size: str, equal: Sequence[str]) -> tuple[int | None, ...]:
+    keys = [tuple(repr(run.get(name)) for name in equal) for run in runs]
+    values: dict[tuple[str, ...], set[Any]] = {}
+    for key, run in zip(keys, runs, strict=True):
+        if run[size] is not None:
+            values.setdefault(key, set()).add(run[size])
+    numbers = {key: number for number, key in enumerate(values) if len(values[key]) > 1}
+    return tuple(
+        numbers.get(key) if run[size] is not None else None
+        for key, run in zip(keys, runs, strict=True)
+    )
+
+
+def efficiencies(
+    runs: Sequence[Sizes], of: Sequence[int | None], tflops_per_gpu: Sequence[float | None]
+) -> tuple[float | None, ...]:
+    """Return in percent what is left of the TFLOPs per GPU that the fewest GPUs of a group reach.
+
+    That is the median over those runs, of those that have a number. None outside of groups.
+    """
+    reached: dict[int, dict[int, list[float]]] = {}
+    for run, group, tflops in zip(runs, of, tflops_per_gpu, strict=True):
+        if group is not None and tflops:
+            reached.setdefault(group, {}).setdefault(run["world_size"], []).append(tflops)
+    base = {
+        group: median(by_size[min(by_size)])
+        for group, by_size in reached.items()
+        if len(by_size) > 1
+    }
+    return tuple(
+        100 * tflops / base[group] if tflops and group in base else None
+        for group, tflops in zip(of, tflops_per_gpu, strict=True)
+    )

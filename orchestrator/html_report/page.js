@@ -1,0 +1,102 @@
+// The page as a whole: its summary, its theme, and which view an address asks for.
+
+function tile(text, said, kind = "") {
+  return element("div", { class: `tile ${kind}` }, element("b", {}, text), element("span", {}, said));
+}
+
+function bestTile() {
+  const run = page.runs[page.best];
+  const at = page.columns.findIndex((column) => column.name === "tflops_per_gpu");
+  const named = element("a", { href: `#run-${run.run_id}` }, shortened(run.label, 60));
+  return element("div", { class: "tile" }, element("b", {}, run.shown[at]), element("span", {}, "TFLOPs/GPU, best: ", named));
+}
+
+function showSummary() {
+  byId("cluster").textContent = `${count(page.runs.length, "run")} on cluster ${page.cluster}`;
+  byId("tiles").append(...page.ended.map(([ended, many]) => tile(number.format(many), ended, endedKind(ended))));
+  if (page.best !== null) byId("tiles").append(bestTile());
+  byId("provenance").textContent = page.provenance;
+  if (page.gone.length) {
+    byId("gone").hidden = false;
+    byId("gone").textContent = `Measured earlier and no longer in the campaign file: ${page.gone.join(", ")}.`;
+  }
+}
+
+const dark = () => {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+};
+
+/** The reader's choice is kept where the browser lets a page keep something. */
+function startTheme() {
+  const kept = (change) => {
+    try {
+      return change(localStorage);
+    } catch {
+      return null;
+    }
+  };
+  const show = () => (byId("theme").textContent = dark() ? "Light" : "Dark");
+  const before = kept((storage) => storage.getItem("teralog-theme"));
+  if (before === "dark" || before === "light") document.documentElement.dataset.theme = before;
+  byId("theme").addEventListener("click", () => {
+    document.documentElement.dataset.theme = dark() ? "light" : "dark";
+    kept((storage) => storage.setItem("teralog-theme", document.documentElement.dataset.theme));
+    show();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
+  show();
+}
+
+let scrolled = 0;
+let opened = null;
+
+/** Show what the address asks for: `#run-` and an identity, or all runs. */
+async function follow() {
+  const identity = location.hash.startsWith("#run-") ? location.hash.slice(5) : null;
+  const place = page.runs.findIndex((run) => run.run_id === identity);
+  if (place >= 0) {
+    if (opened === null) scrolled = scrollY;
+    await showRun(place);
+  }
+  byId("overview").hidden = place >= 0;
+  byId("run").hidden = place < 0;
+  document.title = place >= 0 ? `${page.runs[place].label} - ${page.campaign}` : page.campaign;
+  if (place >= 0) {
+    scrollTo(0, 0);
+    byId("run").querySelector("h1").focus();
+  } else if (opened !== null) {
+    leaveRun();
+    scrollTo(0, scrolled);
+    document.querySelector(`#table a[href="#run-${opened}"]`)?.focus({ preventScroll: true });
+  }
+  opened = place >= 0 ? identity : null;
+}
+
+function show() {
+  const places = shownRuns();
+  showCount(places.length);
+  showTable(places);
+  showCampaignPlots(places);
+}
+
+// Typing is not to wait for a thousand rows.
+let waiting = 0;
+function changed() {
+  clearTimeout(waiting);
+  waiting = setTimeout(show, page.runs.length > 500 ? 120 : 0);
+}
+
+showSummary();
+startTheme();
+startFilters(changed);
+startTable(changed);
+startCampaignPlots();
+byId("overview").hidden = location.hash.startsWith("#run-");
+show();
+// The runs' data stand behind this script.
+addEventListener("DOMContentLoaded", follow);
+addEventListener("hashchange", follow);
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && opened !== null) location.hash = "";
+});

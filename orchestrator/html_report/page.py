@@ -1,0 +1,203 @@
+"""What the page of a campaign shows of all its runs: a value, from which its text is made."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.attempts import Attempt
+from orchestrator.campaign import Campaign
+from orchestrator.collection import Collected
+from orchestrator.html_report.groups import Sizes, efficiencies, groups
+from orchestrator.model import sizes
+from orchestrator.node_lists import expand_nodes
+from orchestrator.outcomes import COMPLETED
+from orchestrator.reports import Report, json_number
+from orchestrator.step_timing import node_list
+from orchestrator.tables import Cell, shown_rows
+
+_SIZES = (
+    ("world_size", "GPUs"),
+    ("global_batch_size", "global batch"),
+    ("num_microbatches", "micro-batches"),
+)
+_TFLOPS = "tflops_per_gpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageColumn:
+    """A column of the table; `filter`: whether its values are there to choose from."""
+
+    name: str
+    title: str
+    numeric: bool
+    filter: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRun:
+    """A row: the run's cells as values and as they are shown, and what plots need beside them.
+
+    memory: low and high end of the forecast and the logged peak, in GiB, where all are known.
+    """
+
+    run_id: str
+    label: str
+    ended: str
+    values: tuple[Cell, ...]
+    shown: tuple[str, ...]
+    nodes: tuple[str, ...]
+    memory: tuple[float, float, float] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """Points, one a run: its place by `x` and `y`, if it has both, and the group it belongs to.
+
+    Lines join the runs of a group; `note` says what they have in common.
+    """
+
+    title: str
+    x_title: str
+    y_title: str
+    x: tuple[float | None, ...]
+    y: tuple[float | None, ...]
+    group: tuple[int | None, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The page but for what is shown of one run; plots and rows have the runs' order.
+
+    best: the place of the run that completed with the most TFLOPs per GPU.
+    memory_of: what the forecast of memory is of, and the peak.
+    gone: labels of runs that were measured and are no longer in the campaign file.
+    """
+
+    campaign: str
+    cluster: str
+    provenance: str
+    columns: tuple[PageColumn, ...]
+    runs: tuple[PageRun, ...]
+    ended: tuple[tuple[str, int], ...]
+    best: int | None
+    plots: tuple[Plot, ...]
+    memory_of: str
+    gone: tuple[str, ...]
+
+
+def make_page(
+    campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
+) -> Page:
+    """Return the page of a campaign's runs, with the numbers of their report."""
+    table = report.table
+    ended = _column(report, "outcome")
+    return Page(
+        campaign=campaign.name,
+        cluster=campaign.cluster.name,
+        provenance=report.provenance,
+        columns=tuple(
+            PageColumn(
+                name=name,
+                title=title,
+                numeric=any(isinstance(row[place], int | float) for row in table.rows),
+                filter=name in (*report.describing, "outcome"),
+            )
+            for place, (name, title) in enumerate(zip(table.names, table.titles, strict=True))
+        ),
+        runs=tuple(
+            PageRun(
+                run_id=run.planned.run_id,
+                label=run.planned.label,
+                ended=str(word),
+                values=tuple(map(json_number, row)),
+                shown=tuple(texts),
+                nodes=nodes_of(run.attempts[-1], campaign) if run.attempts else (),
+                memory=_memory(campaign, run),
+            )
+            for run, word, row, texts in zip(
+                runs, ended, table.rows, shown_rows(table), strict=True
+            )
+        ),
+        ended=tuple(Counter(map(str, ended)).most_common()),
+        best=_best(report, runs),
+        plots=tuple(_plots(report, [sizes(run.planned.run) for run in runs])),
+        memory_of=_memory_of(campaign),
+        gone=tuple(gone),
+    )
+
+
+def nodes_of(attempt: Attempt, campaign: Campaign) -> tuple[str, ...]:
+    """Return the nodes that an attempt ran on, as far as that is known."""
+    return expand_nodes(node_list(attempt, campaign) or "")
+
+
+def _column(report: Report, name: str) -> tuple[Any, ...]:
+    place = report.table.names.index(name)
+    return tuple(row[place] for row in report.table.rows)
+
+
+def _best(report: Report, runs: Sequence[Collected]) -> int | None:
+    if _TFLOPS not in report.table.names:
+        return None
+    reached = {
+        place: tflops
+        for place, (run, tflops) in enumerate(zip(runs, _column(report, _TFLOPS), strict=True))
+        if run.outcome == COMPLETED and tflops is not None
+    }
+    return max(reached, key=reached.__getitem__, default=None)
+
+
+def _memory(campaign: Campaign, run: Collected) -> tuple[float, float, float] | None:
+    forecast, peak = run.planned.memory, run.summary.max_memory_allocated_gib
+    if forecast is None or peak is None:
+        return None
+    # What programs log on a GPU is what torch's allocator has handed out.
+    expected = forecast.tensors if campaign.cluster.has_gpus else forecast
+    return expected.low_gib, expected.high_gib, peak
+
+
+def _memory_of(campaign: Campaign) -> str:
+    if campaign.cluster.has_gpus:
+        return "what torch's allocator hands out on the rank that needs most"
+    return "the whole process of the rank that needs most"
+
+
+def _plots(report: Report, runs: Sequence[Sizes]) -> Iterator[Plot]:
+    """Yield TFLOPs and MFU over each size that varies, and what is left of them as GPUs grow."""
+    table = report.table
+    # A framework may have TFLOPs of its own, as those of a phase.
+    reached = {
+        name: (title, _column(report, name))
+        for name, title in zip(table.names, table.titles, strict=True)
+        if name.endswith(_TFLOPS) or name == "mfu_percent"
+    }
+    for size, title in _SIZES:
+        x = tuple(run[size] for run in runs)
+        if len({*x} - {None}) < 2:
+            continue
+        found = groups(runs, size)
+        joined = any(number is not None for number in found.of)
+        note = f"Lines join runs that are equal in all else; {found.way}." if joined else ""
+        for y_title, y in reached.values():
+            yield Plot(
+                title=f"{y_title} against {title}",
+                x_title=title,
+                y_title=y_title,
+                x=x,
+                y=y,
+                group=found.of,
+                note=note,
+            )
+        if size == "world_size" and joined and _TFLOPS in reached:
+            yield Plot(
+                title="Scaling efficiency",
+                x_title=title,
+                y_title="% of the fewest GPUs' TFLOPs/GPU",
+                x=x,
+                y=efficiencies(runs, found.of, reached[_TFLOPS][1]),
+                group=found.of,
+                note=f"100 %: the TFLOPs/GPU of the fewest GPUs among runs equal in all else; "
+                f"{found.way}.",
+            )

@@ -1,0 +1,109 @@
+// The view of one run.
+
+let runFigures = [];
+
+const link = (place, text) => element("a", { href: `#run-${page.runs[place].run_id}` }, text);
+
+function pager(place) {
+  const places = shownRuns();
+  const at = places.indexOf(place);
+  return element(
+    "nav",
+    { class: "pager", "aria-label": "Runs" },
+    element("a", { href: "#", id: "back" }, "← all runs"),
+    at > 0 ? link(places[at - 1], "‹ previous") : null,
+    at >= 0 && at < places.length - 1 ? link(places[at + 1], "next ›") : null,
+  );
+}
+
+function end(run, detail) {
+  const said = detail.told ? element("span", { class: "said" }, ` ${detail.told}`) : null;
+  const same = detail.state.toLowerCase().replaceAll("_", " ") === run.ended.toLowerCase();
+  return element("p", { class: "end" }, endedBadge(run.ended), said, same ? null : ` · state ${detail.state}`);
+}
+
+const pair = (name, value) => element("div", {}, element("dt", {}, name), element("dd", {}, value));
+
+function sizeText(value) {
+  if (value === null) return "—";
+  if (numeric(value) && !Number.isInteger(value)) return String(Number(value.toPrecision(6)));
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+const sizeList = (sizes) =>
+  element("dl", { class: "sizes" }, ...Object.entries(sizes).map(([name, value]) => pair(name, sizeText(value))));
+
+function curve(detail, what, title, more) {
+  return () => {
+    const series = detail[what];
+    if (!series.x.length) return null;
+    const data = [{
+      type: "scatter", mode: series.x.length > 60 ? "lines" : "lines+markers", x: series.x, y: series.y, showlegend: false,
+      line: { color: COLOURS[0], width: 1.5 }, marker: { size: 5 }, hovertemplate: "iteration %{x}<br>%{y:.5~g}<extra></extra>",
+    }];
+    const shapes = warmupShades([detail.warmup]);
+    const note = [detail.warmup ? `Shaded: warm-up, up to iteration ${number.format(detail.warmup)}.` : "", leftOut([series])];
+    return { data, layout: layout(axis("iteration", { zeroline: false }), axis(title, more), { shapes }), note: note.filter(Boolean).join(" ") };
+  };
+}
+
+function attempts(list) {
+  const names = ["attempt", "job", "nodes", "state", "started (UTC)", "seconds"];
+  const row = (one) => [one.number, one.job_id ?? "—", one.nodes.join(", ") || "—", one.state, one.started_at ?? "—", one.seconds === null ? "—" : one.seconds.toFixed(1)];
+  return element(
+    "div",
+    { class: "wide" },
+    element(
+      "table",
+      {},
+      element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, ...list.map((one) => element("tr", {}, ...row(one).map((cell) => element("td", {}, String(cell)))))),
+    ),
+  );
+}
+
+const file = (name, text, open) =>
+  element("details", { class: "file", open }, element("summary", {}, name), element("pre", { tabindex: "0", "aria-label": name }, text));
+
+function log(tail) {
+  if (tail === null) return [element("p", {}, "Nothing has been printed.")];
+  const which = tail.whole ? "All" : "The last";
+  return [
+    element("p", { class: "small" }, `${which} ${count(tail.lines.length, "line")} of ${tail.path}, ${count(tail.bytes, "byte")}.`),
+    element("pre", { id: "log", tabindex: "0", "aria-label": "Log" }, tail.lines.join("\n")),
+  ];
+}
+
+async function showRun(place) {
+  const run = page.runs[place];
+  const detail = await readDetail(run);
+  leaveRun();
+  runFigures = [
+    figure("Step time", curve(detail, "step_seconds", "step time (s)", { rangemode: "tozero" })),
+    figure("Loss", curve(detail, "loss", "loss", {})),
+  ];
+  const known = page.columns.map((column, at) => [column, run.shown[at]]).filter(([column]) => column.name !== "outcome");
+  const files = Object.entries(detail.texts);
+  byId("run").replaceChildren(
+    pager(place),
+    element("h1", { tabindex: "-1" }, run.label),
+    element("p", { class: "small" }, "run ", element("span", { class: "id" }, run.run_id), ` of ${page.campaign} on ${page.cluster}`),
+    end(run, detail),
+    element("dl", { class: "cells" }, ...known.map(([column, text]) => pair(column.title, text))),
+    element("h2", {}, "Curves"),
+    element("div", { class: "figures" }, ...runFigures.map((one) => one.node)),
+    ...(detail.attempts.length ? [element("h2", {}, "Attempts"), attempts(detail.attempts)] : []),
+    element("h2", {}, "Log"),
+    ...log(detail.log),
+    element("h2", {}, "Configuration"),
+    sizeList(detail.sizes),
+    element("h2", {}, "Files"),
+    ...(files.length ? files.map(([name, text], at) => file(name, text, at === 0)) : [element("p", {}, "Nothing has been written for it.")]),
+  );
+}
+
+function leaveRun() {
+  forget(runFigures);
+  runFigures = [];
+  byId("run").replaceChildren();
+}

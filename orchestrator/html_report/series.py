@@ -1,0 +1,48 @@
+"""Curves that are short enough for a page, and say what they leave out."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What of a log is drawn: `y` at the iterations `x`.
+
+    reports: how many there are. every: of so many in a row only the lowest and the highest are
+    here; 1 where all are. not_finite: how many are nan or inf, which no curve can show.
+    """
+
+    x: tuple[int, ...]
+    y: tuple[float, ...]
+    reports: int
+    every: int
+    not_finite: int
+
+
+def series(points: Iterable[tuple[int, float | None]], limit: int) -> Series:
+    """Return a curve of at most `limit` points and its two ends.
+
+    Of as many points in a row as it takes the lowest and the highest stay, so that no outlier is
+    lost and no value is made up; a mean would do both.
+    """
+    known = [(x, y) for x, y in points if y is not None]
+    finite = [(x, y) for x, y in known if math.isfinite(y)]
+    every = 1 if len(finite) <= limit else math.ceil(len(finite) / (limit // 2))
+    kept = finite if every == 1 else _extremes(finite, every)
+    return Series(
+        tuple(x for x, _ in kept),
+        tuple(float(f"{y:.6g}") for _, y in kept),
+        len(known),
+        every,
+        len(known) - len(finite),
+    )
+
+
+def _extremes(points: list[tuple[int, float]], every: int) -> list[tuple[int, float]]:
+    values = [y for _, y in points]
+    kept = {0, len(points) - 1}
+    for begin in range(0, len(points), every):
+        places = range(begin, min(begin + every, len(points)))
+        kept |= {min(places, key=values.__getitem__), max(places, key=values.__getitem__)}
+    return [points[place] for place in sorted(kept)]

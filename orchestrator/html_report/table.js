@@ -1,0 +1,76 @@
+// The table of runs, and the order that its headings give.
+
+const FIRST_ROWS = 1000;
+
+// column: its place, -1 for the run's identity, null for the campaign's own order.
+const order = { column: null, descending: false };
+let allRows = false;
+
+/** The places of the runs shown, in the table's order; what is absent comes last either way. */
+function shownRuns() {
+  const places = filteredRuns();
+  if (order.column === null) return places;
+  const value = (place) => (order.column < 0 ? page.runs[place].run_id : page.runs[place].values[order.column]);
+  const known = places.filter((place) => value(place) !== null);
+  const sign = order.descending ? -1 : 1;
+  known.sort((one, other) => sign * compared(value(one), value(other)));
+  return [...known, ...places.filter((place) => value(place) === null)];
+}
+
+/** Numbers by size and before texts, such as nan; texts by the numbers in them. */
+const collator = new Intl.Collator("en", { numeric: true });
+function compared(one, other) {
+  const numbers = [typeof one === "number", typeof other === "number"];
+  if (numbers[0] && numbers[1]) return one - other;
+  if (numbers[0] !== numbers[1]) return numbers[0] ? -1 : 1;
+  return collator.compare(one, other);
+}
+
+function heading(title, place, numeric, changed) {
+  const click = () => {
+    // Up, down, and as the campaign has them.
+    const turned = order.column === place && order.descending;
+    order.descending = order.column === place && !order.descending;
+    order.column = turned ? null : place;
+    changed();
+  };
+  return element(
+    "th",
+    { scope: "col", class: numeric ? "number" : "text", "data-column": place },
+    // A unit stands below its name, or the numbers would stand far apart.
+    element("button", { type: "button", onclick: click }, title.replace(" (", "\n(")),
+  );
+}
+
+function row(place) {
+  const run = page.runs[place];
+  const cells = page.columns.map((column, at) => {
+    const text = run.shown[at];
+    if (column.name === "outcome") return element("td", {}, endedBadge(text));
+    return element("td", { class: column.numeric ? "number" : "text", title: text.length > 40 && text }, text);
+  });
+  const link = element("a", { href: `#run-${run.run_id}`, title: run.label, class: "id" }, run.run_id);
+  const best = place === page.best ? element("span", { title: "most TFLOPs per GPU" }, " ★") : null;
+  return element("tr", {}, element("th", { scope: "row" }, link, best), ...cells);
+}
+
+function startTable(changed) {
+  const headings = page.columns.map((column, place) => heading(column.title, place, column.numeric, changed));
+  byId("table").tHead.append(element("tr", {}, heading("run", -1, false, changed), ...headings));
+  byId("more").addEventListener("click", () => {
+    allRows = true;
+    changed();
+  });
+}
+
+function showTable(places) {
+  for (const th of byId("table").tHead.rows[0].cells) {
+    const sorted = Number(th.dataset.column) === order.column;
+    if (sorted) th.setAttribute("aria-sort", order.descending ? "descending" : "ascending");
+    else th.removeAttribute("aria-sort");
+  }
+  const rows = allRows ? places : places.slice(0, FIRST_ROWS);
+  byId("table").tBodies[0].replaceChildren(...rows.map(row));
+  byId("more").hidden = rows.length === places.length;
+  byId("more").textContent = `Show all ${count(places.length, "run")}; these are the first ${number.format(rows.length)}`;
+}

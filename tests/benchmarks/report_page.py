@@ -1,0 +1,140 @@
+"""How long the page of a campaign takes: to be made of 10,000 runs, to be opened with 1,000.
+
+The runs' logs are generated; reading them is what `collect` does, and is told apart. A browser's
+times are those of the best of several rounds; its processor's time is printed too, for a busy
+machine.
+"""
+
+import argparse
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from orchestrator.campaign import load_campaign
+from orchestrator.collection import collect
+from orchestrator.html import report_html
+from orchestrator.reports import make_report
+from orchestrator.store import CampaignStore, Ended, write_ended
+
+CAMPAIGN = """\
+name: bench
+cluster: gpus.yaml
+defaults: {{framework: gpt, model: s, precision: fp16, gpus_per_node: 4, train_iters: {iterations}}}
+matrix:
+  strategy: [zero1, zero2, zero3]
+  nodes: [1, 2, 4, 8]
+  micro_batch_size: [1, 2, 4, 8]
+  num_microbatches: [1, 4]
+  seed: {seeds}
+"""
+FAMILY = 3 * 4 * 4 * 2
+STEP = (
+    "[teralog] iteration {number}/{iterations} | step_seconds {seconds:.6f} "
+    "| samples_per_second {rate:.2f} | loss {loss:.6f} | memory_allocated_gib 0.25 "
+    "| max_memory_allocated_gib 0.5\n"
+)
+ROUNDS = 5
+
+
+def generate(folder: Path, runs: int, iterations: int) -> CampaignStore:
+    """Write a campaign of about so many runs, with scripts and logs."""
+    seeds = list(range(1, max(runs // FAMILY, 1) + 1))
+    (folder / "gpus.yaml").write_text("gpus_per_node: 4\ngpu: V100-SXM2-32GB\n")
+    (folder / "campaign.yaml").write_text(CAMPAIGN.format(iterations=iterations, seeds=seeds))
+    store = CampaignStore(folder / "results" / "bench")
+    for place, planned in enumerate(load_campaign(folder / "campaign.yaml").runs):
+        run = store.run(planned.run_id)
+        attempt = run.attempt_folder(1)
+        attempt.mkdir(parents=True)
+        run.script.write_text(f"#!/bin/bash\n# {planned.label}\n" + "echo training\n" * 80)
+        (run.path / "ds_config.json").write_text('{"zero_optimization": {"stage": 1}}\n' * 20)
+        times = (0.5 + 0.001 * ((place * 31 + number * 17) % 97) for number in range(iterations))
+        lines = (
+            STEP.format(
+                number=number,
+                iterations=iterations,
+                seconds=seconds,
+                rate=8 / seconds,
+                loss=9 / number**0.3,
+            )
+            for number, seconds in enumerate(times, start=1)
+        )
+        (attempt / "output.log").write_text("".join(lines))
+        write_ended(attempt, Ended("COMPLETED", "2026-01-02T03:05:05+00:00", 61.5, 0))
+    return store
+
+
+def build(folder: Path, store: CampaignStore) -> Path:
+    """Make the page, and print how long that took."""
+    campaign = load_campaign(folder / "campaign.yaml")
+    begun, used = time.perf_counter(), time.process_time()
+    runs = collect(campaign, store)
+    report = make_report(campaign, runs, "2026-01-02")
+    read, read_used = time.perf_counter(), time.process_time()
+    text = report_html(campaign, store, report, runs)
+    done, done_used = time.perf_counter(), time.process_time()
+    steps = sum(len(run.steps) for run in runs)
+    print(f"{len(runs):,} runs, {steps:,} steps: {len(text) / 1e6:.1f} MB")
+    print(f"  logs read, table made {read - begun:7.2f} s{read_used - used:9.2f} s of processor")
+    print(
+        f"  page made             {done - read:7.2f} s{done_used - read_used:9.2f} s of processor"
+    )
+    return store.write("report.html", text)
+
+
+def renderers() -> float:
+    """Return the processor's time of all that browsers have drawn so far."""
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "--type=renderer" in process.cmdline():
+                total += sum(process.cpu_times()[:2])
+    return total
+
+
+def loads(path: Path) -> Iterator[tuple[float, float]]:
+    """Yield how long it took to open a page, by the wall and by the processor."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        for _ in range(ROUNDS):
+            browser: Any = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+            page = browser.new_page(viewport={"width": 1280, "height": 900})
+            page.set_default_timeout(120_000)
+            page.goto("about:blank")
+            begun, used = time.perf_counter(), renderers()
+            page.goto(path.as_uri())
+            yield time.perf_counter() - begun, renderers() - used
+            browser.close()
+
+
+def main() -> None:
+    """Generate, measure and print."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--runs", type=int, default=10_000)
+    options.add_argument("--opened", type=int, default=1_000)
+    options.add_argument("--iterations", type=int, default=40)
+    chosen = options.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        build(folder, generate(folder, chosen.runs, chosen.iterations))
+        print("  aim: the page at most 10 s")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        page = build(folder, generate(folder, chosen.opened, chosen.iterations))
+        if shutil.which("chromium") is None:
+            print("  not opened: there is no chromium here")
+            return
+        walls, used = zip(*loads(page), strict=True)
+        print(f"  page opened           {min(walls):7.2f} s{min(used):9.2f} s of processor")
+        print("  aim: at most 1 s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,357 @@
+"""The page of a campaign as its readers have it: in a browser, by mouse and by keyboard."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Written = Callable[..., Path]
+Opened = Callable[..., Any]
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.26 GiB."
+PHONE = {"viewport": {"width": 375, "height": 800}}
+
+
+def log(seconds: float, steps: int = 4) -> str:
+    """Return the lines of a run whose steps took so long."""
+    return "".join(
+        f"[teralog] iteration {number}/{steps} | step_seconds {seconds} | samples_per_second 8 "
+        f"| loss {10 - number / steps} | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
+        for number in range(1, steps + 1)
+    )
+
+
+def done(seconds: float) -> dict[str, Any]:
+    """Return an attempt that completed."""
+    return {"log": log(seconds), "state": "COMPLETED"}
+
+
+STAGES = "matrix: {strategy: [zero1, zero2, zero3], gpus_per_node: [1, 2]}\n"
+# zero1 on one and two ranks, zero2, zero3; the last has not begun.
+ATTEMPTS = (
+    done(2.0),
+    done(1.0),
+    done(3.0),
+    done(10.0),
+    {"log": OOM + "\n", "state": "FAILED"},
+    None,
+)
+MARKUP = "<b>x</b></script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def stages(written: Written) -> Path:
+    """The page of six runs: four completed, one out of memory, one not begun."""
+    return written(STAGES, *ATTEMPTS)
+
+
+def column(page: Any, title: str) -> list[str]:
+    """Return what a column of the table shows, from the top."""
+    titles = [text.replace("\n", " ") for text in page.locator("#table thead th").all_inner_texts()]
+    return page.locator(
+        f"#table tbody tr > :nth-child({titles.index(title) + 1})"
+    ).all_inner_texts()
+
+
+def until(holds: Callable[[], bool], page: Any) -> None:
+    """Wait until something holds; the page's policy keeps the browser's own way of waiting out."""
+    for _ in range(600):
+        if holds():
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError("it never held")
+
+
+def wait_for_rows(page: Any, rows: int) -> None:
+    """Wait until the table has so many rows."""
+    until(lambda: page.locator("#table tbody tr").count() == rows, page)
+
+
+def points(page: Any, title: str) -> int:
+    """Return how many points a plot has once it is drawn, lines left out."""
+    plot = page.locator(
+        "figure", has=page.locator("h3", has_text=re.compile(f"^{re.escape(title)}$"))
+    )
+    plot.scroll_into_view_if_needed()
+    plot.locator(".main-svg").first.wait_for()
+    return plot.locator(".plot").evaluate(
+        "plot => plot.data.filter(one => one.mode === 'markers').flatMap(one => one.x).length"
+    )
+
+
+def test_the_summary_says_how_many_ended_how_and_which_was_best(stages: Path, opened: Opened):
+    """And how the numbers were made."""
+    page = opened(stages)
+    text = page.locator("#summary").inner_text()
+    assert "6 runs on cluster local" in text
+    tiles = page.locator(".tile").all_inner_texts()
+    assert [tile.split() for tile in tiles[:-1]] == [
+        ["4", "completed"],
+        ["1", "OOM"],
+        ["1", "not", "started"],
+    ]
+    assert "best: zero1 gpus_per_node=2" in tiles[-1]
+    assert "Narayanan et al. 2021" in text
+
+
+def test_a_click_on_a_heading_sorts_another_turns_and_a_third_undoes(stages: Path, opened: Opened):
+    """What is absent stays last."""
+    page = opened(stages)
+    page.locator("#table thead button", has_text="step mean").click()
+    assert column(page, "step mean (s)") == ["1.00", "2.00", "3.00", "10.0", "—", "—"]
+    assert page.locator("th[aria-sort=ascending]").count() == 1
+    page.locator("#table thead button", has_text="step mean").click()
+    assert column(page, "step mean (s)") == ["10.0", "3.00", "2.00", "1.00", "—", "—"]
+    page.locator("#table thead button", has_text="step mean").click()
+    assert column(page, "step mean (s)") == ["2.00", "1.00", "3.00", "10.0", "—", "—"]
+    assert page.locator("th[aria-sort]").count() == 0
+
+
+def test_words_filter_the_runs_and_the_plots(stages: Path, opened: Opened):
+    """Each of them must be somewhere in the run."""
+    page = opened(stages)
+    assert points(page, "TFLOPs/GPU against GPUs") == 4
+    page.locator("#words").fill("zero2 completed")
+    wait_for_rows(page, 2)
+    assert column(page, "strategy") == ["zero2", "zero2"]
+    assert page.locator("#count").inner_text() == "2 of 6 runs"
+    until(lambda: points(page, "TFLOPs/GPU against GPUs") == 2, page)
+    page.locator("#clear").click()
+    wait_for_rows(page, 6)
+
+
+def test_values_of_columns_filter_the_runs(stages: Path, opened: Opened):
+    """One of those chosen in each column."""
+    page = opened(stages)
+    page.locator(".choice > summary", has_text="strategy").click()
+    page.get_by_label("zero1").check()
+    page.get_by_label("zero3").check()
+    wait_for_rows(page, 4)
+    page.locator(".choice > summary", has_text="ended").click()
+    page.get_by_label("completed").check()
+    wait_for_rows(page, 2)
+    assert column(page, "strategy") == ["zero1", "zero1"]
+    assert page.locator(".choice[open]").count() == 1
+
+
+def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
+    """In groups of runs that are equal in all else."""
+    page = opened(stages)
+    assert points(page, "Scaling efficiency") == 4
+    values = page.get_by_role("img", name="Scaling efficiency").evaluate(
+        "plot => plot.data.filter(one => one.mode === 'markers').map(one => one.y.map(Math.round))"
+    )
+    assert values == [[100, 200], [100, 30]]
+
+
+def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
+    """Opened by its link, left by Escape, with the focus where it was."""
+    page = opened(stages)
+    link = page.locator("#table tbody a").nth(4)
+    address = link.get_attribute("href")
+    link.click()
+    page.locator("#run h1").wait_for()
+    assert page.url.endswith(address)
+    text = page.locator("#run").inner_text()
+    assert f"OOM {OOM}" in text
+    assert page.locator("#log").inner_text() == OOM
+    assert not page.locator("#overview").is_visible()
+    page.keyboard.press("Escape")
+    page.locator("#overview").wait_for()
+    assert page.evaluate("document.activeElement.getAttribute('href')") == address
+
+
+def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
+    """With its curves, its script where there is one, its sizes and the ones before and after."""
+    first = min(path for path in (tmp_path / "results").iterdir() if path.is_dir())
+    page = opened(stages, f"#run-{first.name}")
+    page.locator("#run h1").wait_for()
+    assert page.locator(".pager a").count() >= 2
+    sizes = page.locator(".sizes").inner_text()
+    assert re.search(r"seq_length\s+64\n", sizes)
+    page.locator("#back").click()
+    page.locator("#table").wait_for()
+
+
+def test_an_address_of_no_run_is_that_of_all(stages: Path, opened: Opened):
+    """A link may be older than the campaign."""
+    page = opened(stages, "#run-000000000000")
+    page.locator("#table").wait_for()
+    assert len(column(page, "strategy")) == 6
+
+
+def test_curves_shade_the_warm_up_and_say_what_they_leave_out(written: Written, opened: Opened):
+    """Of a long run only the extremes are drawn, and that is said."""
+    page = opened(written("", {"log": log(1.0, steps=2000), "state": "COMPLETED"}))
+    page.locator("#table tbody a").click()
+    plot = page.locator("#run .plot").first
+    plot.locator(".main-svg").first.wait_for()
+    assert plot.evaluate("plot => [plot.layout.shapes[0].x0, plot.layout.shapes[0].x1]") == [
+        0.5,
+        1.5,
+    ]
+    note = page.locator("#run figcaption").first.inner_text()
+    assert "warm-up, up to iteration 1" in note
+    assert "Of every 10 reports in a row the lowest and the highest are drawn, of 2,000" in note
+
+
+def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
+    """In the table, in the run, in the plots."""
+    name = json.dumps(MARKUP)
+    path = written(
+        f"matrix: {{deepspeed: [{{}}, {{comet: {{name: {name}}}}}], strategy: [zero1]}}\n",
+        done(1.0),
+        {"log": f"{MARKUP}\n{log(1.0)}RuntimeError: {MARKUP}\n", "state": "FAILED"},
+    )
+    page = opened(path)
+    assert points(page, "TFLOPs/GPU by run") == 2
+    assert "<b>x<" in page.locator(".ytick").nth(1).text_content()
+    page.locator("#table tbody a").nth(1).click()
+    page.locator("#log").wait_for()
+    lines = page.locator("#log").inner_text().splitlines()
+    assert (lines[0], lines[-1]) == (MARKUP, f"RuntimeError: {MARKUP}")
+    assert "<img src=x" in page.locator("#run h1").inner_text()
+    assert page.locator("img").count() == 0
+    assert page.title().endswith(" - stages")
+
+
+def background(page: Any) -> int:
+    """Return how bright the page is, from 0 to 255."""
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return int(re.findall(r"[0-9]+", colour)[0])
+
+
+@pytest.mark.parametrize(("scheme", "is_dark"), [("light", False), ("dark", True)])
+def test_the_page_is_as_dark_as_its_reader_likes_it(
+    stages: Path, opened: Opened, scheme: str, is_dark: bool
+):
+    """By the system's setting, until a button is pressed; that is remembered."""
+    page = opened(stages, color_scheme=scheme)
+    assert (background(page) < 128) == is_dark
+    page.locator("#theme").click()
+    assert (background(page) < 128) != is_dark
+    page.reload()
+    assert (background(page) < 128) != is_dark
+
+
+def test_on_paper_the_page_is_light_and_has_no_buttons(stages: Path, opened: Opened):
+    """And nothing is cut off that a window scrolls."""
+    page = opened(stages, color_scheme="dark")
+    assert points(page, "TFLOPs/GPU against GPUs") == 4
+    page.emulate_media(media="print")
+    assert background(page) == 255
+    assert not page.locator("#filters").is_visible()
+    assert (
+        page.evaluate("getComputedStyle(document.getElementById('scroller')).maxHeight") == "none"
+    )
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+
+
+def test_plots_fit_on_paper_whether_they_were_in_view_or_not(stages: Path, opened: Opened):
+    """As wide as half a sheet, within their frames; on the screen again as before."""
+    page = opened(stages)
+    until(lambda: page.locator("figure .main-svg:visible").count() > 0, page)
+    before = page.locator("figure").first.bounding_box()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    widths = "all => all.map(one => one.offsetWidth)"
+    until(
+        lambda: page.locator(".svg-container").evaluate_all(widths) == [480] * 6,
+        page,
+    )
+    page.emulate_media(media="print")
+    assert page.locator(".plot").evaluate_all(
+        """all => all.every(one => [...one.querySelectorAll(".main-svg")].every(
+             drawn => drawn.getBoundingClientRect().height <= one.offsetHeight))"""
+    )
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    until(lambda: page.locator("figure").first.bounding_box() == before, page)
+
+
+@pytest.mark.parametrize("view", ["overview", "run"])
+def test_on_a_phone_nothing_but_tables_and_logs_scrolls_sideways(
+    stages: Path, opened: Opened, view: str
+):
+    """375 pixels are enough."""
+    page = opened(stages, **PHONE)
+    points(page, "TFLOPs/GPU against GPUs")
+    if view == "run":
+        page.locator("#table tbody a").first.click()
+        page.locator("#run .main-svg").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    assert (
+        page.evaluate(
+            """[...document.querySelectorAll("main:not([hidden]) > *, figure")]
+        .filter((one) => one.getBoundingClientRect().right > 375).length"""
+        )
+        == 0
+    )
+
+
+def tab_to(page: Any, selector: str) -> None:
+    """Press the tabulator until an element has the focus, which must be seen."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert style == "solid"
+            return
+    raise AssertionError(f"the keyboard does not reach {selector}")
+
+
+def test_the_keyboard_alone_filters_sorts_and_opens(stages: Path, opened: Opened):
+    """Everything that a mouse can do."""
+    page = opened(stages)
+    tab_to(page, "#words")
+    page.keyboard.type("zero1")
+    wait_for_rows(page, 2)
+    tab_to(page, ".choice summary")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    wait_for_rows(page, 1)
+    page.keyboard.press("Space")
+    page.keyboard.press("Escape")
+    assert page.locator(".choice[open]").count() == 0
+    wait_for_rows(page, 2)
+    tab_to(page, "th button")
+    page.keyboard.press("Enter")
+    page.locator("th[aria-sort=ascending]").wait_for()
+    assert column(page, "run") == sorted(column(page, "run"))
+    tab_to(page, "tbody a")
+    page.keyboard.press("Enter")
+    page.locator("#run h1").wait_for()
+    tab_to(page, "#run pre")
+    page.keyboard.press("Escape")
+    page.locator("#overview").wait_for()
+
+
+@pytest.mark.parametrize(("form", "start"), [("svg", b"<svg"), ("png", b"\x89PNG")])
+def test_a_plot_is_saved_for_a_paper(stages: Path, opened: Opened, form: str, start: bytes):
+    """As drawing or as picture, on white, however dark the page is."""
+    page = opened(stages, color_scheme="dark")
+    assert points(page, "TFLOPs/GPU against GPUs") == 4
+    with page.expect_download() as saved:
+        page.locator("figure button", has_text=form.upper()).first.click()
+    assert saved.value.suggested_filename == f"stages-TFLOPs-GPU-against-GPUs.{form}"
+    content = Path(saved.value.path()).read_bytes()
+    assert content.startswith(start)
+    if form == "svg":
+        assert b"rgb(255, 255, 255)" in content
+        assert b">GPUs<" in content
+
+
+def test_without_scripts_the_page_says_where_the_table_is(stages: Path, opened: Opened):
+    """Rather than nothing."""
+    page = opened(stages, java_script_enabled=False)
+    assert "report.md" in page.locator("noscript").inner_text()
+
+
+def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Opened):
+    """Its plots say that there is nothing to draw."""
+    page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
+    assert column(page, "ended") == ["not started", "not started"]
+    page.locator("figcaption", has_text="None of these runs").first.wait_for()
