@@ -1,6 +1,7 @@
 """Real trainings, one after another, while somebody else keeps the machine busy now and then."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.train, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.train,
+    pytest.mark.timeout(3600),
+    # It takes minutes, and disturbs whatever else runs.
+    pytest.mark.skipif("TERALOG_DISTURBED" not in os.environ, reason="`make soak` runs it"),
+]
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
 # Two learning rates are two kinds of run that do the same work; eight layers do more than two.
