@@ -45,6 +45,18 @@ def _hasty_slurm() -> Iterator[Cluster]:
     )
 
 
+@pytest.fixture(scope="session")
+def _sixteen_nodes() -> Iterator[Cluster]:
+    yield from _session_cluster(nodes_32g=16, nodes_16g=0)
+
+
+@pytest.fixture
+def sixteen_nodes(_sixteen_nodes: Cluster) -> Iterator[Cluster]:
+    """A cluster as large as the allocation of the GPT2 page."""
+    yield _sixteen_nodes
+    jobs.clear(_sixteen_nodes)
+
+
 @pytest.fixture
 def hasty_slurm(_hasty_slurm: Cluster) -> Iterator[Cluster]:
     """A cluster that forgets jobs within seconds, and gives nodes up that are silent for some."""

@@ -1,19 +1,14 @@
 """Every framework is rehearsed on 1, 4 and 16 nodes of a real Slurm, through its real launcher."""
 
 import json
-import os
 import re
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from practice.packages import how_to_install, missing_packages
-from practice.plan import Plan
-from practice.running import Cluster, running
+from practice.running import Cluster
 
 from orchestrator.campaign import Campaign, load_campaign
 from orchestrator.frameworks import FRAMEWORKS
@@ -23,19 +18,6 @@ pytestmark = [pytest.mark.slurm, pytest.mark.train, pytest.mark.timeout(1800)]
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 NODES = (1, 4, 16)
-
-
-@pytest.fixture(scope="module")
-def sixteen_nodes() -> Iterator[Cluster]:
-    """A cluster as large as the allocation of the GPT2 page."""
-    if packages := missing_packages(with_accounting=False):
-        sentence = f"there is no Slurm here to test with; type: {how_to_install(packages)}"
-        if os.environ.get("CI"):
-            pytest.fail(sentence)
-        pytest.skip(sentence)
-    folder = Path("/tmp") / f"teralog-test-{next(tempfile._get_candidate_names())}"
-    with running(Plan(folder=folder, nodes_32g=max(NODES), nodes_16g=0)) as cluster:
-        yield cluster
 
 
 def write_campaign(folder: Path, framework: str) -> Campaign:
