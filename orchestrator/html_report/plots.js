@@ -109,7 +109,7 @@ async function draw(one) {
   if (made === null) {
     Plotly.purge(one.plot);
     one.plot.style.height = "0";
-    one.note.textContent = "None of these runs has the numbers for it.";
+    one.note.textContent = "There are no numbers for it.";
     return;
   }
   one.plot.style.height = `${made.layout.height}px`;

@@ -195,6 +195,8 @@ def test_curves_shade_the_warm_up_and_say_what_they_leave_out(written: Written, 
     ]
     note = page.locator("#run figcaption").first.inner_text()
     assert "warm-up, up to iteration 1" in note
+    assert "The last 100 lines of" in page.locator("#run").inner_text()
+    assert page.locator("#log").evaluate("log => log.scrollTop > 0")
     assert "Of every 10 reports in a row the lowest and the highest are drawn, of 2,000" in note
 
 
@@ -354,4 +356,4 @@ def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Ope
     """Its plots say that there is nothing to draw."""
     page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
     assert column(page, "ended") == ["not started", "not started"]
-    page.locator("figcaption", has_text="None of these runs").first.wait_for()
+    page.locator("figcaption", has_text="There are no numbers for it.").first.wait_for()
