@@ -64,6 +64,8 @@ async function follow() {
   document.title = place >= 0 ? `${page.runs[place].label} - ${page.campaign}` : page.campaign;
   if (place >= 0) {
     scrollTo(0, 0);
+    // Its end is what a log is looked at for.
+    byId("log")?.scrollTo(0, byId("log").scrollHeight);
     byId("run").querySelector("h1").focus();
   } else if (opened !== null) {
     leaveRun();

@@ -81,7 +81,7 @@ function figure(title, make) {
   const save = (format) =>
     element("button", { type: "button", onclick: () => download(made, format), "aria-label": `Save ${title} as ${format.toUpperCase()}` }, format.toUpperCase());
   const node = element("figure", {}, element("header", {}, element("h3", {}, title), save("svg"), save("png")), plot, note);
-  const made = { title, make, plot, note, node, drawn: false, turn: 0, inView: false, shown: null };
+  const made = { title, make, plot, note, node, drawing: null, turn: 0, inView: false, shown: null };
   plot.figure = made;
   figures.add(made);
   visible.observe(plot);
@@ -96,9 +96,13 @@ const ready = new Promise((resolve) => addEventListener("load", resolve))
     source.replaceWith(element("script", {}, source.textContent));
   });
 
-async function draw(one) {
-  if (one.drawn) return;
-  one.drawn = true;
+/** Draw a figure that has not been drawn since it was last to be; done when the promise is. */
+function draw(one) {
+  one.drawing ??= drawAnew(one);
+  return one.drawing;
+}
+
+async function drawAnew(one) {
   one.turn += 1;
   const turn = one.turn;
   await ready;
@@ -109,7 +113,7 @@ async function draw(one) {
   if (made === null) {
     Plotly.purge(one.plot);
     one.plot.style.height = "0";
-    one.note.textContent = "None of these runs has the numbers for it.";
+    one.note.textContent = "There are no numbers for it.";
     return;
   }
   one.plot.style.height = `${made.layout.height}px`;
@@ -127,7 +131,7 @@ async function draw(one) {
 /** Draw anew what is in view, and the others when there is time. */
 function redraw(some) {
   for (const one of some) {
-    one.drawn = false;
+    one.drawing = null;
     if (one.inView) draw(one);
     else whenIdle(() => draw(one));
   }
