@@ -43,6 +43,7 @@ class Table:
     """Titles, names, styles and the cells of every row, as values.
 
     changes: by row and column, what people are shown behind a cell, as `(↓31.3%)`.
+    breaks: the rows before which a page shows a blank one.
     """
 
     titles: tuple[str, ...]
@@ -50,6 +51,7 @@ class Table:
     styles: tuple[Style, ...]
     rows: tuple[tuple[Cell, ...], ...]
     changes: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    breaks: frozenset[int] = frozenset()
 
 
 def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
@@ -64,14 +66,25 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
 
 def as_text(table: Table) -> str:
     """Return the table for a terminal or a pipe: aligned, numbers to the right."""
-    # Titles with a unit stand on two lines, or the tables of reports fit no terminal.
-    titles = tuple(title.replace(" (", "\n(") for title in table.titles)
-    return _tabulate(replace(table, titles=titles), "simple")
+    return _tabulate(replace(table, titles=folded_titles(table), breaks=frozenset()), "simple")
 
 
 def as_markdown(table: Table) -> str:
-    """Return the table as markdown; text in cells stays text."""
+    """Return the table as markdown; text in cells stays text, and breaks are rows without any."""
     return _tabulate(table, "pipe", escape=escape_markdown)
+
+
+def folded_titles(table: Table) -> tuple[str, ...]:
+    """Return the titles with units on a second line, or the tables of reports fit no terminal."""
+    return tuple(title.replace(" (", "\n(") for title in table.titles)
+
+
+def numeric_columns(table: Table) -> list[bool]:
+    """Return of each column whether it holds numbers, which stand to the right."""
+    return [
+        any(isinstance(row[index], (int, float)) for row in table.rows)
+        for index in range(len(table.titles))
+    ]
 
 
 def as_csv(table: Table) -> str:
@@ -123,11 +136,10 @@ def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda t
 
     # Two blanks between columns are enough; tabulate gives headers two more.
     tabulate.MIN_PADDING = 0
-    numeric = [
-        any(isinstance(row[index], (int, float)) for row in table.rows)
-        for index in range(len(table.titles))
-    ]
+    numeric = numeric_columns(table)
     cells = [[escape(text) for text in row] for row in shown_rows(table)]
+    for row in sorted(table.breaks, reverse=True):
+        cells.insert(row, [""] * len(numeric))
     return tabulate.tabulate(
         cells,
         headers=table.titles,
