@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator import run_columns
@@ -16,6 +16,7 @@ from orchestrator.frameworks.gpu_usage import GPU_USE
 from orchestrator.gpus import Figure
 from orchestrator.model import Run, sizes
 from orchestrator.outcomes import COMPLETED, GIVEN_UP
+from orchestrator.row_groups import group_breaks
 from orchestrator.tables import (
     DASH,
     Cell,
@@ -133,14 +134,15 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
     )
     table = with_changes(make_table(columns, runs), [run.planned.run for run in runs])
     names = tuple(column.name for column in describing)
-    return Report(table, names, _provenance(campaign, runs, date))
+    grouped = replace(table, breaks=group_breaks(table, len(names)))
+    return Report(grouped, names, _provenance(campaign, runs, date))
 
 
 def report_markdown(
     campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
 ) -> str:
     """Return the page: table, how it was made, how runs failed, what is no longer in the file."""
-    parts = [f"# {campaign.name}", as_markdown(report.table), escape_markdown(report.provenance)]
+    parts = [f"# {campaign.name}", table_markdown(report)]
     failures = [
         f"- {escape_markdown(run.planned.label)}: {_ended(run)}{_told(run)}"
         for run in runs
@@ -154,10 +156,26 @@ def report_markdown(
     return "\n\n".join(parts) + "\n"
 
 
+def table_markdown(report: Report) -> str:
+    """Return the table and the line that says how it was made."""
+    return f"{as_markdown(report.table)}\n\n{escape_markdown(report.provenance)}"
+
+
 def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -> dict[str, Any]:
     """Return the report for programs; nan and inf are texts, for JSON knows neither."""
-    cells = as_records(report.table)
-    rows = (
+    rows = run_values(campaign, report, runs)
+    return {
+        "campaign": campaign.name,
+        "provenance": report.provenance,
+        "runs": [{name: json_number(value) for name, value in row.items()} for row in rows],
+    }
+
+
+def run_values(
+    campaign: Campaign, report: Report, runs: Sequence[Collected]
+) -> list[dict[str, Any]]:
+    """Return of every run all that is known by a name: cells, sizes, and how it ended."""
+    return [
         {
             "run_id": run.planned.run_id,
             "label": run.planned.label,
@@ -170,13 +188,8 @@ def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -
             "mfu": _of_peak(run.summary.model_tflops_per_gpu, _peak(campaign, run)),
             "hfu": _of_peak(run.summary.tflops_per_gpu, _peak(campaign, run)),
         }
-        for run, row in zip(runs, cells, strict=True)
-    )
-    return {
-        "campaign": campaign.name,
-        "provenance": report.provenance,
-        "runs": [{name: json_number(value) for name, value in row.items()} for row in rows],
-    }
+        for run, row in zip(runs, as_records(report.table), strict=True)
+    ]
 
 
 def json_number(value: Any) -> Any:

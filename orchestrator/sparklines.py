@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 16
@@ -21,7 +22,7 @@ def sparkline(seconds: Sequence[float], width: int = _WIDTH) -> str | None:
         return None
     count = min(width, len(known))
     bounds = [len(known) * block // count for block in range(count + 1)]
-    slowest = [max(known[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    slowest = [max(known[begin:end]) for begin, end in pairwise(bounds)]
     fastest = min(known)
     span = max(max(known) - fastest, _LEAST_SPAN * fastest)
     steps = len(_BLOCKS) - 1

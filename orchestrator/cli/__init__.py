@@ -11,8 +11,9 @@ from orchestrator.cli.estimate import estimate
 from orchestrator.cli.machine import doctor
 from orchestrator.cli.parse import parse
 from orchestrator.cli.prepare import init, plan, render, schema
-from orchestrator.cli.read import collect, report
+from orchestrator.cli.read import collect
 from orchestrator.cli.regenerate import regenerate_tflops
+from orchestrator.cli.report import report
 from orchestrator.cli.run import cancel, logs, retry, salloc, status, submit
 from orchestrator.cli.watch import watch
 from orchestrator.errors import UserError

@@ -76,6 +76,12 @@ def complain(text: str) -> None:
     click.secho(printable(text), err=True, fg=None if os.environ.get("NO_COLOR") else "red")
 
 
+def for_people() -> bool:
+    """Return whether stdout is a terminal of somebody who has nothing against colors."""
+    # Python has no standard output where it was closed before the start.
+    return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 def load(campaign: Path) -> "Campaign":
     """Return the campaign of a file. Raises UserError, with all that is wrong with it."""
     from orchestrator.campaign import load_campaign

@@ -1,8 +1,6 @@
 """The command that shows how runs go."""
 
 import itertools
-import os
-import sys
 from pathlib import Path
 
 import click
@@ -12,6 +10,7 @@ from orchestrator.cli.common import (
     campaign_argument,
     complain,
     exit_for,
+    for_people,
     interruptible,
     open_campaign,
     rehearsed_option,
@@ -48,10 +47,7 @@ def watch(campaign: Path, results: Path, *, rehearsed: bool, interval: float, on
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     all_looks = itertools.islice(looks(loaded, store, interval), 1 if once else None)
     with interruptible(_STOPPED):
-        if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
-            last = show_live(all_looks)
-        else:
-            last = show_plain(all_looks, click.echo, complain)
+        last = show_live(all_looks) if for_people() else show_plain(all_looks, click.echo, complain)
     if last is None or last.under_way:
         return
     if missing := sum(status.state == NOT_STARTED for status in last.statuses):

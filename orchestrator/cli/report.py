@@ -1,0 +1,174 @@
+"""The command that makes the table of a campaign."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.common import (
+    campaign_argument,
+    for_people,
+    open_campaign,
+    refresh,
+    results_option,
+)
+
+if TYPE_CHECKING:
+    from orchestrator.campaign import Campaign
+    from orchestrator.collection import Collected
+    from orchestrator.reports import Report
+    from orchestrator.store import CampaignStore
+
+_FORMATS = ("text", "markdown", "csv", "json", "latex")
+
+
+@click.command()
+@campaign_argument
+@results_option
+@click.option(
+    "--by-node",
+    is_flag=True,
+    help="Print a table of nodes instead, which shows a slow one; write nothing.",
+)
+@click.option("--html", "as_html", is_flag=True, help="Write report.html too: tables and plots.")
+@click.option(
+    "--format",
+    "layout",
+    type=click.Choice(_FORMATS),
+    default="text",
+    show_default=True,
+    help="What is printed.",
+)
+@click.option(
+    "--filter",
+    "only",
+    metavar="EXPRESSION",
+    help="Only runs of which it holds, as 'world_size > 8 and outcome == \"oom\"'.",
+)
+@click.option(
+    "--sort",
+    "by",
+    metavar="COLUMN,...",
+    help="By these, titles or names; from high to low after a hyphen, as -tflops_per_gpu.",
+)
+@click.option(
+    "--update",
+    metavar="PAGE.md",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Put the table into a page of your own, between two comments.",
+)
+def report(
+    campaign: Path,
+    results: Path,
+    *,
+    by_node: bool,
+    as_html: bool,
+    layout: str,
+    only: str | None,
+    by: str | None,
+    update: Path | None,
+) -> None:
+    """Print the table of CAMPAIGN; write report.md, report.csv and report.json."""
+    from datetime import datetime
+
+    from orchestrator import collection, reports
+    from orchestrator.arrangement import arranged
+
+    if by_node and (as_html or only is not None or by is not None or update or layout != "text"):
+        raise click.UsageError("--by-node prints another table, and goes with none of the others")
+    loaded, store = open_campaign(campaign, results)
+    refresh(loaded, store)
+    if by_node:
+        _print_nodes(loaded, store)
+        return
+    collected = collection.collect(loaded, store)
+    whole = reports.make_report(loaded, collected, datetime.now().astimezone().date().isoformat())
+    made, runs = arranged(loaded, whole, collected, only=only, by=by)
+    written = [_update(update, loaded, made)] if update else []
+    written.append(_write(loaded, store, made, runs, as_html=as_html))
+    _print(loaded, made, runs, layout)
+    for sentence in written:
+        click.echo(sentence, err=True)
+
+
+def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
+    """Put the report between its marks in a page of the user's own; return what was done."""
+    from orchestrator.errors import UserError
+    from orchestrator.pages.in_place import overwrite
+    from orchestrator.pages.report_marks import with_report
+    from orchestrator.reports import table_markdown
+
+    old = page.read_bytes()
+    try:
+        new = with_report(old, campaign.name, table_markdown(report))
+    except UserError as error:
+        raise UserError(*(f"{page}:{problem}" for problem in error.problems)) from None
+    if new == old:
+        return f"{page}: is up to date"
+    overwrite(page, new)
+    return f"updated {page}"
+
+
+def _write(
+    campaign: "Campaign",
+    store: "CampaignStore",
+    report: "Report",
+    runs: "Sequence[Collected]",
+    *,
+    as_html: bool,
+) -> str:
+    """Write the files of the report; return what was done."""
+    from orchestrator import reports
+    from orchestrator.files import json_text
+    from orchestrator.tables import as_csv
+
+    gone = store.other_runs(campaign)
+    page = store.write("report.md", reports.report_markdown(campaign, report, runs, gone))
+    store.write("report.csv", as_csv(report.table))
+    store.write("report.json", json_text(reports.report_json(campaign, report, runs)))
+    others = ".csv and .json"
+    if as_html:
+        from orchestrator import html
+
+        store.write("report.html", html.report_html(campaign, store, report, runs))
+        others = ".csv, .json and .html"
+    return f"wrote {page}, and {others} beside it"
+
+
+def _print(
+    campaign: "Campaign", report: "Report", runs: "Sequence[Collected]", layout: str
+) -> None:
+    from orchestrator import latex, reports
+    from orchestrator.files import json_text
+    from orchestrator.tables import as_csv, as_text
+
+    match layout:
+        case "markdown":
+            click.echo(reports.table_markdown(report))
+        case "csv":
+            click.echo(as_csv(report.table), nl=False)
+        case "json":
+            click.echo(json_text(reports.report_json(campaign, report, runs)), nl=False)
+        case "latex":
+            click.echo(f"{latex.as_latex(report.table)}\n{latex.latex_comment(report.provenance)}")
+        case _ if for_people():
+            from orchestrator.report_display import show_report
+
+            show_report(campaign, report, runs)
+        case _:
+            click.echo(f"{as_text(report.table)}\n{report.provenance}")
+
+
+def _print_nodes(campaign: "Campaign", store: "CampaignStore") -> None:
+    """Print the table of nodes.
+
+    It stands under `report` and not under `status`, for it is a result: the same step times from
+    the same logs, put together by where they were measured.
+    """
+    from orchestrator import node_speeds, statuses, step_timing
+    from orchestrator.tables import as_text
+
+    timed = step_timing.timed_runs(campaign, statuses.run_statuses(campaign, store))
+    click.echo(as_text(node_speeds.table(node_speeds.node_speeds(timed))))
+    click.echo(node_speeds.HOW_MADE)
