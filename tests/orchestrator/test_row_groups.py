@@ -1,5 +1,7 @@
 """Groups of a table: the runs that agree in the first column whose equal values stand together."""
 
+from dataclasses import replace
+
 import pytest
 
 from orchestrator.row_groups import group_breaks
@@ -34,17 +36,15 @@ def test_a_group_begins_where_the_value_changes(
 
 
 def test_a_page_shows_a_row_without_text_between_groups_and_a_terminal_does_not() -> None:
-    """It is one that the commands which read pages pass over."""
-    from dataclasses import replace
-
+    """As people write it into theirs."""
     table = make_table(COLUMNS[:2], [(1, "x"), (1, "y"), (2, "x")])
     parted = replace(table, breaks=frozenset({2}))
     assert as_markdown(parted).splitlines() == [
-        "|  a | b |".replace("  a", "  a"),
-        "|---:|:--|",
-        "|  1 | x |",
-        "|  1 | y |",
-        "|    |   |",
-        "|  2 | x |",
+        "| a | b |",
+        "|--:|:--|",
+        "| 1 | x |",
+        "| 1 | y |",
+        "|   |   |",
+        "| 2 | x |",
     ]
     assert as_text(parted) == as_text(table)
