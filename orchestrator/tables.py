@@ -66,17 +66,14 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
 
 def as_text(table: Table) -> str:
     """Return the table for a terminal or a pipe: aligned, numbers to the right."""
-    return _tabulate(replace(table, titles=folded_titles(table), breaks=frozenset()), "simple")
+    # Titles with a unit stand on two lines, or the tables of reports fit no terminal.
+    titles = tuple(title.replace(" (", "\n(") for title in table.titles)
+    return _tabulate(replace(table, titles=titles, breaks=frozenset()), "simple")
 
 
 def as_markdown(table: Table) -> str:
     """Return the table as markdown; text in cells stays text, and breaks are rows without any."""
     return _tabulate(table, "pipe", escape=escape_markdown)
-
-
-def folded_titles(table: Table) -> tuple[str, ...]:
-    """Return the titles with units on a second line, or the tables of reports fit no terminal."""
-    return tuple(title.replace(" (", "\n(") for title in table.titles)
 
 
 def numeric_columns(table: Table) -> list[bool]:

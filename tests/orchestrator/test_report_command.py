@@ -85,19 +85,16 @@ def on_terminal(**environment: str) -> str:
 
 
 def test_on_a_terminal_the_table_has_colors_and_step_times(campaign: Path) -> None:
-    """Titles are bold, a run out of memory is red, and no cell is cut, narrow as it may be."""
+    """Titles are bold, a run out of memory is red; all else is the text, narrow as it may be."""
     sent = on_terminal()
     assert "\x1b[1mseed" in sent
     (red,) = [line for line in sent.splitlines() if "\x1b[31m" in line]
     assert "OOM" in red
     shown = re.sub(r"\x1b\[[0-9;]*m", "", sent)
-    (first,) = [line for line in shown.splitlines() if "completed" in line]
-    assert first.split() == [
-        *("1", "zero1", "—", "fp32", "4.000", "2.667", "0.250", "0.500", "2.00", "2.00", "1.0"),
-        *("3", "0.000113", "6.25000", "completed", "▁▅█"),
-    ]
-    assert shown.count("not started") == 2
-    assert "logs sha256" in shown.splitlines()[-1]
+    lines = [*zip(report().stdout.splitlines(), shown.splitlines(), strict=True)]
+    assert all(line.startswith(plain.rstrip()) for plain, line in lines)
+    more = [line.removeprefix(plain.rstrip()).strip() for plain, line in lines]
+    assert more == ["step times", "", "----------", "▁▅█", "—", "—", "—", ""]
 
 
 def test_without_colors_a_terminal_gets_what_a_pipe_gets(campaign: Path) -> None:
