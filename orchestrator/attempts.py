@@ -129,12 +129,18 @@ class Attempt:
         return self.seen.job_id if self.seen else None
 
     @property
+    def in_allocation(self) -> bool:
+        """Whether it was started here, on nodes of an allocation of Slurm's."""
+        return self.started is not None and not (self.started.allocation or SUBMIT).startswith(
+            SUBMIT
+        )
+
+    @property
     def nodes(self) -> str | None:
         """What it ran on: nodes of a cluster, or the machine that it was started on."""
         if self.started is None:
             return self.seen.nodes if self.seen else None
-        of_machine = (self.started.allocation or SUBMIT).startswith(SUBMIT)
-        if of_machine:
+        if not self.in_allocation:
             return self.started.host
         # A share of a node is its name and a number.
         shares = (share.partition("/")[0] for share in self.started.devices)

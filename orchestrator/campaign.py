@@ -71,7 +71,7 @@ def load_campaign(path: Path) -> Campaign:
     checked = read_campaign_file(path)
     try:
         cluster = load_cluster(checked.file.cluster, path.parent)
-        runs, notes = _runs(checked, cluster)
+        runs, notes = _runs(checked, cluster, path.parent)
     except UserError as error:
         raise UserError(*(f"{path}: {problem}" for problem in error.problems)) from None
     file = checked.file
@@ -96,7 +96,7 @@ def _with_time_limit(entry: Entry, cluster: Cluster) -> Entry:
     return Entry(entry.where, {"time_limit": cluster.time_limit, **entry.values})
 
 
-def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[str]]:
+def _runs(checked: Checked, cluster: Cluster, folder: Path) -> tuple[list[PlannedRun], list[str]]:
     file = checked.file
     all_entries = [_with_time_limit(entry, cluster) for entry in entries(file)]
     planned: dict[str, PlannedRun] = {}
@@ -123,7 +123,7 @@ def _runs(checked: Checked, cluster: Cluster) -> tuple[list[PlannedRun], list[st
                 found = tuple(run_problems(run, cluster, checked.warmup))
                 memory = run_forecast(run, cluster)
                 too_large = memory_problem(memory, capacity(run, cluster))
-                doubts = tuple(run_warnings(run))
+                doubts = tuple(run_warnings(run, cluster, folder))
                 planned[identity] = PlannedRun(
                     run, identity, title, found, doubts, memory, too_large
                 )

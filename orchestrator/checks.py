@@ -1,10 +1,12 @@
 """What makes a run impossible: one sentence each, with the numbers in it, all at once."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from orchestrator.cluster import Cluster
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import Run
+from orchestrator.user_paths import missing_files, unset_variables
 from orchestrator.warmup import Warmup
 
 
@@ -18,8 +20,14 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
         yield f"warmup is {warmup}, which leaves nothing of train_iters={run.training.train_iters}"
 
 
-def run_warnings(run: Run) -> Iterator[str]:
-    """Yield what is possible and seldom meant: what a person should look at before hours go."""
+def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
+    """Yield what is possible and seldom meant: what a person should look at before hours go.
+
+    folder: of the campaign's file. Files are looked for where runs are made here.
+    """
+    yield from unset_variables(run)
+    if cluster.scheduler == "local":
+        yield from missing_files(run, folder)
     tensor, gpus = run.parallelism.tensor_parallel_size, run.resources.gpus_per_node
     if run.resources.nodes > 1 and gpus % tensor:
         yield (

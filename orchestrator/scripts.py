@@ -1,6 +1,5 @@
 """From a run to the text of its job script."""
 
-import os
 import re
 import shlex
 import sys
@@ -14,8 +13,8 @@ from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.cluster import Cluster
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.model import Run
 from orchestrator.parameters import time_limit_seconds
+from orchestrator.user_paths import user_paths
 from orchestrator.version import version
 
 
@@ -119,19 +118,6 @@ def _rehearsal(folder: Path) -> dict[str, str]:
     return {
         "checker": str(Path(__file__).parent / "workloads" / "rehearsal.py"),
         "order": str(folder / rehearsals.FILE_NAME),
-    }
-
-
-def user_paths(run: Run, folder: Path) -> dict[str, str]:
-    """Return the paths that a run's options give, by option, absolute; `folder` is the campaign's.
-
-    `~` and variables of the environment are those of whoever renders.
-    """
-    given = {name: getattr(run.options, name) for name in FRAMEWORKS[run.framework].paths}
-    return {
-        name: str((folder / Path(os.path.expandvars(path)).expanduser()).absolute())
-        for name, path in given.items()
-        if path is not None
     }
 
 

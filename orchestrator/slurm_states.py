@@ -24,6 +24,18 @@ FINAL = frozenset(
         "TIMEOUT",
     }
 )
+UNENDED = (
+    "PENDING",
+    "RUNNING",
+    "SUSPENDED",
+    "COMPLETING",
+    "CONFIGURING",
+    "REQUEUED",
+    "REQUEUE_HOLD",
+    "SPECIAL_EXIT",
+    "STAGE_OUT",
+    "STOPPED",
+)
 # Accounting calls a job so for some seconds before it says that the job waits again.
 MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "FAILED"})
 

@@ -48,6 +48,14 @@ class RunStatus:
         return self.attempts[-1].seen if self.attempts else None
 
     @property
+    def node_list(self) -> str | None:
+        """The nodes of a cluster that the last attempt is on; None for those of this machine."""
+        last = self.attempts[-1] if self.attempts else None
+        if last is None or (last.started and not last.in_allocation):
+            return None
+        return last.nodes
+
+    @property
     def scheduler_state(self) -> str:
         """The state as Slurm words it, as "CANCELLED by 1000"."""
         said = self.seen.state if self.seen else self.state
@@ -86,7 +94,7 @@ _COLUMNS: tuple[Column[RunStatus], ...] = (
 )
 _SLURM_COLUMNS: tuple[Column[RunStatus], ...] = (
     Column("job", "job_id", lambda status: status.seen.job_id if status.seen else None),
-    Column("nodes", "node_list", lambda status: status.seen.nodes if status.seen else None),
+    Column("nodes", "node_list", lambda status: status.node_list),
     Column("waits for", "reason", lambda status: None if status.given_up else status.reason),
 )
 
@@ -190,7 +198,7 @@ def _record(status: RunStatus) -> dict[str, Any]:
         "gpu_hours_used": status.gpu_hours,
         "gpu_hours_asked": status.planned.run.resources.gpu_hours,
         "job_id": seen and seen.job_id,
-        "node_list": seen and seen.nodes,
+        "node_list": status.node_list,
         "restarts": seen and seen.restarts,
         "reason": status.reason,
         "scheduler_state": seen and status.scheduler_state,

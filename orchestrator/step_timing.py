@@ -10,18 +10,8 @@ from orchestrator.slow_runs import StepTimes, TimedRun, kind_of
 from orchestrator.statuses import RunStatus
 
 
-def node_list(attempt: Attempt, campaign: Campaign) -> str | None:
-    """Return where an attempt runs: nodes as Slurm writes them, else the host's name."""
-    if attempt.started is None:
-        return attempt.seen.nodes if attempt.seen else None
-    # Within an allocation, the devices that runs are given are nodes.
-    of_slurm = campaign.cluster.scheduler == "slurm" and attempt.started.devices
-    return ",".join(attempt.started.devices) if of_slurm else attempt.started.host
-
-
 def timed_run(
     status: RunStatus,
-    campaign: Campaign,
     kind: str,
     times: StepTimes | None,
     earlier: Sequence[StepTimes | None] = (),
@@ -30,7 +20,7 @@ def timed_run(
     return TimedRun(
         label=status.planned.label,
         kind=kind,
-        node_list=node_list(status.attempts[-1], campaign) if status.attempts else None,
+        node_list=status.attempts[-1].nodes if status.attempts else None,
         times=times,
         earlier=tuple(one for one in earlier if one is not None),
     )
@@ -50,7 +40,7 @@ def timed_runs(campaign: Campaign, statuses: Sequence[RunStatus]) -> dict[str, T
         attempts = () if alone else status.attempts
         times = [attempt_progress(status, one, campaign).times for one in attempts]
         *earlier, last = times or [None]
-        found[status.planned.run_id] = timed_run(status, campaign, kind, last, earlier)
+        found[status.planned.run_id] = timed_run(status, kind, last, earlier)
     return found
 
 

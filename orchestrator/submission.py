@@ -14,8 +14,9 @@ from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.outcomes import run_outcome
 from orchestrator.parameters import time_limit_seconds
 from orchestrator.plans import problem_lines
-from orchestrator.scripts import job_script, user_paths
+from orchestrator.scripts import job_script
 from orchestrator.store import CampaignStore
+from orchestrator.user_paths import unset_variables, user_paths
 
 
 def possible_runs(
@@ -47,8 +48,12 @@ def possible_runs(
 def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore) -> None:
     """Write the folder of each run: run.json, job.sh, and its framework's files.
 
-    Raises UserError where the disk does not let it; each folder is there whole or not at all.
+    Raises UserError where the disk does not let it, and where a path has a variable in it that is
+    not set; each folder is there whole or not at all.
     """
+    unset = dict.fromkeys(said for planned in runs for said in unset_variables(planned.run))
+    if unset:
+        raise UserError(*(f"{campaign.path}: {said}" for said in unset))
 
     def write(planned: PlannedRun) -> None:
         folder = store.run(planned.run_id)

@@ -96,7 +96,6 @@ class Watch:
         timed = {
             status.planned.run_id: timed_run(
                 status,
-                self._campaign,
                 self._kinds[status.planned.run_id],
                 self._progress(status).times,
                 [self._earlier_times(status, index) for index in range(len(status.attempts) - 1)],

@@ -127,6 +127,14 @@ SIGNS = (
     _sign(_KILLED, _AFTERMATH, b"exitcode", r"\(exitcode: -15\)|^\s*exitcode\s*: -15 \(pid"),
     _sign(_KILLED, _AFTERMATH, b"return code", r"exits with return code = -15(?![0-9])"),
     _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Exited with exit code 143"),
+    # What a launcher only counts, the program has said before.
+    _sign(
+        _ERROR,
+        _END,
+        b": error: ",
+        r"^\S+: error: (?:unrecognized arguments|argument |ambiguous option|the following arg)",
+    ),
+    _sign(_ERROR, _END, b"can't open file", r"can't open file '.*': \[Errno"),
     _sign(_ERROR, _EXIT, b"exitcode", r"\(exitcode: -?[1-9]|^\s*exitcode\s*: -?[1-9][0-9]* \(pid"),
     _sign(_ERROR, _EXIT, b"return code", r"exits with return code = -?[1-9]"),
     _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Exited with exit code [1-9]"),

@@ -1,5 +1,6 @@
 """The command that reads any log."""
 
+import glob
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -98,6 +99,7 @@ def parse(
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
     keep_skipped = skipped == "keep"
     if on_slurm is not None and found.logs:
+        _refuse_unreadable(paths)
         folder = work or results / ".parse"
         said = _read_on_slurm(
             found.logs, policy, on_slurm, folder, keep_skipped=keep_skipped, count=shards
@@ -123,6 +125,13 @@ def parse(
         complain(f"teralog: {problem}")
     if problems:
         sys.exit(1)
+
+
+def _refuse_unreadable(paths: tuple[str, ...]) -> None:
+    """Raise UserError for names that lead nowhere: no job is to wait in a queue for that."""
+    missing = [path for path in paths if not glob.has_magic(path) and not Path(path).exists()]
+    if missing:
+        raise UserError(*(f"{path}: is not there" for path in missing))
 
 
 def _policy(text: str) -> "WarmupPolicy":

@@ -153,12 +153,21 @@ def cancel(
     """
     from orchestrator import submission
     from orchestrator.backends import backend
+    from orchestrator.errors import UserError, did_you_mean
+    from orchestrator.slurm_states import UNENDED
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     chosen = submission.choose(loaded.runs, runs)
     state = state and state.upper()
+    if state is not None and state not in UNENDED:
+        hint = did_you_mean(state, UNENDED)
+        raise UserError(f"--state: {state!r} is no state of runs that have not ended{hint}")
+    done = False
     for planned, now in backend(loaded).cancel(loaded, chosen, store, state):
         click.echo(f"{planned.run_id} {planned.label}: {now}", err=True)
+        done = True
+    if not done:
+        click.echo("nothing to cancel", err=True)
 
 
 @click.command()

@@ -149,12 +149,32 @@ def data_problems(run: Run) -> Iterator[str]:
         yield f"framework {run.framework} makes up no tokens: give {', '.join(missing)}"
 
 
+# What these change, sizes and TFLOPs are not told of.
+_CHANGES_MODEL = (
+    "--num-experts", "--expert-model-parallel-size", "--swiglu", "--group-query-attention",
+    "--num-query-groups", "--untie-embeddings-and-output-weights", "--kv-channels",
+    "--fp8-format", "--fp8-hybrid", "--normalization", "--position-embedding-type",
+    "--disable-bias-linear", "--exit-interval", "--exit-duration-in-mins",
+)  # fmt: skip
+_TOUCHES_DISK = ("--save", "--load")
+
+
+def _argument_warnings(run: Run) -> Iterator[str]:
+    given = dict.fromkeys(argument.partition("=")[0] for argument in run.options.extra_args)
+    for option in given:
+        if option in _CHANGES_MODEL:
+            yield f"extra_args: sizes, TFLOPs and the forecast know nothing of {option}"
+        if option in _TOUCHES_DISK:
+            yield f"extra_args: {option} has runs share checkpoints, and is timed with the steps"
+
+
 def run_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
     """Yield what is possible and seldom meant; `chunks` of the model are on a pipeline rank.
 
     Of 1F1B's p stages each waits for p - 1 of m + p - 1 micro-batches (Narayanan et al. 2021,
     section 2.2), of v·m + p - 1 where it has v chunks.
     """
+    yield from _argument_warnings(run)
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
     if count is not None and 2 * (stages - 1) > chunks * count + stages - 1:
         share = (stages - 1) / (chunks * count + stages - 1)

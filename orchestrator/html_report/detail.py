@@ -94,6 +94,6 @@ def _attempt(attempt: Attempt, campaign: Campaign) -> PageAttempt:
         state=ended.state if ended else attempt.slurm_state if attempt.intent else "not ended",
         started_at=begun,
         seconds=ended.seconds if ended else None,
-        nodes=nodes_of(attempt, campaign),
+        nodes=nodes_of(attempt),
         job_id=seen.job_id if seen else None,
     )

@@ -13,7 +13,6 @@ from orchestrator.model import sizes
 from orchestrator.node_lists import expand_nodes
 from orchestrator.outcomes import COMPLETED
 from orchestrator.reports import Report, json_number
-from orchestrator.step_timing import node_list
 from orchestrator.tables import Cell, shown_rows
 
 _SIZES = (
@@ -113,7 +112,7 @@ def make_page(
                 ended=str(word),
                 values=tuple(map(json_number, row)),
                 shown=tuple(texts),
-                nodes=nodes_of(run.attempts[-1], campaign) if run.attempts else (),
+                nodes=nodes_of(run.attempts[-1]) if run.attempts else (),
                 memory=_memory(campaign, run),
             )
             for run, word, row, texts in zip(
@@ -128,9 +127,9 @@ def make_page(
     )
 
 
-def nodes_of(attempt: Attempt, campaign: Campaign) -> tuple[str, ...]:
+def nodes_of(attempt: Attempt) -> tuple[str, ...]:
     """Return the nodes that an attempt ran on, as far as that is known."""
-    return expand_nodes(node_list(attempt, campaign) or "")
+    return expand_nodes(attempt.nodes or "")
 
 
 def _column(report: Report, name: str) -> tuple[Any, ...]:

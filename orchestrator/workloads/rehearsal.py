@@ -8,6 +8,7 @@ A stand-alone program of the standard library alone, for it runs under whatever 
 would run under.
 """
 
+import importlib.util
 import json
 import os
 import socket
@@ -23,6 +24,7 @@ MEETING_SECONDS = 120.0
 CONNECT_SECONDS = 30.0
 _POLL_SECONDS = 0.2
 _VERDICT = "verdict"
+_MODULE = "-m "
 _CONVERT = {"int": int, "float": float, "str": str}
 # DeepSpeed's launcher, and torch's of the years before torchrun, hand it to every rank.
 _OF_LAUNCHERS = ("--local_rank", "--local-rank")
@@ -30,9 +32,11 @@ _OF_LAUNCHERS = ("--local_rank", "--local-rank")
 
 def main() -> None:
     """Take part in the meeting of all ranks, and exit as the program would."""
-    words = [word for word in sys.argv[1:] if word.partition("=")[0] not in _OF_LAUNCHERS]
-    order = json.loads(Path(words[0]).read_text(encoding="utf-8"))
-    found = sorted(set(_problems(order, words[1:])))
+    # A launcher's own word stands before the program's.
+    handed = [word for word in sys.argv[1:2] if word.partition("=")[0] in _OF_LAUNCHERS]
+    order_file, program, *arguments = _program(sys.argv[1 + len(handed) :])
+    order = json.loads(Path(order_file).read_text(encoding="utf-8"))
+    found = sorted(set(_problems(order, program, [*handed, *arguments])))
     exit_code = 2 if any(" error: " in problem for problem in found) else 1 if found else 0
     meeting = _meeting_place()
     meeting.mkdir(exist_ok=True)
@@ -56,8 +60,8 @@ def main() -> None:
     raise SystemExit(exit_code)
 
 
-def _problems(order: Mapping[str, Any], command: Sequence[str]) -> Iterator[str]:
-    program, arguments = _split(command)
+def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) -> Iterator[str]:
+    yield from _module_problems(program)
     for path in order["files"]:
         try:
             if not Path(path).is_dir():
@@ -66,7 +70,7 @@ def _problems(order: Mapping[str, Any], command: Sequence[str]) -> Iterator[str]
             yield f"{type(error).__name__}: {error}"
     if order["accepted"] is not None:
         # As argparse begins its last line, with exit code 2.
-        name = Path(program).name
+        name = Path(program.removeprefix(_MODULE)).name
         yield from (
             f"{name}: error: {problem}" for problem in option_problems(arguments, order["accepted"])
         )
@@ -75,12 +79,27 @@ def _problems(order: Mapping[str, Any], command: Sequence[str]) -> Iterator[str]
         yield from _master_problems()
 
 
-def _split(command: Sequence[str]) -> tuple[str, list[str]]:
-    words = list(command)
-    program = words.pop(0)
+def _program(words: Sequence[str]) -> list[str]:
+    """Return words with a program that is a module as one of them."""
+    order, program, *arguments = words
     if program in ("-m", "--module"):
-        program = words.pop(0)
-    return program, words
+        return [order, _MODULE + arguments[0], *arguments[1:]]
+    return list(words)
+
+
+def _module_problems(program: str) -> Iterator[str]:
+    """Yield why a module cannot be run, by the Python that it is to run under."""
+    if not program.startswith(_MODULE):
+        return
+    # Where this file lies is no place that the program would look in.
+    sys.path = [path for path in sys.path if path != str(Path(__file__).parent)]
+    try:
+        found = importlib.util.find_spec(program.removeprefix(_MODULE))
+    except ImportError as error:
+        yield f"{type(error).__name__}: {error}"
+    else:
+        if found is None:
+            yield f"ModuleNotFoundError: No module named {program.removeprefix(_MODULE)!r}"
 
 
 def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:
@@ -265,7 +284,10 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
         print(f"[rehearsal] {node}: rank {', '.join(map(str, there))}")
     master = "" if order["launcher"] == "node" else f", master {', '.join(sorted(masters))}"
     print(f"[rehearsal] {len(ranks)} ranks on {len(nodes)} nodes{master}")
-    for problem, places in problems.items():
+    if any(" error: " not in problem for problem in problems):
+        # As Python begins, so that whoever reads logs knows what this is.
+        print("Traceback (most recent call last):\n  in a rehearsal: nothing was started")
+    for problem, places in sorted(problems.items(), key=lambda one: " error: " in one[0]):
         where = f" (on {', '.join(places)})" if places and len(places) < len(nodes) else ""
         print(f"{problem}{where}")
     if not problems:

@@ -79,6 +79,29 @@ def test_an_option_that_is_refused_fails_as_argparse_does(tmp_path: Path) -> Non
     assert "train.py: error: unrecognized arguments: --num-layers 2\n" in printed
 
 
+def test_a_word_of_the_launcher_that_is_refused_fails_too(tmp_path: Path) -> None:
+    """torch.distributed.launch of today hands ranks an option that programs of 2021 do not have."""
+    order = {**ORDER, "launcher": "launch", "accepted": {"--num-layers": {}, "--local_rank": {}}}
+    (tmp_path / "rehearsal.json").write_text(json.dumps(order))
+    for word, code in (("--local_rank=0", 0), ("--local-rank=0", 2)):
+        found = list(rehearsal._problems({**order, "launcher": "node"}, "train.py", [word]))
+        assert len(found) == bool(code), word
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("orchestrator.workloads.gpt", []),
+        ("json.tool", []),
+        ("orchestrator.workloads.none", ["No module named 'orchestrator.workloads.none'"]),
+        ("nowhere.gpt", ["No module named 'nowhere'"]),
+    ],
+)
+def test_a_module_that_python_does_not_find_is_told(module: str, said: list[str]) -> None:
+    found = list(rehearsal._module_problems(f"-m {module}"))
+    assert found == [f"ModuleNotFoundError: {one}" for one in said]
+
+
 def test_ranks_on_too_few_nodes_are_told(tmp_path: Path) -> None:
     codes, printed = rehearse(tmp_path, ORDER, SLURMD_NODENAME="gpu7")
     assert codes[0] == 1

@@ -37,7 +37,8 @@ PATH="$(dirname "$python"):$PATH"
 export PATH
 # DeepSpeed compiles small extensions at first use; all runs share them.
 export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+# The optimizer steps on the CPU, with all cores of a rank.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-10}"
 
 program=(-m orchestrator.workloads.gpt)
 args=(

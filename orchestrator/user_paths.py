@@ -1,0 +1,42 @@
+"""The files and folders of the user's that a run's options name."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.model import Run
+
+_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
+
+
+def user_paths(run: Run, folder: Path) -> dict[str, str]:
+    """Return the paths that a run's options give, by option, absolute; `folder` is the campaign's.
+
+    `~` and variables of the environment are those of whoever renders.
+    """
+    return {
+        name: str((folder / Path(os.path.expandvars(path)).expanduser()).absolute())
+        for name, path in _given(run)
+    }
+
+
+def unset_variables(run: Run) -> Iterator[str]:
+    """Yield a sentence for each path with a variable in it that the environment does not have."""
+    for name, path in _given(run):
+        for variable in _VARIABLE.findall(os.path.expandvars(path)):
+            yield f"{name}: {variable} of {path} is not set here"
+
+
+def missing_files(run: Run, folder: Path) -> Iterator[str]:
+    """Yield a sentence for each file that a run would open and that is not there."""
+    for path in FRAMEWORKS[run.framework].files(user_paths(run, folder)):
+        if not Path(path).exists():
+            yield f"{path}: is not there"
+
+
+def _given(run: Run) -> Iterator[tuple[str, str]]:
+    for name in FRAMEWORKS[run.framework].paths:
+        if (path := getattr(run.options, name)) is not None:
+            yield name, path

@@ -1,0 +1,74 @@
+"""The files that runs name: where they are, and what is said of those that are not."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.campaign import Campaign
+from orchestrator.cluster import Cluster
+from orchestrator.errors import UserError
+from orchestrator.model import Run
+from orchestrator.store import CampaignStore
+from orchestrator.submission import render
+from orchestrator.user_paths import missing_files, unset_variables, user_paths
+
+RunOf = Callable[..., Run]
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODE", "/code")
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.delenv("NOWHERE", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("train.py", "/campaigns/train.py"),
+        ("/programs/train.py", "/programs/train.py"),
+        ("~/train.py", "/home/me/train.py"),
+        ("$CODE/train.py", "/code/train.py"),
+        ("${CODE}/train.py", "/code/train.py"),
+    ],
+)
+def test_a_path_is_the_renderer_s(run_of: RunOf, given: str, found: str) -> None:
+    run = run_of(framework="deepspeed", script=given)
+    assert user_paths(run, Path("/campaigns")) == {"script": found}
+    assert not list(unset_variables(run))
+
+
+@pytest.mark.parametrize("given", ["$NOWHERE/train.py", "/a/${NOWHERE}/train.py"])
+def test_a_variable_that_is_not_set_is_told(run_of: RunOf, given: str) -> None:
+    (said,) = unset_variables(run_of(framework="deepspeed", script=given))
+    assert said.startswith("script: $")
+    assert said.endswith(f" of {given} is not set here")
+
+
+def test_nothing_is_rendered_with_a_variable_that_is_not_set(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    campaign = campaign_of("name: a\ndefaults: {framework: deepspeed, script: $NOWHERE/a.py}\n")
+    with pytest.raises(UserError, match=r"script: \$NOWHERE of \$NOWHERE/a.py is not set here"):
+        render(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_file_that_is_missing_is_told_before_the_run(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    text = "name: a\ndefaults: {framework: deepspeed, script: train.py}\n"
+    (planned,) = campaign_of(text).runs
+    assert planned.warnings == (f"{tmp_path / 'train.py'}: is not there",)
+    (tmp_path / "train.py").touch()
+    (planned,) = campaign_of(text).runs
+    assert not planned.warnings
+    assert not list(missing_files(planned.run, tmp_path))
+
+
+def test_on_a_cluster_files_are_not_looked_for_here(run_of: RunOf) -> None:
+    from orchestrator.checks import run_warnings
+
+    run = run_of(framework="deepspeed", script="/nowhere/train.py")
+    assert not list(run_warnings(run, Cluster(name="far"), Path()))
