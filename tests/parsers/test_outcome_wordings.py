@@ -38,7 +38,7 @@ EXIT_9 = (
 LINES = {
     "train.py: error: unrecognized arguments: --num-layer 2": (ERROR, None),
     "train.py: error: the following arguments are required: --num-layers": (ERROR, None),
-    "python3: can't open file '/a/train.py': [Errno 2] No such file or directory": (ERROR, None),
+    "can't open file '/a/train.py': [Errno 2] No such file or directory": (ERROR, None),
     FINISHED: (COMPLETED, None),
     FINISHED.replace("6.25", "nan"): (NAN, None),
     FINISHED.replace("6.25", "-inf"): (NAN, None),
