@@ -15,6 +15,7 @@ from orchestrator.log_starts import last_start
 from orchestrator.metrics import Summary, summarise
 from orchestrator.store import CampaignStore
 from orchestrator.tables import Cell
+from orchestrator.warmup import Warmup
 from parsers.merge import merge_steps
 from parsers.records import Outcome, Record, Step
 from parsers.scan import read_records
@@ -44,15 +45,21 @@ class Collected:
 
 def collect(campaign: Campaign, store: CampaignStore) -> list[Collected]:
     """Return every run of the campaign, in the campaign's order, with what its log says."""
-    ends = endings(campaign.runs, store)
+    return collect_runs(campaign.runs, campaign.warmup, store)
+
+
+def collect_runs(
+    runs: Sequence[PlannedRun], warmup: Warmup, store: CampaignStore
+) -> list[Collected]:
+    """Return these runs of a campaign, in their order, with what their logs say."""
     return [
-        _collect_run(planned, ending, campaign, store)
-        for planned, ending in zip(campaign.runs, ends, strict=True)
+        _collect_run(planned, ending, warmup, store)
+        for planned, ending in zip(runs, endings(runs, store), strict=True)
     ]
 
 
 def _collect_run(
-    planned: PlannedRun, ending: Ending, campaign: Campaign, store: CampaignStore
+    planned: PlannedRun, ending: Ending, warmup: Warmup, store: CampaignStore
 ) -> Collected:
     attempts = store.run(planned.run_id).attempts()
     log = attempts[-1].log if attempts and attempts[-1].log.exists() else None
@@ -60,7 +67,7 @@ def _collect_run(
     complete = ending.outcome is not None
     records = read_attempt(attempts[-1], framework.name, complete=complete) if attempts else []
     samples = read_gpu_samples(attempts[-1].folder) if attempts else None
-    summary = summarise(planned.run, records, campaign.warmup, samples)
+    summary = summarise(planned.run, records, warmup, samples)
     logged = Logged(planned.run, records, summary)
     return Collected(
         planned,

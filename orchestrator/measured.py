@@ -16,8 +16,9 @@ from orchestrator.errors import UserError
 from orchestrator.metrics import measured_steps, seconds_of
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, run_outcome
+from orchestrator.recorded import warmup_of
 from orchestrator.store import CampaignStore
-from orchestrator.warmup import DEFAULT, Warmup
+from orchestrator.warmup import Warmup
 from parsers.merge import merge_steps
 
 _REPEAT = re.compile(r" #[0-9]+\Z")
@@ -137,8 +138,7 @@ def recorded_runs(folder: Path) -> list[MeasuredRun]:
     records = store.run_records()
     if not records:
         raise UserError(f"{folder}: holds no run that was started; give results/<campaign>")
-    said = store.submitted_warmup()
-    warmup = Warmup.parse(DEFAULT if said is None else said)
+    warmup = warmup_of(store)
     known = {"run_id", "label", "campaign", "rehearsal", "teralog"}
     return [
         _measured(

@@ -96,6 +96,15 @@ def run_outcome(folder: store.RunFolder) -> tuple[str, str | None, Outcome | Non
     return state, outcome(state, told), told
 
 
+def attempt_outcome(attempt: attempts.Attempt) -> str | None:
+    """Return how one start of a run ended, whatever became of the run; None where it has not."""
+    if attempt.ended is None:
+        return None
+    state = attempt.ended.state
+    told = read_outcome(attempt.log) if state in _BY_LOG and attempt.log.exists() else None
+    return outcome(state, told)
+
+
 def _printable(told: Outcome | None) -> Outcome | None:
     """Return what a log says without the characters that would speak to a terminal."""
     if told is None or told.text is None:

@@ -20,7 +20,7 @@ ALONE = {
     "jinja2": {"orchestrator/scripts.py"},
     "torch": {"orchestrator/workloads/gpt.py", "orchestrator/workloads/hf_gpt.py"},
     "deepspeed": {"orchestrator/workloads/gpt.py"},
-    "numpy": {"orchestrator/noise.py", "orchestrator/permutation_intervals.py"},
+    "numpy": {f"orchestrator/{name}.py" for name in ("changes", "noise", "permutation_intervals")},
     "pandas": {"orchestrator/frames.py", "parsers/frames.py"},
     "plotly": {"orchestrator/html.py"},
     "yaml": {"orchestrator/yaml_files.py"},

@@ -8,6 +8,7 @@ from orchestrator.cli.check_tables import check_tables
 from orchestrator.cli.common import complain
 from orchestrator.cli.compare import compare, noise
 from orchestrator.cli.estimate import estimate
+from orchestrator.cli.history import history
 from orchestrator.cli.machine import doctor
 from orchestrator.cli.parse import parse
 from orchestrator.cli.prepare import init, plan, render, schema
@@ -24,7 +25,7 @@ _WHOLE_SENTENCE = 200
 SECTIONS = {
     "Prepare": (init, schema, plan, render),
     "Run": (submit, salloc, status, watch, logs, cancel, retry),
-    "Read": (collect, report, compare, noise, parse),
+    "Read": (collect, report, compare, noise, history, parse),
     "Numbers": (
         estimate,
         regenerate_tflops,

@@ -1,0 +1,82 @@
+"""Runs made again from what run.json tells of them, without the campaign file they were made of."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from orchestrator.campaign import PlannedRun
+from orchestrator.errors import UserError
+from orchestrator.expansion import Entry, make_run
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.identity import run_id
+from orchestrator.model import Run
+from orchestrator.parameters import COMMON, option_names
+from orchestrator.store import CampaignStore
+from orchestrator.warmup import DEFAULT, Warmup
+
+# The preset whose sizes stand in run.json too, and what follows from the global batch.
+_TOLD_OTHERWISE = frozenset({"model", "num_microbatches"})
+
+
+def recorded_run(record: Mapping[str, Any]) -> Run | None:
+    """Return the run that a run.json tells of; None where this version would make it another.
+
+    That is so where its framework, or one of its parameters, is not known here: the identity that
+    the file gives is then not that of the run made of its values. A parameter that was added since
+    has its default.
+    """
+    name = record.get("framework")
+    if name not in FRAMEWORKS:
+        return None
+    options = option_names(name)
+    values = {
+        key: value
+        for key, value in record.items()
+        if key in options or (key in COMMON - _TOLD_OTHERWISE and value is not None)
+    }
+    try:
+        values["time_limit"] = _clock(record["time_limit_seconds"])
+        made = make_run(Entry("run.json", values), record["cluster"], record["repeat"])
+        return made if run_id(made) == record["run_id"] else None
+    except (UserError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _clock(seconds: int) -> str:
+    """Return seconds as a campaign file gives a time limit."""
+    return f"{seconds // 60}:{seconds % 60}"
+
+
+def recorded_campaign(store: CampaignStore) -> tuple[list[PlannedRun], Warmup]:
+    """Return the runs that were started in a campaign's folder, and its warm-up.
+
+    They stand in the order of the last submission, others after them. Raises UserError where there
+    is none, or one that this version does not know.
+    """
+    records = store.run_records()
+    if not records:
+        raise UserError(f"{store.path}: holds no run that was started; give results/<campaign>")
+    made = [(record, recorded_run(record)) for record in records]
+    unknown = [
+        f"{store.path}: run {record['run_id']} has parameters that this version does not know"
+        for record, run in made
+        if run is None
+    ]
+    if unknown:
+        raise UserError(*unknown)
+    order = {identity: place for place, identity in enumerate(store.submitted_runs())}
+    runs = [PlannedRun(run, record["run_id"], record["label"], ()) for record, run in made if run]
+    runs.sort(key=lambda planned: order.get(planned.run_id, len(order)))
+    return runs, warmup_of(store)
+
+
+def warmup_of(store: CampaignStore) -> Warmup:
+    """Return the warm-up that a campaign was last submitted with."""
+    said = store.submitted_warmup()
+    return Warmup.parse(DEFAULT if said is None else said)
+
+
+def campaign_stores(results: Path) -> list[CampaignStore]:
+    """Return the folders of all campaigns under a folder of results, by name."""
+    found = {path.parent.parent for path in results.absolute().glob("*/*/run.json")}
+    return [CampaignStore(path) for path in sorted(found)]

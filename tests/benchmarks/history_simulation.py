@@ -1,0 +1,134 @@
+"""How often a history errs, and how often it finds a change that is there: made-up runs.
+
+`python tests/benchmarks/history_simulation.py [TRIALS]` prints the table of docs/history.md, from so
+many trials without a change, and a quarter as many with each. As in `compare_simulation`, runs of
+the same vary by 2 %, and allocations, where they matter, by 40 %.
+"""
+
+import math
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orchestrator.history import history
+from orchestrator.past_runs import PastRun
+
+ALLOCATION = math.log(1.4)
+RUN = 0.02
+SEED = 20261122
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where runs of one configuration are made, one after another.
+
+    noise: takes chance and how many runs; returns the logarithms of their step times.
+    together: how many runs share an allocation.
+    """
+
+    name: str
+    runs: int
+    noise: Callable[[random.Random, int], list[float]]
+    together: int = 1
+
+    @property
+    def half(self) -> int:
+        """How many runs are made before the change; whole allocations."""
+        return self.runs // self.together // 2 * self.together
+
+
+def found(cluster: Cluster, seed: int, gain: float) -> int | None:
+    """Return how many runs lie before the change that is shown; None where none is.
+
+    Steps take longer by `gain` from the middle on.
+    """
+    chance = random.Random(seed)
+    times = [
+        math.exp(log + (math.log1p(gain) if index >= cluster.half else 0.0))
+        for index, log in enumerate(cluster.noise(chance, cluster.runs))
+    ]
+    runs = [
+        PastRun(
+            campaign="made-up",
+            run_id=f"{index:012x}",
+            label="",
+            attempt=1,
+            allocation=str(index // cluster.together),
+            step_seconds=seconds,
+        )
+        for index, seconds in enumerate(times)
+    ]
+    turn = history(runs).shown
+    return None if turn is None else runs.index(turn.first)
+
+
+def normal(chance: random.Random, runs: int) -> list[float]:
+    """Return noise of 2 %."""
+    return [chance.gauss(0, RUN) for _ in range(runs)]
+
+
+def heavy(chance: random.Random, runs: int) -> list[float]:
+    """Return noise of 2 % that now and then is ten times as large: a neighbour's job."""
+    return [chance.gauss(0, RUN * (10 if chance.random() < 0.1 else 1)) for _ in range(runs)]
+
+
+def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]:
+    """Return noise of 2 % on top of 40 % that so many runs in a row share."""
+
+    def noise(chance: random.Random, runs: int) -> list[float]:
+        levels = [chance.gauss(0, ALLOCATION) for _ in range(-(-runs // together))]
+        return [levels[index // together] + chance.gauss(0, RUN) for index in range(runs)]
+
+    return noise
+
+
+def lasting(chance: random.Random, runs: int) -> list[float]:
+    """Return noise of 2 % of which half lasts from one run to the next: what no order may do."""
+    logs = [chance.gauss(0, RUN)]
+    for _ in range(runs - 1):
+        logs.append(0.5 * logs[-1] + chance.gauss(0, RUN * math.sqrt(0.75)))
+    return logs
+
+
+QUIET = [
+    Cluster("7 runs", 7, normal),
+    Cluster("8 runs", 8, normal),
+    Cluster("12 runs", 12, normal),
+    Cluster("20 runs", 20, normal),
+    Cluster("8 runs, heavy tails", 8, heavy),
+    Cluster("20 runs, heavy tails", 20, heavy),
+    Cluster("24 runs, three in an allocation", 24, in_allocations(3), 3),
+]
+REAL = [Cluster("12 runs", 12, normal), Cluster("20 runs", 20, normal)]
+TABLE = [
+    *QUIET,
+    Cluster("40 runs", 40, normal),
+    Cluster("60 runs, three in an allocation", 60, in_allocations(3), 3),
+    Cluster("12 runs, half of the noise lasts", 12, lasting),
+    Cluster("20 runs, half of the noise lasts", 20, lasting),
+]
+
+
+def main() -> None:
+    """Print the table."""
+    trials = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    print(
+        "| runs | wrong, of no change | finds 3 % | finds 5 % | finds 10 % | 5 %: place within 1 |"
+    )
+    print("|---|--:|--:|--:|--:|--:|")
+    for cluster in TABLE:
+        rates = []
+        for gain in (0.0, 0.03, 0.05, 0.1):
+            count = trials // 4 if gain else trials
+            places = [found(cluster, SEED + trial, gain) for trial in range(count)]
+            shown = [place for place in places if place is not None]
+            rates.append(f"{100 * len(shown) / count:.1f}%")
+            if gain == 0.05:
+                near = sum(abs(place - cluster.half) <= cluster.together for place in shown)
+                exact = f"{100 * near / len(shown):.1f}%" if shown else "—"
+        print(f"| {cluster.name} | {' | '.join(rates)} | {exact} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
