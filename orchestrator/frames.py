@@ -1,17 +1,96 @@
-"""Runs and steps as pandas frames, for notebooks and for CSV."""
+"""Runs and steps as pandas frames, for scripts, notebooks and CSV.
+
+    from orchestrator.frames import runs, steps
+
+    runs("campaign.yaml").sort_values("tflops_per_gpu")
+    steps("results/my-campaign").groupby("label")["step_seconds"].median()
+
+Both take a campaign file or a campaign's folder of results, read the logs anew, and write nothing.
+What is absent is None, or NaN, as pandas has it for the column. A unit ends a column's name: a GiB
+is 2**30 bytes, tflops_per_gpu are 10**12 FLOPs a second.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.collection import Collected
+from orchestrator.campaign import load_campaign
+from orchestrator.collection import Collected, collect, collect_runs
 from orchestrator.metrics import step_seconds
 from orchestrator.model import sizes
+from orchestrator.recorded import recorded_campaign
+from orchestrator.store import CampaignStore, campaign_store
 from orchestrator.warmup import Warmup
 from parsers.records import Step
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_Path = str | PathLike[str]
+
+
+def runs(source: _Path, results: _Path = "results") -> "pd.DataFrame":
+    """Return one row per run of a campaign file, or of a campaign's folder of results.
+
+    results: the folder of all campaigns' results, for a campaign file. Of a folder there are the
+    runs that were started; of a file all, and those that were not have no numbers. On Slurm the
+    states are those that the last command saw; `teralog status` brings them up to date.
+
+    Columns, in this order:
+
+    - run_id, label: by which a run is found, and what people call it.
+    - framework and cluster; the framework's own parameters, as strategy; precision, train_iters,
+      learning_rate, seed, repeat and the like, as a campaign file has them.
+    - num_layers, hidden_size, num_attention_heads, ffn_hidden_size, vocab_size, seq_length:
+      the model's; padded_vocab_size, parameters, parameters_billions (10**9): what follows.
+    - nodes, gpus_per_node, world_size, tensor_parallel_size, pipeline_parallel_size,
+      context_parallel_size, data_parallel_size: in ranks, but for nodes.
+    - micro_batch_size, global_batch_size: sequences; num_microbatches: an optimizer step and rank.
+    - time_limit_seconds, gpu_hours: what is asked for.
+    - state, outcome: docs/results.md has the words; outcome is None before the end.
+    - what was measured after the warm-up, the fields of `orchestrator.metrics.Summary`: reports
+      (how many), last_iteration, step_seconds_mean, step_seconds_median, step_seconds_spread
+      (sample standard deviation), samples_per_second, running_samples_per_second,
+      tflops_per_gpu (recomputation counts), model_tflops_per_gpu (it does not),
+      memory_allocated_gib, max_memory_allocated_gib, final_loss, parameters_logged, device,
+      device_memory_gib, gpu_utilization_percent.
+    - measures that only the framework has.
+
+    Raises `orchestrator.errors.UserError` where the file has mistakes, or the folder has no run.
+    """
+    return runs_frame(_collected(source, results)[0])
+
+
+def steps(source: _Path, results: _Path = "results") -> "pd.DataFrame":
+    """Return one row per run and iteration that its log reports; see `runs` for the arguments.
+
+    Columns, in this order; what a program does not print is absent:
+
+    - run_id, label: those of `runs`.
+    - iteration, from 1 or 0 as the program counts; iterations: how many there are to be.
+    - step_seconds: of an iteration, or their mean over log_interval iterations.
+    - samples_per_second, tokens_per_second, running_samples_per_second: over all ranks.
+    - consumed_samples, consumed_tokens: since the beginning; global_batch_size: sequences.
+    - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.
+    - skipped, skipped_iterations, nan_iterations: iterations without an update.
+    - reported_tflops_per_gpu: what the program claims.
+    - memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
+    - timestamp: ISO 8601, in the log's time zone; offset: the byte of the log where it stands.
+    - warmup: true for the iterations that the numbers of `runs` leave out.
+    """
+    return steps_frame(*_collected(source, results))
+
+
+def _collected(source: _Path, results: _Path) -> tuple[list[Collected], Warmup]:
+    if Path(source).is_dir():
+        store = CampaignStore(Path(source).absolute())
+        planned, warmup = recorded_campaign(store)
+        return collect_runs(planned, warmup, store), warmup
+    campaign = load_campaign(Path(source))
+    store = campaign_store(Path(results), campaign.name)
+    return collect(campaign, store), campaign.warmup
 
 
 def steps_frame(runs: Sequence[Collected], warmup: Warmup) -> "pd.DataFrame":

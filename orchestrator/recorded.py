@@ -1,6 +1,7 @@
 """Runs made again from what run.json tells of them, without the campaign file they were made of."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def recorded_run(record: Mapping[str, Any]) -> Run | None:
     try:
         values["time_limit"] = _clock(record["time_limit_seconds"])
         made = make_run(Entry("run.json", values), record["cluster"], record["repeat"])
-        return made if run_id(made) == record["run_id"] else None
+        same = run_id(made) == record["run_id"]
+        return replace(made, model_name=record["model"]) if same else None
     except (UserError, KeyError, TypeError, ValueError):
         return None
 

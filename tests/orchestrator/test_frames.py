@@ -1,11 +1,18 @@
 """Steps and runs as pandas frames."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator import frames
 from orchestrator.frames import runs_frame, steps_frame
+from orchestrator.parameters import option_names
+from orchestrator.store import CampaignStore
+from orchestrator.submission import render
 
 LOG = "".join(
     f"[teralog] iteration {number}/4 | step_seconds 0.5 | samples_per_second 16 | loss nan "
@@ -51,3 +58,50 @@ def test_a_frame_of_runs_has_a_row_for_each_run(runs: Any):
     assert frame["state"].tolist() == ["COMPLETED", "NOT_STARTED"]
     assert frame["reports"].tolist() == [2, 0]
     assert frame["step_seconds_mean"].isna().tolist() == [False, True]
+
+
+@pytest.fixture
+def saved(reported: Callable[..., Any], tmp_path: Path) -> Any:
+    """Return the campaign of `runs`, its file and its folder as a submit leaves them."""
+    lines = "matrix: {seed: [1, 2]}\n"
+    campaign, collected, _ = reported(lines, {"log": LOG, "state": "COMPLETED"}, None)
+    (tmp_path / "results").rename(tmp_path / "stages")
+    store = CampaignStore(tmp_path / "stages")
+    render(campaign, campaign.runs, store)
+    store.save_submission(campaign)
+    return campaign, [replace(one, log=None, attempts=()) for one in collected]
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_line_gives_the_frames_of_a_campaign_file(
+    saved: Any, tmp_path: Path, as_text: bool
+) -> None:
+    """The same as those that `collect` writes, whether the path is text or a Path."""
+    campaign, collected = saved
+    source, results = tmp_path / "campaign.yaml", tmp_path
+    given = (str(source), str(results)) if as_text else (source, results)
+    assert frames.runs(*given).equals(runs_frame(collected))
+    assert frames.steps(*given).equals(steps_frame(collected, campaign.warmup))
+
+
+def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_path: Path) -> None:
+    """Those of what was started, with the warm-up that the campaign had."""
+    campaign, collected = saved
+    campaign.path.unlink()
+    frame = frames.runs(tmp_path / "stages")
+    assert frame["label"].tolist() == ["seed=1"]
+    assert frame["step_seconds_median"].tolist() == [0.5]
+    assert frames.steps(tmp_path / "stages").equals(steps_frame(collected, campaign.warmup))
+
+
+def test_every_column_is_told_by_the_docstring(runs: Any) -> None:
+    """But for those that belong to a framework alone."""
+    campaign, collected = runs
+    own = option_names("gpt") | {"zero_stage", "activation_checkpointing", "model"}
+    pairs = [
+        (frames.runs, runs_frame(collected)),
+        (frames.steps, steps_frame(collected, campaign.warmup)),
+    ]
+    for function, frame in pairs:
+        told = set(re.findall(r"\w+", function.__doc__ or ""))
+        assert not set(frame.columns) - own - told

@@ -1,0 +1,59 @@
+"""docs/library.ipynb is true: its cells, executed again, say what stands below them."""
+
+import ast
+import json
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pandas")
+
+DOCS = Path(__file__).parent.parent / "docs"
+CELLS = [
+    cell
+    for cell in json.loads((DOCS / "library.ipynb").read_text())["cells"]
+    if cell["cell_type"] == "code"
+]
+
+
+def executed(source: str, names: dict[str, Any]) -> str:
+    """Return what a cell prints, and then its last expression, as a notebook shows them."""
+    *body, last = ast.parse(source).body
+    printed = StringIO()
+    with redirect_stdout(printed):
+        if not isinstance(last, ast.Expr):
+            body.append(last)
+        exec(compile(ast.Module(body, []), "cell", "exec"), names)
+        value = None
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    return printed.getvalue() + ("" if value is None else repr(value))
+
+
+def recorded(cell: dict[str, Any]) -> str:
+    """Return the text of a cell's outputs."""
+    return "".join(
+        "".join(output["text"] if "text" in output else output["data"]["text/plain"])
+        for output in cell["outputs"]
+    )
+
+
+def test_the_notebook_s_cells_say_what_stands_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, in one go, in the folder of the documents."""
+    import pandas as pd
+
+    monkeypatch.chdir(DOCS)
+    names: dict[str, Any] = {"__name__": "notebook"}
+    # As for a notebook, where there is no terminal to take them from.
+    with pd.option_context("display.width", 80, "display.max_columns", 20):
+        for cell in CELLS:
+            assert executed("".join(cell["source"]), names) == recorded(cell)
+
+
+def test_the_notebook_has_been_executed_from_top_to_bottom() -> None:
+    """No cell was left out, none executed twice."""
+    assert [cell["execution_count"] for cell in CELLS] == [*range(1, len(CELLS) + 1)]
+    assert sum(bool(cell["outputs"]) for cell in CELLS) > len(CELLS) // 2
