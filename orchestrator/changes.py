@@ -118,6 +118,8 @@ def _orders(n: int) -> "np.ndarray":
 def _drawn_orders(numbers: "np.ndarray", draws: int) -> "Iterator[np.ndarray]":
     import numpy as np
 
+    # In an order that does not depend on the one seen: what is drawn then does not, either.
+    numbers = np.sort(numbers)
     chance = np.random.default_rng(SEED)
     at_once = max(1, _MAX_CELLS // len(numbers))
     for begin in range(0, draws, at_once):

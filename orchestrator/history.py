@@ -12,6 +12,7 @@ from typing import Any
 
 from orchestrator.changes import LEVEL, MAX_EXACT, Change, fewest_on_a_side, find_change
 from orchestrator.past_runs import PastRun
+from orchestrator.printing import printable
 from orchestrator.tables import DASH, Cell, Column, Style, Table, make_table, shown
 
 _SHORT = Style(digits=2)
@@ -115,7 +116,7 @@ def sentences(told: History) -> list[str]:
     missing = len(told.runs) - told.timed
     if missing:
         said.append(f"{_counted(missing, 'run')} completed without a step time.")
-    return said
+    return [printable(one) for one in said]
 
 
 def record(told: History) -> dict[str, Any]:

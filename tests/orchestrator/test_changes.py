@@ -84,11 +84,17 @@ def test_one_number_has_no_change(values: list[float]) -> None:
     assert find_change(values) is None
 
 
-def test_drawn_orders_are_the_same_each_time() -> None:
+def test_drawn_orders_are_the_same_each_time_and_backwards() -> None:
     """Two looks at the same runs say the same."""
     chance = random.Random(1)
     values = [chance.gauss(0, 1) for _ in range(20)]
-    assert find_change(values) == find_change(values)
+    one, again, backwards = (find_change(some) for some in (values, values, values[::-1]))
+    assert one == again
+    assert one is not None
+    assert backwards is not None
+    assert not one.exact
+    assert backwards.p_value == one.p_value
+    assert backwards.index == 20 - one.index
 
 
 # The simulation of tests/benchmarks/history_simulation.py, smaller.

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from orchestrator.attempts import Ended, Started
+from orchestrator.attempts import Ended, Intent, Seen, Started
 from orchestrator.campaign import load_campaign
 from orchestrator.cli import main
-from orchestrator.history import history, record, sentences
+from orchestrator.history import history, record, sentences, table
 from orchestrator.past_runs import PastRun, configuration
-from orchestrator.store import campaign_store, write_ended, write_started
+from orchestrator.store import campaign_store, write_ended, write_seen, write_started
 from orchestrator.submission import render
+from orchestrator.tables import as_text
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 CAMPAIGN = """\
@@ -107,6 +108,18 @@ def test_what_the_runs_cannot_show_is_said(seconds: Sequence[float | None], said
     assert sentences(told)[0].startswith(said)
 
 
+def test_what_files_tell_cannot_speak_to_the_terminal() -> None:
+    """Neither a node's name nor a version."""
+    bad = {"nodes": "n\x1b[2J", "versions": {"torch": "\x1b]0;x\x07"}}
+    runs = [past(one, day) for day, one in enumerate(noisy(*[1.0] * 4))]
+    runs += [past(one, 4 + day, **bad) for day, one in enumerate(noisy(*[1.2] * 4))]
+    told = history(runs)
+    said = sentences(told)
+    assert "nodes" in said[1]
+    for text in (*said, as_text(table(told))):
+        assert "\x1b" not in text
+
+
 def test_runs_without_a_step_time_are_counted() -> None:
     """They stand in the table, and take no part."""
     told = history([past(None, 0), past(1.0, 1)])
@@ -189,6 +202,25 @@ def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> Non
     folder.campaign("two", "", 0.5, rehearsal=True)
     found = folder.runs(file, "gpt")
     assert [one["attempt"] for one in found] == [1, 3]
+
+
+def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> None:
+    """A time without a zone is the cluster's, which is taken for this machine's."""
+    file = folder.campaign("one", "repeats: 2\n", 0.1, 0.2)
+    first, second = load_campaign(file).runs
+    store = campaign_store(folder.results, "one")
+    for planned, node, day in ((first, "n[1-2]", 7), (second, "n3", 6)):
+        run = store.run(planned.run_id)
+        (local,) = run.attempts()
+        assert run.claim(2, Intent("batch", "login", "2026-01-01T00:00:00+00:00"))
+        attempt = run.attempts()[-1]
+        attempt.log.write_text(local.log.read_text())
+        seen = Seen(f"7_{day}", "COMPLETED", "sacct", None, node, f"2026-01-0{day}T03:00:00")
+        write_seen(attempt.folder, seen)
+        write_ended(attempt.folder, Ended("COMPLETED", "2026-01-09T00:00:00+00:00", 1.0))
+    found = folder.runs(file, "gpt #1")
+    assert [one["nodes"] for one in found] == ["here", "here", "n3", "n[1-2]"]
+    assert [one["allocation"] for one in found[2:]] == ["7_6", "7_7"]
 
 
 def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) -> None:
