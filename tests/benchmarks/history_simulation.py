@@ -104,7 +104,6 @@ REAL = [Cluster("12 runs", 12, normal), Cluster("20 runs", 20, normal)]
 TABLE = [
     *QUIET,
     Cluster("20 runs, half of the noise lasts", 20, lasting),
-    Cluster("40 runs", 40, normal),
 ]
 
 
