@@ -17,7 +17,8 @@ def user_paths(run: Run, folder: Path) -> dict[str, str]:
     `~` and variables of the environment are those of whoever renders.
     """
     return {
-        name: str((folder / Path(os.path.expandvars(path)).expanduser()).absolute())
+        # Unlike Path.expanduser it leaves the home of somebody unknown as it is.
+        name: str((folder / os.path.expanduser(os.path.expandvars(path))).absolute())  # noqa: PTH111
         for name, path in _given(run)
     }
 

@@ -1,6 +1,7 @@
 """What makes a run impossible, one sentence each."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,7 +143,7 @@ def test_layers_split_across_nodes_are_worth_a_look(
         f"tensor_parallel_size={tensor_parallel_size} does not divide gpus_per_node=4: layers are "
         "split across nodes, and wait for the network"
     )
-    assert list(run_warnings(run)) == [said] * worth_a_look
+    assert list(run_warnings(run, Cluster(name="far"), Path())) == [said] * worth_a_look
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_a_program_gets_its_arguments_as_they_were_written(
     cluster = sandbox.cluster(scheduler=scheduler, gpus_per_node=gpus)
     sandbox.run(script_of(run, cluster, results, name, label))
     # A home or a variable in a path is that of whoever renders the script.
-    path = Path("/campaigns") / Path(os.path.expandvars(script)).expanduser()
+    path = Path("/campaigns") / os.path.expanduser(os.path.expandvars(script))  # noqa: PTH111
     program = [str(path), *arguments]
     expected = [*program, "--deepspeed_config", f"{results}/ds_config.json"]
     assert sandbox.given("arguments")[-len(expected) :] == expected

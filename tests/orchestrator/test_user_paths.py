@@ -29,6 +29,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("train.py", "/campaigns/train.py"),
         ("/programs/train.py", "/programs/train.py"),
         ("~/train.py", "/home/me/train.py"),
+        ("~nobody-of-that-name/train.py", "/campaigns/~nobody-of-that-name/train.py"),
         ("$CODE/train.py", "/code/train.py"),
         ("${CODE}/train.py", "/code/train.py"),
     ],
