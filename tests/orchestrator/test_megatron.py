@@ -223,6 +223,13 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
+    "arguments that make another model, or touch the disk": (
+        core(extra_args=["--swiglu", "--save", "/checkpoints"]),
+        [
+            "extra_args: sizes, TFLOPs and the forecast know nothing of --swiglu",
+            "extra_args: --save has runs share checkpoints, and is timed with the steps",
+        ],
+    ),
     "layers across nodes": (
         core(nodes=2, gpus_per_node=4, tensor_parallel_size=8),
         [
@@ -241,7 +248,7 @@ def test_what_is_seldom_meant_is_worth_a_look(
 ):
     """And makes no run impossible."""
     run = run_of(**values)
-    assert list(run_warnings(run)) == warnings
+    assert list(run_warnings(run, Cluster(name="far"), Path())) == warnings
     assert not list(MEGATRON.problems(run))
 
 

@@ -1,15 +1,19 @@
 """Megatron under DeepSpeed, as in 2021: 3D parallelism in two branches, and ZeRO."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.checks import run_warnings
+from orchestrator.cluster import Cluster
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import Run
 
 RunOf = Callable[..., Run]
+
+FAR = Cluster(name="far")
 
 COMMON = {
     "source": "megatron",
@@ -267,9 +271,11 @@ def test_a_launcher_that_hands_on_no_local_rank_is_worth_a_look(run_of: RunOf, l
         )
     ]
     expected = [] if launcher == "launch" else said
-    assert list(run_warnings(run_of(**zero(launcher=launcher)))) == expected
-    assert list(run_warnings(run_of(**three_d(launcher=launcher)))) == expected
-    assert not list(run_warnings(run_of(**three_d(launcher=launcher, engine="megatron"))))
+    assert list(run_warnings(run_of(**zero(launcher=launcher)), FAR, Path())) == expected
+    assert list(run_warnings(run_of(**three_d(launcher=launcher)), FAR, Path())) == expected
+    assert not list(
+        run_warnings(run_of(**three_d(launcher=launcher, engine="megatron")), FAR, Path())
+    )
 
 
 @pytest.mark.parametrize(
