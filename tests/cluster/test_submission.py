@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -191,11 +192,16 @@ def test_a_cancelled_run_that_was_never_submitted_is_not_submitted(bare) -> None
 
 
 def test_who_cancelled_is_told_where_slurm_tells(playground, slurm_with_accounting) -> None:
-    """`CANCELLED by UID` is accounting's; the state is CANCELLED."""
+    """`CANCELLED by UID` is accounting's, once it knows the job; the state is CANCELLED."""
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign(WAIT, matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
     [run] = playground.wait_for(["RUNNING"])
+    named = ("sacct", "--noheader", "--allocations", "--format=JobName", "--jobs", run["job_id"])
+    deadline = time.monotonic() + 60
+    while "play" not in slurm_with_accounting.run(*named).stdout:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
     slurm_with_accounting.run("scancel", run["job_id"])
     [run] = playground.wait_for(["CANCELLED"])
     assert run["scheduler_state"] == f"CANCELLED by {os.getuid()}"
