@@ -129,7 +129,8 @@ def parse(
 
 def _refuse_unreadable(paths: tuple[str, ...]) -> None:
     """Raise UserError for names that lead nowhere: no job is to wait in a queue for that."""
-    missing = [path for path in paths if not glob.has_magic(path) and not Path(path).exists()]
+    names = [path for path in paths if path != "-" and not glob.has_magic(path)]
+    missing = [path for path in names if not Path(path).exists()]
     if missing:
         raise UserError(*(f"{path}: is not there" for path in missing))
 
