@@ -169,8 +169,8 @@ def _together(parts: Sequence[Lease]) -> Lease:
     )
 
 
-def salloc_command(name: str, scripts: Sequence[str], time_limit_seconds: int) -> list[str]:
-    """Return the line that allocates what the largest of these job scripts asks for.
+def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: int) -> list[str]:
+    """Return what asks salloc, or sbatch, for what the largest of these job scripts asks for.
 
     Each must fit, one after another; `time_limit_seconds` is for all together.
     """
@@ -184,8 +184,12 @@ def salloc_command(name: str, scripts: Sequence[str], time_limit_seconds: int) -
         (int(asked["--gres"].partition(":")[2]) for asked in all_asked if "--gres" in asked),
         default=0,
     )
-    found = ["salloc", f"--job-name={name}", f"--nodes={nodes}", "--ntasks-per-node=1"]
-    found.append(f"--cpus-per-task={cpus}")
+    found = [
+        f"--job-name={name}",
+        f"--nodes={nodes}",
+        "--ntasks-per-node=1",
+        f"--cpus-per-task={cpus}",
+    ]
     if gpus:
         found.append(f"--gres=gpu:{gpus}")
     found += [

@@ -15,8 +15,8 @@ class StartOptions:
     """How runs are to be started; absent is None.
 
     slots: most at once on this machine; blocks: of an interleaved order, at most so many now. The
-        others are Slurm's: throttle, tasks of an array at
-    once; dependency and exclude, as sbatch takes them; hold, whether jobs wait to be released.
+    others are Slurm's: throttle, tasks of an array at once; dependency and exclude, as sbatch takes
+    them; hold, whether jobs wait to be released.
     """
 
     slots: int | None = None

@@ -7,8 +7,9 @@ mean. Which kind is first is drawn for each block anew, so that what changes oth
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from orchestrator.campaign import PlannedRun
 from orchestrator.identity import run_id
@@ -41,6 +42,17 @@ def interleaved(runs: Sequence[PlannedRun], seed: int) -> Iterator[Placed]:
         members = [kinds[kind][repeat] for kind, repeat in order if repeat in kinds[kind]]
         for place, planned in enumerate(members, 1):
             yield Placed(planned, block, place)
+
+
+def unfinished_blocks(
+    runs: Sequence[PlannedRun], missing: Collection[str], seed: int
+) -> list[list[Placed]]:
+    """Return each block of `runs` that misses some, as those; `missing` has the runs' ids.
+
+    What has been made counts too, or the others would not keep their places.
+    """
+    placed = [one for one in interleaved(runs, seed) if one.planned.run_id in missing]
+    return [list(block) for _, block in groupby(placed, key=lambda one: one.block)]
 
 
 def _drawn(seed: int, block: int, kind: str) -> bytes:

@@ -14,7 +14,7 @@ from orchestrator.backends import StartOptions, backend
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.devices import Devices, Lease, this_machines_devices
 from orchestrator.errors import UserError
-from orchestrator.interleaving import interleaved
+from orchestrator.interleaving import unfinished_blocks
 from orchestrator.model import Run
 from orchestrator.progress import progress
 from orchestrator.store import CampaignStore, disk_errors
@@ -124,15 +124,11 @@ class LocalSession:
                 raise UserError("--blocks: is for campaigns with order: interleaved")
             return [(planned, Position(allocation, place)) for place, planned in enumerate(runs, 1)]
         chosen = {planned.run_id: planned for planned in runs}
-        # Those that have been made count too, or the others would not keep their places.
-        placed = [
-            one for one in interleaved(self.campaign.runs, seed) if one.planned.run_id in chosen
-        ]
-        begun = list(dict.fromkeys(one.block for one in placed))[:blocks]
+        begun = unfinished_blocks(self.campaign.runs, chosen.keys(), seed)[:blocks]
         return [
             (chosen[one.planned.run_id], Position(allocation, one.place, one.block))
-            for one in placed
-            if one.block in begun
+            for block in begun
+            for one in block
         ]
 
     def _places(self) -> Places:

@@ -2,7 +2,8 @@
 
 Nothing here knows how fast a model trains on a machine: nobody does before it is measured. A run is
 compared with what was measured of the same: with its siblings, the runs of its campaign that differ
-from it only in `repeat`; and with its own earlier attempts, where the siblings show nothing.
+from it only in `repeat`; where those show nothing, with its own earlier attempts; and then with
+what earlier campaigns lead to expect, where the same run was made in them.
 
 The rule. Of a run's steps after the warm-up the median counts, of three reports or more: a single
 slow step, as one with a checkpoint, does not move it. The usual time is the median of the others'
@@ -57,8 +58,8 @@ class TimedRun:
     """A run, where it runs, and how long its steps take.
 
     kind: the same for siblings, see `kind_of`. node_list: as Slurm writes it; the host's name on
-    this machine. times: of the last attempt; earlier: of those before it. What is not known is None
-    or left out.
+    this machine. times: of the last attempt; earlier: of those before it; elsewhere: of the same in
+    other campaigns. What is not known is None or left out.
     """
 
     label: str
@@ -66,13 +67,14 @@ class TimedRun:
     node_list: str | None = None
     times: StepTimes | None = None
     earlier: tuple[StepTimes, ...] = ()
+    elsewhere: tuple[StepTimes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowRun:
     """A run that is slow: its median step, the usual one, and by how many others that is known.
 
-    others: `siblings` or `earlier attempts`.
+    others: `siblings`, `earlier attempts`, or `earlier runs`, in other campaigns.
     """
 
     label: str
@@ -153,6 +155,7 @@ def slow_runs(runs: Mapping[str, TimedRun]) -> dict[str, SlowRun]:
     found = {
         identity: _slow(run, alike[identity], "siblings")
         or _slow(run, run.earlier, "earlier attempts")
+        or _slow(run, run.elsewhere, "earlier runs")
         for identity, run in runs.items()
     }
     return {identity: slow for identity, slow in found.items() if slow is not None}

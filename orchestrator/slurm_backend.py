@@ -1,6 +1,7 @@
 """A Slurm cluster as what starts runs: sessions, cancelling, estimates."""
 
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -8,11 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator import local, locks
-from orchestrator.allocation import salloc_command
+from orchestrator.allocation import allocation_options
 from orchestrator.attempts import CANCELLED, NOT_STARTED, UNKNOWN, Ended
 from orchestrator.backends import StartOptions
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
+from orchestrator.interleaving import unfinished_blocks
 from orchestrator.scripts import job_script
 from orchestrator.slurm import SBATCH_SECONDS, RefusedError, ScriptExecutor
 from orchestrator.slurm_batches import Script, batches
@@ -141,7 +143,7 @@ def _lock(store: CampaignStore) -> int | None:
         time.sleep(_POLL_SECONDS)
 
 
-def allocation_line(
+def salloc_line(
     campaign: Campaign,
     runs: Sequence[PlannedRun],
     store: CampaignStore,
@@ -152,13 +154,55 @@ def allocation_line(
     Its time is that of all runs together, one after another, where none is given. Raises UserError
     where the campaign's cluster has no allocations, or there is no run.
     """
+    _require_allocations(campaign, runs)
+    return ["salloc", *_asking_for(campaign, [runs], store, time_limit_seconds)]
+
+
+def batch_line(
+    campaign: Campaign,
+    runs: Sequence[PlannedRun],
+    store: CampaignStore,
+    time_limit_seconds: int | None,
+    submit: Sequence[str],
+) -> list[str]:
+    """Return the line that submits a job which gets that allocation and runs `submit` in it.
+
+    An interleaved campaign gets an array of such jobs, one after another: each block of runs has an
+    allocation of its own. `submit` is `teralog submit --here` with what it needs. Raises UserError
+    as `salloc_line` does.
+    """
+    _require_allocations(campaign, runs)
+    parts = [runs]
+    words = list(submit)
+    array = []
+    if campaign.order_seed is not None:
+        blocks = unfinished_blocks(campaign.runs, {run.run_id for run in runs}, campaign.order_seed)
+        parts = [[one.planned for one in block] for block in blocks]
+        words += ["--blocks", "1"]
+        array = [f"--array=1-{len(blocks)}%1"]
+    options = _asking_for(campaign, parts, store, time_limit_seconds)
+    return ["sbatch", *options, *array, f"--wrap={shlex.join(words)}"]
+
+
+def _require_allocations(campaign: Campaign, runs: Sequence[PlannedRun]) -> None:
     if campaign.cluster.scheduler != "slurm":
         raise UserError(f"cluster {campaign.cluster.name!r} is this machine: nothing to allocate")
     if not runs:
         raise UserError(f"{campaign.path}: no run is missing")
-    scripts = [job_script(run, campaign, store.run(run.run_id).path) for run in runs]
-    together = sum(run.run.resources.time_limit_seconds for run in runs)
-    return salloc_command(campaign.name, scripts, time_limit_seconds or together)
+
+
+def _asking_for(
+    campaign: Campaign,
+    parts: Sequence[Sequence[PlannedRun]],
+    store: CampaignStore,
+    time_limit_seconds: int | None,
+) -> list[str]:
+    """Return the options for an allocation in which any of `parts` runs, one run after another."""
+    scripts = [
+        job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part
+    ]
+    longest = max(sum(run.run.resources.time_limit_seconds for run in part) for part in parts)
+    return allocation_options(campaign.name, scripts, time_limit_seconds or longest)
 
 
 def _known_jobs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:

@@ -74,9 +74,9 @@ class SlurmSession:
         """
         if self.campaign.order_seed is not None and runs:
             raise UserError(
-                f"{self.campaign.path}: order: interleaved is for one allocation, and each run "
-                "would be a job of its own: `teralog salloc` prints the line that gets one, and "
-                "within it `teralog submit --here` runs them in that order"
+                f"{self.campaign.path}: order: interleaved is for runs that share an allocation, "
+                "and each would be a job of its own: `teralog salloc --batch --run` submits a job "
+                "for each block; in an allocation, `teralog submit --here` runs them in that order"
             )
         cluster = self.campaign.cluster
         executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator import locks
-from orchestrator.attempts import INTERRUPTED, NOT_STARTED
+from orchestrator.attempts import INTERRUPTED, NOT_STARTED, Attempt
 from orchestrator.backends import backend
 from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.earlier_runs import EarlierRuns, attempt_progress
 from orchestrator.run_progress import LogSoFar, Progress, progress, read_on
-from orchestrator.slow_runs import SlowRun, StepTimes, kind_of, slow_runs
+from orchestrator.slow_runs import SlowRun, StepTimes, TimedRun, kind_of, slow_runs
 from orchestrator.statuses import RunStatus, run_status
-from orchestrator.step_timing import attempt_progress, timed_run
+from orchestrator.step_timing import timed_run
 from orchestrator.store import CampaignStore
 
 # Slurm's controller serves a whole cluster: however often a table is wanted, it is asked no more.
@@ -84,6 +85,7 @@ class Watch:
         self._numbers: dict[str, int] = {}
         self._logs: dict[str, _Followed] = {}
         self._earlier: dict[Path, StepTimes | None] = {}
+        self._elsewhere = EarlierRuns(campaign, store)
         self._silences: tuple[str, ...] = ()
         self._asked_at: float | None = None
 
@@ -93,15 +95,7 @@ class Watch:
             self._ask()
         statuses = list(self._statuses.values())
         unread = [note for status in statuses if (note := self._read_log(status))]
-        timed = {
-            status.planned.run_id: timed_run(
-                status,
-                self._kinds[status.planned.run_id],
-                self._progress(status).times,
-                [self._earlier_times(status, index) for index in range(len(status.attempts) - 1)],
-            )
-            for status in statuses
-        }
+        timed = {status.planned.run_id: self._timed(status) for status in statuses}
         slow = slow_runs(timed)
         runs = (
             WatchedRun(
@@ -164,10 +158,20 @@ class Watch:
         followed = self._logs.get(status.planned.run_id)
         return followed.progress if followed else Progress()
 
-    def _earlier_times(self, status: RunStatus, index: int) -> StepTimes | None:
-        attempt = status.attempts[index]
+    def _timed(self, status: RunStatus) -> TimedRun:
+        kind = self._kinds[status.planned.run_id]
+        return timed_run(
+            status,
+            kind,
+            self._progress(status).times,
+            [self._earlier_times(status, attempt) for attempt in status.attempts[:-1]],
+            self._elsewhere.times(kind) if status.attempts else (),
+        )
+
+    def _earlier_times(self, status: RunStatus, attempt: Attempt) -> StepTimes | None:
         if attempt.folder not in self._earlier:
-            found = attempt_progress(status, attempt, self._campaign)
+            warmup = self._campaign.warmup
+            found = attempt_progress(status.planned, attempt, warmup, complete=True)
             self._earlier[attempt.folder] = found.times
         return self._earlier[attempt.folder]
 

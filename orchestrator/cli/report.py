@@ -169,6 +169,6 @@ def _print_nodes(campaign: "Campaign", store: "CampaignStore") -> None:
     from orchestrator import node_speeds, statuses, step_timing
     from orchestrator.tables import as_text
 
-    timed = step_timing.timed_runs(campaign, statuses.run_statuses(campaign, store))
+    timed = step_timing.timed_runs(campaign, store, statuses.run_statuses(campaign, store))
     click.echo(as_text(node_speeds.table(node_speeds.node_speeds(timed))))
     click.echo(node_speeds.HOW_MADE)

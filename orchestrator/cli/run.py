@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,7 +129,7 @@ def status(campaign: Path, results: Path, *, rehearsed: bool, as_json: bool) -> 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     refresh(loaded, store)
     found = statuses.run_statuses(loaded, store)
-    slow = slow_runs.slow_runs(step_timing.timed_runs(loaded, found))
+    slow = slow_runs.slow_runs(step_timing.timed_runs(loaded, store, found))
     if as_json:
         print_objects(statuses.records(found, slow))
         return
@@ -212,21 +213,41 @@ def retry(
 @campaign_argument
 @results_option
 @click.option("--time", "time_limit", help="How long.  [default: of all missing runs together]")
+@click.option(
+    "--batch",
+    is_flag=True,
+    help="The line of a job that gets the nodes and runs them unattended; with order: interleaved, "
+    "of a job for each block, one after another.",
+)
 @click.option("--run", "execute", is_flag=True, help="Run the line rather than print it.")
-def salloc(campaign: Path, results: Path, *, time_limit: str | None, execute: bool) -> None:
+def salloc(
+    campaign: Path, results: Path, *, time_limit: str | None, batch: bool, execute: bool
+) -> None:
     """Print the line that allocates nodes for the missing runs of CAMPAIGN.
 
     Within the allocation, `teralog submit --here` runs them.
     """
     from orchestrator import submission
-    from orchestrator.slurm_backend import allocation_line
+    from orchestrator.slurm_backend import batch_line, salloc_line
 
     loaded, store = open_campaign(campaign, results)
     runs = submission.missing_runs(submission.possible_runs(loaded, skip_impossible=True), store)
-    line = allocation_line(loaded, runs, store, submission.seconds_of(time_limit))
+    seconds = submission.seconds_of(time_limit)
+    if batch:
+        line = batch_line(loaded, runs, store, seconds, _submit_here(campaign, results, loaded))
+    else:
+        line = salloc_line(loaded, runs, store, seconds)
     click.echo(shlex.join(line), err=execute)
     if execute:
         os.execvp(line[0], line)  # noqa: S606  (no shell is wanted)
+
+
+def _submit_here(path: Path, results: Path, campaign: "Campaign") -> list[str]:
+    """Return the command that starts, in an allocation, what `salloc` was asked to allocate for."""
+    skip = ["--skip-impossible"] * any(planned.refusals for planned in campaign.runs)
+    # A venv need not be activated to run what is in it.
+    program = "teralog" if shutil.which("teralog") else str(Path(sys.argv[0]).absolute())
+    return [program, "submit", str(path), f"--results={results}", "--here", *skip]
 
 
 @click.command()

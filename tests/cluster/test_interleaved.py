@@ -51,7 +51,7 @@ def test_blocks_lie_in_the_allocations_that_they_ran_in(play: Any) -> None:
     """One block in each of two, one run after another although there is room for two."""
     refused = play.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
-    assert "`teralog submit --here`" in refused.stderr
+    assert "`teralog salloc --batch --run`" in refused.stderr
     for _ in range(2):
         done = in_allocation(play, 2, f"{TERALOG} submit campaign.yaml --here --blocks 1")
         assert done.returncode == 0, done.stderr
@@ -79,3 +79,24 @@ def test_blocks_lie_in_the_allocations_that_they_ran_in(play: Any) -> None:
     known = {one["source"]: one["percent"] is not None for one in sources}
     assert known["runs"]
     assert known["allocations"]
+
+
+def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> None:
+    """`salloc --batch` submits a job for each block that is missing; they do not overlap."""
+    line = play.teralog("salloc", "campaign.yaml", "--batch").stdout.strip()
+    assert "--array=1-2%1" in shlex.split(line)
+    assert shlex.split(line)[-1] == (
+        f"--wrap={TERALOG} submit campaign.yaml --results=results --here --blocks 1"
+    )
+    done = play.teralog("salloc", "campaign.yaml", "--batch", "--run")
+    assert done.stdout.startswith("Submitted batch job"), done.stderr
+    play.wait_for(["COMPLETED"] * 8)
+    assert [words[1] for words in play.events()] == ["start", "end"] * 8
+    shared = {
+        (found["allocation"], found["block"])
+        for path in play.path.glob("results/play/*/attempt-1/attempt.json")
+        for found in [json.loads(path.read_text())]
+    }
+    assert len(shared) == len({allocation for allocation, _ in shared}) == 2
+    nothing = play.teralog("salloc", "campaign.yaml", "--batch")
+    assert "no run is missing" in nothing.stderr

@@ -87,6 +87,16 @@ def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
     assert slow_runs({"a": run(0.21, earlier=before)}) == {}
 
 
+def test_a_run_is_compared_with_the_same_in_other_campaigns_where_nothing_nearer_tells() -> None:
+    """So runs that are all slow alike are found out, too."""
+    before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
+    all_slow = {"a": run(0.42, elsewhere=before), "b": run(0.43, elsewhere=before)}
+    assert {one.others for one in slow_runs(all_slow).values()} == {"earlier runs"}
+    assert slow_runs({"a": run(0.21, elsewhere=before)}) == {}
+    nearer = run(0.42, elsewhere=before, earlier=before)
+    assert slow_runs({"a": nearer})["a"].others == "earlier attempts"
+
+
 SLOW = SlowRun(
     label="zero1 #3",
     node_list="gpu002",

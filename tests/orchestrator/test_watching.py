@@ -145,6 +145,22 @@ def test_a_run_that_is_started_again_is_compared_with_itself(
     assert found.slow.others == "earlier attempts"
 
 
+def test_a_run_is_compared_with_the_same_run_of_other_campaigns(
+    campaign: Campaign, store: CampaignStore, runs: Supervised, attempt_in: AttemptIn
+) -> None:
+    """Of which only those that completed count, and no rehearsal."""
+    before = replace(campaign, name="last-week")
+    others = Supervised(before, campaign_store(store.path.parent, before.name), attempt_in)
+    others.begin(0, steps(20, 0.01))
+    others.end(0, "FAILED")
+    others.begin(0, steps(20, 0.2))
+    others.end(0)
+    runs.begin(0, steps(6, 0.5))
+    (slow,) = Watch(campaign, store).look().slow
+    assert (slow.others, slow.count, slow.usual_seconds) == ("earlier runs", 1, pytest.approx(0.2))
+    assert Watch(replace(campaign, rehearsal=True), store).look().slow == []
+
+
 def test_a_watch_goes_on_until_all_have_ended(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
