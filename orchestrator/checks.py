@@ -46,12 +46,16 @@ def _model_problems(run: Run) -> Iterator[str]:
 
 
 def _batch_problems(run: Run) -> Iterator[str]:
-    replica = run.parallelism.ranks_per_replica
+    context = "*context_parallel_size" if run.parallelism.context_parallel_size > 1 else ""
+    split = f"tensor_parallel_size*pipeline_parallel_size{context}"
     if run.data_parallel_size is None:
-        context = "*context_parallel_size" if run.parallelism.context_parallel_size > 1 else ""
         yield (
             f"world_size={run.world_size} is not divisible by "
-            f"tensor_parallel_size*pipeline_parallel_size{context}={replica}"
+            f"{split}={run.parallelism.ranks_per_replica}"
+        )
+    elif (copies := run.parallelism.contradicted_data_parallel_size) is not None:
+        yield (
+            f"data_parallel_size={copies} contradicts world_size/({split})={run.data_parallel_size}"
         )
     elif (count := run.batch.contradicted_num_microbatches) is not None:
         made = run.batch.micro_batch_size * count * run.data_parallel_size

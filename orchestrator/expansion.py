@@ -4,7 +4,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from pathlib import PurePath
 from typing import Any
@@ -82,14 +82,12 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
         problems.append(model)
     if problems:
         raise UserError(*(f"{entry.where}: {problem}" for problem in problems))
-    parallelism = Parallelism(
-        **{field: values[field] for field in _names(Parallelism) & values.keys()}
-    )
     resources = Resources(
         values.get("nodes", 1),
         values.get("gpus_per_node", 1),
         time_limit_seconds(values.get("time_limit", _default("time_limit"))),
     )
+    parallelism = _parallelism(values, resources.world_size)
     return Run(
         framework=name,
         cluster=cluster,
@@ -199,6 +197,14 @@ def _training(values: Values) -> Training:
     return Training(**chosen)
 
 
+def _parallelism(values: Values, world_size: int) -> Parallelism:
+    split = Parallelism(**{field: values[field] for field in _names(Parallelism) & values.keys()})
+    copies = values.get("data_parallel_size")
+    if copies is None or copies * split.ranks_per_replica == world_size:
+        return split
+    return replace(split, contradicted_data_parallel_size=copies)
+
+
 def _batch(values: Values, replicas: int) -> Batch:
     micro = values.get("micro_batch_size", _default("micro_batch_size"))
     given = values.get("global_batch_size")
@@ -207,7 +213,7 @@ def _batch(values: Values, replicas: int) -> Batch:
     made = micro * (count or 1) * replicas or None
     if given is None:
         return Batch(micro, made)
-    return Batch(micro, given, None if count is None or made in (given, None) else count)
+    return Batch(micro, given, None if count is None or made == given else count)
 
 
 @cache

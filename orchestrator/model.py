@@ -9,11 +9,16 @@ from orchestrator.shape import ModelShape, padded_vocab_size
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """How one copy of the model is split over ranks, and a sequence over copies of the weights."""
+    """How one copy of the model is split over ranks, and a sequence over copies of the weights.
+
+    `contradicted_data_parallel_size` is a number of copies that was given, and that the ranks do
+    not make.
+    """
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     context_parallel_size: int = 1
+    contradicted_data_parallel_size: int | None = None
 
     @property
     def ranks_per_replica(self) -> int:

@@ -96,6 +96,10 @@ class CommonParameters(ModelSizes):
     context_parallel_size: Annotated[
         Size, Field(description="Ranks that share each sequence, with copies of the weights.")
     ] = 1
+    data_parallel_size: Annotated[
+        Size | None,
+        Field(description="Copies of the model: what the ranks make; where given, it must agree."),
+    ] = None
     micro_batch_size: Annotated[Size, Field(description="Sequences a rank takes at a time.")] = 1
     global_batch_size: Annotated[
         Size | None,

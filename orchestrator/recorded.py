@@ -15,8 +15,8 @@ from orchestrator.parameters import COMMON, option_names
 from orchestrator.store import CampaignStore
 from orchestrator.warmup import DEFAULT, Warmup
 
-# The preset whose sizes stand in run.json too, and what follows from the global batch.
-_TOLD_OTHERWISE = frozenset({"model", "num_microbatches"})
+# The preset whose sizes stand in run.json too, and what follows from ranks and global batch.
+_TOLD_OTHERWISE = frozenset({"model", "data_parallel_size", "num_microbatches"})
 
 
 def recorded_run(record: Mapping[str, Any]) -> Run | None:

@@ -22,12 +22,19 @@ PIPELINE: Column[Run] = Column(
 CONTEXT: Column[Run] = Column(
     "CP", "context_parallel_size", lambda run: run.parallelism.context_parallel_size
 )
-DATA: Column[Run] = Column("DP", "data_parallel_size", lambda run: run.data_parallel_size)
+# Of what contradicts itself, as a page may, the number that was given is shown.
+DATA: Column[Run] = Column(
+    "DP",
+    "data_parallel_size",
+    lambda run: run.parallelism.contradicted_data_parallel_size or run.data_parallel_size,
+)
 MICRO_BATCH: Column[Run] = Column(
     "micro-batch", "micro_batch_size", lambda run: run.batch.micro_batch_size
 )
 MICRO_BATCHES: Column[Run] = Column(
-    "micro-batches", "num_microbatches", lambda run: run.num_microbatches
+    "micro-batches",
+    "num_microbatches",
+    lambda run: run.batch.contradicted_num_microbatches or run.num_microbatches,
 )
 GLOBAL_BATCH: Column[Run] = Column(
     "global batch", "global_batch_size", lambda run: run.batch.global_batch_size

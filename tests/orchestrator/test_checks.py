@@ -49,6 +49,17 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
             )
         ],
     ),
+    "copies that the ranks do not make": (
+        {"gpus_per_node": 4, "data_parallel_size": 2},
+        CPUS,
+        [
+            (
+                "data_parallel_size=2 contradicts "
+                "world_size/(tensor_parallel_size*pipeline_parallel_size)=4"
+            )
+        ],
+    ),
+    "copies that they do make": ({"gpus_per_node": 4, "data_parallel_size": 4}, CPUS, []),
     "sequences split over more ranks than there are": (
         {"framework": "deepspeed", "script": "a", "gpus_per_node": 2, "context_parallel_size": 4},
         CPUS,
