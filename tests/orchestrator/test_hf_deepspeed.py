@@ -221,8 +221,17 @@ def test_the_campaign_of_performance_plans_the_pages_rows():
             columns["Glob-BS"].value(planned.run),
         )
         for planned in campaign.runs
+        if not planned.memory_problem
     } == page
-    assert not [problem for planned in campaign.runs for problem in planned.refusals]
+    assert not [problem for planned in campaign.runs for problem in planned.problems]
+
+
+def test_the_run_of_the_page_that_failed_is_planned_as_one_that_does_not_fit():
+    """The last one, with ZeRO-2; of no other is that forecast."""
+    *others, last = load_campaign(ROOT / "examples" / "hf-zero-performance.yaml").runs
+    assert not any(planned.memory_problem for planned in others)
+    assert "32" in (last.memory_problem or "")
+    assert last.run.zero_stage == 2
 
 
 def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
