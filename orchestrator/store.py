@@ -204,6 +204,17 @@ class CampaignStore:
         """Held while a submit is at work on the campaign."""
         return self.path / "submit.lock"
 
+    @property
+    def only_rehearsed(self) -> bool:
+        """Whether the campaign was submitted to be rehearsed, and never otherwise."""
+        submitted = [(folder / "campaign.json").exists() for folder in (self.path, self.rehearsal)]
+        return submitted == [False, True]
+
+    @property
+    def rehearsal(self) -> Path:
+        """Where what was rehearsed of it lies."""
+        return self.path / "rehearsal"
+
     def run(self, run_id: str) -> RunFolder:
         """Return the folder of a run, which need not exist."""
         return RunFolder(self.path / run_id)
@@ -299,8 +310,8 @@ def campaign_store(results: Path, campaign: str, *, rehearsal: bool = False) -> 
 
     What is rehearsed has one of its own, within it.
     """
-    path = results.absolute() / campaign
-    return CampaignStore(path / "rehearsal" if rehearsal else path)
+    store = CampaignStore(results.absolute() / campaign)
+    return CampaignStore(store.rehearsal) if rehearsal else store
 
 
 def read_attempt(folder: Path) -> Attempt:

@@ -109,11 +109,19 @@ def open_campaign(
 
 
 def refresh(campaign: "Campaign", store: "CampaignStore") -> None:
-    """Bring the records of a campaign's runs up to date; say what its scheduler left unanswered."""
+    """Bring the records of a campaign's runs up to date; say what its scheduler left unanswered.
+
+    And where nothing was measured, that something was rehearsed.
+    """
     from orchestrator.backends import backend
 
     for note in backend(campaign).refresh(campaign.runs, store):
         complain(note)
+    if store.only_rehearsed:
+        complain(
+            f"{campaign.name} was rehearsed, and no run of it was started: "
+            f"`teralog status {campaign.path} --rehearsed` shows the rehearsal"
+        )
 
 
 def print_json(value: object) -> None:

@@ -158,7 +158,9 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
     done = playground.teralog("submit", campaign.name, "--rehearse")
     assert done.returncode == 0, done.stderr
     assert "2 rehearsed runs: 2 completed" in done.stderr
-    assert "2 runs: 2 not started" in playground.teralog("status", campaign.name).stdout
+    status = playground.teralog("status", campaign.name)
+    assert "2 runs: 2 not started" in status.stdout
+    assert "`teralog status campaign.yaml --rehearsed`" in status.stderr
     rehearsed = playground.teralog("status", campaign.name, "--rehearsed", "--json").stdout
     assert {(run["state"], run["rehearsed"]) for run in json.loads(rehearsed)} == {
         ("COMPLETED", True)
@@ -169,3 +171,6 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
     assert json.loads(record.read_text())["rehearsal"] is True
     report = playground.teralog("report", campaign.name)
     assert report.stdout.count("not started") == 2
+    assert "play was rehearsed, and no run of it was started" in report.stderr
+    (playground.path / "results" / "play" / "campaign.json").write_text("{}")
+    assert "was rehearsed" not in playground.teralog("report", campaign.name).stderr
