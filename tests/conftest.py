@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,11 @@ from typing import Any
 
 import psutil
 import pytest
+
+# A shell starts what it has in the background with Ctrl-C ignored, and nohup with SIGHUP ignored:
+# what these tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
 

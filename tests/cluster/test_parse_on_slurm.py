@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slurm
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
 OOM = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
-GO = 'until test -e "$GO"; do sleep 0.1; done'
+GO = 'touch "$GO.$SLURM_ARRAY_TASK_ID"; until test -e "$GO"; do sleep 0.1; done'
 _ON_THE_WAY = re.compile(r"\d+: \d+ shards|\d+ of \d+ shards read|\d+ shards are being read .*")
 
 
@@ -63,10 +63,14 @@ class Archive:
         return out, process.returncode, errors.decode().splitlines()
 
     def wait_for(self, slurm: Cluster, count: int) -> list[str]:
-        """Wait until so many tasks run, and return their ids."""
+        """Wait until so many tasks read the archive, and return their ids."""
         for _ in range(900):
-            ids = slurm.run("squeue", "-h", "-t", "R", "-o", "%F_%K").stdout.split()
-            if len(ids) == count:
+            # The jobs of other tests may be a while at ending.
+            lines = slurm.run("squeue", "-h", "-t", "R,CG", "-o", "%F_%K %Z").stdout.splitlines()
+            running = [line.split(maxsplit=1) for line in lines]
+            ids = [task for task, folder in running if Path(folder) == self.path]
+            # Of a script that has not begun yet, scancel ends the job and not the script.
+            if len(ids) == count and len(list(self.path.glob("go.*"))) >= count:
                 return ids
             time.sleep(0.1)
         raise AssertionError(ids)
