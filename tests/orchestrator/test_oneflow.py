@@ -44,7 +44,7 @@ def oneflow(run_of: RunOf, **values: Any) -> Run:
 @pytest.mark.parametrize(
     ("values", "begins"),
     [
-        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework oneflow_gpt splits no model:"),
+        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework oneflow_gpt splits no layers"),
         ({"num_microbatches": 2}, "framework oneflow_gpt accumulates no gradients: global_batch_s"),
         ({"activation_checkpointing": True}, "framework oneflow_gpt hands no activation_checkpoi"),
         ({"precision": "bf16"}, "framework oneflow_gpt knows fp16 and fp32, not precision=bf16"),
@@ -93,7 +93,7 @@ export ON_NODE; exec "$@"
 
 @pytest.mark.parametrize("on_node", ["n1", "n2", "n3", "login"])
 def test_addresses_are_those_by_which_the_other_nodes_know_a_node(tmp_path: Path, on_node: str):
-    """As the program wants them: with commas, in the order of the nodes; whoever runs the script."""
+    """As the program wants them: with commas, in the nodes' order; wherever the script runs."""
     script = (ROOT / "tests/scripts").glob("oneflow_gpt-v100-nodes-4-*.sh")
     text = next(script).read_text()
     begin, end = text.index("address_of()"), text.index("program=(")

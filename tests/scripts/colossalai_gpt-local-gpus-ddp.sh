@@ -26,5 +26,5 @@ args=(
   --max_epochs 3
 )
 
-"$python" -u -m torch.distributed.run --standalone --nproc_per_node 4 \
+"$python" -u -m torch.distributed.run --standalone --nproc_per_node=4 \
   "${program[@]}" "${args[@]}"

@@ -22,5 +22,5 @@ args=(
   --deepspeed_config /results/deepspeed-local-cpu/29cfb725f14c/ds_config.json
 )
 
-"$python" -u -m torch.distributed.run --standalone --nproc_per_node 2 \
+"$python" -u -m torch.distributed.run --standalone --nproc_per_node=2 \
   "${program[@]}" "${args[@]}"

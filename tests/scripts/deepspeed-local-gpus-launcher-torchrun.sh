@@ -30,5 +30,5 @@ bash -c "$sample" sample 1800 > /dev/null 2>&1 &
 sampler=$!
 trap 'kill "$sampler" 2> /dev/null || true' EXIT
 
-"$python" -u -m torch.distributed.run --standalone --nproc_per_node 2 \
+"$python" -u -m torch.distributed.run --standalone --nproc_per_node=2 \
   "${program[@]}" "${args[@]}"

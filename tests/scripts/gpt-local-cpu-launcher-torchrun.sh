@@ -32,5 +32,5 @@ args=(
   --activation-checkpointing
 )
 
-"$python" -u -m torch.distributed.run --standalone --nproc_per_node 2 \
+"$python" -u -m torch.distributed.run --standalone --nproc_per_node=2 \
   "${program[@]}" "${args[@]}"

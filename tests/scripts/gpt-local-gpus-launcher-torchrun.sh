@@ -31,5 +31,5 @@ args=(
   --deepspeed-config /results/gpt-local-gpus/513263637ea6/ds_config.json
 )
 
-"$python" -u -m torch.distributed.run --standalone --nproc_per_node 4 \
+"$python" -u -m torch.distributed.run --standalone --nproc_per_node=4 \
   "${program[@]}" "${args[@]}"

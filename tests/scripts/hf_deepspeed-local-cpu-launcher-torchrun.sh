@@ -32,5 +32,5 @@ args=(
   --deepspeed-config /results/hf_deepspeed-local-cpu/eab93121ab00/ds_config.json
 )
 
-"$python" -u -m torch.distributed.run --standalone --nproc_per_node 2 \
+"$python" -u -m torch.distributed.run --standalone --nproc_per_node=2 \
   "${program[@]}" "${args[@]}"
