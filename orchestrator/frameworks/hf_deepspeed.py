@@ -9,6 +9,7 @@ from pydantic import Field
 from orchestrator.deepspeed_config import FILE_NAME, trainer_config, trainer_sizes
 from orchestrator.frameworks import zero
 from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.limits import unsplit
 from orchestrator.model import Run
 from orchestrator.placement import Placement, recomputation
 from orchestrator.tables import Column
@@ -75,12 +76,7 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 def problems(run: Run) -> Iterator[str]:
     """Yield what makes a hf_deepspeed run impossible."""
     options: HfDeepspeedOptions = run.options
-    if run.parallelism.ranks_per_replica > 1:
-        yield (
-            "framework hf_deepspeed splits no layers: "
-            f"tensor_parallel_size={run.parallelism.tensor_parallel_size} and "
-            f"pipeline_parallel_size={run.parallelism.pipeline_parallel_size} must both be 1"
-        )
+    yield from unsplit(run)
     given = {
         "script": options.script,
         "dataset": options.dataset,

@@ -8,12 +8,22 @@ _DEFAULT = Training()
 
 
 def unsplit(run: Run) -> Iterator[str]:
-    """Yield that a program splits no model, where a run wants it to."""
-    if run.parallelism.ranks_per_replica > 1:
+    """Yield that a program gives each rank the whole of the model, where a run wants it split."""
+    tensor, pipeline = run.parallelism.tensor_parallel_size, run.parallelism.pipeline_parallel_size
+    if tensor * pipeline > 1:
         yield (
-            f"framework {run.framework} splits no model: "
-            f"tensor_parallel_size={run.parallelism.tensor_parallel_size} and "
-            f"pipeline_parallel_size={run.parallelism.pipeline_parallel_size} must both be 1"
+            f"framework {run.framework} splits no layers: tensor_parallel_size={tensor} and "
+            f"pipeline_parallel_size={pipeline} must both be 1"
+        )
+    yield from whole_sequences(run)
+
+
+def whole_sequences(run: Run) -> Iterator[str]:
+    """Yield that a program splits no sequences, where a run wants it to."""
+    if (context := run.parallelism.context_parallel_size) > 1:
+        yield (
+            f"framework {run.framework} splits no sequences: "
+            f"context_parallel_size={context} must be 1"
         )
 
 
