@@ -32,7 +32,15 @@ from torch.nn.parallel import DistributedDataParallel
 from .gpt_model import GPT, build_model, dummy_tokens
 from .rank_process import complain, leave, load, select_device, set_rank_environment
 from .reporting import clock, report_end, report_iteration, report_start
-from .settings import Settings, UserError, add_arguments, check_heads, read_config, settings_of
+from .settings import (
+    Settings,
+    UserError,
+    add_arguments,
+    check_heads,
+    read_config,
+    settings_of,
+    value_at,
+)
 
 STRATEGIES = ("ddp", "zero0", "zero1", "zero2", "zero3")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -129,9 +137,8 @@ def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
         "fp16.enabled": settings.precision == "fp16",
     }
     for name, wanted in expected.items():
-        section, _, key = name.partition(".")
-        found = config.get(section, {}).get(key, type(wanted)()) if key else config.get(section)
-        if found != wanted:
+        found = value_at(config, name)
+        if (found or type(wanted)()) != wanted:
             sentence = f"{path}: {name} is {found}, but the arguments say {wanted}; make them agree"
             raise UserError(sentence)
     os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds

@@ -84,6 +84,14 @@ def check_heads(settings: Settings) -> None:
         )
 
 
+def value_at(config: Mapping[str, Any], name: str) -> Any:
+    """Return what a configuration has at a dotted name; None where it has nothing there."""
+    value: Any = config
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """Return DeepSpeed's JSON; raises UserError where it cannot be read."""
     try:

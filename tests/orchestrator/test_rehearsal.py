@@ -14,7 +14,6 @@ from orchestrator.workloads import rehearsal
 
 CHECKER = Path(rehearsal.__file__)
 ORDER: dict[str, Any] = {
-    "framework": "megatron",
     "program": "pretrain_gpt.py",
     "launcher": "srun",
     "nodes": 2,

@@ -396,6 +396,12 @@ def rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
             {},
             "ds_config.json: bf16.enabled is True, but the arguments say False",
         ),
+        (
+            "zero2",
+            {"bf16": True},
+            {"precision": "bf16"},
+            "ds_config.json: bf16.enabled is None, but the arguments say True",
+        ),
         ("zero2", {}, {}, "DeepSpeed is not installed; try `pip install deepspeed`"),
     ],
 )
