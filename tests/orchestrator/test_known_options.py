@@ -153,7 +153,7 @@ def test_every_rendered_option_is_one_that_the_program_has(path: Path):
 def test_the_records_of_our_own_programs_are_what_their_parsers_say(name: str):
     """`make record` writes them anew."""
     pytest.importorskip("torch", reason="needs the train extra")
-    from record_known_options import PROGRAMS
+    from record_options_of_parsers import PROGRAMS
 
     assert json.loads((RECORDS / f"{name}.json").read_text()) == PROGRAMS[name]()
 
@@ -162,7 +162,7 @@ def test_the_record_of_run_clm_is_what_transformers_says():
     """Of the version that was recorded, where it is the installed one."""
     pytest.importorskip("transformers", reason="needs the hf extra")
     pytest.importorskip("accelerate", reason="needs the hf extra")
-    from record_known_options import PROGRAMS
+    from record_options_of_parsers import PROGRAMS
 
     recorded, found = (
         json.loads((RECORDS / "hf-run-clm.json").read_text()),
