@@ -37,6 +37,8 @@ UNENDED = (
     "STAGE_OUT",
     "STOPPED",
 )
+# Before it runs, or between two runs.
+WAITING = frozenset({"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
 # Accounting calls a job so for some seconds before it says that the job waits again.
 MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "FAILED"})
 
@@ -169,7 +171,7 @@ def _only_what_was(one: JobState, status: str | None) -> JobState:
 
     `status` is the status of wait(2), as squeue prints it.
     """
-    if one.word in ("PENDING", "REQUEUED", "CONFIGURING"):
+    if one.word in WAITING:
         return replace(one, started_at=None, ended_at=None)
     if not one.final:
         return replace(one, ended_at=None)

@@ -178,8 +178,9 @@ def _value_problems(option: str, values: list[str], takes: Mapping[str, Any]) ->
     wanted = takes.get("values", 1)
     fits = {"*": True, "+": bool(values), "?": len(values) <= 1}.get(wanted, len(values) == wanted)
     if not fits:
-        words = {"+": "at least one value", "?": "at most one value"}
-        yield f"argument {option}: expected {words.get(wanted, f'{wanted} values')}, got {values}"
+        words = {1: "one argument", "+": "at least one argument", "?": "at most one argument"}
+        expected = words.get(wanted, f"{wanted} arguments")
+        yield f"argument {option}: expected {expected}, got {values}"
     convert, choices = _CONVERT[takes.get("type", "str")], takes.get("choices")
     for value in values:
         try:
