@@ -100,7 +100,7 @@ slurm-packages: ## Install what it is made of, or say what to type.
 record: $(VENV)/.installed ## Rewrite recorded scripts, DeepSpeed's keys, published tables, the README's output.
 	$(BIN)/python tools/record_scripts.py
 	DS_ACCELERATOR=cpu $(BIN)/python tools/record_deepspeed_keys.py
-	$(BIN)/python tools/record_known_options.py
+	$(BIN)/python tools/record_options_of_parsers.py
 	$(BIN)/python tools/published.py
 	$(BIN)/python tools/readme.py
 

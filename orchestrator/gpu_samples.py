@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parsers.nvidia_smi import NVIDIA_SMI_CSV
-from parsers.records import Usage
+from parsers.records import Record, Usage
 from parsers.scan import read_records
 
 # One a node; the template sample_gpus.sh.j2 names them so.
@@ -28,24 +28,33 @@ class GpuSamples:
 
 def read_gpu_samples(folder: Path) -> GpuSamples | None:
     """Return what was sampled into the folder of an attempt; None where nothing was."""
-    devices = [device for path in sorted(folder.glob(PATTERN)) for device in _devices(path)]
+    devices = [
+        device
+        for path in sorted(folder.glob(PATTERN))
+        for device in by_device(read_records(path, (NVIDIA_SMI_CSV,), complete=False))
+    ]
     if not devices:
         return None
     memory = [one.memory_allocated_gib for device in devices for one in device]
-    busy = [percent for device in devices for percent in _while_busy(device)]
     return GpuSamples(
         memory_gib=max((gib for gib in memory if gib is not None), default=None),
-        utilization_percent=statistics.median(busy) if busy else None,
+        utilization_percent=utilization_percent(devices),
     )
 
 
-def _devices(path: Path) -> Iterable[Sequence[Usage]]:
+def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
     """Return the samples of each device of a node."""
     found: dict[int | None, list[Usage]] = {}
-    for record in read_records(path, (NVIDIA_SMI_CSV,), complete=False):
+    for record in records:
         if isinstance(record, Usage):
             found.setdefault(record.device, []).append(record)
     return found.values()
+
+
+def utilization_percent(devices: Iterable[Sequence[Usage]]) -> float | None:
+    """Return the median use of devices, of each from when it is first busy to when it last is."""
+    busy = [percent for device in devices for percent in _while_busy(device)]
+    return statistics.median(busy) if busy else None
 
 
 def _while_busy(samples: Sequence[Usage]) -> Sequence[float]:

@@ -90,9 +90,7 @@ def run_outcome(folder: store.RunFolder) -> tuple[str, str | None, Outcome | Non
     """Return a run's state, its outcome, and what the log of a failed attempt says of it."""
     state = folder.state()
     starts = folder.attempts()
-    told = None
-    if state in _BY_LOG and starts and starts[-1].log.exists():
-        told = _printable(read_outcome(starts[-1].log))
+    told = _printable(_log_outcome(state, starts[-1])) if starts else None
     return state, outcome(state, told), told
 
 
@@ -101,8 +99,20 @@ def attempt_outcome(attempt: attempts.Attempt) -> str | None:
     if attempt.ended is None:
         return None
     state = attempt.ended.state
-    told = read_outcome(attempt.log) if state in _BY_LOG and attempt.log.exists() else None
-    return outcome(state, told)
+    return outcome(state, _log_outcome(state, attempt))
+
+
+def _log_outcome(state: str, attempt: attempts.Attempt) -> Outcome | None:
+    """Return what a log says of its run's end, where the state leaves that open.
+
+    A log that is not there, or that cannot be read, says nothing.
+    """
+    if state not in _BY_LOG:
+        return None
+    try:
+        return read_outcome(attempt.log)
+    except OSError:
+        return None
 
 
 def _printable(told: Outcome | None) -> Outcome | None:

@@ -18,7 +18,6 @@ def rehearsal_order(run: Run, paths: dict[str, str]) -> dict[str, Any]:
     launcher = getattr(run.options, "launcher", None)
     record = framework.program(run)
     return {
-        "framework": run.framework,
         "program": run.framework if record is None else known_program(record)["program"],
         "launcher": launcher,
         "nodes": run.resources.nodes,

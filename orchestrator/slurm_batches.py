@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.backends import StartOptions
-from orchestrator.slurm_states import compact
+from orchestrator.slurm_ids import compact
 
 # What a script says of itself rather than asks for.
 _OWN = ("--job-name=", "--comment=", "--output=")

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.programs import Answer, ask
+from orchestrator.slurm_ids import compact_ids
 from orchestrator.slurm_states import (
     MAY_RUN_AGAIN,
     SACCT_FIELDS,
     SQUEUE_FIELDS,
     JobState,
-    compact_ids,
     read_sacct,
     read_scontrol,
     read_squeue,

@@ -78,7 +78,7 @@ def read_on_slurm(
             said |= dict(zip(shard.logs, results, strict=True))
             if any(isinstance(one, OSError) for one in results):
                 # It may be readable next time.
-                folder.shard(shard.name).result.unlink()
+                folder.shard(shard.name).result.unlink(missing_ok=True)
     return [said[log] for log in wanted]
 
 

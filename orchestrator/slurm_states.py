@@ -4,9 +4,10 @@ The times they print are taken for UTC: `slurm_commands` asks with a clock set t
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+
+from orchestrator.slurm_ids import expand
 
 FINAL = frozenset(
     {
@@ -36,6 +37,8 @@ UNENDED = (
     "STAGE_OUT",
     "STOPPED",
 )
+# Before it runs, or between two runs.
+WAITING = frozenset({"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
 # Accounting calls a job so for some seconds before it says that the job waits again.
 MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "FAILED"})
 
@@ -50,8 +53,6 @@ SQUEUE_FIELDS = (
 _NOTHING = frozenset({"", "None", "(null)", "N/A", "Unknown", "None assigned", "INVALID"})
 # What accounting calls a job by, for some seconds, of which it has heard no name.
 _NAMELESS = "allocation"
-_ARRAY = re.compile(r"(?P<job>[0-9]+)_\[(?P<tasks>[0-9,:-]+)(?:%[0-9]+)?\]")
-_ONE = re.compile(r"[0-9]+(?:_[0-9]+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
@@ -92,39 +93,6 @@ class JobState:
     def refused(self) -> bool:
         """Whether there never was a job: of some that sbatch is refused Slurm keeps a record."""
         return self.word == "FAILED" and self.reason == "BadConstraints" and self.nodes is None
-
-
-def expand(job_id: str) -> Iterator[str]:
-    """Yield the ids that Slurm has put into one, as `7_[0-2,5%4]`; none where it is no job's."""
-    array = _ARRAY.fullmatch(job_id)
-    if array is not None:
-        yield from (f"{array['job']}_{task}" for task in _tasks(array["tasks"]))
-    elif _ONE.fullmatch(job_id):
-        yield job_id
-
-
-def _tasks(text: str) -> Iterator[int]:
-    for part in text.split(","):
-        span, _, step = part.partition(":")
-        first, _, last = span.partition("-")
-        if first:
-            yield from range(int(first), int(last or first) + 1, int(step or 1))
-
-
-def compact(indices: Iterable[int]) -> str:
-    """Return indices of an array as sbatch and scancel take them: 0-3,5."""
-    runs = groupby(enumerate(sorted(set(indices))), key=lambda pair: pair[1] - pair[0])
-    spans = ([index for _, index in run] for _, run in runs)
-    return ",".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in spans)
-
-
-def compact_ids(job_ids: Iterable[str]) -> list[str]:
-    """Return ids of jobs and tasks with those of one array put into one, as `7_[0-3,5]`."""
-    parts = [job_id.partition("_") for job_id in job_ids]
-    tasks: dict[str, list[int]] = {}
-    for job, _, task in parts:
-        tasks.setdefault(job, []).extend([int(task)] if task else [])
-    return [f"{job}_[{compact(indices)}]" if indices else job for job, indices in tasks.items()]
 
 
 def read_sacct(lines: Iterable[str]) -> dict[str, JobState]:
@@ -203,7 +171,7 @@ def _only_what_was(one: JobState, status: str | None) -> JobState:
 
     `status` is the status of wait(2), as squeue prints it.
     """
-    if one.word in ("PENDING", "REQUEUED", "CONFIGURING"):
+    if one.word in WAITING:
         return replace(one, started_at=None, ended_at=None)
     if not one.final:
         return replace(one, ended_at=None)

@@ -6,15 +6,17 @@ from contextlib import suppress
 from datetime import timedelta
 
 from orchestrator import statuses
-from orchestrator.attempts import NOT_STARTED
+from orchestrator.attempts import NOT_STARTED, SUBMITTED, SUBMITTING
 from orchestrator.outcomes import decided_by
 from orchestrator.slow_runs import sentences
+from orchestrator.slurm_states import WAITING
 from orchestrator.statuses import RunStatus
 from orchestrator.tables import Column, Style, as_text, make_table
 from orchestrator.watching import Look, WatchedRun
 
 STEP = Style(digits=3)
 
+_NOT_YET_RUNNING = WAITING | {NOT_STARTED, SUBMITTING, SUBMITTED}
 # Of how much interest runs are.
 _WAITING, _ENDED, _RUNNING = range(3)
 
@@ -105,7 +107,7 @@ def _told(run: WatchedRun) -> tuple[object, ...]:
 
 def _is_running(run: WatchedRun) -> bool:
     status = run.status
-    return status.outcome is None and status.state not in (NOT_STARTED, "PENDING", "REQUEUED")
+    return status.outcome is None and status.state not in _NOT_YET_RUNNING
 
 
 def _interest(run: WatchedRun) -> tuple[int, str]:

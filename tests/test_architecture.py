@@ -18,7 +18,10 @@ ALONE = {
     "submitit": {"orchestrator/local.py", "orchestrator/slurm.py"},
     "click": {f"orchestrator/cli/{path.name}" for path in (ROOT / "orchestrator/cli").glob("*.py")},
     "jinja2": {"orchestrator/scripts.py"},
-    "torch": {"orchestrator/workloads/gpt.py", "orchestrator/workloads/hf_gpt.py"},
+    "torch": {
+        f"orchestrator/workloads/{name}.py"
+        for name in ("gpt", "gpt_model", "hf_gpt", "rank_process", "reporting")
+    },
     "deepspeed": {"orchestrator/workloads/gpt.py"},
     "numpy": {f"orchestrator/{name}.py" for name in ("changes", "noise", "permutation_intervals")},
     "pandas": {"orchestrator/frames.py", "parsers/frames.py"},

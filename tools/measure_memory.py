@@ -27,7 +27,9 @@ from orchestrator.expansion import Entry, make_run
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.memory import GIB, forecast
 from orchestrator.model import Run, sizes
-from orchestrator.workloads import gpt
+from orchestrator.workloads import gpt, gpt_model
+from orchestrator.workloads.reporting import report
+from orchestrator.workloads.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 MODEL = {
@@ -96,7 +98,7 @@ class Tally(TorchDispatchMode):
         self.now -= self.alive.pop(key, 0)
 
 
-def measure(settings: gpt.Settings) -> None:
+def measure(settings: Settings) -> None:
     """Train three iterations on this rank; rank 0 prints what was held as JSON."""
     importlib.import_module("torch._dynamo")  # it cannot be loaded within ZeRO's Init
     device = torch.device("cpu")
@@ -107,7 +109,7 @@ def measure(settings: gpt.Settings) -> None:
         config = json.loads(settings.deepspeed_config.read_text())
         deepspeed.init_distributed()
     with Tally() as tally:
-        model = gpt.build_model(settings, device, deepspeed, config)
+        model = gpt_model.build_model(settings, device, deepspeed, config)
         trainer = (
             gpt.deepspeed_trainer(model, deepspeed, config)
             if deepspeed
@@ -115,10 +117,10 @@ def measure(settings: gpt.Settings) -> None:
         )
         tally.peak = 0
         for iteration in range(3):
-            tokens = gpt.dummy_tokens(settings, iteration, torch.distributed.get_rank())
+            tokens = gpt_model.dummy_tokens(settings, iteration, torch.distributed.get_rank())
             for number, micro_batch in enumerate(tokens, start=1):
                 trainer(micro_batch, number == settings.num_microbatches)
-    gpt.report("measured " + json.dumps({"rest": tally.now, "peak": tally.peak}))
+    report("measured " + json.dumps({"rest": tally.now, "peak": tally.peak}))
     torch.distributed.destroy_process_group()
 
 
@@ -134,7 +136,7 @@ def case(values: dict[str, Any]) -> Run:
 
 def measured(run: Run, folder: Path) -> dict[str, int]:
     """Return the bytes that rank 0 of a run holds at rest and at its peak."""
-    names = gpt.Settings.__dataclass_fields__
+    names = Settings.__dataclass_fields__
     chosen = {name: value for name, value in sizes(run).items() if name in names}
     configs = FRAMEWORKS[run.framework].config_files(run)
     for name, content in configs.items():
@@ -181,7 +183,7 @@ def main() -> None:
     if sys.argv[1:]:
         given = json.loads(sys.argv[1])
         config = given.pop("deepspeed_config")
-        measure(gpt.Settings(**given, deepspeed_config=Path(config) if config else None))
+        measure(Settings(**given, deepspeed_config=Path(config) if config else None))
         return
     print("| run | at rest | peak | low | high | middle to peak | within |")
     print("|---|--:|--:|--:|--:|--:|---|")

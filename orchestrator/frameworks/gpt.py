@@ -8,6 +8,7 @@ from pydantic import Field
 
 from orchestrator.frameworks import zero
 from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.limits import unsplit
 from orchestrator.model import Run
 from orchestrator.placement import Placement, ddp_placement, recomputation
 from orchestrator.tables import Column
@@ -49,17 +50,7 @@ class GptOptions:
 def problems(run: Run) -> Iterator[str]:
     """Yield what makes a gpt run impossible."""
     options: GptOptions = run.options
-    if run.parallelism.context_parallel_size > 1:
-        yield (
-            "framework gpt splits no sequences: "
-            f"context_parallel_size={run.parallelism.context_parallel_size} must be 1"
-        )
-    elif run.parallelism.ranks_per_replica > 1:
-        yield (
-            "framework gpt splits no layers: "
-            f"tensor_parallel_size={run.parallelism.tensor_parallel_size} and "
-            f"pipeline_parallel_size={run.parallelism.pipeline_parallel_size} must both be 1"
-        )
+    yield from unsplit(run)
     if options.strategy == "ddp" and options.deepspeed:
         yield "strategy ddp runs without DeepSpeed: take the key 'deepspeed' out or choose a zero"
     yield from zero.problems(run)

@@ -1,8 +1,7 @@
 """What was sampled of a run's GPUs, beside it or into its log, as columns of a report."""
 
-from statistics import median
-
 from orchestrator.frameworks.base import Logged
+from orchestrator.gpu_samples import by_device, utilization_percent
 from orchestrator.tables import Column
 from parsers.nvidia_smi import NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV
 from parsers.records import Usage, UsageSource
@@ -26,11 +25,10 @@ def peak_mib(logged: Logged) -> int | None:
 
 
 def busy_percent(logged: Logged) -> float | None:
-    """Return the median use of a device over the samples in which it was at work, in percent."""
+    """Return the median use of a device while it is at work, in percent; see `gpu_samples`."""
     if logged.summary.gpu_utilization_percent is not None:
         return logged.summary.gpu_utilization_percent
-    busy = [one.gpu_utilization_percent for one in _samples(logged) if one.gpu_utilization_percent]
-    return median(busy) if busy else None
+    return utilization_percent(by_device(_samples(logged)))
 
 
 def _samples(logged: Logged) -> list[Usage]:

@@ -9,6 +9,7 @@ from pydantic import Field
 from orchestrator.deepspeed_config import FILE_NAME, trainer_config, trainer_sizes
 from orchestrator.frameworks import zero
 from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.limits import argument_problems, unsplit
 from orchestrator.model import Run
 from orchestrator.placement import Placement, recomputation
 from orchestrator.tables import Column
@@ -19,6 +20,23 @@ from parsers.hf_trainer_reports import HF_TRAINER_REPORTS
 Device = Literal["none", "cpu"]
 # Of the tokenizer that run_clm.py is given where the campaign names none.
 _GPT2_TOKENS = 50257
+# Which options of run_clm.py a run's parameters say.
+_SAID_BY_PARAMETERS = {
+    "--tokenizer_name": "tokenizer",
+    "--dataset_name": "dataset",
+    "--config_overrides": "model",
+    "--block_size": "seq_length",
+    "--max_steps": "train_iters",
+    "--per_device_train_batch_size": "micro_batch_size",
+    "--gradient_accumulation_steps": "num_microbatches",
+    "--learning_rate": "learning_rate",
+    "--warmup_steps": "warmup_steps",
+    "--seed": "seed",
+    "--fp16": "precision",
+    "--bf16": "precision",
+    "--gradient_checkpointing": "activation_checkpointing",
+    "--deepspeed": "deepspeed",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +93,7 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 def problems(run: Run) -> Iterator[str]:
     """Yield what makes a hf_deepspeed run impossible."""
     options: HfDeepspeedOptions = run.options
-    if run.parallelism.ranks_per_replica > 1:
-        yield (
-            "framework hf_deepspeed splits no layers: "
-            f"tensor_parallel_size={run.parallelism.tensor_parallel_size} and "
-            f"pipeline_parallel_size={run.parallelism.pipeline_parallel_size} must both be 1"
-        )
+    yield from unsplit(run)
     given = {
         "script": options.script,
         "dataset": options.dataset,
@@ -90,6 +103,9 @@ def problems(run: Run) -> Iterator[str]:
         for name in ("script", "dataset"):
             if not given[name]:
                 yield f"program=run_clm needs the parameter {name!r}"
+        yield from argument_problems(
+            "script_args", options.script_args, program(run), _SAID_BY_PARAMETERS
+        )
         if run.model and run.model.vocab_size < _GPT2_TOKENS and options.tokenizer == "gpt2":
             yield (
                 f"vocab_size={run.model.vocab_size} is less than the {_GPT2_TOKENS} tokens of "
@@ -106,6 +122,11 @@ def problems(run: Run) -> Iterator[str]:
             if value:
                 yield f"{name} is for program=run_clm, and this run's is hf_gpt"
     yield from zero.config_problems(run, config_files(run), filled_in=True)
+
+
+def program(run: Run) -> str:
+    """Return the record of what the run's program accepts."""
+    return {"hf_gpt": "hf-gpt", "run_clm": "hf-run-clm"}[run.options.program]
 
 
 def placement(run: Run) -> Placement:
@@ -148,5 +169,5 @@ HF_DEEPSPEED = Framework(
         Column("Glob-BS", "global_batch_size", lambda run: run.batch.global_batch_size),
     ),
     paths=("script",),
-    program=lambda run: "hf-gpt" if run.options.program == "hf_gpt" else "hf-run-clm",
+    program=program,
 )

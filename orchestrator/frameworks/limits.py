@@ -1,19 +1,31 @@
 """What several programs cannot do, or are not told, as sentences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from orchestrator.known_programs import known_program
 from orchestrator.model import Run, Training
+from orchestrator.workloads.rehearsal import option_problems
 
 _DEFAULT = Training()
 
 
 def unsplit(run: Run) -> Iterator[str]:
-    """Yield that a program splits no model, where a run wants it to."""
-    if run.parallelism.ranks_per_replica > 1:
+    """Yield that a program gives each rank the whole of the model, where a run wants it split."""
+    tensor, pipeline = run.parallelism.tensor_parallel_size, run.parallelism.pipeline_parallel_size
+    if tensor * pipeline > 1:
         yield (
-            f"framework {run.framework} splits no model: "
-            f"tensor_parallel_size={run.parallelism.tensor_parallel_size} and "
-            f"pipeline_parallel_size={run.parallelism.pipeline_parallel_size} must both be 1"
+            f"framework {run.framework} splits no layers: tensor_parallel_size={tensor} and "
+            f"pipeline_parallel_size={pipeline} must both be 1"
+        )
+    yield from whole_sequences(run)
+
+
+def whole_sequences(run: Run) -> Iterator[str]:
+    """Yield that a program splits no sequences, where a run wants it to."""
+    if (context := run.parallelism.context_parallel_size) > 1:
+        yield (
+            f"framework {run.framework} splits no sequences: "
+            f"context_parallel_size={context} must be 1"
         )
 
 
@@ -33,3 +45,22 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
         value = getattr(run.training, name)
         if value != getattr(_DEFAULT, name):
             yield f"framework {run.framework} hands no {name} to its program; take {value} out"
+
+
+def argument_problems(
+    parameter: str, arguments: Sequence[str], program: str, said: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield what is wrong with further arguments of a program, which a parameter gives.
+
+    program: the record of what it accepts. said: which of its options other parameters say, by the
+    option; were they given twice, the table would tell of another run.
+    """
+    for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):
+        if option in said:
+            yield f"{parameter}: {option} is what {said[option]} says; take it out"
+    accepted = {
+        option: {**takes, "required": False}
+        for option, takes in known_program(program)["options"].items()
+    }
+    for problem in dict.fromkeys(option_problems(arguments, accepted)):
+        yield f"{parameter}: {problem}"

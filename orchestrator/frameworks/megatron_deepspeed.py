@@ -70,15 +70,6 @@ def version_1_problems(run: Run) -> Iterator[str]:
         )
 
 
-def context_problems(run: Run) -> Iterator[str]:
-    """Yield that no program of 2021 splits sequences."""
-    if (context := run.parallelism.context_parallel_size) > 1:
-        yield (
-            f"framework {run.framework} splits no sequences: "
-            f"context_parallel_size={context} must be 1"
-        )
-
-
 def placed(run: Run, states: Placement) -> Placement:
     """Return where a run keeps its activations, too; its attention is not a fused one."""
     options: MegatronDeepspeedOptions = run.options

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from orchestrator.deepspeed_config import FILE_NAME, program_config
-from orchestrator.frameworks import megatron_deepspeed, megatron_programs, zero
+from orchestrator.frameworks import limits, megatron_deepspeed, megatron_programs, zero
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
 from orchestrator.model import Run
@@ -51,7 +51,7 @@ def problems(run: Run) -> Iterator[str]:
     options: MegatronDeepspeed3dOptions = run.options
     yield from megatron_programs.split_problems(run)
     yield from megatron_programs.data_problems(run)
-    yield from megatron_deepspeed.context_problems(run)
+    yield from limits.whole_sequences(run)
     if options.branch == "old":
         yield from megatron_deepspeed.version_1_problems(run)
     if options.engine == "megatron":

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from orchestrator import run_columns
 from orchestrator.deepspeed_config import FILE_NAME, program_config
-from orchestrator.frameworks import megatron_deepspeed, megatron_programs, zero
+from orchestrator.frameworks import limits, megatron_deepspeed, megatron_programs, zero
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
 from orchestrator.model import Run
@@ -63,7 +63,7 @@ def problems(run: Run) -> Iterator[str]:
         yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
     yield from megatron_programs.split_problems(run)
     yield from megatron_programs.data_problems(run)
-    yield from megatron_deepspeed.context_problems(run)
+    yield from limits.whole_sequences(run)
     yield from megatron_deepspeed.version_1_problems(run)
     yield from megatron_deepspeed.checkpointing_problems(run)
     yield from _tiling_problems(run)

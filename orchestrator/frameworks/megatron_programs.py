@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from orchestrator import run_columns
-from orchestrator.known_programs import known_program
+from orchestrator.frameworks import limits
 from orchestrator.model import Run
 from orchestrator.presets import GPT2_VOCAB_SIZE
-from orchestrator.workloads.rehearsal import option_problems
 
 Launcher = Literal["torchrun", "launch", "srun"]
 
@@ -28,7 +27,7 @@ COLUMNS = (
     run_columns.GLOBAL_BATCH,
 )
 
-# What a run's parameters say is said there: else the table would tell of another run.
+# Which options of the programs a run's parameters say.
 _SAID_BY_PARAMETERS = {
     "--tensor-model-parallel-size": "tensor_parallel_size",
     "--model-parallel-size": "tensor_parallel_size",
@@ -55,6 +54,25 @@ _SAID_BY_PARAMETERS = {
     "--recompute-granularity": "activation_checkpointing",
     "--zero-stage": "zero_stage",
     "--deepspeed_config": "deepspeed",
+}
+# Likewise, where the framework has the parameter.
+_SAID_BY_OPTIONS = {
+    "--num-layers-per-virtual-pipeline-stage": "virtual_pipeline_parallel_size",
+    "--sequence-parallel": "sequence_parallel",
+    "--use-distributed-optimizer": "use_distributed_optimizer",
+    "--transformer-impl": "transformer_impl",
+    "--checkpoint-num-layers": "checkpoint_num_layers",
+    "--recompute-num-layers": "checkpoint_num_layers",
+    "--partition-activations": "partition_activations",
+    "--checkpoint-in-cpu": "checkpoint_in_cpu",
+    "--synchronize-each-layer": "synchronize_each_layer",
+    "--contigious-checkpointing": "contiguous_checkpointing",
+    "--cpu-optimizer": "offload_optimizer",
+    "--remote-device": "offload_param",
+    "--scattered-embeddings": "scattered_embeddings",
+    "--split-transformers": "split_transformers",
+    "--memory-centric-tiled-linear": "memory_centric_tiled_linear",
+    "--tile-factor": "tile_factor",
 }
 
 
@@ -130,16 +148,10 @@ def argument_problems(run: Run, program: str) -> Iterator[str]:
             f"checkpoint_num_layers={options.checkpoint_num_layers} "
             "needs activation_checkpointing=true"
         )
-    given = {argument.partition("=")[0]: None for argument in options.extra_args}
-    for option in given:
-        if option in _SAID_BY_PARAMETERS:
-            yield f"extra_args: {option} is what {_SAID_BY_PARAMETERS[option]} says; take it out"
-    accepted = {
-        option: {**takes, "required": False}
-        for option, takes in known_program(program)["options"].items()
-    }
-    for problem in dict.fromkeys(option_problems(options.extra_args, accepted)):
-        yield f"extra_args: {problem}"
+    own = {option: name for option, name in _SAID_BY_OPTIONS.items() if hasattr(options, name)}
+    yield from limits.argument_problems(
+        "extra_args", options.extra_args, program, _SAID_BY_PARAMETERS | own
+    )
 
 
 def data_problems(run: Run) -> Iterator[str]:

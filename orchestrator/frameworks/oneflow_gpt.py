@@ -109,8 +109,8 @@ ONEFLOW_GPT = Framework(
         Column("throughput (samples/s)", "running_samples_per_second", _throughput),
     ),
     measured_by=(
-        "gpu_mem: the most of any GPU in any sample; gpu_util: median of the samples of GPUs at "
-        "work; changes: against the run without optimizer placement"
+        "gpu_mem: the most of any GPU in any sample; gpu_util: median of the samples while "
+        "a GPU is at work; changes: against the run without optimizer placement"
     ),
     partner=Partner(
         option="optimizer_placement",

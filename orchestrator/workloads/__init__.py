@@ -1,1 +1,1 @@
-"""Training programs that really run, and a rehearsal's; they need nothing else of this project."""
+"""Training programs that really run, and a rehearsal's; they need nothing outside this folder."""

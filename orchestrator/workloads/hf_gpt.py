@@ -1,19 +1,19 @@
 """Train a GPT-2 on dummy tokens with Hugging Face's Trainer and DeepSpeed ZeRO, and report speed.
 
-Needs torch, DeepSpeed, transformers and accelerate, and gpt.py beside it. It is started as gpt.py
-is, and takes the same arguments; the ZeRO stage is the JSON's, in which "auto" stands for what the
-Trainer fills in from the arguments:
+Needs torch, DeepSpeed, transformers and accelerate, and the files beside it. It is started as
+gpt.py is, and takes the same arguments; the ZeRO stage is the JSON's, in which "auto" stands for
+what the Trainer fills in from the arguments:
 
     python -m torch.distributed.run --standalone --nproc_per_node 2 -m orchestrator.workloads.hf_gpt
 
 The Trainer prints its own lines: a dictionary after each iteration and, when all are done, its
 result, which times the whole of the training. A dictionary does not say how long its iteration
-took, so rank 0 reports that beside it, in gpt.py's lines. `step_seconds` is the wall time from
-the Trainer's `on_step_begin` to its `on_step_end`: all micro-batches and the optimizer step. What
-the Trainer does between two steps, fetching samples and reducing the loss for its dictionary, is
-not in it, and is in the Trainer's result.
+took, so rank 0 reports that beside it, in the lines of reporting.py. `step_seconds` is the wall
+time from the Trainer's `on_step_begin` to its `on_step_end`: all micro-batches and the optimizer
+step. What the Trainer does between two steps, fetching samples and reducing the loss for its
+dictionary, is not in it, and is in the Trainer's result.
 
-Weights are drawn as gpt.py draws them and there is no dropout, so that the losses of the stages can
+Weights are drawn as gpt.py's are and there is no dropout, so that the losses of the stages can
 be compared. The learning rate is constant after `--warmup-steps`; all else is the Trainer's
 default, clipping of gradients among it.
 """
@@ -32,8 +32,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from orchestrator.workloads import gpt
-from orchestrator.workloads.gpt import Settings, UserError
+from .gpt_model import draw_weights
+from .rank_process import complain, leave, load, select_device, set_rank_environment
+from .reporting import clock, report_end, report_iteration, report_start
+from .settings import Settings, UserError, add_arguments, check_heads, read_config, settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,16 +74,16 @@ class StepTimes:
 
     def begin(self) -> None:
         """Take the time at which an iteration begins."""
-        self.begun = gpt.clock(self.device)
+        self.begun = clock(self.device)
 
     def end(self) -> None:
         """Take the time at which it has been done."""
-        self.seconds = gpt.clock(self.device) - self.begun
+        self.seconds = clock(self.device) - self.begun
 
     def tell(self, iteration: int, loss: float) -> None:
         """Report the iteration; `loss` is over all ranks and micro-batches."""
         self.loss = loss
-        gpt.report_iteration(self.settings, self.device, iteration, self.seconds, loss)
+        report_iteration(self.settings, self.device, iteration, self.seconds, loss)
 
 
 def callback(transformers: Any, times: StepTimes) -> Any:
@@ -122,7 +124,7 @@ def build_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any:
         eos_token_id=None,
     )
     model = transformers.AutoModelForCausalLM.from_config(config)
-    gpt.draw_weights(model, settings, model.device, deepspeed, output="c_proj.")
+    draw_weights(model, settings, model.device, deepspeed, output="c_proj.")
     return model
 
 
@@ -130,7 +132,7 @@ def trainer_arguments(
     settings: Settings, device: torch.device, warmup_steps: int, folder: str, transformers: Any
 ) -> Any:
     """Return the Trainer's arguments; `folder` is for checkpoints, of which there will be none."""
-    # Reentrant, as in gpt.py and for its reason.
+    # Reentrant, as in gpt_model.py and for its reason.
     checkpointing: dict[str, Any] = {
         "gradient_checkpointing": True,
         "gradient_checkpointing_kwargs": {"use_reentrant": True},
@@ -164,13 +166,13 @@ def trainer_arguments(
 
 def run(settings: Settings, device: torch.device, warmup_steps: int, transformers: Any) -> None:
     """Build the model, report the start, and train."""
-    deepspeed = gpt.load("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
+    deepspeed = load("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
     with tempfile.TemporaryDirectory() as folder:
         arguments = trainer_arguments(settings, device, warmup_steps, folder, transformers)
         deepspeed.init_distributed()  # on the CPU the arguments leave it out
         model = build_model(settings, deepspeed, transformers)
         versions = {"deepspeed": deepspeed.__version__, "transformers": transformers.__version__}
-        gpt.report_start(settings, device, model, versions)
+        report_start(settings, device, model, versions)
         times = StepTimes(settings, device)
         global_batch_size = (
             settings.micro_batch_size * settings.num_microbatches * arguments.world_size
@@ -183,7 +185,7 @@ def run(settings: Settings, device: torch.device, warmup_steps: int, transformer
         )
         result = trainer.train()
         trainer.log_metrics("train", result.metrics)
-        gpt.report_end(settings, device, result.metrics["train_runtime"], times.loss)
+        report_end(settings, device, result.metrics["train_runtime"], times.loss)
     torch.distributed.destroy_process_group()
 
 
@@ -191,7 +193,7 @@ def zero_stage(path: Path | None) -> int:
     """Return the ZeRO stage of DeepSpeed's JSON; raises UserError where it does not say one."""
     if path is None:
         raise UserError("--deepspeed-config FILE is missing: the Trainer is run with DeepSpeed")
-    section = gpt.read_config(path).get("zero_optimization", {})
+    section = read_config(path).get("zero_optimization", {})
     stage = section.get("stage", 0) if isinstance(section, dict) else None
     if stage not in (0, 1, 2, 3):
         raise UserError(f"{path}: zero_optimization.stage is {stage}; try 0, 1, 2 or 3")
@@ -201,7 +203,7 @@ def zero_stage(path: Path | None) -> int:
 def argument_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="hf_gpt.py", description=str(__doc__).split("\n")[0])
-    gpt.add_arguments(parser)
+    add_arguments(parser)
     parser.add_argument("--warmup-steps", type=int, default=0, help="of the learning rate (0)")
     return parser
 
@@ -210,21 +212,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Train as the command line says; return 0, or 1 after a mistake of the user's."""
     options = vars(argument_parser().parse_args(arguments))
     try:
-        gpt.set_rank_environment()
+        set_rank_environment()
         stage = zero_stage(options["deepspeed_config"])
-        settings = gpt.settings_of(options, f"zero{stage}")
-        gpt.check_heads(settings)
-        device = gpt.select_device(settings)
+        settings = settings_of(options, f"zero{stage}")
+        check_heads(settings)
+        device = select_device(settings)
         os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds
         how = "`pip install transformers accelerate`"
-        transformers = gpt.load("transformers", f"transformers is not installed; try {how}")
-        gpt.load("accelerate", f"accelerate is not installed, and the Trainer needs it; try {how}")
-        gpt.load("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
+        transformers = load("transformers", f"transformers is not installed; try {how}")
+        load("accelerate", f"accelerate is not installed, and the Trainer needs it; try {how}")
+        load("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
     except UserError as error:
-        return gpt.complain("hf_gpt.py", error)
+        return complain("hf_gpt.py", error)
     run(settings, device, options["warmup_steps"], transformers)
     return 0
 
 
 if __name__ == "__main__":
-    gpt.leave(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

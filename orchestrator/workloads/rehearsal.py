@@ -127,6 +127,10 @@ def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> I
         yield f"ValueError: RANK is {rank}, of {nodes * per_node} ranks"
     if local != rank % per_node:
         yield f"ValueError: LOCAL_RANK is {local} of rank {rank}, with {per_node} ranks a node"
+    node = environment.get("SLURM_NODEID", "")
+    if node.isdecimal() and int(node) != rank // per_node:
+        # Ranks next to each other share a node: so the groups of a split model are laid out.
+        yield f"ValueError: RANK is {rank} on node {node}, with {per_node} ranks a node"
     devices = environment.get("CUDA_VISIBLE_DEVICES")
     if devices and local >= len(devices.split(",")):
         yield f"RuntimeError: CUDA error: invalid device ordinal: rank {rank} sees only {devices}"
@@ -174,8 +178,9 @@ def _value_problems(option: str, values: list[str], takes: Mapping[str, Any]) ->
     wanted = takes.get("values", 1)
     fits = {"*": True, "+": bool(values), "?": len(values) <= 1}.get(wanted, len(values) == wanted)
     if not fits:
-        words = {"+": "at least one value", "?": "at most one value"}
-        yield f"argument {option}: expected {words.get(wanted, f'{wanted} values')}, got {values}"
+        words = {1: "one argument", "+": "at least one argument", "?": "at most one argument"}
+        expected = words.get(wanted, f"{wanted} arguments")
+        yield f"argument {option}: expected {expected}, got {values}"
     convert, choices = _CONVERT[takes.get("type", "str")], takes.get("choices")
     for value in values:
         try:

@@ -71,7 +71,7 @@ def test_every_strategy_can_be_run_on_one_gpu_and_on_several_nodes(run_of: RunOf
     [
         ({"model": "opt-125m"}, "framework colossalai_gpt has its own models, and none called 'op"),
         ({"model": {"preset": "xl", "seq_length": 512}}, "framework colossalai_gpt has a model 'x"),
-        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework colossalai_gpt splits no mod"),
+        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework colossalai_gpt splits no lay"),
         ({"num_microbatches": 2}, "framework colossalai_gpt accumulates no gradients: global_batc"),
         ({"precision": "bf16"}, "strategy ddp trains in fp32, not in precision=bf16"),
         (

@@ -228,3 +228,23 @@ def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[st
     named = sizes(run)
     for name, value in dataclasses.asdict(run.options).items():
         assert named[name] == value == values.get(name, value)
+
+
+@pytest.mark.parametrize("name", ["gpt", "hf_deepspeed", "colossalai_gpt", "oneflow_gpt"])
+def test_what_cannot_be_split_is_named(run_of: RunOf, name: str) -> None:
+    """Sequences or layers, whichever a run wants split, and not the other."""
+    given = {"framework": name, "gpus_per_node": 2}
+    if name in {"colossalai_gpt", "oneflow_gpt"}:
+        given["source"] = "s"
+    if name == "oneflow_gpt":
+        given["dataset"] = "d"
+    for option, what in (
+        ("context_parallel_size", "sequences: context_parallel_size=2 must be 1"),
+        (
+            "tensor_parallel_size",
+            "layers: tensor_parallel_size=2 and pipeline_parallel_size=1 must both be 1",
+        ),
+    ):
+        run = run_of(**given, **{option: 2})
+        said = [one for one in FRAMEWORKS[name].problems(run) if " splits no " in one]
+        assert said == [f"framework {name} splits no {what}"]

@@ -5,13 +5,19 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from orchestrator.frameworks.base import Logged
+from orchestrator.frameworks.gpu_usage import GPU_SAMPLES, busy_percent
 from orchestrator.gpu_samples import GpuSamples, read_gpu_samples
+from orchestrator.metrics import Summary
+from orchestrator.model import Run
+from parsers.scan import read_records
 
 HEADER = "timestamp, index, utilization.gpu [%], memory.used [MiB]\n"
 ROW = "2026/01/02 03:04:{second:02}.000, {gpu}, {percent}, {memory}\n"
@@ -35,6 +41,14 @@ def test_the_highest_memory_and_the_median_use_while_busy_are_told(tmp_path: Pat
     """Zeros between two samples of work count; those before and behind it do not."""
     written(tmp_path, "node1", [*TICKS, IDLE])
     assert read_gpu_samples(tmp_path) == GpuSamples(memory_gib=0.5, utilization_percent=70)
+
+
+def test_samples_in_a_log_are_taken_as_those_beside_it(tmp_path: Path, run_of: Callable[..., Run]):
+    """One column, whoever sampled."""
+    written(tmp_path, "node1", [*TICKS, IDLE])
+    log = tmp_path / "gpus-node1.csv"
+    run, records = run_of(), list(read_records(log, GPU_SAMPLES))
+    assert busy_percent(Logged(run, records, Summary())) == 70
 
 
 def test_every_node_has_a_file_and_its_own_device_0(tmp_path: Path):

@@ -77,6 +77,17 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "script_args is for program=run_clm, and this run's is hf_gpt",
         ],
     ),
+    "arguments that parameters have said": (
+        run_clm(script_args=["--streaming", "--max_steps", "5", "--bf16=true"]),
+        [
+            "script_args: --max_steps is what train_iters says; take it out",
+            "script_args: --bf16 is what precision says; take it out",
+        ],
+    ),
+    "arguments that the program does not have": (
+        run_clm(script_args=["--streeming", "true"]),
+        ["script_args: unrecognized arguments: --streeming true"],
+    ),
     "a vocabulary too small for its tokenizer": (
         run_clm(vocab_size=512),
         [

@@ -50,9 +50,9 @@ def test_what_a_program_accepts_is_no_problem(words: str):
         ("--num-layer 4 --num-layers 4", "unrecognized arguments: --num-layer 4"),
         ("stray --num-layers 4", "unrecognized arguments: stray"),
         ("--num-layers four", "argument --num-layers: invalid int value: 'four'"),
-        ("--num-layers", "argument --num-layers: expected 1 values, got []"),
-        ("--num-layers 4 --fp16 yes", "argument --fp16: expected 0 values, got ['yes']"),
-        ("--num-layers 4 --betas 0.9", "argument --betas: expected 2 values, got ['0.9']"),
+        ("--num-layers", "argument --num-layers: expected one argument, got []"),
+        ("--num-layers 4 --fp16 yes", "argument --fp16: expected 0 arguments, got ['yes']"),
+        ("--num-layers 4 --betas 0.9", "argument --betas: expected 2 arguments, got ['0.9']"),
         ("--num-layers 4 --backend mpi", "argument --backend: invalid choice: 'mpi'"),
         ("--lr 1", "the following arguments are required: --num-layers"),
     ],
@@ -153,7 +153,7 @@ def test_every_rendered_option_is_one_that_the_program_has(path: Path):
 def test_the_records_of_our_own_programs_are_what_their_parsers_say(name: str):
     """`make record` writes them anew."""
     pytest.importorskip("torch", reason="needs the train extra")
-    from record_known_options import PROGRAMS
+    from record_options_of_parsers import PROGRAMS
 
     assert json.loads((RECORDS / f"{name}.json").read_text()) == PROGRAMS[name]()
 
@@ -162,7 +162,7 @@ def test_the_record_of_run_clm_is_what_transformers_says():
     """Of the version that was recorded, where it is the installed one."""
     pytest.importorskip("transformers", reason="needs the hf extra")
     pytest.importorskip("accelerate", reason="needs the hf extra")
-    from record_known_options import PROGRAMS
+    from record_options_of_parsers import PROGRAMS
 
     recorded, found = (
         json.loads((RECORDS / "hf-run-clm.json").read_text()),

@@ -171,6 +171,16 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         of_2021(extra_args=["--mock-data"]),
         ["extra_args: unrecognized arguments: --mock-data"],
     ),
+    "arguments that options of the framework have said": (
+        core(extra_args=["--use-distributed-optimizer", "--transformer-impl", "local"]),
+        [
+            (
+                "extra_args: --use-distributed-optimizer is what use_distributed_optimizer says; "
+                "take it out"
+            ),
+            "extra_args: --transformer-impl is what transformer_impl says; take it out",
+        ],
+    ),
     "arguments that parameters have said": (
         core(extra_args=["--micro-batch-size=2", "--bf16"]),
         [

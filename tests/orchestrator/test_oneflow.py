@@ -44,7 +44,7 @@ def oneflow(run_of: RunOf, **values: Any) -> Run:
 @pytest.mark.parametrize(
     ("values", "begins"),
     [
-        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework oneflow_gpt splits no model:"),
+        ({"tensor_parallel_size": 2, "gpus_per_node": 2}, "framework oneflow_gpt splits no layers"),
         ({"num_microbatches": 2}, "framework oneflow_gpt accumulates no gradients: global_batch_s"),
         ({"activation_checkpointing": True}, "framework oneflow_gpt hands no activation_checkpoi"),
         ({"precision": "bf16"}, "framework oneflow_gpt knows fp16 and fp32, not precision=bf16"),
@@ -76,20 +76,37 @@ def test_the_forecast_is_that_which_was_held_against_the_page():
         assert forecast.low_gib <= peak <= forecast.high_gib
 
 
-def test_addresses_are_taken_from_the_nodes_of_the_job(tmp_path: Path):
-    """As the program wants them: with commas, in the order of the nodes."""
+STAND_INS = {
+    "scontrol": "printf 'n1\\nn2\\nn3\\n'",
+    # Each node takes its own name for a loopback address, as images of Debian have it.
+    "getent": """\
+[ "$2" = "$ON_NODE" ] && address=127.0.1.1 || address=10.0.0.${2#n}
+echo "$address STREAM $2"; echo "$address DGRAM"
+""",
+    "srun": """\
+for word; do case $word in --nodelist=*) ON_NODE=${word#*=};; esac; done
+while [ "${1#--}" != "$1" ]; do shift; done
+export ON_NODE; exec "$@"
+""",
+}
+
+
+@pytest.mark.parametrize("on_node", ["n1", "n2", "n3", "login"])
+def test_addresses_are_those_by_which_the_other_nodes_know_a_node(tmp_path: Path, on_node: str):
+    """As the program wants them: with commas, in the nodes' order; wherever the script runs."""
     script = (ROOT / "tests/scripts").glob("oneflow_gpt-v100-nodes-4-*.sh")
     text = next(script).read_text()
-    begin, end = text.index("node_ips=\n"), text.index("program=(")
-    (tmp_path / "scontrol").write_text("#!/bin/sh\nprintf 'n1\\nn2\\nn3\\n'\n")
-    (tmp_path / "getent").write_text(
-        '#!/bin/sh\nn=${2#n}\necho "10.0.0.$n STREAM $2"; echo "10.0.0.$n DGRAM"\n'
-    )
-    for name in ("scontrol", "getent"):
+    begin, end = text.index("address_of()"), text.index("program=(")
+    for name, body in STAND_INS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", f'{text[begin:end]}echo "$node_ips"'],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_NODELIST": "n[1-3]"},
+        env={
+            "PATH": f"{tmp_path}:/usr/bin:/bin",
+            "SLURM_JOB_NODELIST": "n[1-3]",
+            "ON_NODE": on_node,
+        },
         capture_output=True,
         text=True,
         check=True,

@@ -8,7 +8,14 @@ import pytest
 
 from orchestrator import locks
 from orchestrator.errors import UserError
-from orchestrator.outcomes import UNSUCCESSFUL, decided_by, outcome, parse_outcomes, run_outcome
+from orchestrator.outcomes import (
+    UNSUCCESSFUL,
+    attempt_outcome,
+    decided_by,
+    outcome,
+    parse_outcomes,
+    run_outcome,
+)
 from orchestrator.store import Attempt, RunFolder
 from parsers.records import Outcome, OutcomeKind
 
@@ -122,6 +129,15 @@ def test_a_run_ended_as_its_last_attempt_did(
 def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):
     """Its folder need not even exist."""
     assert run_outcome(RunFolder(tmp_path / "missing")) == ("NOT_STARTED", None, None)
+
+
+def test_a_log_that_cannot_be_read_tells_nothing(tmp_path: Path, attempt_in: AttemptIn):
+    """What the scheduler says is known all the same."""
+    folder = RunFolder(tmp_path / "run")
+    attempt = attempt_in(folder, state="FAILED")
+    attempt.log.mkdir()
+    assert run_outcome(folder)[:2] == ("FAILED", "failed")
+    assert attempt_outcome(attempt) == "failed"
 
 
 def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in: AttemptIn):

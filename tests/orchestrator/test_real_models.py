@@ -279,7 +279,8 @@ def workload(
     layers: int, hidden: int, heads: int, ffn: int, vocab: int, seq: int, recomputed: bool
 ) -> Any:
     """Return the GPT of the framework gpt."""
-    from orchestrator.workloads.gpt import GPT, Settings
+    from orchestrator.workloads.gpt_model import GPT
+    from orchestrator.workloads.settings import Settings
 
     settings = Settings(
         strategy="ddp",

@@ -14,7 +14,6 @@ from orchestrator.workloads import rehearsal
 
 CHECKER = Path(rehearsal.__file__)
 ORDER: dict[str, Any] = {
-    "framework": "megatron",
     "program": "pretrain_gpt.py",
     "launcher": "srun",
     "nodes": 2,
@@ -136,6 +135,8 @@ def test_a_rank_that_is_there_twice_is_told(tmp_path: Path) -> None:
         ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2, and the run has 4 ranks"),
         ({"RANK": "4", "LOCAL_RANK": "0"}, "RANK is 4, of 4 ranks"),
         ({"LOCAL_RANK": "0"}, "LOCAL_RANK is 0 of rank 3, with 2 ranks a node"),
+        ({"SLURM_NODEID": "0"}, "RANK is 3 on node 0, with 2 ranks a node"),
+        ({"SLURM_NODEID": "1"}, None),
         ({"RANK": "x"}, "RANK is 'x', and must be a number"),
         ({"MASTER_ADDR": ""}, "MASTER_ADDR and MASTER_PORT are not set"),
         ({"CUDA_VISIBLE_DEVICES": "0"}, "invalid device ordinal: rank 3 sees only 0"),

@@ -255,3 +255,27 @@ def test_deepspeeds_launcher_is_started_on_every_node(
     hostfile = folder / "hostfile-12345"
     assert arguments.count(str(hostfile)) == 2
     assert hostfile.read_text() == "node1 slots=4\nnode2 slots=4\n"
+
+
+@pytest.mark.parametrize(
+    ("framework", "launcher"),
+    [("gpt", "torchrun"), ("megatron_deepspeed_zero", "launch")],
+)
+def test_the_launcher_of_a_node_is_told_which_node_it_is_on(
+    sandbox: Sandbox, run_of: Callable[..., Run], framework: str, launcher: str
+) -> None:
+    """Launchers that meet of themselves number the nodes as they come, otherwise each time."""
+    values: dict[str, Any] = {} if framework == "gpt" else {"source": "/megatron"}
+    if values:
+        values |= {"data_path": "d", "vocab_file": "v", "merge_file": "m", "precision": "fp16"}
+    run = run_of(framework=framework, launcher=launcher, nodes=2, gpus_per_node=4, **values)
+    sandbox.run(script_of(run, sandbox.cluster(gpus_per_node=4), Path("/results")))
+    told = list(pairwise(sandbox.given("arguments")))
+    for option, values_given in {
+        "--node_rank": ["0", "1"],
+        "--nnodes": ["2", "2"],
+        "--nproc_per_node": ["4", "4"],
+        "--master_addr": ["node1", "node1"],
+        "--master_port": ["22345", "22345"],
+    }.items():
+        assert [after for word, after in told if word == option] == values_given

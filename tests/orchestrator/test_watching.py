@@ -366,6 +366,16 @@ def test_where_not_all_fit_those_that_run_and_ended_lately_are_shown(look: Look)
     assert others_text(runs, runs) is None
 
 
+@pytest.mark.parametrize("word", ["SUBMITTED", "PENDING", "REQUEUED", "CONFIGURING"])
+def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
+    look: Look, word: str
+) -> None:
+    """Whatever Slurm calls its waiting."""
+    _, ended, *_ = look.runs
+    waiting = state(look.runs[0], word, None)
+    assert chosen((waiting, ended), 1) == [ended]
+
+
 @given(seconds=st.floats(1e-90, 1e99))
 def test_a_mangled_step_time_stops_no_watch(seconds: float) -> None:
     """A log may hold any number; a time that no calendar holds is not known."""

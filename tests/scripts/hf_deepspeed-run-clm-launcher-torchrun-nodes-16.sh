@@ -92,7 +92,11 @@ export MASTER_ADDR
 # One port a job, so that jobs that share a node do not meet.
 export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
 
-srun --ntasks-per-node=1 --kill-on-bad-exit=1 "$python" -u -m torch.distributed.run \
-  --nnodes=16 --nproc_per_node=4 \
-  --rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$MASTER_ADDR:$MASTER_PORT" \
+# One launcher a node, told which: launchers that meet of themselves number the nodes as they come.
+# shellcheck disable=SC2016  # each task expands its own
+srun --ntasks-per-node=1 --kill-on-bad-exit=1 bash -c \
+  'exec "$1" -u -m "$2" --node_rank "$SLURM_NODEID" "${@:3}"' node \
+  "$python" torch.distributed.run \
+  --nnodes 16 --nproc_per_node 4 \
+  --master_addr "$MASTER_ADDR" --master_port "$MASTER_PORT" \
   "${program[@]}" "${args[@]}"

@@ -86,10 +86,12 @@ export MASTER_ADDR
 # One port a job, so that jobs that share a node do not meet.
 export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
 
-# The launcher of the years before torchrun: it hands each rank --local_rank.
+# One launcher a node, told which: launchers that meet of themselves number the nodes as they come.
+# It is the one of the years before torchrun, and hands each rank --local_rank.
 # shellcheck disable=SC2016  # each task expands its own
 srun --ntasks-per-node=1 --kill-on-bad-exit=1 bash -c \
-  'exec "$1" -u -m torch.distributed.launch --node_rank "$SLURM_NODEID" "${@:2}"' node \
-  "$python" --nnodes 1 --nproc_per_node 4 \
+  'exec "$1" -u -m "$2" --node_rank "$SLURM_NODEID" "${@:3}"' node \
+  "$python" torch.distributed.launch \
+  --nnodes 1 --nproc_per_node 4 \
   --master_addr "$MASTER_ADDR" --master_port "$MASTER_PORT" \
   "${program[@]}" "${args[@]}"

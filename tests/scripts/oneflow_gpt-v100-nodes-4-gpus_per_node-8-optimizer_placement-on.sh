@@ -24,9 +24,16 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export PYTHONUNBUFFERED=1
 mkdir -p oneflow
 # The program finds itself among the nodes by its address, so names will not do.
+address_of() { "${@:2}" getent ahostsv4 "$1" | awk 'NR == 1 { print $1 }'; }
 node_ips=
-for host in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
-  address="$(getent ahostsv4 "$host" | awk 'NR == 1 { print $1 }')"
+mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+for host in "${hosts[@]}"; do
+  address="$(address_of "$host")"
+  if [[ "$address" == 127.* ]]; then
+    # A node may take its own name for a loopback address; another one knows better.
+    other="$(printf '%s\n' "${hosts[@]}" | grep --max-count=1 -vxFe "$host")"
+    address="$(address_of "$host" srun --nodes=1 --ntasks=1 --nodelist="$other")"
+  fi
   node_ips="${node_ips:+$node_ips,}$address"
 done
 

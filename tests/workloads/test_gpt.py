@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +21,8 @@ torch = pytest.importorskip("torch")
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from orchestrator.workloads import gpt  # noqa: E402
+from orchestrator.workloads import gpt, gpt_model  # noqa: E402
+from orchestrator.workloads.settings import Settings  # noqa: E402
 
 LEARNING_RATE = 0.01  # high enough that a few iterations move the loss by far more than TOLERANCE
 TOLERANCE = 5e-4  # from the reference, hence 1e-3 from each other
@@ -74,7 +78,7 @@ def trained(strategy: str, tmp_path_factory: pytest.TempPathFactory) -> Finished
     return train(*arguments(name, deepspeed_config=config))
 
 
-def settings(**changes: Any) -> gpt.Settings:
+def settings(**changes: Any) -> Settings:
     """Return the settings of the tiny shape."""
     return gpt.parse_arguments(arguments(**changes))
 
@@ -86,11 +90,11 @@ def reference_loss() -> float:
     It is checked to be far from the untrained model's, so that being near it means something.
     """
     shape = settings()
-    model = gpt.build_model(shape, torch.device("cpu"), None, None)
+    model = gpt_model.build_model(shape, torch.device("cpu"), None, None)
     adam = {"betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.01}
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, **adam)
     batches = [
-        torch.cat([gpt.dummy_tokens(shape, iteration, rank)[0] for rank in (0, 1)])
+        torch.cat([gpt_model.dummy_tokens(shape, iteration, rank)[0] for rank in (0, 1)])
         for iteration in range(1, TRAIN_ITERS + 1)
     ]
     untrained = model(batches[-1]).item()
@@ -132,7 +136,7 @@ def test_the_parameter_count_is_that_of_the_formula(
         seq_length=seq_length,
     )
     with torch.device("meta"):
-        model = gpt.GPT(shape)
+        model = gpt_model.GPT(shape)
     l, h, f, v, s = num_layers, hidden_size, ffn_hidden_size, vocab_size, seq_length  # noqa: E741
     formula = l * (4 * h**2 + 4 * h + 2 * h * f + f + h + 4 * h) + v * h + s * h + 2 * h
     assert sum(weight.numel() for weight in model.parameters()) == formula == parameters
@@ -143,10 +147,10 @@ def test_the_flop_counter_agrees_with_the_formula(activation_checkpointing: bool
     """A pass costs 72·B·s·l·h²(1 + s/6h + v/12lh) FLOPs, and 24·B·s·l·h²(1 + s/6h) to recompute."""
     checkpointing = {"activation_checkpointing": True} if activation_checkpointing else {}
     shape = settings(**checkpointing)
-    model = gpt.build_model(shape, torch.device("cpu"), None, None)
+    model = gpt_model.build_model(shape, torch.device("cpu"), None, None)
     counter = FlopCounterMode(display=False)
     with sdpa_kernel(SDPBackend.MATH), counter:
-        model(gpt.dummy_tokens(shape, iteration=1, rank=0)[0]).backward()
+        model(gpt_model.dummy_tokens(shape, iteration=1, rank=0)[0]).backward()
     b, s, l, h, v = 4, 64, 2, 64, 512  # noqa: E741
     forward = 24 * b * s * l * h**2 + 4 * b * s**2 * l * h
     head = 2 * b * s * h * v
@@ -154,14 +158,29 @@ def test_the_flop_counter_agrees_with_the_formula(activation_checkpointing: bool
     assert counter.get_total_flops() == passes * forward + 3 * head
 
 
+@pytest.mark.parametrize("program", ["gpt", "hf_gpt"])
+def test_a_copy_of_the_folder_is_all_that_is_needed(program: str, tmp_path: Path) -> None:
+    """Where teralog is not installed, as on another machine."""
+    shutil.copytree(Path(gpt.__file__).parent, tmp_path / "copied")
+    done = subprocess.run(
+        [sys.executable, "-m", f"copied.{program}", "--help"],
+        cwd=tmp_path,
+        env={name: text for name, text in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith(f"usage: {program}.py "), done.stderr
+
+
 def test_tokens_differ_between_ranks_iterations_and_seeds_only() -> None:
     """Equal seeds give equal samples however they are cut into micro-batches."""
-    tokens = gpt.dummy_tokens(settings(), 1, 0)
-    cut = gpt.dummy_tokens(settings(micro_batch_size=2, num_microbatches=2), 1, 0)
+    tokens = gpt_model.dummy_tokens(settings(), 1, 0)
+    cut = gpt_model.dummy_tokens(settings(micro_batch_size=2, num_microbatches=2), 1, 0)
     others = [
-        gpt.dummy_tokens(settings(), 2, 0),
-        gpt.dummy_tokens(settings(), 1, 1),
-        gpt.dummy_tokens(settings(seed=1235), 1, 0),
+        gpt_model.dummy_tokens(settings(), 2, 0),
+        gpt_model.dummy_tokens(settings(), 1, 1),
+        gpt_model.dummy_tokens(settings(seed=1235), 1, 0),
     ]
     assert torch.equal(tokens.flatten(0, 1), cut.flatten(0, 1))
     assert not any(torch.equal(tokens, other) for other in others)
@@ -376,6 +395,12 @@ def rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
             {"bf16": {"enabled": True}},
             {},
             "ds_config.json: bf16.enabled is True, but the arguments say False",
+        ),
+        (
+            "zero2",
+            {"bf16": True},
+            {"precision": "bf16"},
+            "ds_config.json: bf16.enabled is None, but the arguments say True",
         ),
         ("zero2", {}, {}, "DeepSpeed is not installed; try `pip install deepspeed`"),
     ],

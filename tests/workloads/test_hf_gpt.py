@@ -19,7 +19,8 @@ from parsers.scan import read_records
 
 torch = pytest.importorskip("torch", reason="needs the train extra")
 
-from orchestrator.workloads import gpt, hf_gpt  # noqa: E402
+from orchestrator.workloads import hf_gpt  # noqa: E402
+from orchestrator.workloads.settings import settings_of  # noqa: E402
 
 MODULE = ["-m", "orchestrator.workloads.hf_gpt"]
 TRAIN_ITERS = 6
@@ -91,7 +92,7 @@ def reference_loss() -> float:
     """
     transformers = pytest.importorskip("transformers", reason="needs the hf extra")
     words = options(SHAPE | CHOSEN | {"deepspeed_config": "none.json"})
-    settings = gpt.settings_of(vars(hf_gpt.argument_parser().parse_args(words)), "zero0")
+    settings = settings_of(vars(hf_gpt.argument_parser().parse_args(words)), "zero0")
     samples = hf_gpt.DummyTokens(settings, 8 * TRAIN_ITERS)
     torch.manual_seed(0)
     model = hf_gpt.build_model(settings, None, transformers)
@@ -123,7 +124,7 @@ def test_the_loss_is_that_of_a_plain_loop(trained: Finished, reference_loss: flo
 
 @pytest.mark.train
 def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
-    """In gpt.py's lines."""
+    """In the lines of gpt.py, too."""
     assert re.fullmatch(
         r"\[teralog\] start \| strategy zero\d \| world_size 2 \| backend gloo \| device cpu"
         rf" \| precision fp32 \| parameters {PARAMETERS} \| torch \S+ \| deepspeed \S+"
@@ -206,7 +207,7 @@ def test_a_mistake_is_one_sentence(
 def test_samples_differ_and_are_the_same_for_equal_seeds() -> None:
     """The first token of each is not predicted, and does not count."""
     words = options(SHAPE | CHOSEN | {"deepspeed_config": "none.json"})
-    settings = gpt.settings_of(vars(hf_gpt.argument_parser().parse_args(words)), "zero0")
+    settings = settings_of(vars(hf_gpt.argument_parser().parse_args(words)), "zero0")
     samples, again = hf_gpt.DummyTokens(settings, 4), hf_gpt.DummyTokens(settings, 9)
     assert len(samples) == 4
     assert torch.equal(samples[1]["input_ids"], again[1]["input_ids"])

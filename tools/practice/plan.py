@@ -226,7 +226,7 @@ StorageLoc=slurm
 
 
 def _hosts(plan: Plan, host: Host) -> str:
-    """Return a loopback address a node: torchrun tells nodes apart by address.
+    """Return a loopback address a node: programs that meet on several tell them apart by these.
 
     Each is there as IPv6, too: torch asks for that, and libnss_wrapper maps none by itself.
     """

@@ -12,17 +12,18 @@ torch = pytest.importorskip("torch")
 from orchestrator.frameworks import FRAMEWORKS  # noqa: E402
 from orchestrator.memory import GIB, forecast  # noqa: E402
 from orchestrator.model import Run, sizes  # noqa: E402
-from orchestrator.workloads import gpt  # noqa: E402
+from orchestrator.workloads import gpt_model  # noqa: E402
+from orchestrator.workloads.settings import Settings  # noqa: E402
 
 RunOf = Callable[..., Run]
 
 
 def kept_bytes(run: Run) -> int:
     """Return the bytes that autograd keeps of a forward pass, the weights apart."""
-    names = {field.name for field in fields(gpt.Settings)}
+    names = {field.name for field in fields(Settings)}
     chosen = {name: value for name, value in sizes(run).items() if name in names}
-    settings = gpt.Settings(**chosen, device="cpu", deepspeed_config=None)
-    model = gpt.GPT(settings)
+    settings = Settings(**chosen, device="cpu", deepspeed_config=None)
+    model = gpt_model.GPT(settings)
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept = {}
 
@@ -34,7 +35,7 @@ def kept_bytes(run: Run) -> int:
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         # Held until all is counted, or a freed address would be given out again.
-        loss = model(gpt.dummy_tokens(settings, 0, 0)[0])
+        loss = model(gpt_model.dummy_tokens(settings, 0, 0)[0])
         total = sum(kept.values())
     assert loss.isfinite()
     return total

@@ -1,8 +1,9 @@
-"""Record what the training programs accept on their command lines; `make record` runs this.
+"""Record what programs that are installed here accept on their command lines, for `make record`.
 
 The project's own programs are asked for their parsers, and transformers for that of its
 TrainingArguments, with what run_clm.py of its examples adds, which is in no package: its options
-stand here, as run_clm.py of transformers 4.57 has them.
+stand here, as run_clm.py of transformers 4.57 has them. Of programs that are not installed,
+record_options_of_source.py reads the source.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """What a program accepts is read off its argument parser's source, without running it."""
 
 import pytest
-from record_options import options
+from record_options_of_source import options
 
 PARSER = """
 def _add(parser, group):

@@ -1,6 +1,9 @@
 """Record what a program accepts on its command line, from the source of its argument parser.
 
-    python tools/record_options.py NAME --program TEXT --source URL ARGUMENTS.py…
+For programs that cannot be imported here, as those of 2021: record_options_of_parsers.py asks the
+parsers of those that can.
+
+    python tools/record_options_of_source.py NAME --program TEXT --source URL ARGUMENTS.py…
 
 writes orchestrator/known_options/NAME.json. Nothing of the program is run or imported: every call
 of `add_argument` is read off the syntax tree. What is computed there (choices from an enumeration,

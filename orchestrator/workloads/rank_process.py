@@ -1,0 +1,85 @@
+"""A rank of a training program as a process: who it is, what it computes on, how it ends."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+import time
+from typing import Any, NoReturn
+
+import torch
+
+from .settings import Settings, UserError
+
+
+def set_rank_environment() -> None:
+    """Set torch.distributed's variables where no launcher did: from Slurm's, or for one process.
+
+    Raises UserError if Slurm does not say where rank 0 is.
+    """
+    env = os.environ
+    if "RANK" in env:
+        return
+    if "SLURM_PROCID" not in env or "SLURM_NTASKS" not in env:
+        env.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+        env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # 0: any free port
+        return
+    env.update(RANK=env["SLURM_PROCID"], WORLD_SIZE=env["SLURM_NTASKS"])
+    env["LOCAL_RANK"] = env["SLURM_LOCALID"]
+    if "MASTER_PORT" not in env:  # another port for each job, below the ephemeral ones
+        env["MASTER_PORT"] = str(20_000 + int(env["SLURM_JOB_ID"]) % 10_000)
+    if "MASTER_ADDR" not in env:
+        command = ["scontrol", "show", "hostnames", env["SLURM_JOB_NODELIST"]]
+        try:
+            hosts = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            env["MASTER_ADDR"] = hosts.split()[0]
+        except (OSError, subprocess.CalledProcessError, IndexError) as error:
+            sentence = f"`{' '.join(command)}` names no host ({error}); set MASTER_ADDR to rank 0's"
+            raise UserError(sentence) from error
+
+
+def select_device(settings: Settings) -> torch.device:
+    """Return this rank's device; raises UserError if it is missing or cannot train so."""
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: torch finds no CUDA device here; try --device cpu")
+    if settings.device == "cpu" or not torch.cuda.is_available():
+        if settings.precision == "fp16":
+            raise UserError("--precision fp16 does not train on the CPU; try bf16, fp32 or a GPU")
+        return torch.device("cpu")
+    # Slurm may show each task only its own GPU, which is then number 0 whatever the local rank.
+    index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    os.environ["LOCAL_RANK"] = str(index)  # DeepSpeed takes the number from here
+    torch.cuda.set_device(index)
+    return torch.device("cuda", index)
+
+
+def load(module: str, otherwise: str) -> Any:
+    """Return a module; raises UserError, with what to do `otherwise`, where it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise UserError(otherwise) from error
+
+
+def complain(program: str, error: UserError) -> int:
+    """Say what the user's mistake is, on rank 0; return the exit code."""
+    if os.environ["RANK"] == "0":
+        print(f"{program}: {error}", file=sys.stderr)
+    else:
+        time.sleep(5)  # the first to leave makes the launcher stop all: let rank 0 speak
+    return 1
+
+
+def leave(exit_code: int) -> NoReturn:
+    """End the process.
+
+    Not by sys.exit: now and then a DeepSpeed run whose work was done aborted while the interpreter
+    wound down ("terminate called without an active exception").
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)

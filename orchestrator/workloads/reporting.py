@@ -1,0 +1,99 @@
+"""What a training program reports of itself: speed, loss and memory, by rank 0 on stdout.
+
+At the start (`deepspeed` only where it is used, `device` the GPU's name on CUDA), after each
+iteration, and when all iterations are done, it prints a line of exactly this form:
+
+    [teralog] start | strategy zero2 | world_size 2 | backend gloo | device cpu | precision fp32 | \
+parameters 136960 | torch 2.13.0+cpu | deepspeed 0.19.8
+    [teralog] iteration 3/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.238123 | \
+memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402
+    [teralog] finished | iterations 20 | train_seconds 1.234567 | final_loss 6.238123 | \
+max_memory_allocated_gib 0.402
+
+`samples_per_second` is the global batch divided by `step_seconds`. A loss is averaged over ranks
+and micro-batches, and may be nan or inf. Memory is rank 0's: torch's allocator on CUDA, on the CPU
+the resident set of the process.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import nn
+
+    from .settings import Settings
+
+
+def memory_gib(device: torch.device) -> tuple[float, float]:
+    """Return the memory in use now and at its peak.
+
+    On the CPU from the kernel's VmRSS and VmHWM, not getrusage: that peak begins with the one of
+    the process which started this one.
+    """
+    if device.type == "cuda":
+        used, peak = torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device)
+        return used / 2**30, peak / 2**30
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    kib = dict(line.split(":", 1) for line in status.splitlines())
+    return int(kib["VmRSS"].split()[0]) / 2**20, int(kib["VmHWM"].split()[0]) / 2**20
+
+
+def report(line: str) -> None:
+    """Print a line on rank 0, in one write so that no other rank's output gets into it."""
+    if dist.get_rank() == 0:
+        sys.stdout.write(f"[teralog] {line}\n")
+        sys.stdout.flush()
+
+
+def report_start(
+    settings: Settings, device: torch.device, model: nn.Module, versions: Mapping[str, str]
+) -> None:
+    """Report the set-up; `versions` are those of packages beside torch."""
+    # ZeRO-3 leaves a partitioned weight empty and keeps its size in ds_numel.
+    parameters = sum(getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    packages = {"torch": torch.__version__, **versions}
+    report(
+        f"start | strategy {settings.strategy} | world_size {dist.get_world_size()}"
+        f" | backend {dist.get_backend()} | device {name} | precision {settings.precision}"
+        f" | parameters {parameters}"
+        + "".join(f" | {package} {version}" for package, version in packages.items())
+    )
+
+
+def report_iteration(
+    settings: Settings, device: torch.device, iteration: int, step_seconds: float, loss: float
+) -> None:
+    """Report an iteration that has been done."""
+    global_batch_size = settings.micro_batch_size * settings.num_microbatches
+    global_batch_size *= dist.get_world_size()
+    used, peak = memory_gib(device)
+    report(
+        f"iteration {iteration}/{settings.train_iters} | step_seconds {step_seconds:.6f}"
+        f" | samples_per_second {global_batch_size / step_seconds:.2f} | loss {loss:.6f}"
+        f" | memory_allocated_gib {used:.3f} | max_memory_allocated_gib {peak:.3f}"
+    )
+
+
+def report_end(settings: Settings, device: torch.device, train_seconds: float, loss: float) -> None:
+    """Report that all iterations are done; `loss` is the last one's."""
+    report(
+        f"finished | iterations {settings.train_iters} | train_seconds {train_seconds:.6f}"
+        f" | final_loss {loss:.6f} | max_memory_allocated_gib {memory_gib(device)[1]:.3f}"
+    )
+
+
+def clock(device: torch.device) -> float:
+    """Return seconds, once the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

@@ -1,0 +1,100 @@
+"""What a training program is told on its command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+PRECISIONS = ("fp32", "bf16", "fp16")
+
+
+class UserError(Exception):
+    """A mistake of the user's, as one sentence: where, what, and what to try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The command line."""
+
+    strategy: str
+    num_layers: int
+    hidden_size: int
+    ffn_hidden_size: int
+    num_attention_heads: int
+    vocab_size: int
+    seq_length: int
+    micro_batch_size: int
+    num_microbatches: int
+    train_iters: int
+    precision: str
+    activation_checkpointing: bool
+    deepspeed_config: Path | None
+    learning_rate: float
+    seed: int
+    device: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what every training program of this folder takes."""
+
+    def positive(text: str) -> int:
+        if int(text) < 1:
+            raise ValueError(text)
+        return int(text)
+
+    add = parser.add_argument
+    add("--num-layers", type=positive, required=True, help="number of blocks")
+    add("--hidden-size", type=positive, required=True, help="width of the residual stream")
+    add("--ffn-hidden-size", type=positive, help="width of the feed-forward (4 * hidden size)")
+    add("--num-attention-heads", type=positive, required=True, help="must divide the hidden size")
+    add("--vocab-size", type=positive, required=True, help="number of different tokens")
+    add("--seq-length", type=positive, required=True, help="tokens in a sample")
+    add("--micro-batch-size", type=positive, required=True, help="samples in a pass on one rank")
+    add("--num-microbatches", type=positive, default=1, help="passes in an iteration (1)")
+    add("--train-iters", type=positive, required=True, help="number of iterations")
+    add("--precision", choices=PRECISIONS, default="fp32", help="as in the JSON (fp32)")
+    add("--activation-checkpointing", action="store_true", help="recompute blocks backwards")
+    add("--deepspeed-config", "--deepspeed_config", type=Path, metavar="FILE", help="for zero*")
+    add("--learning-rate", type=float, default=1.5e-4, help="as in the JSON (1.5e-4)")
+    add("--seed", type=int, default=1234, help="of the weights and the tokens (1234)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda if any")
+    add("--local-rank", "--local_rank", help="set by launchers; LOCAL_RANK is used instead")
+
+
+def settings_of(options: Mapping[str, Any], strategy: str) -> Settings:
+    """Return the settings of what was parsed."""
+    names = (field.name for field in fields(Settings))
+    chosen = {name: options[name] for name in names if name != "strategy"}
+    chosen["ffn_hidden_size"] = chosen["ffn_hidden_size"] or 4 * chosen["hidden_size"]
+    return Settings(strategy=strategy, **chosen)
+
+
+def check_heads(settings: Settings) -> None:
+    """Raise UserError where the heads do not divide the hidden size."""
+    if settings.hidden_size % settings.num_attention_heads:
+        raise UserError(
+            f"--hidden-size {settings.hidden_size} is not divisible by "
+            f"--num-attention-heads {settings.num_attention_heads}; change one of them"
+        )
+
+
+def value_at(config: Mapping[str, Any], name: str) -> Any:
+    """Return what a configuration has at a dotted name; None where it has nothing there."""
+    value: Any = config
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return DeepSpeed's JSON; raises UserError where it cannot be read."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path}: cannot be read as DeepSpeed's JSON: {error}") from error
