@@ -127,9 +127,9 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
     columns = (
         *describing,
         *_own_measures(runs),
+        *_sampled(runs),
         *_common(_MEASURED, runs),
         *_utilization(campaign, runs),
-        *_sampled(runs),
         *_common(_ENDED, runs),
     )
     table = with_changes(make_table(columns, runs), [run.planned.run for run in runs])
