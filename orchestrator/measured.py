@@ -85,7 +85,7 @@ class MeasuredRun:
 
     @cached_property
     def choices(self) -> dict[str, str]:
-        """What was chosen, each as text, but for the batch; runs with the same are repeats.
+        """What was chosen, each as text, but for what makes the global batch.
 
         The seed is no choice: it does not change how much is reckoned.
         """
@@ -95,6 +95,11 @@ class MeasuredRun:
         if chosen.get("hidden_size") and chosen["ffn_hidden_size"] == 4 * chosen["hidden_size"]:
             del chosen["ffn_hidden_size"]
         return {name: json.dumps(value, sort_keys=True) for name, value in chosen.items()}
+
+    @property
+    def what_repeats_share(self) -> tuple[object, ...]:
+        """What is equal in runs that are repeats of each other: choices and global batch."""
+        return (*sorted(self.choices.items()), self.values.get("global_batch_size"))
 
     @property
     def tokens(self) -> int | None:

@@ -50,7 +50,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     """Return what the runs of a campaign tell of their noise."""
     timed = [run for run in runs if run.seconds is not None]
     logs = [math.log(run.seconds or 1) for run in timed]
-    kinds = [_kind(run) for run in timed]
+    kinds = [run.what_repeats_share for run in timed]
     allocations = [run.allocation or f"of {run.run_id} alone" for run in timed]
     steps = [[math.log(one) for one in run.step_seconds] for run in timed]
     (of_allocation,), of_run = components(logs, kinds, allocations)
@@ -120,10 +120,6 @@ def _sum(outer: Component, inner: Component) -> Component:
 
 def _known(between: Callable[[Sequence[object]], Component], groups: Sequence[object]) -> Component:
     return Component(None, 0) if None in groups or not groups else between(groups)
-
-
-def _kind(run: MeasuredRun) -> object:
-    return tuple(sorted(run.choices.items())), run.values.get("global_batch_size")
 
 
 def _hour(run: MeasuredRun) -> int | None:

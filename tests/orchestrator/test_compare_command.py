@@ -277,6 +277,31 @@ def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> N
     assert found["ratio"] == pytest.approx(2.0)
 
 
+def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
+    """Where neither it nor the number of micro-batches is ever the same, and only there."""
+    lines = "matrix: {strategy: [ddp, zero1], num_microbatches: [1, 2, 4]}\n"
+    folder.campaign(lines, lambda planned: float(planned.run.num_microbatches or 0))
+    for name in ("num_microbatches", "global_batch_size"):
+        found = folder.compared("made-up.yaml", "--by", name)
+        assert len(found) == 4
+        assert {one["speed_in"] for one in found} == {"tokens per second"}
+        assert [one["ratio"] for one in found] == [pytest.approx(1.0)] * 4
+    found = folder.compared("made-up.yaml", "--by", "strategy")
+    assert {one["speed_in"] for one in found} == {"steps per second"}
+
+
+def test_a_parameter_that_only_some_runs_have_chosen_is_asked_about_alone(folder: Folder) -> None:
+    """ffn_hidden_size is no choice where it is four times hidden_size, whichever run is first."""
+    folder.campaign(
+        "include:\n  - {}\n  - {strategy: zero1, ffn_hidden_size: 128}\n"
+        "  - {strategy: zero1, ffn_hidden_size: 128, num_layers: 3}\n",
+        lambda planned: 1.0,
+    )
+    done = folder.teralog("compare", "made-up.yaml", "--by", "ffn_hidden_size")
+    assert done.exit_code == 1
+    assert "no two runs are equal in all else" in done.stderr
+
+
 def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) -> None:
     """Two things that changed at once are not one thing's doing."""
     folder.campaign(
@@ -437,7 +462,7 @@ def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
         file.write("order: interleaved\n")
     refused = playground.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
-    assert "`teralog salloc`" in refused.stderr
+    assert "`teralog salloc --batch --run`" in refused.stderr
     assert "`teralog submit --here`" in refused.stderr
 
 
