@@ -12,11 +12,10 @@ from typing import Any
 from orchestrator.campaign import Campaign
 from orchestrator.collection import read_attempt
 from orchestrator.endings import Ending, endings
-from orchestrator.errors import UserError
 from orchestrator.metrics import measured_steps, seconds_of
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, run_outcome
-from orchestrator.recorded import warmup_of
+from orchestrator.recorded import started_records, warmup_of
 from orchestrator.store import CampaignStore
 from orchestrator.warmup import Warmup
 from parsers.merge import merge_steps
@@ -140,9 +139,7 @@ def recorded_runs(folder: Path) -> list[MeasuredRun]:
     Raises UserError where it is none, or has none.
     """
     store = CampaignStore(folder)
-    records = store.run_records()
-    if not records:
-        raise UserError(f"{folder}: holds no run that was started; give results/<campaign>")
+    records = started_records(store)
     warmup = warmup_of(store)
     known = {"run_id", "label", "campaign", "rehearsal", "teralog"}
     return [

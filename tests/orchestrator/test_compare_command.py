@@ -4,6 +4,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from orchestrator.attempts import Ended, Intent, Position, Seen, Started
 from orchestrator.campaign import PlannedRun, load_campaign
 from orchestrator.cli import main
 from orchestrator.interleaving import interleaved
+from orchestrator.kinds import Pairing
+from orchestrator.measured import MeasuredRun
 from orchestrator.store import (
     RunFolder,
     campaign_store,
@@ -23,6 +26,7 @@ from orchestrator.store import (
     write_started,
 )
 from orchestrator.submission import render
+from orchestrator.verdicts import compared, sentences
 
 CAMPAIGN = """\
 name: {name}
@@ -337,6 +341,26 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
     assert "12 runs took longer a step than it says" in said
     slow = layers.teralog("compare", *arguments, "--fail-if-slower", "0%")
     assert slow.exit_code == 0
+
+
+def test_of_a_single_run_amid_others_it_is_not_said_that_nothing_suggests_a_difference() -> None:
+    """It may be the slowest but one of fifty; how it would vary is what is not known."""
+    runs = tuple(
+        MeasuredRun(
+            run_id=str(number),
+            label="a" if number else "b",
+            values={},
+            state="COMPLETED",
+            outcome="completed",
+            step_seconds=(1 + number / 100,),
+        )
+        for number in range(51)
+    )
+    published = replace(runs[0], step_seconds=(1.495,))
+    pairing = Pairing("a", "b", runs[1:], (published,), repeatable=False)
+    verdict = next(sentences(compared(pairing)))
+    assert verdict.startswith("Whether a is faster or slower than b cannot be told")
+    assert verdict.endswith("how a single run varies is not known, nor how many more would tell.")
 
 
 @pytest.mark.parametrize(
