@@ -24,6 +24,7 @@ from orchestrator.model import sizes
 from orchestrator.recorded import recorded_campaign
 from orchestrator.store import CampaignStore, campaign_store
 from orchestrator.warmup import Warmup
+from parsers.frames import with_numbers
 from parsers.records import Step
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def steps_frame(runs: Sequence[Collected], warmup: Warmup) -> "pd.DataFrame":
     names = ("run_id", "label", *(field.name for field in fields(Step)), "warmup")
     # Named, for without a report there is no row to take them from.
     frame = pd.DataFrame(rows, columns=list(names)).astype({"warmup": bool})
-    return _with_numbers(frame, Step)
+    return with_numbers(frame, Step)
 
 
 def runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
@@ -137,13 +138,4 @@ def runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
         }
         for run in runs
     )
-    return _with_numbers(frame, Summary)
-
-
-def _with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
-    """Return a frame in which the numbers of a record are such where all of a column are absent."""
-    import pandas as pd
-
-    numbers = (int, float, int | None, float | None)
-    names = [field.name for field in fields(record) if field.type in numbers]
-    return frame.assign(**{name: pd.to_numeric(frame[name]) for name in names})
+    return with_numbers(frame, Summary)
