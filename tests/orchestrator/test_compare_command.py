@@ -281,6 +281,15 @@ def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> N
     assert found["ratio"] == pytest.approx(2.0)
 
 
+def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None:
+    """A dot in it begins no suffix; from within the folder, too."""
+    for name in ("gpt-1.3b", "gpt-1.4b"):
+        folder.campaign("matrix: {seed: [1, 2]}\n", lambda planned: 1.0, name=name)
+    folders = [str(folder.path / "results" / name) for name in ("gpt-1.3b", "gpt-1.4b")]
+    (found,) = folder.compared(*folders)
+    assert (found["a"].split(":")[0], found["b"].split(":")[0]) == ("gpt-1.3b", "gpt-1.4b")
+
+
 def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
     """Where neither it nor the number of micro-batches is ever the same, and only there."""
     lines = "matrix: {strategy: [ddp, zero1], num_microbatches: [1, 2, 4]}\n"
