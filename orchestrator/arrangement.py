@@ -7,7 +7,7 @@ from dataclasses import replace
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected
 from orchestrator.errors import UserError, did_you_mean
-from orchestrator.expressions import compile_expression
+from orchestrator.expressions import places_where
 from orchestrator.printing import printable
 from orchestrator.reports import Report, run_values
 from orchestrator.row_groups import group_breaks
@@ -32,7 +32,7 @@ def arranged(
     table = report.table
     order = list(range(len(runs)))
     if only is not None:
-        order = _holding(only, run_values(campaign, report, runs))
+        order = places_where("--filter", only, run_values(campaign, report, runs))
     if by is not None:
         order = _sorted(order, table, by)
     taken = _taken(table, order)
@@ -46,18 +46,6 @@ def arranged(
     )
     made = replace(report, table=taken, provenance=report.provenance + told)
     return made, [runs[row] for row in order]
-
-
-def _holding(expression: str, rows: Sequence[dict[str, object]]) -> list[int]:
-    """Return the numbers of the rows that an expression holds of."""
-    try:
-        holds = compile_expression(expression, {name for row in rows for name in row})
-        found = [number for number, row in enumerate(rows) if holds(row)]
-    except UserError as error:
-        raise UserError(f"--filter: {error}") from None
-    if not found:
-        raise UserError(f"--filter: {expression!r} holds of no run")
-    return found
 
 
 def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # A change is said to be one where chance makes one as clear in no more cases than this. What is
 # promised is 5 %; as in `permutation_intervals`, tests are made at 4 %.
 LEVEL = 0.04
+# Of fewer numbers no change can be shown, whatever they are.
+FEWEST = 8
 # So many numbers are tried in all their orders, 40,320; of more, a sample of orders is drawn.
 MAX_EXACT = 8
 DRAWS = 9_999
@@ -61,7 +63,7 @@ def fewest_on_a_side(n: int) -> int | None:
 
     A change of any size that leaves m on one side is as clear in all orders that put the same m
     first, or last: 2 · m! (n - m)! of n!. None where that is more than `LEVEL` for every m, which
-    is so for fewer than 8 numbers.
+    is so for fewer than `FEWEST` numbers.
     """
     possible = range(1, n // 2 + 1)
     return next((m for m in possible if 2 / math.comb(n, m) <= LEVEL), None)

@@ -65,8 +65,9 @@ class Comparison:
     balanced: of how many pairs drift at a constant pace cancels: A and B have the same mean place.
     ratio: of the speed of A to that of B; low, high: its interval of 95 %.
     more: how many more pairs, or more units of each, would tell, with a probability of 80 %, if
-        the difference is as large as it looks; None where it looks like none, and where there is a
-        verdict. `least`: it is no more than what any verdict needs.
+        the difference is as large as it looks; None where it looks like none, where a side is one
+        unit and an interval can be had, and where there is a verdict. `least`: it is no more than
+        what any verdict needs.
     gain: how many times the variance is that the same runs would have without pairs.
     """
 

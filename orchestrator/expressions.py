@@ -11,7 +11,7 @@ A comparison of sizes with something absent is false.
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import UserError, did_you_mean
@@ -71,6 +71,22 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
             raise UserError(f"{text!r} holds a number that is too large") from None
 
     return holds
+
+
+def places_where(option: str, expression: str, rows: Sequence[Values]) -> list[int]:
+    """Return the places of the rows that an option's expression holds of, from 0.
+
+    It may name what any of the rows has. Raises UserError, in the option's name, where the
+    expression is none, does not fit, or holds of no row.
+    """
+    try:
+        holds = compile_expression(expression, {name for row in rows for name in row})
+        found = [place for place, row in enumerate(rows) if holds(row)]
+    except UserError as error:
+        raise UserError(*(f"{option}: {problem}" for problem in error.problems)) from None
+    if not found:
+        raise UserError(f"{option}: {expression!r} holds of no run")
+    return found
 
 
 def _translate(node: ast.expr, names: frozenset[str]) -> Evaluate:

@@ -6,8 +6,9 @@
     steps("results/my-campaign").groupby("label")["step_seconds"].median()
 
 Both take a campaign file or a campaign's folder of results, read the logs anew, and write nothing.
-What is absent is None, or NaN, as pandas has it for the column. A unit ends a column's name: a GiB
-is 2**30 bytes, tflops_per_gpu are 10**12 FLOPs a second.
+What is absent is NaN in a column of measured numbers, also where all are absent, else None or NaN,
+as pandas has it. A unit ends a column's name: a GiB is 2**30 bytes, tflops_per_gpu are 10**12 FLOPs
+a second.
 """
 
 from collections.abc import Sequence
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING
 
 from orchestrator.campaign import load_campaign
 from orchestrator.collection import Collected, collect, collect_runs
-from orchestrator.metrics import step_seconds
+from orchestrator.metrics import Summary, step_seconds
 from orchestrator.model import sizes
 from orchestrator.recorded import recorded_campaign
 from orchestrator.store import CampaignStore, campaign_store
 from orchestrator.warmup import Warmup
+from parsers.frames import with_numbers
 from parsers.records import Step
 
 if TYPE_CHECKING:
@@ -74,7 +76,8 @@ def steps(source: _Path, results: _Path = "results") -> "pd.DataFrame":
     - samples_per_second, tokens_per_second, running_samples_per_second: over all ranks.
     - consumed_samples, consumed_tokens: since the beginning; global_batch_size: sequences.
     - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.
-    - skipped, skipped_iterations, nan_iterations: iterations without an update.
+    - skipped: iterations without an update so far; skipped_iterations, nan_iterations: those since
+      the report before.
     - reported_tflops_per_gpu: what the program claims.
     - memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
     - timestamp: ISO 8601, in the log's time zone; offset: the byte of the log where it stands.
@@ -115,14 +118,15 @@ def steps_frame(runs: Sequence[Collected], warmup: Warmup) -> "pd.DataFrame":
     ]
     names = ("run_id", "label", *(field.name for field in fields(Step)), "warmup")
     # Named, for without a report there is no row to take them from.
-    return pd.DataFrame(rows, columns=list(names))
+    frame = pd.DataFrame(rows, columns=list(names)).astype({"warmup": bool})
+    return with_numbers(frame, Step)
 
 
 def runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
     """Return one row per run: identity, label, sizes, state, outcome, `Summary`, measures."""
     import pandas as pd
 
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "run_id": run.planned.run_id,
             "label": run.planned.label,
@@ -134,3 +138,4 @@ def runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
         }
         for run in runs
     )
+    return with_numbers(frame, Summary)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from orchestrator.changes import LEVEL, MAX_EXACT, Change, fewest_on_a_side, find_change
+from orchestrator.changes import FEWEST, LEVEL, Change, fewest_on_a_side, find_change
 from orchestrator.past_runs import PastRun
 from orchestrator.printing import printable
 from orchestrator.tables import DASH, Cell, Column, Style, Table, make_table, shown
@@ -171,7 +171,7 @@ def _place(told: History, wanted: PastRun) -> int:
 
 def _why_not(told: History) -> str:
     if fewest_on_a_side(told.units) is None:
-        return f": it takes at least {MAX_EXACT} runs, apart from each other"
+        return f": it takes at least {FEWEST} runs, apart from each other"
     if told.turn is None:
         return ""
     return (

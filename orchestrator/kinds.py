@@ -1,10 +1,13 @@
 """Which runs are to be compared with which: those that are equal in all but what is asked about."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.errors import UserError
 from orchestrator.measured import MeasuredRun
+
+# Of which one is to be the same on both sides, rather the first.
+_BATCHES = ("global_batch_size", "num_microbatches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,7 @@ def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
     """Return the runs by kind, in their order."""
     found: dict[object, list[MeasuredRun]] = {}
     for run in runs:
-        batch = run.values.get("global_batch_size")
-        found.setdefault((tuple(sorted(run.choices.items())), batch), []).append(run)
+        found.setdefault(run.what_repeats_share, []).append(run)
     return [Kind(tuple(members)) for members in found.values()]
 
 
@@ -64,7 +66,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
         raise UserError(f"--by {name}: all runs have the same")
     (_, baseline), *others = groups.items()
     # What is no choice follows from others, which then differ with it.
-    asked = frozenset({name} & runs[0].choices.keys()) or None
+    asked = name if any(name in run.choices for run in runs) else None
     pairings: list[Pairing] = []
     alone: dict[str, None] = {}
     for _, group in others:
@@ -80,21 +82,20 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
 
 
 def matched(
-    runs: Sequence[MeasuredRun],
-    others: Sequence[MeasuredRun],
-    asked: Collection[str] | None = None,
+    runs: Sequence[MeasuredRun], others: Sequence[MeasuredRun], asked: str | None = None
 ) -> tuple[list[Pairing], list[str]]:
     """Return pairings of kinds that are equal in all but `asked`, and those without a partner.
 
-    Where it is not said what is asked about, that is every choice that is never the same on both
+    Where it is not said which choice is asked about, that is all that is never the same on both
     sides, and two kinds alone are a pair, whatever they differ in. Of the batch, either the global
-    one is the same, or, where there is no such pair, the number of micro-batches. Raises UserError
-    where a kind would have several partners.
+    one is the same, or, where there is no such pair, the number of micro-batches; but where both
+    are never the same, they are asked about. Raises UserError where a kind would have several
+    partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
         return [_pairing(sides[0][0], sides[1][0])], []
-    differing = _never_the_same(*sides) if asked is None else asked
+    differing = _never_the_same(*sides) if asked is None else {asked}
     pairings, used = [], set()
     for kind in sides[0]:
         partners = _partners(kind, sides[1], differing)
@@ -118,25 +119,31 @@ def _pairing(kind: Kind, other: Kind) -> Pairing:
 
 def _never_the_same(kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind]) -> set[str]:
     names = {name for kind in (*kinds_of_a, *kinds_of_b) for name in kind.choices}
-    return {
+    choices = {
         name
         for name in names
         if not {kind.choices.get(name) for kind in kinds_of_a}
         & {kind.choices.get(name) for kind in kinds_of_b}
     }
+    batches = {
+        name
+        for name in _BATCHES
+        if not {kind.size(name) for kind in kinds_of_a} & {kind.size(name) for kind in kinds_of_b}
+    }
+    return choices | batches
 
 
-def _partners(kind: Kind, others: Sequence[Kind], differing: Collection[str]) -> list[Kind]:
+def _partners(kind: Kind, others: Sequence[Kind], differing: set[str]) -> list[Kind]:
     alike = list(_alike(kind, others, differing))
-    for size in ("global_batch_size", "num_microbatches"):
+    for size in _BATCHES:
         found = [one for one in alike if one.size(size) == kind.size(size)]
         if found:
             return found
-    return []
+    return alike if differing.issuperset(_BATCHES) else []
 
 
-def _alike(kind: Kind, others: Sequence[Kind], differing: Collection[str]) -> Iterator[Kind]:
+def _alike(kind: Kind, others: Sequence[Kind], differing: set[str]) -> Iterator[Kind]:
     for other in others:
         names = kind.choices.keys() | other.choices.keys()
-        if all(kind.choices.get(name) == other.choices.get(name) for name in names - {*differing}):
+        if all(kind.choices.get(name) == other.choices.get(name) for name in names - differing):
             yield other

@@ -17,12 +17,13 @@ _WORDS = {
     "`": r"\textasciigrave{}",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
+    "→": r"$\rightarrow$",
     # At the beginning of a row these would belong to the end of the row before.
     "[": "{[}",
     "*": "{*}",
 }
 # Of two hyphens LaTeX makes a dash.
-_SPECIAL = re.compile(r"[\\~^<>|`↑↓\[*]|[_%&#${}]|-(?=-)")
+_SPECIAL = re.compile(r"[\\~^<>|`↑↓→\[*]|[_%&#${}]|-(?=-)")
 
 
 def as_latex(table: Table) -> str:

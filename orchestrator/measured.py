@@ -12,11 +12,10 @@ from typing import Any
 from orchestrator.campaign import Campaign
 from orchestrator.collection import read_attempt
 from orchestrator.endings import Ending, endings
-from orchestrator.errors import UserError
 from orchestrator.metrics import measured_steps, seconds_of
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, run_outcome
-from orchestrator.recorded import warmup_of
+from orchestrator.recorded import started_records, warmup_of
 from orchestrator.store import CampaignStore
 from orchestrator.warmup import Warmup
 from parsers.merge import merge_steps
@@ -85,7 +84,7 @@ class MeasuredRun:
 
     @cached_property
     def choices(self) -> dict[str, str]:
-        """What was chosen, each as text, but for the batch; runs with the same are repeats.
+        """What was chosen, each as text, but for what makes the global batch.
 
         The seed is no choice: it does not change how much is reckoned.
         """
@@ -95,6 +94,11 @@ class MeasuredRun:
         if chosen.get("hidden_size") and chosen["ffn_hidden_size"] == 4 * chosen["hidden_size"]:
             del chosen["ffn_hidden_size"]
         return {name: json.dumps(value, sort_keys=True) for name, value in chosen.items()}
+
+    @property
+    def what_repeats_share(self) -> tuple[object, ...]:
+        """What is equal in runs that are repeats of each other: choices and global batch."""
+        return (*sorted(self.choices.items()), self.values.get("global_batch_size"))
 
     @property
     def tokens(self) -> int | None:
@@ -135,9 +139,7 @@ def recorded_runs(folder: Path) -> list[MeasuredRun]:
     Raises UserError where it is none, or has none.
     """
     store = CampaignStore(folder)
-    records = store.run_records()
-    if not records:
-        raise UserError(f"{folder}: holds no run that was started; give results/<campaign>")
+    records = started_records(store)
     warmup = warmup_of(store)
     known = {"run_id", "label", "campaign", "rehearsal", "teralog"}
     return [

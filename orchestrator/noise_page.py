@@ -9,6 +9,7 @@ from typing import Any
 from orchestrator.measured import MeasuredRun, trouble_lines
 from orchestrator.more_runs import blocks_to_find, runs_to_find
 from orchestrator.noise import Component, components, pooled
+from orchestrator.permutation_intervals import welch_degrees
 from orchestrator.tables import Column, Style, Table, make_table, shown
 
 # What plans are made for: a difference of so much.
@@ -50,7 +51,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     """Return what the runs of a campaign tell of their noise."""
     timed = [run for run in runs if run.seconds is not None]
     logs = [math.log(run.seconds or 1) for run in timed]
-    kinds = [_kind(run) for run in timed]
+    kinds = [run.what_repeats_share for run in timed]
     allocations = [run.allocation or f"of {run.run_id} alone" for run in timed]
     steps = [[math.log(one) for one in run.step_seconds] for run in timed]
     (of_allocation,), of_run = components(logs, kinds, allocations)
@@ -112,18 +113,20 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
 
 
 def _sum(outer: Component, inner: Component) -> Component:
-    """Return the variance of what is of some allocation; None where there was but one."""
+    """Return the variance of what is of some allocation; None where there was but one.
+
+    It rests on as many degrees of freedom as a single variance of such a scatter would
+    (Satterthwaite 1946): a hundred runs in two allocations are hardly more than two.
+    """
     if outer.variance is None or inner.variance is None:
         return Component(None, 0)
-    return Component(outer.variance + inner.variance, outer.degrees + inner.degrees)
+    sizes = outer.degrees + 1, inner.degrees + 1
+    degrees = welch_degrees(outer.variance, inner.variance, sizes)
+    return Component(outer.variance + inner.variance, degrees)
 
 
 def _known(between: Callable[[Sequence[object]], Component], groups: Sequence[object]) -> Component:
     return Component(None, 0) if None in groups or not groups else between(groups)
-
-
-def _kind(run: MeasuredRun) -> object:
-    return tuple(sorted(run.choices.items())), run.values.get("global_batch_size")
 
 
 def _hour(run: MeasuredRun) -> int | None:

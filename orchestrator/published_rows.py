@@ -8,7 +8,7 @@ from orchestrator.errors import MAX_LISTED, UserError
 from orchestrator.kinds import Kind, Pairing, kinds
 from orchestrator.measured import MeasuredRun
 from orchestrator.pages.columns import Meaning
-from orchestrator.pages.table_rows import BenchmarkRow, Number, read_tables
+from orchestrator.pages.table_rows import Number, PrintedRow, read_tables
 from orchestrator.pages.units import Quantity
 
 _WITH_LINE = re.compile(r"(?P<file>.+\.md):(?P<line>[0-9]+)")
@@ -46,7 +46,7 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
     return pairings, alone
 
 
-def _rows(path: str) -> list[BenchmarkRow]:
+def _rows(path: str) -> list[PrintedRow]:
     """Return the rows of a page that tell a speed, or the one that is asked for."""
     with_line = _WITH_LINE.fullmatch(path)
     file = Path(with_line["file"] if with_line else path)
@@ -62,7 +62,7 @@ def _rows(path: str) -> list[BenchmarkRow]:
     return found
 
 
-def _pace(row: BenchmarkRow) -> tuple[Quantity, Number] | None:
+def _pace(row: PrintedRow) -> tuple[Quantity, Number] | None:
     wanted = (
         Quantity.STEP_SECONDS,
         Quantity.SAMPLES_PER_SECOND,
@@ -73,7 +73,7 @@ def _pace(row: BenchmarkRow) -> tuple[Quantity, Number] | None:
     return next(((one, known[one]) for one in wanted if one in known), None)
 
 
-def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
+def _differing(kind: Kind, row: PrintedRow) -> list[str]:
     """Return which numbers of a row a kind of runs has otherwise."""
     found = []
     for meaning, number in row.numbers.items():
@@ -87,7 +87,7 @@ def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
     return found
 
 
-def _nothing_fits(kind: Kind, rows: Sequence[BenchmarkRow]) -> str:
+def _nothing_fits(kind: Kind, rows: Sequence[PrintedRow]) -> str:
     nearest = min(rows, key=lambda row: len(_differing(kind, row)))
     differing = ", ".join(_differing(kind, nearest))
     return (
@@ -96,7 +96,7 @@ def _nothing_fits(kind: Kind, rows: Sequence[BenchmarkRow]) -> str:
     )
 
 
-def _pairing(kind: Kind, row: BenchmarkRow) -> Pairing:
+def _pairing(kind: Kind, row: PrintedRow) -> Pairing:
     title = f"{row.file}:{row.line} {row.name}"
     seconds = _seconds(kind, row)
     published = MeasuredRun(
@@ -110,7 +110,7 @@ def _pairing(kind: Kind, row: BenchmarkRow) -> Pairing:
     return Pairing(kind.label, title, kind.runs, (published,), repeatable=False)
 
 
-def _seconds(kind: Kind, row: BenchmarkRow) -> float | None:
+def _seconds(kind: Kind, row: PrintedRow) -> float | None:
     """Return the seconds of a step of the row; a rate is of the batch that the runs have."""
     quantity, number = _pace(row) or (None, None)
     if quantity is None or number is None:

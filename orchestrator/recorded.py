@@ -49,16 +49,21 @@ def _clock(seconds: int) -> str:
     return f"{seconds // 60}:{seconds % 60}"
 
 
+def started_records(store: CampaignStore) -> list[dict[str, Any]]:
+    """Return the run.json of all runs that were started. Raises UserError where there is none."""
+    records = store.run_records()
+    if not records:
+        raise UserError(f"{store.path}: holds no run that was started; give results/<campaign>")
+    return records
+
+
 def recorded_campaign(store: CampaignStore) -> tuple[list[PlannedRun], Warmup]:
     """Return the runs that were started in a campaign's folder, and its warm-up.
 
     They stand in the order of the last submission, others after them. Raises UserError where there
     is none, or one that this version does not know.
     """
-    records = store.run_records()
-    if not records:
-        raise UserError(f"{store.path}: holds no run that was started; give results/<campaign>")
-    made = [(record, recorded_run(record)) for record in records]
+    made = [(record, recorded_run(record)) for record in started_records(store)]
     unknown = [
         f"{store.path}: run {record['run_id']} has parameters that this version does not know"
         for record, run in made

@@ -114,6 +114,8 @@ def _verdict(one: Compared) -> str:
     begin = f"Whether {a} is faster or slower than {b} cannot be told by {by}: {times}"
     if found.more is None and found.low is None:
         return f"{begin}; no number of runs would tell."
+    if found.more is None and min(found.units) == 1:
+        return f"{begin}; how a single run varies is not known, nor how many more would tell."
     if found.more is None:
         return (
             f"{begin}; nothing seen so far suggests a difference, so that no number of runs can be "

@@ -1,8 +1,10 @@
 """Runs and steps as pandas frames: `runs_frame(read("slurm-123.out"))`."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from parsers.records import Step, Usage
 from parsers.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, Row, run_row, step_rows, usage_rows
 from parsers.runs import LogRun
 from parsers.summary import summarise
@@ -41,7 +43,7 @@ def steps_frame(
     rows = [
         row for run in runs for row in step_rows(summarise(run, warmup, keep_skipped=keep_skipped))
     ]
-    return pd.DataFrame(rows, columns=list(STEP_NAMES))
+    return with_numbers(pd.DataFrame(rows, columns=list(STEP_NAMES)), Step)
 
 
 def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
@@ -49,7 +51,16 @@ def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
     import pandas as pd
 
     rows = [row for run in runs for row in usage_rows(run)]
-    return pd.DataFrame(rows, columns=list(USAGE_NAMES))
+    return with_numbers(pd.DataFrame(rows, columns=list(USAGE_NAMES)), Usage)
+
+
+def with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
+    """Return a frame in which the numbers of a record are such where all of a column are absent."""
+    import pandas as pd
+
+    numbers = (int, float, int | None, float | None)
+    names = [field.name for field in fields(record) if field.type in numbers]
+    return frame.assign(**{name: pd.to_numeric(frame[name]) for name in names})
 
 
 def parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes:

@@ -87,7 +87,7 @@ def compare(
             pairings, alone = published_rows.published_pairings(chosen, b)
         else:
             others = _holding("--b", expression_b, _runs(b, results) if b else runs)
-            pairings, alone = _matched(chosen, others, (Path(a).stem, Path(b).stem) if b else None)
+            pairings, alone = _matched(chosen, others, (_name(a), _name(b)) if b else None)
     found = [verdicts.compared(pairing) for pairing in pairings]
     if as_json:
         print_objects([verdicts.record(one) for one in found])
@@ -162,6 +162,11 @@ def _matched(
     ], alone
 
 
+def _name(path: str) -> str:
+    """Return what to call a campaign: its file without suffix, or the whole name of its folder."""
+    return Path(path).absolute().name if Path(path).is_dir() else Path(path).stem
+
+
 def _runs(path: str, results: Path) -> "list[MeasuredRun]":
     from orchestrator.measured import measured_runs, recorded_runs
 
@@ -185,18 +190,11 @@ def _holding(
     option: str, expression: str | None, runs: "Sequence[MeasuredRun]"
 ) -> "list[MeasuredRun]":
     """Return the runs that an expression holds of; all where there is none."""
-    from orchestrator.expressions import compile_expression
+    from orchestrator.expressions import places_where
 
     if expression is None:
         return list(runs)
-    try:
-        holds = compile_expression(expression, {name for run in runs for name in run.values})
-        found = [run for run in runs if holds(run.values)]
-    except UserError as error:
-        raise UserError(*(f"{option}: {problem}" for problem in error.problems)) from None
-    if not found:
-        raise UserError(f"{option}: {expression!r} holds of no run")
-    return found
+    return [runs[place] for place in places_where(option, expression, [run.values for run in runs])]
 
 
 def _fail_if_slower(found: "Sequence[Compared]", part: float) -> None:

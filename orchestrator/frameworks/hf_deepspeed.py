@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from orchestrator import run_columns
 from orchestrator.deepspeed_config import FILE_NAME, trainer_config, trainer_sizes
 from orchestrator.frameworks import zero
 from orchestrator.frameworks.base import Framework
@@ -162,6 +163,8 @@ HF_DEEPSPEED = Framework(
     config_files=config_files,
     placement=placement,
     columns=(
+        run_columns.GPUS,
+        run_columns.SIZE,
         Column("Zero", "zero_stage", lambda run: run.zero_stage),
         Column("Opt Offl", "offload_optimizer", lambda run: _yes(run.options.offload_optimizer)),
         Column("Par Offl", "offload_param", lambda run: _yes(run.options.offload_param)),

@@ -143,18 +143,19 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
     config_files=config_files,
     placement=placement,
     columns=(
-        *(
-            column
-            for column in megatron_programs.COLUMNS
-            if column not in (run_columns.PIPELINE, run_columns.MICRO_BATCHES)
-        ),
-        Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
-        Column("offload", "offload", zero.offload),
+        run_columns.GPUS,
+        run_columns.SIZE,
         Column(
             "scattered embeddings",
             "scattered_embeddings",
             lambda run: "yes" if run.options.scattered_embeddings else "no",
         ),
+        run_columns.TENSOR,
+        run_columns.DATA,
+        run_columns.MICRO_BATCH,
+        run_columns.GLOBAL_BATCH,
+        Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
+        Column("offload", "offload", zero.offload),
     ),
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
     paths=megatron_programs.PATHS,

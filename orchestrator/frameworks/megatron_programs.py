@@ -16,14 +16,15 @@ Launcher = Literal["torchrun", "launch", "srun"]
 # The vocabulary is padded to a multiple of this and of the tensor-parallel size.
 VOCAB_SIZE_MULTIPLE = 128
 PATHS = ("source", "data_path", "vocab_file", "merge_file")
+# In the order of the GPT2 experiments' tables.
 COLUMNS = (
     run_columns.GPUS,
     run_columns.SIZE,
     run_columns.TENSOR,
-    run_columns.PIPELINE,
     run_columns.DATA,
-    run_columns.MICRO_BATCH,
+    run_columns.PIPELINE,
     run_columns.MICRO_BATCHES,
+    run_columns.MICRO_BATCH,
     run_columns.GLOBAL_BATCH,
 )
 

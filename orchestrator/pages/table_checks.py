@@ -26,13 +26,13 @@ from orchestrator.pages.table_formulas import unlike_the_others
 from orchestrator.pages.table_peaks import named_gpus, peak_tflops, usual_tflops
 from orchestrator.pages.table_products import global_batch_size, world_size
 from orchestrator.pages.table_rates import rates
-from orchestrator.pages.table_rows import BenchmarkRow, BenchmarkTable, read_tables
+from orchestrator.pages.table_rows import PrintedRow, PrintedTable, read_tables
 from orchestrator.pages.table_sizes import tells_of_other_models, wrong_size
 
 # The mean of rates is not the rate of the mean time: such averages differ by this part at most.
 _AVERAGES = Fraction(1, 100)
 # The cells of a column, each with its row.
-_Cells = Sequence[tuple[BenchmarkRow, str]]
+_Cells = Sequence[tuple[PrintedRow, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def check_document(file: str, data: bytes, gpus: Sequence[Gpu] = ()) -> Checked:
     return Checked(findings=tuple(found), tables=len(tables))
 
 
-def throughput(row: BenchmarkRow) -> Iterator[Finding]:
+def throughput(row: PrintedRow) -> Iterator[Finding]:
     """Times and rates of one row are of one run: seconds · samples/s is the global batch size.
 
     To a hundredth: they may be averages, each of its own.
@@ -98,9 +98,7 @@ def throughput(row: BenchmarkRow) -> Iterator[Finding]:
         )
 
 
-def tflops_range(
-    row: BenchmarkRow, gpus: Sequence[Gpu], *, judge_tuning: bool
-) -> Iterator[Finding]:
+def tflops_range(row: PrintedRow, gpus: Sequence[Gpu], *, judge_tuning: bool) -> Iterator[Finding]:
     """No GPU does more than its peak; what is far from usual is a bug, or badly tuned."""
     number = row.numbers.get(Meaning.TFLOPS_PER_GPU)
     if number is None or not gpus:
@@ -130,7 +128,7 @@ def tflops_range(
         )
 
 
-def model_size(row: BenchmarkRow) -> Iterator[Finding]:
+def model_size(row: PrintedRow) -> Iterator[Finding]:
     """A size is its shape's number of parameters in 10**9."""
     wrong = wrong_size(row)
     if wrong is None:
@@ -147,7 +145,7 @@ def model_size(row: BenchmarkRow) -> Iterator[Finding]:
     )
 
 
-def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[Finding]:
+def relative_changes(tables: Sequence[PrintedTable]) -> Iterator[Finding]:
     """A change in a cell follows from its number and that of another row in its column.
 
     Which row is meant, nobody says: one that fits anywhere under this title, in any table, is taken
@@ -162,7 +160,7 @@ def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[Finding]:
         yield from _changes_below(title, same_title)
 
 
-def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[Finding]:
+def tflops_unlike_the_others(tables: Sequence[PrintedTable]) -> Iterator[Finding]:
     """TFLOPs follow from size, speed and GPUs in the same way in every row."""
     for unlike in unlike_the_others(tables):
         why = " (the size in 2**30 would give what is printed)" if unlike.as_if_gibi else ""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator.pages.table_rows import BenchmarkRow
+from orchestrator.pages.table_rows import PrintedRow
 
 
 class Kind(StrEnum):
@@ -34,9 +34,7 @@ class Finding:
     last_digit_only: bool = False
 
 
-def finding(
-    row: BenchmarkRow, kind: Kind, message: str, *, last_digit_only: bool = False
-) -> Finding:
+def finding(row: PrintedRow, kind: Kind, message: str, *, last_digit_only: bool = False) -> Finding:
     """Return a finding in a row; the sentence is to follow the row's name."""
     return Finding(
         file=row.file,

@@ -11,7 +11,7 @@ from fractions import Fraction
 from orchestrator.pages.columns import Meaning
 from orchestrator.pages.printed_numbers import Interval, most_common
 from orchestrator.pages.table_rates import HALF, rates
-from orchestrator.pages.table_rows import BenchmarkRow, BenchmarkTable, Number
+from orchestrator.pages.table_rows import Number, PrintedRow, PrintedTable
 
 # As many rows must agree, and as large a part of all, before another one is doubted.
 _FEWEST, _PART = 3, Fraction(3, 4)
@@ -33,7 +33,7 @@ class Unlike:
     as_if_gibi: the size divided by 2**30 would give what is printed.
     """
 
-    row: BenchmarkRow
+    row: PrintedRow
     tflops: Number
     likely: str
     agreeing: int
@@ -45,7 +45,7 @@ class Unlike:
 class _Rated:
     """A row from which FLOPs per parameter and sequence can be worked out."""
 
-    row: BenchmarkRow
+    row: PrintedRow
     tflops: Number
     size: Number
     work: Interval
@@ -79,7 +79,7 @@ class _Agreement:
         return any_size or low <= size <= high
 
 
-def unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[Unlike]:
+def unlike_the_others(tables: Sequence[PrintedTable]) -> Iterator[Unlike]:
     """Yield the rows of a document's tables that disagree where most others agree."""
     rated = [_rated(table) for table in tables]
     page = _agreement([row for rows in rated for row in rows])
@@ -92,7 +92,7 @@ def unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[Unlike]:
             yield from _unlike(rows, agreement)
 
 
-def _rated(table: BenchmarkTable) -> list[_Rated]:
+def _rated(table: PrintedTable) -> list[_Rated]:
     found = []
     for row in table.rows:
         size = row.numbers.get(Meaning.PARAMETERS)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from orchestrator.pages.columns import Meaning
 from orchestrator.pages.printed_numbers import count
 from orchestrator.pages.table_findings import Finding, Kind, finding
-from orchestrator.pages.table_rows import BenchmarkRow, Number
+from orchestrator.pages.table_rows import Number, PrintedRow
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 
 
-def global_batch_size(row: BenchmarkRow) -> Iterator[Finding]:
+def global_batch_size(row: PrintedRow) -> Iterator[Finding]:
     """Micro-batch size · micro-batches · data-parallel size is the global batch size."""
     data_parallel = row.numbers.get(Meaning.DATA_PARALLEL_SIZE) or _data_parallel_size(row)
     factors = (
@@ -22,7 +22,7 @@ def global_batch_size(row: BenchmarkRow) -> Iterator[Finding]:
     yield from _product(row, Kind.GLOBAL_BATCH_SIZE, Meaning.GLOBAL_BATCH_SIZE, factors)
 
 
-def world_size(row: BenchmarkRow) -> Iterator[Finding]:
+def world_size(row: PrintedRow) -> Iterator[Finding]:
     """Tensor · pipeline · data-parallel size is the number of GPUs, and so is nodes · GPUs each."""
     factors = [
         row.numbers.get(Meaning.TENSOR_PARALLEL_SIZE),
@@ -44,7 +44,7 @@ def world_size(row: BenchmarkRow) -> Iterator[Finding]:
 
 
 def _product(
-    row: BenchmarkRow,
+    row: PrintedRow,
     kind: Kind,
     whole: Meaning,
     factors: Sequence[Number | None],
@@ -70,7 +70,7 @@ def _product(
     yield finding(row, kind, f"{total.shown}, but {equation}{what}{hint}")
 
 
-def _data_parallel_size(row: BenchmarkRow) -> Number | None:
+def _data_parallel_size(row: PrintedRow) -> Number | None:
     """Return the data-parallel size of a row that says all but this, or None."""
     world, tensor, pipeline = (
         row.numbers.get(meaning)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from orchestrator.pages.columns import Meaning
 from orchestrator.pages.printed_numbers import Interval
-from orchestrator.pages.table_rows import BenchmarkRow, Number
+from orchestrator.pages.table_rows import Number, PrintedRow
 from orchestrator.pages.units import Quantity
 
 HALF = Fraction(1, 2)
@@ -19,7 +19,7 @@ class Rate(NamedTuple):
     sequences_per_second: Interval
 
 
-def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
+def rates(row: PrintedRow, units: Fraction = HALF) -> Iterator[Rate]:
     """Yield what follows from each time and rate of a row, where the sizes it takes are known.
 
     `units` is how far off a printed number may be, in units of its last digit.
@@ -44,6 +44,6 @@ def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
             yield Rate(number, rate)
 
 
-def _count(row: BenchmarkRow, meaning: Meaning) -> Interval | None:
+def _count(row: PrintedRow, meaning: Meaning) -> Interval | None:
     number = row.numbers.get(meaning)
     return number.printed.interval() if number else None

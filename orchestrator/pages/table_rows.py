@@ -61,8 +61,8 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkRow:
-    """A row: file and line, its name for people, its cells, and its numbers.
+class PrintedRow:
+    """A row as it is printed: file and line, its name for people, its cells, and its numbers.
 
     `paces` are times per iteration and rates; `is_parted_further` says that the table has other
     kinds of parallelism than tensor, pipeline and data.
@@ -78,15 +78,15 @@ class BenchmarkRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkTable:
+class PrintedTable:
     """A table: titles without markup, the rows that are not blank, the GPU its page sets."""
 
     gpu: str | None
     titles: tuple[str, ...]
-    rows: tuple[BenchmarkRow, ...]
+    rows: tuple[PrintedRow, ...]
 
 
-def read_tables(file: str, data: bytes) -> list[BenchmarkTable]:
+def read_tables(file: str, data: bytes) -> list[PrintedTable]:
     """Return the tables of a markdown document, with what its page says of their rows.
 
     Raises UserError where a comment sets what cannot be set.
@@ -99,9 +99,7 @@ def read_tables(file: str, data: bytes) -> list[BenchmarkTable]:
     ]
 
 
-def _table(
-    file: str, table: Table, notes: Mapping[Meaning, Note], gpu: str | None
-) -> BenchmarkTable:
+def _table(file: str, table: Table, notes: Mapping[Meaning, Note], gpu: str | None) -> PrintedTable:
     columns = read_columns([cell.text for cell in table.header.cells])
     titles = tuple(_plain(column.title) for column in columns)
     parted = any(_OTHER_PARALLELISM.fullmatch(title) for title in titles)
@@ -111,7 +109,7 @@ def _table(
         for ordinal, row in enumerate(filled, 1)
         if len(row.cells) <= len(columns)
     )
-    return BenchmarkTable(gpu=gpu, titles=titles, rows=tuple(rows))
+    return PrintedTable(gpu=gpu, titles=titles, rows=tuple(rows))
 
 
 def _row(
@@ -122,7 +120,7 @@ def _row(
     name: str,
     *,
     is_parted_further: bool,
-) -> BenchmarkRow:
+) -> PrintedRow:
     texts = tuple(cell.text for cell in row.cells)
     # Two columns of one meaning: which of them is meant, nobody can tell.
     meanings = Counter(column.meaning for column in columns)
@@ -133,7 +131,7 @@ def _row(
     paces = list(_paces(columns, texts))
     kinds = Counter((quantity, number.per_gpu) for quantity, number in paces)
     titled = {column.meaning for column in columns}
-    return BenchmarkRow(
+    return PrintedRow(
         file=file,
         line=row.line,
         name=name,

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from orchestrator.pages.columns import Meaning
 from orchestrator.pages.printed_numbers import Interval
-from orchestrator.pages.table_rows import BenchmarkRow, Number
+from orchestrator.pages.table_rows import Number, PrintedRow
 from orchestrator.shape import ModelShape
 
 # Where the table does not tell: the largest vocabulary of a GPT, BLOOM's, and the usual one.
@@ -40,7 +40,7 @@ def tells_of_other_models(data: bytes) -> bool:
     return _OTHER_MODELS.search(data) is not None
 
 
-def wrong_size(row: BenchmarkRow) -> WrongSize | None:
+def wrong_size(row: PrintedRow) -> WrongSize | None:
     """Return what is wrong with the size of a row, which is of a GPT, or None.
 
     GPT-2's layers, embeddings counted once (tied), twice or not at all.

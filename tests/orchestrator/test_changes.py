@@ -9,7 +9,7 @@ from history_simulation import QUIET, REAL, SEED, Cluster, found
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.changes import LEVEL, fewest_on_a_side, find_change
+from orchestrator.changes import FEWEST, LEVEL, fewest_on_a_side, find_change
 
 numbers = st.floats(-5, 5, allow_nan=False).map(lambda value: round(value, 3))
 
@@ -46,7 +46,7 @@ def test_neither_the_unit_nor_the_level_of_times_matters(
     assert other.p_value == pytest.approx(one.p_value)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5, 7])
+@pytest.mark.parametrize("n", [2, 3, 5, FEWEST - 1])
 def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
     """As many orders are as clear as there are ways to exchange what lies on each side."""
     change = find_change([0.0] * (n // 2) + [9.0] * (n - n // 2))
@@ -56,7 +56,7 @@ def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "fewest"), [(8, 3), (10, 3), (12, 2), (20, 2), (49, 2), (60, 1), (100, 1)]
+    ("n", "fewest"), [(FEWEST, 3), (10, 3), (12, 2), (20, 2), (49, 2), (60, 1), (100, 1)]
 )
 def test_a_change_can_be_shown_as_soon_as_enough_lie_on_each_side(n: int, fewest: int) -> None:
     """And is: the last ones all higher, and no noise that could hide it."""

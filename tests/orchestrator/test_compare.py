@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from itertools import combinations, product
 from statistics import fmean
 
 import pytest
@@ -243,6 +244,20 @@ def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies
     assert compare(*blocks([*ratios, *ratios[:copies]])).verdict is FASTER
 
 
+@pytest.mark.parametrize(("pairs", "wrong"), [(6, 2), (7, 6), (8, 12), (9, 22), (10, 42)])
+def test_a_verdict_of_pairs_is_wrong_in_4_percent_of_all_signs_or_the_next_above(
+    pairs: int, wrong: int
+) -> None:
+    """That is never more than 5 %: where the order of each is drawn, no other error is made."""
+    sizes = [1 + 0.1 * math.sqrt(2 + pair) for pair in range(pairs)]
+    found = [
+        paired_interval(list(map(math.prod, zip(sizes, signs, strict=True))))
+        for signs in product((-1, 1), repeat=pairs)
+    ]
+    assert sum(one is None or one[0] > 0 or one[1] < 0 for one in found) == wrong
+    assert wrong / 2**pairs <= 0.05
+
+
 @given(st.lists(st.floats(-1, 1), min_size=6, max_size=9))
 def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
     differences: list[float],
@@ -261,8 +276,9 @@ def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
         seen = sum(values)
         above = sum(one >= seen - 1e-12 for one in sums) / len(sums)
         below = sum(one <= seen + 1e-12 for one in sums) / len(sums)
-        return min(above, below) <= 0.02
+        return min(above, below) <= allowed
 
+    allowed = {6: 1 / 64, 7: 3 / 128, 8: 6 / 256, 9: 11 / 512}[len(differences)]
     assert refused(found[0] - nudge)
     assert refused(found[1] + nudge)
     if found[1] - found[0] > 4 * nudge:
@@ -279,8 +295,6 @@ def test_the_interval_of_samples_holds_all_that_the_test_by_dealing_does_not_ref
     a: list[float], b: list[float]
 ) -> None:
     """It spans Welch's, too, so that it may hold more."""
-    from itertools import combinations
-
     found = unpaired_interval(a, b)
     assert found is not None
     for moved in (found[0] - 1e-7, found[1] + 1e-7):
@@ -334,7 +348,7 @@ QUIET = [
 
 @pytest.mark.parametrize("design", QUIET, ids=lambda design: design.name)
 def test_without_a_difference_a_verdict_is_rare(design: Design) -> None:
-    """At most 4 % of all cases; of 200 trials with a fixed seed, not more than 8 %."""
+    """At most 5 % of all cases; of 200 trials with a fixed seed, not more than 8 %."""
     found = [design.verdict(SEED + trial, 0.0).verdict for trial in range(TRIALS)]
     assert TRIALS - found.count(CANNOT_TELL) <= 0.08 * TRIALS
 

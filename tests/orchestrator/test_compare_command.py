@@ -4,6 +4,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from orchestrator.attempts import Ended, Intent, Position, Seen, Started
 from orchestrator.campaign import PlannedRun, load_campaign
 from orchestrator.cli import main
 from orchestrator.interleaving import interleaved
+from orchestrator.kinds import Pairing
+from orchestrator.measured import MeasuredRun
 from orchestrator.store import (
     RunFolder,
     campaign_store,
@@ -23,6 +26,7 @@ from orchestrator.store import (
     write_started,
 )
 from orchestrator.submission import render
+from orchestrator.verdicts import compared, sentences
 
 CAMPAIGN = """\
 name: {name}
@@ -277,6 +281,40 @@ def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> N
     assert found["ratio"] == pytest.approx(2.0)
 
 
+def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None:
+    """A dot in it begins no suffix; from within the folder, too."""
+    for name in ("gpt-1.3b", "gpt-1.4b"):
+        folder.campaign("matrix: {seed: [1, 2]}\n", lambda planned: 1.0, name=name)
+    folders = [str(folder.path / "results" / name) for name in ("gpt-1.3b", "gpt-1.4b")]
+    (found,) = folder.compared(*folders)
+    assert (found["a"].split(":")[0], found["b"].split(":")[0]) == ("gpt-1.3b", "gpt-1.4b")
+
+
+def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
+    """Where neither it nor the number of micro-batches is ever the same, and only there."""
+    lines = "matrix: {strategy: [ddp, zero1], num_microbatches: [1, 2, 4]}\n"
+    folder.campaign(lines, lambda planned: float(planned.run.num_microbatches or 0))
+    for name in ("num_microbatches", "global_batch_size"):
+        found = folder.compared("made-up.yaml", "--by", name)
+        assert len(found) == 4
+        assert {one["speed_in"] for one in found} == {"tokens per second"}
+        assert [one["ratio"] for one in found] == [pytest.approx(1.0)] * 4
+    found = folder.compared("made-up.yaml", "--by", "strategy")
+    assert {one["speed_in"] for one in found} == {"steps per second"}
+
+
+def test_a_parameter_that_only_some_runs_have_chosen_is_asked_about_alone(folder: Folder) -> None:
+    """ffn_hidden_size is no choice where it is four times hidden_size, whichever run is first."""
+    folder.campaign(
+        "include:\n  - {}\n  - {strategy: zero1, ffn_hidden_size: 128}\n"
+        "  - {strategy: zero1, ffn_hidden_size: 128, num_layers: 3}\n",
+        lambda planned: 1.0,
+    )
+    done = folder.teralog("compare", "made-up.yaml", "--by", "ffn_hidden_size")
+    assert done.exit_code == 1
+    assert "no two runs are equal in all else" in done.stderr
+
+
 def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) -> None:
     """Two things that changed at once are not one thing's doing."""
     folder.campaign(
@@ -312,6 +350,26 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
     assert "12 runs took longer a step than it says" in said
     slow = layers.teralog("compare", *arguments, "--fail-if-slower", "0%")
     assert slow.exit_code == 0
+
+
+def test_of_a_single_run_amid_others_it_is_not_said_that_nothing_suggests_a_difference() -> None:
+    """It may be the slowest but one of fifty; how it would vary is what is not known."""
+    runs = tuple(
+        MeasuredRun(
+            run_id=str(number),
+            label="a" if number else "b",
+            values={},
+            state="COMPLETED",
+            outcome="completed",
+            step_seconds=(1 + number / 100,),
+        )
+        for number in range(51)
+    )
+    published = replace(runs[0], step_seconds=(1.495,))
+    pairing = Pairing("a", "b", runs[1:], (published,), repeatable=False)
+    verdict = next(sentences(compared(pairing)))
+    assert verdict.startswith("Whether a is faster or slower than b cannot be told")
+    assert verdict.endswith("how a single run varies is not known, nor how many more would tell.")
 
 
 @pytest.mark.parametrize(
@@ -437,7 +495,7 @@ def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
         file.write("order: interleaved\n")
     refused = playground.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
-    assert "`teralog salloc`" in refused.stderr
+    assert "`teralog salloc --batch --run`" in refused.stderr
     assert "`teralog submit --here`" in refused.stderr
 
 

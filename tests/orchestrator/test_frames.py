@@ -1,5 +1,6 @@
 """Steps and runs as pandas frames."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -58,6 +59,23 @@ def test_a_frame_of_runs_has_a_row_for_each_run(runs: Any):
     assert frame["state"].tolist() == ["COMPLETED", "NOT_STARTED"]
     assert frame["reports"].tolist() == [2, 0]
     assert frame["step_seconds_mean"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("chosen", [slice(1, 2), slice(0, 2)])
+def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
+    runs: Any, chosen: slice
+) -> None:
+    """What is reckoned with in a script works for a campaign that has not begun."""
+    campaign, collected = runs
+    every, each = runs_frame(collected[chosen]), steps_frame(collected[chosen], campaign.warmup)
+    for frame, names in (
+        (every, ("reports", "step_seconds_mean", "final_loss", "parameters_logged")),
+        (each, ("iteration", "loss", "tokens_per_second", "skipped", "offset")),
+    ):
+        assert {frame[name].dtype.kind for name in names} <= {"i", "f"}
+        assert frame["label"].dtype.kind not in "if"
+    assert each["warmup"].dtype == bool
+    assert math.isnan(every["tflops_per_gpu"].mean()) == (chosen.start == 1)
 
 
 @pytest.fixture

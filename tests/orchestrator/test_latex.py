@@ -34,6 +34,7 @@ ESCAPED = {
     "1e-05": "1e-05",
     "a<b>|`": r"a\textless{}b\textgreater{}\textbar{}\textasciigrave{}",
     "(↓31.3%)": r"($\downarrow$31.3\%)",
+    "optimizer → cpu": r"optimizer $\rightarrow$ cpu",
     "—": "—",
 }
 

@@ -339,10 +339,10 @@ def test_a_report_has_the_columns_of_the_page(
         "world_size",
         "parameters_billions",
         "tensor_parallel_size",
-        "pipeline_parallel_size",
         "data_parallel_size",
-        "micro_batch_size",
+        "pipeline_parallel_size",
         "num_microbatches",
+        "micro_batch_size",
         "global_batch_size",
     ]
     assert row["reports"] == 7

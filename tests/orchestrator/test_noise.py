@@ -118,6 +118,17 @@ def test_runs_in_allocations_of_their_own_tell_what_a_single_run_is_worth() -> N
     assert (found["runs"], found["allocations"]) == (None, None)
 
 
+def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> None:
+    """Two allocations that differ by far more than the forty runs in them: one comparison."""
+    runs = [
+        run(level * (1 + 0.001 * turn), name)
+        for level, name in ((1, "a"), (2, "b"))
+        for turn in range(20)
+    ]
+    degrees = {one.name: one.component.degrees for one in noise_page(runs).sources}
+    assert (degrees["runs"], degrees["allocations"], degrees["repeats"]) == (38, 1, 1)
+
+
 def test_hours_and_nodes_are_told_where_several_allocations_share_one() -> None:
     """A cluster that is twice as slow in the morning, and alike on all nodes."""
     runs = [
