@@ -15,11 +15,18 @@ function passes(run, place) {
 /** The places in page.runs of the runs that the filter leaves. */
 const filteredRuns = () => page.runs.map((_, place) => place).filter((place) => passes(page.runs[place], place));
 
+/** Runs as the values of a column count up, where they are numbers; what is absent comes last. */
+function inOrder({ column, place }) {
+  if (!column.numeric) return page.runs;
+  const value = (run) => run.values[place];
+  return page.runs.toSorted((one, other) => (value(one) === null) - (value(other) === null) || compared(value(one) ?? 0, value(other) ?? 0));
+}
+
 /** The columns that tell runs apart, each with its values and how often they are there. */
 const describing = page.columns
   .map((column, place) => ({ column, place }))
   .filter(({ column }) => column.filter)
-  .map((one) => ({ ...one, values: counted(page.runs.map((run) => run.shown[one.place])) }))
+  .map((one) => ({ ...one, values: counted(inOrder(one).map((run) => run.shown[one.place])) }))
   .filter(({ values }) => values.size > 1);
 
 /** Those whose values are few enough to choose from. */
@@ -75,6 +82,6 @@ function startFilters(changed) {
 
 function showCount(shown) {
   byId("count").textContent =
-    shown === page.runs.length ? count(shown, "run") : `${number.format(shown)} of ${count(page.runs.length, "run")}`;
+    shown === page.runs.length ? countRows(shown) : `${number.format(shown)} of ${countRows(page.runs.length)}`;
   byId("clear").hidden = filter.words.length === 0 && filter.chosen.size === 0;
 }

@@ -33,9 +33,23 @@ function layout(xaxis, yaxis, more = {}) {
 /** An axis of sizes: where they differ much, by factors, with the sizes themselves as marks. */
 function sizeAxis(title, values) {
   const sizes = [...new Set(values)].sort((one, other) => one - other);
-  const marks = sizes.length <= 12 ? { tickvals: sizes, ticktext: sizes.map((size) => number.format(size)) } : {};
   const wide = sizes[0] > 0 && sizes.at(-1) / sizes[0] >= 4;
-  return axis(title, { ...marks, ...(wide ? { type: "log" } : {}) });
+  const marks = haveRoom(wide ? sizes.map(Math.log2) : sizes) ? sizes : wide ? powersOfTwo(sizes[0], sizes.at(-1)) : [];
+  const marked = marks.length ? { tickvals: marks, ticktext: marks.map((size) => number.format(size)) } : {};
+  return axis(title, { ...marked, ...(wide ? { type: "log" } : {}) });
+}
+
+/** Whether marks at these places can be told apart on the axis of a plot. */
+function haveRoom(places) {
+  const gaps = places.slice(1).map((place, at) => place - places[at]);
+  return places.length <= 12 && Math.min(...gaps) >= (places.at(-1) - places[0]) / 16;
+}
+
+/** Every power of two between these, or every second, third; eight marks at most. */
+function powersOfTwo(least, most) {
+  const [first, last] = [Math.ceil(Math.log2(least)), Math.floor(Math.log2(most))];
+  const every = Math.ceil((last - first + 1) / 8);
+  return Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, at) => 2 ** (first + every * at));
 }
 
 /** The warm-up of runs: their last iterations, each once, as shades behind the curves. */
@@ -124,7 +138,7 @@ async function drawAnew(one) {
   one.clicks = true;
   one.plot.on("plotly_click", (event) => {
     const place = event.points[0].customdata;
-    if (place !== undefined) location.hash = `run-${page.runs[place].run_id}`;
+    if (place !== undefined) location.hash = address(place);
   });
 }
 
@@ -152,7 +166,7 @@ function download(one, format) {
   const { data, layout: drawn } = one.shown;
   const height = Math.max(SAVED.height, drawn.height);
   const paper = { ...drawn, autosize: false, width: SAVED.width, height, paper_bgcolor: "#fff", plot_bgcolor: "#fff" };
-  const filename = `${page.campaign} ${one.title}`.replaceAll(/[^A-Za-z0-9%]+/g, "-").replaceAll("%", "percent");
+  const filename = `${page.title} ${one.title}`.replaceAll(/[^A-Za-z0-9%]+/g, "-").replaceAll("%", "percent");
   Plotly.downloadImage({ data, layout: paper }, { format, filename, width: SAVED.width, height, scale: format === "png" ? 3 : 1 });
 }
 
