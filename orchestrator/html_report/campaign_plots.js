@@ -21,7 +21,7 @@ function coloured(places) {
   const { name, title } = page.columns[colouring.place];
   return colouring.values
     .map((value, at) => ({
-      name: plotText(name === "table" ? shortened(value, narrow() ? 40 : 70) : `${title} ${value}`),
+      name: plotText(name === "table" ? shortenedWithin(value, narrow() ? 40 : 70) : `${title} ${value}`),
       colour: COLOURS[at % COLOURS.length],
       // The eleventh has the first one's colour, and another's sign.
       symbol: SYMBOLS[(at + Math.floor(at / COLOURS.length)) % SYMBOLS.length],

@@ -35,6 +35,12 @@ function shortened(text, length) {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }
 
+/** Names that begin alike differ at their ends. */
+function shortenedWithin(text, length) {
+  const kept = Math.floor((length - 1) / 2);
+  return text.length > length ? `${text.slice(0, kept)}…${text.slice(-kept)}` : text;
+}
+
 const number = new Intl.NumberFormat("en-US");
 const count = (many, what) => `${number.format(many)} ${what}${many === 1 ? "" : "s"}`;
 

@@ -39,7 +39,7 @@ function choice({ column, place, values }, changed) {
   });
   const made = element(
     "details",
-    { class: "choice", onkeydown: (event) => event.key === "Escape" && close() },
+    { class: "choice", onkeydown: (event) => event.key === "Escape" && close(), ontoggle: keepInView },
     element("summary", {}, column.title),
     element("div", { role: "group", "aria-label": column.title }, ...boxes.map(([, label]) => label)),
   );
@@ -49,6 +49,12 @@ function choice({ column, place, values }, changed) {
     else filter.chosen.delete(place);
     made.classList.toggle("chosen", chosen.length > 0);
     changed();
+  }
+  /** What would stand out on the right ends where its button ends. */
+  function keepInView() {
+    made.classList.remove("at-end");
+    const { right } = made.lastElementChild.getBoundingClientRect();
+    made.classList.toggle("at-end", right > document.documentElement.clientWidth);
   }
   function close() {
     made.open = false;

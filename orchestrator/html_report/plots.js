@@ -7,9 +7,9 @@ const CLEAR = "rgba(0,0,0,0)";
 const HEIGHT = 360;
 const PRINTED = { width: 480, height: 300 };
 const LEGEND = { orientation: "h", yanchor: "bottom", y: 1.01, x: 0 };
-const CONFIG = {
-  responsive: true, displaylogo: false, modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d", "autoScale2d"],
-};
+// These buttons and no other: plotly's own choice has one that sends the plot away.
+const BUTTONS = ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"];
+const CONFIG = { responsive: true, displaylogo: false, modeBarButtons: [BUTTONS], plotlyServerURL: "" };
 const SAVED = { width: 900, height: 560 };
 
 /** Colours are those of a plot that is saved; page.css has those of the page. */

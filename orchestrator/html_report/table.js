@@ -1,8 +1,8 @@
 // The table of runs, and the order that its headings give.
 
 const FIRST_ROWS = 1000;
-// A text with more letters has several lines.
-const LONG = 40;
+// A text with more letters may have several lines.
+const LONG = 20;
 
 // column: its place, -1 for the rows' identity, null for their own order.
 const order = { column: null, descending: false };
