@@ -4,7 +4,7 @@ import re
 
 from orchestrator.printing import printable
 
-_LINK = re.compile(r"!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
+_LINK = re.compile(r"(?<!\\)!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
 # Signs in pairs, around something; a single one, as in ~129 or 2 * 3, is text.
 _PAIRED = re.compile(
     r"(?<!\\)(?P<sign>\*\*|~~|`{1,3}|\*|(?P<low>(?<!\w)__?))(?=\S)"
