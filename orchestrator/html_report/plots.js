@@ -124,6 +124,8 @@ async function drawAnew(one) {
   // Asked for anew in the meantime, or gone with its run.
   if (turn !== one.turn || !figures.has(one)) return;
   one.shown = made;
+  // What is not there cannot be saved.
+  one.node.classList.toggle("empty", made === null);
   if (made === null) {
     Plotly.purge(one.plot);
     one.plot.style.height = "0";

@@ -308,3 +308,4 @@ def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Ope
     page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
     assert column(page, "ended") == ["not started", "not started"]
     page.locator("figcaption", has_text="There are no numbers for it.").first.wait_for()
+    assert not page.locator("figure button").first.is_visible()
