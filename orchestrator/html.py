@@ -1,6 +1,7 @@
-"""The page of a campaign as one HTML file: what is read for it, and what it is made of."""
+"""Pages as one HTML file, of a campaign or of tables: what is read for them and made of it."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected
@@ -8,9 +9,16 @@ from orchestrator.errors import UserError
 from orchestrator.html_report.detail import Detail, limits, make_detail
 from orchestrator.html_report.document import document
 from orchestrator.html_report.page import make_page
+from orchestrator.html_report.tables_page import make_details, make_tables_page
 from orchestrator.log_tails import Tail, log_tail
+from orchestrator.pages.joined_tables import join_tables
+from orchestrator.pages.table_checks import check_document
+from orchestrator.printing import printable
 from orchestrator.reports import Report
 from orchestrator.store import CampaignStore
+
+# What page.html says near its begin.
+_OURS, _BEGIN = b'content="teralog report"', 1000
 
 
 def report_html(
@@ -23,6 +31,36 @@ def report_html(
     plotly = _plotly()
     page = make_page(campaign, report, runs, store.other_runs(campaign))
     return document(page, _details(campaign, store, runs), plotly)
+
+
+def tables_html(file: Path) -> str:
+    """Return the page of the tables in a markdown file.
+
+    Raises UserError where it has none, or a comment sets what cannot be set, or the library that
+    draws the plots is not installed; OSError where it cannot be read.
+    """
+    plotly, data, name = _plotly(), file.read_bytes(), printable(str(file))
+    try:
+        tables = join_tables(name, data)
+    except UserError as error:
+        raise UserError(*(f"{name}:{problem}" for problem in error.problems)) from None
+    if not tables.rows:
+        raise UserError(f"{name}: holds no table with a row")
+    findings = check_document(name, data).findings
+    page = make_tables_page(name, printable(file.name), tables, findings)
+    return document(page, make_details(name, tables, findings), plotly)
+
+
+def refuse_foreign(place: Path) -> None:
+    """Raise UserError where a file is there that is none of these pages, so that none is lost."""
+    try:
+        begin = place.read_bytes()[:_BEGIN]
+    except FileNotFoundError:
+        return
+    if _OURS not in begin:
+        raise UserError(
+            f"{printable(str(place))}: is there, and teralog did not write it; move it away first"
+        )
 
 
 def _details(

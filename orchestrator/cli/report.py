@@ -1,18 +1,19 @@
-"""The command that makes the table of a campaign."""
+"""The command that makes the table of a campaign, or a page of HTML of a published one's tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from orchestrator.cli.common import (
-    campaign_argument,
     for_people,
     open_campaign,
     refresh,
     results_option,
 )
+from orchestrator.printing import printable
 
 if TYPE_CHECKING:
     from orchestrator.campaign import Campaign
@@ -24,14 +25,21 @@ _FORMATS = ("text", "markdown", "csv", "json", "latex")
 
 
 @click.command()
-@campaign_argument
+@click.argument(
+    "campaign", metavar="CAMPAIGN|PAGE.md", type=click.Path(dir_okay=False, path_type=Path)
+)
 @results_option
 @click.option(
     "--by-node",
     is_flag=True,
     help="Print a table of nodes instead, which shows a slow one; write nothing.",
 )
-@click.option("--html", "as_html", is_flag=True, help="Write report.html too: tables and plots.")
+@click.option(
+    "--html",
+    "as_html",
+    is_flag=True,
+    help="Write report.html too: tables and plots. Of PAGE.md, its tables as PAGE.html.",
+)
 @click.option(
     "--format",
     "layout",
@@ -69,7 +77,13 @@ def report(
     by: str | None,
     update: Path | None,
 ) -> None:
-    """Print the table of CAMPAIGN; write report.md, report.csv and report.json."""
+    """Print the table of CAMPAIGN; write report.md, report.csv and report.json.
+
+    Of PAGE.md, a page of tables, it writes PAGE.html with --html, and nothing else.
+    """
+    if campaign.suffix == ".md":
+        _of_tables(campaign, as_html=as_html)
+        return
     from datetime import datetime
 
     from orchestrator import collection, reports
@@ -90,6 +104,33 @@ def report(
     _print(loaded, made, runs, layout)
     for sentence in written:
         click.echo(sentence, err=True)
+
+
+def _of_tables(page: Path, *, as_html: bool) -> None:
+    """Write the page of HTML that a published page's tables make, beside it."""
+    context = click.get_current_context()
+    useless = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name not in ("campaign", "as_html")
+        and context.get_parameter_source(str(option.name)) is ParameterSource.COMMANDLINE
+    ]
+    if useless:
+        raise click.UsageError(
+            f"{', '.join(useless)}: of a campaign's runs, and {page} is a page of tables; "
+            "only --html goes with it"
+        )
+    if not as_html:
+        raise click.UsageError(
+            f"{page} is a page of tables; with --html they become a page of HTML beside it"
+        )
+    from orchestrator import html
+    from orchestrator.files import write_text
+
+    made, place = html.tables_html(page), page.with_suffix(".html")
+    html.refuse_foreign(place)
+    write_text(place, made)
+    click.echo(f"wrote {printable(str(place))}", err=True)
 
 
 def _update(page: Path, campaign: "Campaign", report: "Report") -> str:

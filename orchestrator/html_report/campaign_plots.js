@@ -2,7 +2,9 @@
 
 const MOST_CURVES = 10;
 const MOST_ROWS = 60;
-const MOST_COLOURS = 10;
+const MOST_COLOURS = 12;
+// Longer names would take the plot's place, and stand below it.
+const LEGEND_LETTERS = 60;
 const OTHER_ENDS = [5, 1, 4, 3, 7, 9].map((at) => COLOURS[at]);
 
 let shown = [];
@@ -11,19 +13,18 @@ let colouring = { place: null, values: [] };
 const narrow = () => innerWidth < 640;
 const numeric = (value) => typeof value === "number";
 const labels = (places) => places.map((place) => plotText(page.runs[place].label));
-const cells = (name) => {
-  const at = page.columns.findIndex((column) => column.name === name);
-  return page.runs.map((run) => (at < 0 ? null : run.values[at]));
-};
+const TFLOPS = page.columns.findIndex((column) => column.name === "tflops_per_gpu");
 
 /** Runs by the value they are coloured by, in the order of the values' colours. */
 function coloured(places) {
   if (colouring.place === null) return [{ name: "", colour: COLOURS[0], symbol: SYMBOLS[0], places }];
+  const { name, title } = page.columns[colouring.place];
   return colouring.values
     .map((value, at) => ({
-      name: plotText(`${page.columns[colouring.place].title} ${value}`),
+      name: plotText(name === "table" ? shortenedWithin(value, narrow() ? 40 : 70) : `${title} ${value}`),
       colour: COLOURS[at % COLOURS.length],
-      symbol: SYMBOLS[at % SYMBOLS.length],
+      // The eleventh has the first one's colour, and another's sign.
+      symbol: SYMBOLS[(at + Math.floor(at / COLOURS.length)) % SYMBOLS.length],
       places: places.filter((place) => page.runs[place].shown[colouring.place] === value),
     }))
     .filter((part) => part.places.length);
@@ -66,13 +67,23 @@ function overSize(plot) {
   const places = shown.filter((place) => numeric(plot.x[place]) && numeric(plot.y[place]));
   if (!places.length) return null;
   const format = `${plot.x_title} %{x}<br>%{y:.4~g} ${plot.y_title.replace("%", "&#37;")}`;
-  const data = coloured(places).flatMap((part) => [
+  const parts = coloured(places);
+  const data = parts.flatMap((part) => [
     lines(part, plot),
     points(part, (place) => plot.x[place], (place) => plot.y[place], format),
   ]);
   const xaxis = sizeAxis(plot.x_title, places.map((place) => plot.x[place]));
-  return { data, layout: layout(xaxis, axis(plot.y_title, { rangemode: "tozero" })), note: plot.note };
+  return { data, layout: layout(xaxis, axis(plot.y_title, { rangemode: "tozero" }), legendOf(parts.map((part) => part.name))), note: plot.note };
 }
+
+/** Where these names have room. */
+const legendOf = (names) => (names.join("").length > LEGEND_LETTERS ? legendBelow(names.length) : {});
+
+/** A legend of so many lines below a plot, which it would push about otherwise. */
+const legendBelow = (lines) => ({
+  legend: { orientation: "h", yref: "container", yanchor: "bottom", y: 0, x: 0, font: { size: 11 } },
+  height: HEIGHT + 18 * lines,
+});
 
 /** A name for each of some runs: the values that tell them apart, which need not be the label's. */
 function briefly(places, length) {
@@ -88,18 +99,19 @@ function briefly(places, length) {
 
 /** Where no size varies: a row a run. */
 function byRun() {
-  const tflops = cells("tflops_per_gpu");
-  const known = shown.filter((place) => numeric(tflops[place]));
+  const { title } = page.columns[TFLOPS];
+  const tflops = (place) => page.runs[place].values[TFLOPS];
+  const known = shown.filter((place) => numeric(tflops(place)));
   const places = known.slice(0, MOST_ROWS);
   if (!places.length) return null;
   const id = (place) => page.runs[place].run_id;
-  const data = coloured(places).map((part) => points(part, (place) => tflops[place], id, "%{x:.4~g} TFLOPs/GPU"));
+  const data = coloured(places).map((part) => points(part, tflops, id, `%{x:.4~g} ${plotText(title)}`));
   const names = briefly(places, narrow() ? 16 : 36);
   const yaxis = axis("", {
     type: "category", autorange: "reversed", tickvals: places.map(id), ticktext: places.map((place) => names.get(place)), categoryorder: "array", categoryarray: places.map(id),
   });
-  const xaxis = axis("TFLOPs/GPU", { rangemode: "tozero" });
-  const note = places.length < known.length ? `The first ${MOST_ROWS} of ${count(known.length, "run")}, in the table's order.` : "";
+  const xaxis = axis(title, { rangemode: "tozero" });
+  const note = places.length < known.length ? `The first ${MOST_ROWS} of ${countRows(known.length)}, in the table's order.` : "";
   return { data, layout: layout(xaxis, yaxis, { height: Math.max(HEIGHT, 110 + 24 * places.length) }), note };
 }
 
@@ -118,15 +130,12 @@ async function curves(what, title) {
   const note = [
     "Shaded: warm-up.",
     known.length < some.length ? `${number.format(known.length)} of ${number.format(some.length)} runs report it.` : "",
-    shown.length > MOST_CURVES ? `The first ${MOST_CURVES} of ${count(shown.length, "run")}, in the table's order.` : "",
+    shown.length > MOST_CURVES ? `The first ${MOST_CURVES} of ${countRows(shown.length)}, in the table's order.` : "",
     leftOut(known.map(({ detail }) => detail[what])),
   ];
   const shapes = warmupShades(known.map(({ detail }) => detail.warmup));
   const yaxis = axis(title, what === "loss" ? {} : { rangemode: "tozero" });
-  // Below the plot, which it would push about otherwise.
-  const legend = { orientation: "h", yref: "container", yanchor: "bottom", y: 0, x: 0, font: { size: 11 } };
-  const height = HEIGHT + 18 * known.length;
-  return { data, layout: layout(axis("iteration", { zeroline: false }), yaxis, { shapes, legend, height }), note: note.filter(Boolean).join(" ") };
+  return { data, layout: layout(axis("iteration", { zeroline: false }), yaxis, { shapes, ...legendBelow(known.length) }), note: note.filter(Boolean).join(" ") };
 }
 
 /** Peaks over forecasts: a bar that the diagonal crosses is a forecast that held. */
@@ -179,13 +188,15 @@ function startCampaignPlots() {
   const distinct = new Set(page.runs.flatMap((run) => run.nodes));
   overviewFigures.push(
     ...page.plots.map((plot) => figure(plot.title, () => overSize(plot))),
-    ...(page.plots.length || !page.columns.some((column) => column.name === "tflops_per_gpu") ? [] : [figure("TFLOPs/GPU by run", byRun)]),
-    figure("Step time per iteration", () => curves("step_seconds", "step time (s)")),
-    figure("Loss per iteration", () => curves("loss", "loss")),
+    ...(page.plots.length || TFLOPS < 0 ? [] : [figure(`${page.columns[TFLOPS].title} by ${page.noun}`, byRun)]),
+    ...(page.curves
+      ? [figure("Step time per iteration", () => curves("step_seconds", "step time (s)")), figure("Loss per iteration", () => curves("loss", "loss"))]
+      : []),
     ...(page.runs.some((run) => run.memory) ? [figure("Memory against its forecast", memory)] : []),
     ...(distinct.size > 1 ? [figure("Runs by node", nodes)] : []),
   );
   byId("figures").append(...overviewFigures.map((one) => one.node));
+  byId("plots").hidden = overviewFigures.length === 0;
   startColours();
 }
 

@@ -14,6 +14,7 @@ from isal import isal_zlib
 
 from orchestrator.html_report.detail import Detail
 from orchestrator.html_report.page import Page
+from orchestrator.html_report.tables_page import RowDetail
 from orchestrator.reports import json_number
 
 _SCRIPTS = (
@@ -23,6 +24,7 @@ _SCRIPTS = (
     "plots.js",
     "campaign_plots.js",
     "run.js",
+    "row.js",
     "page.js",
 )
 # JSON that ends no element of HTML and opens none: these stand in texts only, where JSON takes
@@ -43,7 +45,7 @@ def packed(value: object) -> str:
     return base64.b64encode(isal_zlib.compress(_json(value).encode())).decode()
 
 
-def document(page: Page, details: Iterable[Detail], plotly: str) -> str:
+def document(page: Page, details: Iterable[Detail | RowDetail], plotly: str) -> str:
     """Return the page as HTML; `plotly` is the library's source."""
     files = resources.files("orchestrator.html_report")
     parts = (files.joinpath(name).read_text("utf-8") for name in _SCRIPTS)
@@ -51,7 +53,11 @@ def document(page: Page, details: Iterable[Detail], plotly: str) -> str:
     ours = _in_element('"use strict";\n{\n' + "\n".join(parts) + "}\n")
     theirs = _in_element(plotly)
     return Template(files.joinpath("page.html").read_text("utf-8")).substitute(
-        title=escape(page.campaign),
+        title=escape(page.title),
+        noun=escape(page.noun),
+        nouns=escape(f"{page.noun}s"),
+        heading=escape(f"{page.noun}s".capitalize()),
+        beside=escape(page.beside),
         policy=_policy(ours, theirs),
         style=files.joinpath("page.css").read_text("utf-8"),
         page=json_in_html(page),
@@ -83,7 +89,7 @@ def _finite(value: Any) -> Any:
     return _finite(_fields(value)) if is_dataclass(value) else json_number(value)
 
 
-def _detail_element(detail: Detail) -> str:
+def _detail_element(detail: Detail | RowDetail) -> str:
     # A type that no browser runs: what is within is text, and waits until somebody opens the run.
     return f'<script type="text/plain" id="detail-{detail.run_id}">{packed(detail)}</script>'
 

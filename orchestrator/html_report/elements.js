@@ -23,7 +23,7 @@ function endedBadge(ended) {
 /** A word in capitals is an end that is none of success. */
 function endedKind(ended) {
   if (ended === "completed") return "good";
-  return ended === ended.toUpperCase() ? "bad" : "";
+  return /\p{Lu}/u.test(ended) && ended === ended.toUpperCase() ? "bad" : "";
 }
 
 /** A text for plotly, which would take some of HTML's tags for what they are. */
@@ -35,8 +35,29 @@ function shortened(text, length) {
   return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }
 
+/** Names that begin alike differ at their ends. */
+function shortenedWithin(text, length) {
+  const kept = Math.floor((length - 1) / 2);
+  return text.length > length ? `${text.slice(0, kept)}…${text.slice(-kept)}` : text;
+}
+
 const number = new Intl.NumberFormat("en-US");
 const count = (many, what) => `${number.format(many)} ${what}${many === 1 ? "" : "s"}`;
+
+/** So many of what the table has a row of each. */
+const countRows = (many) => count(many, page.noun);
+
+/** Where a run or a row has its view, within this page. */
+const address = (place) => `#${page.identity}-${page.runs[place].run_id}`;
+
+/** Numbers by size and before texts, such as nan; texts by the numbers in them. */
+const collator = new Intl.Collator("en", { numeric: true });
+function compared(one, other) {
+  const numbers = [typeof one === "number", typeof other === "number"];
+  if (numbers[0] && numbers[1]) return one - other;
+  if (numbers[0] !== numbers[1]) return numbers[0] ? -1 : 1;
+  return collator.compare(one, other);
+}
 
 /** Each value once, with how often it is there. */
 function counted(values) {

@@ -15,11 +15,18 @@ function passes(run, place) {
 /** The places in page.runs of the runs that the filter leaves. */
 const filteredRuns = () => page.runs.map((_, place) => place).filter((place) => passes(page.runs[place], place));
 
+/** Runs as the values of a column count up, where they are numbers; what is absent comes last. */
+function inOrder({ column, place }) {
+  if (!column.numeric) return page.runs;
+  const value = (run) => run.values[place];
+  return page.runs.toSorted((one, other) => (value(one) === null) - (value(other) === null) || compared(value(one) ?? 0, value(other) ?? 0));
+}
+
 /** The columns that tell runs apart, each with its values and how often they are there. */
 const describing = page.columns
   .map((column, place) => ({ column, place }))
   .filter(({ column }) => column.filter)
-  .map((one) => ({ ...one, values: counted(page.runs.map((run) => run.shown[one.place])) }))
+  .map((one) => ({ ...one, values: counted(inOrder(one).map((run) => run.shown[one.place])) }))
   .filter(({ values }) => values.size > 1);
 
 /** Those whose values are few enough to choose from. */
@@ -32,7 +39,7 @@ function choice({ column, place, values }, changed) {
   });
   const made = element(
     "details",
-    { class: "choice", onkeydown: (event) => event.key === "Escape" && close() },
+    { class: "choice", onkeydown: (event) => event.key === "Escape" && close(), ontoggle: keepInView },
     element("summary", {}, column.title),
     element("div", { role: "group", "aria-label": column.title }, ...boxes.map(([, label]) => label)),
   );
@@ -42,6 +49,12 @@ function choice({ column, place, values }, changed) {
     else filter.chosen.delete(place);
     made.classList.toggle("chosen", chosen.length > 0);
     changed();
+  }
+  /** What would stand out on the right ends where its button ends. */
+  function keepInView() {
+    made.classList.remove("at-end");
+    const { right } = made.lastElementChild.getBoundingClientRect();
+    made.classList.toggle("at-end", right > document.documentElement.clientWidth);
   }
   function close() {
     made.open = false;
@@ -75,6 +88,6 @@ function startFilters(changed) {
 
 function showCount(shown) {
   byId("count").textContent =
-    shown === page.runs.length ? count(shown, "run") : `${number.format(shown)} of ${count(page.runs.length, "run")}`;
+    shown === page.runs.length ? countRows(shown) : `${number.format(shown)} of ${countRows(page.runs.length)}`;
   byId("clear").hidden = filter.words.length === 0 && filter.chosen.size === 0;
 }

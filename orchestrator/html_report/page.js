@@ -6,13 +6,12 @@ function tile(text, said, kind = "") {
 
 function bestTile() {
   const run = page.runs[page.best];
-  const at = page.columns.findIndex((column) => column.name === "tflops_per_gpu");
-  const named = element("a", { href: `#run-${run.run_id}` }, shortened(run.label, 60));
-  return element("div", { class: "tile" }, element("b", {}, run.shown[at]), element("span", {}, "TFLOPs/GPU, best: ", named));
+  const named = element("a", { href: address(page.best) }, shortened(run.label, 60));
+  return element("div", { class: "tile" }, element("b", {}, run.shown[TFLOPS]), element("span", {}, `${page.columns[TFLOPS].title}, best: `, named));
 }
 
 function showSummary() {
-  byId("cluster").textContent = `${count(page.runs.length, "run")} on cluster ${page.cluster}`;
+  byId("about").textContent = `${countRows(page.runs.length)} ${page.about}`;
   byId("tiles").append(...page.ended.map(([ended, many]) => tile(number.format(many), ended, endedKind(ended))));
   if (page.best !== null) byId("tiles").append(bestTile());
   byId("provenance").textContent = page.provenance;
@@ -51,17 +50,16 @@ function startTheme() {
 let scrolled = 0;
 let opened = null;
 
-/** Show what the address asks for: `#run-` and an identity, or all runs. */
+/** Show what the address asks for: one run, or all. */
 async function follow() {
-  const identity = location.hash.startsWith("#run-") ? location.hash.slice(5) : null;
-  const place = page.runs.findIndex((run) => run.run_id === identity);
+  const place = page.runs.findIndex((_, at) => address(at) === location.hash);
   if (place >= 0) {
     if (opened === null) scrolled = scrollY;
     await showRun(place);
   }
   byId("overview").hidden = place >= 0;
   byId("run").hidden = place < 0;
-  document.title = place >= 0 ? `${page.runs[place].label} - ${page.campaign}` : page.campaign;
+  document.title = place >= 0 ? `${page.runs[place].label} - ${page.title}` : page.title;
   if (place >= 0) {
     scrollTo(0, 0);
     // Its end is what a log is looked at for.
@@ -70,9 +68,9 @@ async function follow() {
   } else if (opened !== null) {
     leaveRun();
     scrollTo(0, scrolled);
-    document.querySelector(`#table a[href="#run-${opened}"]`)?.focus({ preventScroll: true });
+    document.querySelector(`#table a[href="${opened}"]`)?.focus({ preventScroll: true });
   }
-  opened = place >= 0 ? identity : null;
+  opened = place >= 0 ? address(place) : null;
 }
 
 function show() {
@@ -94,7 +92,7 @@ startTheme();
 startFilters(changed);
 startTable(changed);
 startCampaignPlots();
-byId("overview").hidden = location.hash.startsWith("#run-");
+byId("overview").hidden = location.hash.startsWith(`#${page.identity}-`);
 show();
 // The runs' data stand behind this script.
 addEventListener("DOMContentLoaded", follow);

@@ -1,26 +1,19 @@
-"""What the page of a campaign shows of all its runs: a value, from which its text is made."""
+"""What a page shows of all its rows, a campaign's runs: a value, from which its text is made."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.attempts import Attempt
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected
-from orchestrator.html_report.groups import Sizes, efficiencies, groups
+from orchestrator.html_report.size_plots import TFLOPS, Plot, size_plots
 from orchestrator.model import sizes
 from orchestrator.node_lists import expand_nodes
 from orchestrator.outcomes import COMPLETED
 from orchestrator.reports import Report, json_number
 from orchestrator.tables import Cell, shown_rows
-
-_SIZES = (
-    ("world_size", "GPUs"),
-    ("global_batch_size", "global batch"),
-    ("num_microbatches", "micro-batches"),
-)
-_TFLOPS = "tflops_per_gpu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +30,7 @@ class PageColumn:
 class PageRun:
     """A row: the run's cells as values and as they are shown, and what plots need beside them.
 
+    run_id: letters and digits, of this run alone. ended: empty where that is not known.
     memory: low and high end of the forecast and the logged peak, in GiB, where all are known.
     """
 
@@ -50,38 +44,29 @@ class PageRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """Points, one a run: its place by `x` and `y`, if it has both, and the group it belongs to.
-
-    Lines join the runs of a group; `note` says what they have in common.
-    """
-
-    title: str
-    x_title: str
-    y_title: str
-    x: tuple[float | None, ...]
-    y: tuple[float | None, ...]
-    group: tuple[int | None, ...]
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """The page but for what is shown of one run; plots and rows have the runs' order.
 
-    best: the place of the run that completed with the most TFLOPs per GPU.
+    noun: what a row of the table is. identity: what tells it from the others, in its address too.
+    about: what stands behind how many rows there are. beside: the file with the same tables that
+    needs no browser. best: the place of the run that completed with the most TFLOPs per GPU.
+    curves: whether runs have step times and losses, iteration by iteration.
     memory_of: what the forecast of memory is of, and the peak.
     gone: labels of runs that were measured and are no longer in the campaign file.
     """
 
-    campaign: str
-    cluster: str
+    title: str
+    noun: str
+    identity: str
+    about: str
+    beside: str
     provenance: str
     columns: tuple[PageColumn, ...]
     runs: tuple[PageRun, ...]
     ended: tuple[tuple[str, int], ...]
     best: int | None
     plots: tuple[Plot, ...]
+    curves: bool
     memory_of: str
     gone: tuple[str, ...]
 
@@ -93,8 +78,11 @@ def make_page(
     table = report.table
     ended = _column(report, "outcome")
     return Page(
-        campaign=campaign.name,
-        cluster=campaign.cluster.name,
+        title=campaign.name,
+        noun="run",
+        identity="run",
+        about=f"on cluster {campaign.cluster.name}",
+        beside="report.md",
         provenance=report.provenance,
         columns=tuple(
             PageColumn(
@@ -121,7 +109,8 @@ def make_page(
         ),
         ended=tuple(Counter(map(str, ended)).most_common()),
         best=_best(report, runs),
-        plots=tuple(_plots(report, [sizes(run.planned.run) for run in runs])),
+        plots=tuple(size_plots([sizes(run.planned.run) for run in runs], _reached(report), "runs")),
+        curves=True,
         memory_of=_memory_of(campaign),
         gone=tuple(gone),
     )
@@ -138,11 +127,11 @@ def _column(report: Report, name: str) -> tuple[Any, ...]:
 
 
 def _best(report: Report, runs: Sequence[Collected]) -> int | None:
-    if _TFLOPS not in report.table.names:
+    if TFLOPS not in report.table.names:
         return None
     reached = {
         place: tflops
-        for place, (run, tflops) in enumerate(zip(runs, _column(report, _TFLOPS), strict=True))
+        for place, (run, tflops) in enumerate(zip(runs, _column(report, TFLOPS), strict=True))
         if run.outcome == COMPLETED and tflops is not None
     }
     return max(reached, key=reached.__getitem__, default=None)
@@ -163,40 +152,12 @@ def _memory_of(campaign: Campaign) -> str:
     return "the whole process of the rank that needs most"
 
 
-def _plots(report: Report, runs: Sequence[Sizes]) -> Iterator[Plot]:
-    """Yield TFLOPs and MFU over each size that varies, and what is left of them as GPUs grow."""
+def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:
+    """Return title and cells of each column that plots are of, by name."""
     table = report.table
     # A framework may have TFLOPs of its own, as those of a phase.
-    reached = {
+    return {
         name: (title, _column(report, name))
         for name, title in zip(table.names, table.titles, strict=True)
-        if name.endswith(_TFLOPS) or name == "mfu_percent"
+        if name.endswith(TFLOPS) or name == "mfu_percent"
     }
-    for size, title in _SIZES:
-        x = tuple(run[size] for run in runs)
-        if len({*x} - {None}) < 2:
-            continue
-        found = groups(runs, size)
-        joined = any(number is not None for number in found.of)
-        note = f"Lines join runs that are equal in all else; {found.way}." if joined else ""
-        for y_title, y in reached.values():
-            yield Plot(
-                title=f"{y_title} against {title}",
-                x_title=title,
-                y_title=y_title,
-                x=x,
-                y=y,
-                group=found.of,
-                note=note,
-            )
-        if size == "world_size" and joined and _TFLOPS in reached:
-            yield Plot(
-                title="Scaling efficiency",
-                x_title=title,
-                y_title="% of the fewest GPUs' TFLOPs/GPU",
-                x=x,
-                y=efficiencies(runs, found.of, reached[_TFLOPS][1]),
-                group=found.of,
-                note=f"100 %: the TFLOPs/GPU of the fewest GPUs among runs equal in all else; "
-                f"{found.way}.",
-            )

@@ -7,9 +7,9 @@ const CLEAR = "rgba(0,0,0,0)";
 const HEIGHT = 360;
 const PRINTED = { width: 480, height: 300 };
 const LEGEND = { orientation: "h", yanchor: "bottom", y: 1.01, x: 0 };
-const CONFIG = {
-  responsive: true, displaylogo: false, modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d", "autoScale2d"],
-};
+// These buttons and no other: plotly's own choice has one that sends the plot away.
+const BUTTONS = ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"];
+const CONFIG = { responsive: true, displaylogo: false, modeBarButtons: [BUTTONS], plotlyServerURL: "" };
 const SAVED = { width: 900, height: 560 };
 
 /** Colours are those of a plot that is saved; page.css has those of the page. */
@@ -33,9 +33,23 @@ function layout(xaxis, yaxis, more = {}) {
 /** An axis of sizes: where they differ much, by factors, with the sizes themselves as marks. */
 function sizeAxis(title, values) {
   const sizes = [...new Set(values)].sort((one, other) => one - other);
-  const marks = sizes.length <= 12 ? { tickvals: sizes, ticktext: sizes.map((size) => number.format(size)) } : {};
   const wide = sizes[0] > 0 && sizes.at(-1) / sizes[0] >= 4;
-  return axis(title, { ...marks, ...(wide ? { type: "log" } : {}) });
+  const marks = haveRoom(wide ? sizes.map(Math.log2) : sizes) ? sizes : wide ? powersOfTwo(sizes[0], sizes.at(-1)) : [];
+  const marked = marks.length ? { tickvals: marks, ticktext: marks.map((size) => number.format(size)) } : {};
+  return axis(title, { ...marked, ...(wide ? { type: "log" } : {}) });
+}
+
+/** Whether marks at these places can be told apart on the axis of a plot. */
+function haveRoom(places) {
+  const gaps = places.slice(1).map((place, at) => place - places[at]);
+  return places.length <= 12 && Math.min(...gaps) >= (places.at(-1) - places[0]) / 16;
+}
+
+/** Every power of two between these, or every second, third; eight marks at most. */
+function powersOfTwo(least, most) {
+  const [first, last] = [Math.ceil(Math.log2(least)), Math.floor(Math.log2(most))];
+  const every = Math.ceil((last - first + 1) / 8);
+  return Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, at) => 2 ** (first + every * at));
 }
 
 /** The warm-up of runs: their last iterations, each once, as shades behind the curves. */
@@ -110,6 +124,8 @@ async function drawAnew(one) {
   // Asked for anew in the meantime, or gone with its run.
   if (turn !== one.turn || !figures.has(one)) return;
   one.shown = made;
+  // What is not there cannot be saved.
+  one.node.classList.toggle("empty", made === null);
   if (made === null) {
     Plotly.purge(one.plot);
     one.plot.style.height = "0";
@@ -124,7 +140,7 @@ async function drawAnew(one) {
   one.clicks = true;
   one.plot.on("plotly_click", (event) => {
     const place = event.points[0].customdata;
-    if (place !== undefined) location.hash = `run-${page.runs[place].run_id}`;
+    if (place !== undefined) location.hash = address(place);
   });
 }
 
@@ -152,7 +168,7 @@ function download(one, format) {
   const { data, layout: drawn } = one.shown;
   const height = Math.max(SAVED.height, drawn.height);
   const paper = { ...drawn, autosize: false, width: SAVED.width, height, paper_bgcolor: "#fff", plot_bgcolor: "#fff" };
-  const filename = `${page.campaign} ${one.title}`.replaceAll(/[^A-Za-z0-9%]+/g, "-").replaceAll("%", "percent");
+  const filename = `${page.title} ${one.title}`.replaceAll(/[^A-Za-z0-9%]+/g, "-").replaceAll("%", "percent");
   Plotly.downloadImage({ data, layout: paper }, { format, filename, width: SAVED.width, height, scale: format === "png" ? 3 : 1 });
 }
 

@@ -1,16 +1,16 @@
-// The view of one run.
+// The view of one run, or one row.
 
 let runFigures = [];
 
-const link = (place, text) => element("a", { href: `#run-${page.runs[place].run_id}` }, text);
+const link = (place, text) => element("a", { href: address(place) }, text);
 
 function pager(place) {
   const places = shownRuns();
   const at = places.indexOf(place);
   return element(
     "nav",
-    { class: "pager", "aria-label": "Runs" },
-    element("a", { href: "#", id: "back" }, "← all runs"),
+    { class: "pager", "aria-label": `Other ${page.noun}s` },
+    element("a", { href: "#", id: "back" }, `← all ${page.noun}s`),
     at > 0 ? link(places[at - 1], "‹ previous") : null,
     at >= 0 && at < places.length - 1 ? link(places[at + 1], "next ›") : null,
   );
@@ -23,6 +23,10 @@ function end(run, detail) {
 }
 
 const pair = (name, value) => element("div", {}, element("dt", {}, name), element("dd", {}, value));
+
+/** The cells of a run but for how it ended, which stands above them. */
+const cellList = (run, columns) =>
+  element("dl", { class: "cells" }, ...columns.filter((column) => column.name !== "outcome").map((column) => pair(column.title, run.shown[page.columns.indexOf(column)])));
 
 function sizeText(value) {
   if (value === null) return "—";
@@ -74,22 +78,16 @@ function log(tail) {
   ];
 }
 
-async function showRun(place) {
-  const run = page.runs[place];
-  const detail = await readDetail(run);
-  leaveRun();
+function runSections(run, detail) {
   runFigures = [
     figure("Step time", curve(detail, "step_seconds", "step time (s)", { rangemode: "tozero" })),
     figure("Loss", curve(detail, "loss", "loss", {})),
   ];
-  const known = page.columns.map((column, at) => [column, run.shown[at]]).filter(([column]) => column.name !== "outcome");
   const files = Object.entries(detail.texts);
-  byId("run").replaceChildren(
-    pager(place),
-    element("h1", { tabindex: "-1" }, run.label),
-    element("p", { class: "small" }, "run ", element("span", { class: "id" }, run.run_id), ` of ${page.campaign} on ${page.cluster}`),
+  return [
+    element("p", { class: "small" }, "run ", element("span", { class: "id" }, run.run_id), ` of ${page.title} ${page.about}`),
     end(run, detail),
-    element("dl", { class: "cells" }, ...known.map(([column, text]) => pair(column.title, text))),
+    cellList(run, page.columns),
     element("h2", {}, "Curves"),
     element("div", { class: "figures" }, ...runFigures.map((one) => one.node)),
     ...(detail.attempts.length ? [element("h2", {}, "Attempts"), attempts(detail.attempts)] : []),
@@ -99,6 +97,17 @@ async function showRun(place) {
     sizeList(detail.sizes),
     element("h2", {}, "Files"),
     ...(files.length ? files.map(([name, text], at) => file(name, text, at === 0)) : [element("p", {}, "Nothing has been written for it.")]),
+  ];
+}
+
+async function showRun(place) {
+  const run = page.runs[place];
+  const detail = await readDetail(run);
+  leaveRun();
+  byId("run").replaceChildren(
+    pager(place),
+    element("h1", { tabindex: "-1" }, run.label),
+    ...("findings" in detail ? rowSections(run, detail) : runSections(run, detail)),
   );
 }
 

@@ -1,8 +1,10 @@
 // The table of runs, and the order that its headings give.
 
 const FIRST_ROWS = 1000;
+// A text with more letters may have several lines.
+const LONG = 20;
 
-// column: its place, -1 for the run's identity, null for the campaign's own order.
+// column: its place, -1 for the rows' identity, null for their own order.
 const order = { column: null, descending: false };
 let allRows = false;
 
@@ -17,18 +19,9 @@ function shownRuns() {
   return [...known, ...places.filter((place) => value(place) === null)];
 }
 
-/** Numbers by size and before texts, such as nan; texts by the numbers in them. */
-const collator = new Intl.Collator("en", { numeric: true });
-function compared(one, other) {
-  const numbers = [typeof one === "number", typeof other === "number"];
-  if (numbers[0] && numbers[1]) return one - other;
-  if (numbers[0] !== numbers[1]) return numbers[0] ? -1 : 1;
-  return collator.compare(one, other);
-}
-
 function heading(title, place, numeric, changed) {
   const click = () => {
-    // Up, down, and as the campaign has them.
+    // Up, down, and as they came.
     const turned = order.column === place && order.descending;
     order.descending = order.column === place && !order.descending;
     order.column = turned ? null : place;
@@ -47,16 +40,17 @@ function row(place) {
   const cells = page.columns.map((column, at) => {
     const text = run.shown[at];
     if (column.name === "outcome") return element("td", {}, endedBadge(text));
-    return element("td", { class: column.numeric ? "number" : "text", title: text.length > 40 && text }, text);
+    if (column.numeric || text.length <= LONG) return element("td", { class: column.numeric ? "number" : "text" }, text);
+    return element("td", { class: "long", title: text }, element("div", {}, text));
   });
-  const link = element("a", { href: `#run-${run.run_id}`, title: run.label, class: "id" }, run.run_id);
+  const link = element("a", { href: address(place), title: run.label, class: "id" }, run.run_id);
   const best = place === page.best ? element("span", { title: "most TFLOPs per GPU" }, " ★") : null;
   return element("tr", {}, element("th", { scope: "row" }, link, best), ...cells);
 }
 
 function startTable(changed) {
   const headings = page.columns.map((column, place) => heading(column.title, place, column.numeric, changed));
-  byId("table").tHead.append(element("tr", {}, heading("run", -1, false, changed), ...headings));
+  byId("table").tHead.append(element("tr", {}, heading(page.identity, -1, false, changed), ...headings));
   byId("more").addEventListener("click", () => {
     allRows = true;
     changed();
@@ -72,5 +66,5 @@ function showTable(places) {
   const rows = allRows ? places : places.slice(0, FIRST_ROWS);
   byId("table").tBodies[0].replaceChildren(...rows.map(row));
   byId("more").hidden = rows.length === places.length;
-  byId("more").textContent = `Show all ${count(places.length, "run")}; these are the first ${number.format(rows.length)}`;
+  byId("more").textContent = `Show all ${countRows(places.length)}; these are the first ${number.format(rows.length)}`;
 }

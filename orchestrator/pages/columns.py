@@ -44,6 +44,7 @@ class Meaning(StrEnum):
     MEMORY = "memory"
     GPU = "gpu"
     ID = "id"
+    OUTCOME = "outcome"
     NOTES = "notes"
 
 
@@ -91,6 +92,7 @@ _SPELLINGS = {
     Meaning.MEMORY: "mem memory gpumem gpumemory peakmem peakmemory maxmem",
     Meaning.GPU: "gpu gputype gpumodel gpuname accelerator",
     Meaning.ID: "id no nr run runid job jobid date",
+    Meaning.OUTCOME: "outcome ended status",
     Meaning.NOTES: "notes note comment comments remark remarks",
 }
 _MEANINGS = {

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from orchestrator.pages.columns import Meaning, read_columns
+from orchestrator.pages.headings import heading, markdown_lines
 from orchestrator.pages.markdown_tables import Document
 from orchestrator.pages.page_settings import Settings, with_comment
 
@@ -48,7 +49,6 @@ class Notes(NamedTuple):
     gpu: str | None
 
 
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _ITEM = re.compile(r"\s*[-*+]\s+(?P<text>.*)")
 _SAID = re.compile(r"(?P<name>[A-Za-z][\w -]*?)\s*(?:=|:|\bis\b)\s*(?P<value>.+)")
 # What may follow a number that holds for all rows.
@@ -89,17 +89,10 @@ def read_notes(data: bytes, document: Document) -> list[Notes]:
 
 def _sections(data: bytes, document: Document) -> list[tuple[int, dict[Meaning, Note]]]:
     """Return the line that each section begins with, and what its lists say, and say only once."""
-    covered = {
-        line
-        for text in document.texts
-        for line in range(text.line, text.line + data.count(b"\n", text.begin, text.end) + 1)
-    }
     sections: list[tuple[int, dict[Meaning, Note]]] = [(0, {})]
     contradicted: set[tuple[int, Meaning]] = set()
-    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
-        if number in covered:
-            continue
-        if _HEADING.match(line):
+    for number, line in markdown_lines(data, document):
+        if heading(line) is not None:
             sections.append((number, {}))
         for meaning, note in _notes(number, line):
             begin, notes = sections[-1]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.html import report_html
+from orchestrator.html import report_html, tables_html
 from orchestrator.store import CampaignStore
 
+PUBLISHED = Path(__file__).parents[3] / "results" / "published"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -36,6 +37,24 @@ def written(reported: Callable[..., Any], tmp_path: Path) -> Callable[..., Path]
         campaign, runs, report = reported(text, *attempts)
         store = CampaignStore(tmp_path / "results")
         return store.write("report.html", report_html(campaign, store, report, runs))
+
+    return write
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes the page of a markdown file's tables, and returns its path.
+
+    It takes the name of a file in results/published, or the text of another.
+    """
+    _needed("plotly", importlib.util.find_spec("plotly"), "pip install 'teralog[html]'")
+
+    def write(name: str, text: str | None = None) -> Path:
+        source = tmp_path / f"{name}.md"
+        source.write_text(text or (PUBLISHED / source.name).read_text(encoding="utf-8"))
+        page = source.with_suffix(".html")
+        page.write_text(tables_html(source), encoding="utf-8")
+        return page
 
     return write
 

@@ -75,14 +75,18 @@ class Elements(HTMLParser):
 def page_called(name: str) -> Page:
     """Return a page without a run."""
     return Page(
-        campaign=name,
-        cluster=name,
+        title=name,
+        noun=name,
+        identity=name,
+        about=name,
+        beside=name,
         provenance=name,
         columns=(),
         runs=(),
         ended=(),
         best=None,
         plots=(),
+        curves=True,
         memory_of=name,
         gone=(name,),
     )
@@ -98,7 +102,7 @@ def parsed(name: str) -> Elements:
 
 @given(TEXTS.filter(lambda text: "\ud800" not in text))
 def test_no_text_makes_an_element(text: str):
-    """Neither the campaign's name nor the library's source."""
+    """Neither the campaign's name, nor a file's, nor the library's source."""
     assert parsed(text).tags == parsed("plain").tags
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import background, column, points, tab_to, until, wait_for_rows
 
 Written = Callable[..., Path]
 Opened = Callable[..., Any]
@@ -46,40 +47,6 @@ MARKUP = "<b>x</b></script><script>document.title='taken'</script><img src=x one
 def stages(written: Written) -> Path:
     """The page of six runs: four completed, one out of memory, one not begun."""
     return written(STAGES, *ATTEMPTS)
-
-
-def column(page: Any, title: str) -> list[str]:
-    """Return what a column of the table shows, from the top."""
-    titles = [text.replace("\n", " ") for text in page.locator("#table thead th").all_inner_texts()]
-    return page.locator(
-        f"#table tbody tr > :nth-child({titles.index(title) + 1})"
-    ).all_inner_texts()
-
-
-def until(holds: Callable[[], bool], page: Any) -> None:
-    """Wait until something holds; the page's policy keeps the browser's own way of waiting out."""
-    for _ in range(600):
-        if holds():
-            return
-        page.wait_for_timeout(100)
-    raise AssertionError("it never held")
-
-
-def wait_for_rows(page: Any, rows: int) -> None:
-    """Wait until the table has so many rows."""
-    until(lambda: page.locator("#table tbody tr").count() == rows, page)
-
-
-def points(page: Any, title: str) -> int:
-    """Return how many points a plot has once it is drawn, lines left out."""
-    plot = page.locator(
-        "figure", has=page.locator("h3", has_text=re.compile(f"^{re.escape(title)}$"))
-    )
-    plot.scroll_into_view_if_needed()
-    plot.locator(".main-svg").first.wait_for()
-    return plot.locator(".plot").evaluate(
-        "plot => plot.data.filter(one => one.mode === 'markers').flatMap(one => one.x).length"
-    )
 
 
 def test_the_summary_says_how_many_ended_how_and_which_was_best(stages: Path, opened: Opened):
@@ -221,12 +188,6 @@ def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
     assert page.title().endswith(" - stages")
 
 
-def background(page: Any) -> int:
-    """Return how bright the page is, from 0 to 255."""
-    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    return int(re.findall(r"[0-9]+", colour)[0])
-
-
 @pytest.mark.parametrize(("scheme", "is_dark"), [("light", False), ("dark", True)])
 def test_the_page_is_as_dark_as_its_reader_likes_it(
     stages: Path, opened: Opened, scheme: str, is_dark: bool
@@ -294,17 +255,6 @@ def test_on_a_phone_nothing_but_tables_and_logs_scrolls_sideways(
     )
 
 
-def tab_to(page: Any, selector: str) -> None:
-    """Press the tabulator until an element has the focus, which must be seen."""
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
-            style = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-            assert style == "solid"
-            return
-    raise AssertionError(f"the keyboard does not reach {selector}")
-
-
 def test_the_keyboard_alone_filters_sorts_and_opens(stages: Path, opened: Opened):
     """Everything that a mouse can do."""
     page = opened(stages)
@@ -358,3 +308,4 @@ def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Ope
     page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
     assert column(page, "ended") == ["not started", "not started"]
     page.locator("figcaption", has_text="There are no numbers for it.").first.wait_for()
+    assert not page.locator("figure button").first.is_visible()

@@ -40,6 +40,7 @@ SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
         (Meaning.MEMORY, ["GPU Mem", "Mem"]),
         (Meaning.ID, ["ID", "Nr."]),
         (Meaning.NOTES, ["Notes"]),
+        (Meaning.OUTCOME, ["Outcome", "ended"]),
         (None, ["", "BS", "Batch size", "Peak TFLOPs", "Total TFLOPs", "Model TFLOPs", "PFLOPs"]),
         (None, ["Opt Offl", "ScatEmb", "Date of TFLOPs", "x" * 200, "[[[", "野"]),
     ],
