@@ -197,6 +197,8 @@ def test_the_page_is_as_dark_as_its_reader_likes_it(
     assert (background(page) < 128) == is_dark
     page.locator("#theme").click()
     assert (background(page) < 128) != is_dark
+    # What a page stores gets to the browser's process after a while, and a reload may be faster.
+    page.wait_for_timeout(500)
     page.reload()
     assert (background(page) < 128) != is_dark
 
