@@ -15,6 +15,7 @@ from pathlib import Path
 from orchestrator.devices import Devices, Lease, this_machines_devices
 from orchestrator.errors import UserError
 from orchestrator.model import Run
+from orchestrator.printing import counted
 from orchestrator.scripts import slurm_time
 from orchestrator.slurm_batches import directives
 from orchestrator.slurm_nodes import Node, job_nodes
@@ -44,9 +45,9 @@ class Allocation:
     @property
     def what(self) -> str:
         """What there is to share out, for people."""
-        kind = "GPUs" if any(node.gpus for node in self.nodes) else "cores"
+        kind = "GPU" if any(node.gpus for node in self.nodes) else "core"
         shares = sum(_shares(node) for node in self.nodes)
-        return f"{len(self.nodes)} nodes of the allocation, with {shares} {kind}"
+        return f"{counted(len(self.nodes), 'node')} of the allocation, with {counted(shares, kind)}"
 
     def require(self, run: Run) -> None:
         """Raise UserError where a run wants more nodes, or GPUs on each, than there are."""

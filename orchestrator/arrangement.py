@@ -8,7 +8,7 @@ from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.expressions import places_where
-from orchestrator.printing import printable
+from orchestrator.printing import counted, printable
 from orchestrator.reports import Report, run_values
 from orchestrator.row_groups import group_breaks
 from orchestrator.tables import Cell, Table
@@ -40,7 +40,9 @@ def arranged(
         taken = replace(taken, breaks=group_breaks(taken, len(report.describing)))
     told = "".join(
         (
-            f" Shown are {len(order)} of {len(runs)} runs: {printable(only)}." if only else "",
+            f" Shown are {len(order)} of {counted(len(runs), 'run')}: {printable(only)}."
+            if only
+            else "",
             f" Sorted by {printable(by)}." if by else "",
         )
     )

@@ -16,6 +16,7 @@ from orchestrator.giving_up import Series, all_series
 from orchestrator.identity import run_id
 from orchestrator.memory import MemoryForecast
 from orchestrator.model import Run, sizes
+from orchestrator.printing import counted
 from orchestrator.rules import Rule
 from orchestrator.warmup import Warmup
 
@@ -132,7 +133,7 @@ def _runs(checked: Checked, cluster: Cluster, folder: Path) -> tuple[list[Planne
     if problems:
         raise UserError(*problems)
     if not planned:
-        raise UserError(f"exclude: leaves none of the {sum(left_out.values())} runs")
+        raise UserError(f"exclude: leaves none of the {counted(sum(left_out.values()), 'run')}")
     notes = [f"{count} excluded by {text!r}" for text, count in left_out.items()]
     if doublets:
         notes.append(f"{doublets} stood twice and are planned once")

@@ -14,6 +14,7 @@ from pathlib import Path
 from orchestrator import locks
 from orchestrator.errors import UserError
 from orchestrator.machine import cores, visible_gpus
+from orchestrator.printing import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class Devices:
         """Raise UserError where there are fewer GPUs than ranks, which no waiting would change."""
         if self.kind == "gpu" and ranks > len(self.names):
             raise UserError(
-                f"gpus_per_node={ranks}, but this machine has {len(self.names)} GPUs to share out; "
-                "lower it, or see CUDA_VISIBLE_DEVICES"
+                f"gpus_per_node={ranks}, but this machine has {counted(len(self.names), 'GPU')} to "
+                "share out; lower it, or see CUDA_VISIBLE_DEVICES"
             )
 
     def lease(self, ranks: int) -> Lease | None:

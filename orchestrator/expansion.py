@@ -21,6 +21,7 @@ from orchestrator.parameters import (
     time_limit_seconds,
 )
 from orchestrator.presets import preset
+from orchestrator.printing import counted
 from orchestrator.shape import ModelShape
 
 MAX_RUNS = 100_000
@@ -46,7 +47,7 @@ def entries(file: CampaignFile) -> tuple[Entry, ...]:
     crossings = math.prod(len(values) for values in file.matrix.values())
     count = (crossings + len(file.include)) * file.repeats
     if count > MAX_RUNS:
-        raise UserError(f"asks for {count:,} runs; the most is {MAX_RUNS:,}")
+        raise UserError(f"asks for {counted(count, 'run')}; the most is {MAX_RUNS:,}")
     crossed: Iterator[tuple[Any, ...]] = itertools.product(*file.matrix.values())
     if not file.matrix and file.include:
         crossed = iter(())

@@ -40,7 +40,8 @@ def capacity(run: Run, cluster: Cluster) -> Capacity | None:
     if cluster.scheduler != "local":
         return None
     ranks = run.resources.gpus_per_node
-    return Capacity(host_memory_gib() / ranks, f"each of {ranks} ranks on this machine")
+    owner = "this machine" if ranks == 1 else f"each of {ranks} ranks on this machine"
+    return Capacity(host_memory_gib() / ranks, owner)
 
 
 def gib(number: float) -> str:

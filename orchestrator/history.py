@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.changes import FEWEST, LEVEL, Change, fewest_on_a_side, find_change
 from orchestrator.past_runs import PastRun
-from orchestrator.printing import printable
+from orchestrator.printing import counted, printable
 from orchestrator.tables import DASH, Cell, Column, Style, Table, make_table, shown
 
 _SHORT = Style(digits=2)
@@ -115,7 +115,7 @@ def sentences(told: History) -> list[str]:
         ]
     missing = len(told.runs) - told.timed
     if missing:
-        said.append(f"{_counted(missing, 'run')} completed without a step time.")
+        said.append(f"{counted(missing, 'run')} completed without a step time.")
     return [printable(one) for one in said]
 
 
@@ -181,10 +181,10 @@ def _why_not(told: History) -> str:
 
 
 def _basis(told: History) -> str:
-    runs = f"{'this' if told.timed == 1 else 'these'} {_counted(told.timed, 'run')}"
+    runs = f"{'this' if told.timed == 1 else 'these'} {counted(told.timed, 'run')}"
     if told.units == told.timed:
         return runs
-    return f"{runs} in {_counted(told.units, 'allocation')}, each of which counts once,"
+    return f"{runs} in {counted(told.units, 'allocation')}, each of which counts once,"
 
 
 def _differences(turn: Turn) -> str:
@@ -208,7 +208,3 @@ def _percent(ratio: float) -> str:
 
 def _name(run: PastRun) -> str:
     return f"{run.started_at or DASH} ({run.campaign} {run.run_id})"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

@@ -16,6 +16,7 @@ from orchestrator.devices import Devices, Lease, this_machines_devices
 from orchestrator.errors import UserError
 from orchestrator.interleaving import unfinished_blocks
 from orchestrator.model import Run
+from orchestrator.printing import counted
 from orchestrator.progress import progress
 from orchestrator.store import CampaignStore, disk_errors
 from orchestrator.submission import render
@@ -41,8 +42,7 @@ class Machine:
     @property
     def what(self) -> str:
         """How many there are of which kind."""
-        many = "s" if len(self.devices.names) > 1 else ""
-        return f"{len(self.devices.names)} {self.devices.kind}{many}"
+        return counted(len(self.devices.names), self.devices.kind)
 
     def require(self, run: Run) -> None:
         """Raise UserError where a run wants more GPUs than there are."""
@@ -89,7 +89,8 @@ class LocalSession:
             with progress(len(waiting), places.what) as tell:
                 local.run_all(waiting, places, slots, tell)
         if queued:
-            yield f"{queued} runs left: they come after runs that wait in Slurm's queue"
+            left = counted(queued, "run left: it comes", "runs left: they come")
+            yield f"{left} after runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
         """Return the runs that come after none that Slurm has, and how many others there are."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from orchestrator.log_files import Log
+from orchestrator.printing import counted
 from parsers.many import Log as LogOrPair
 from parsers.many import read_each
 from parsers.runs import LogRun
@@ -74,14 +75,14 @@ def gathered(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
         if speaking:
             continue
         if puzzling:
-            lines = _count(puzzling, "line")
+            lines = counted(puzzling, "line")
             problems.append(f"{log.path}: has {lines} like a report, none of them understood")
         elif not log.named:
             silent += 1
         elif not notes:
             problems.append(f"{log.path}: nothing in it is of a training run")
     if silent and not summaries:
-        logs_found = _count(silent, "log")
+        logs_found = counted(silent, "log")
         problems.append(f"{logs_found} in folders: nothing in them is of a training run")
     return ReadLogs(tuple(summaries), tuple(problems), silent)
 
@@ -102,18 +103,18 @@ def closing_lines(read: ReadLogs, warmup: WarmupPolicy, *, keep_skipped: bool) -
     dropped = sum(one.dropped for one in read.summaries)
     skipped = sum(one.skipped for one in read.summaries)
     yield (
-        f"step times: warm-up {warmup} ({_count(dropped, 'report')} left out); "
+        f"step times: warm-up {warmup} ({counted(dropped, 'report')} left out); "
         + (
             "reports with skipped updates kept"
             if keep_skipped
-            else f"{_count(skipped, 'report')} with skipped updates left out"
+            else f"{counted(skipped, 'report')} with skipped updates left out"
         )
     )
     lines = sum(one.lines for one in read.summaries)
     puzzling = sum(one.not_understood for one in read.summaries)
     yield (
-        f"{_count(lines, 'line')} understood; of those that look like a report, "
-        f"{_count(puzzling, 'line')} not understood"
+        f"{counted(lines, 'line')} understood; of those that look like a report, "
+        f"{counted(puzzling, 'line')} not understood"
     )
     for one in read.summaries:
         if not one.steady:
@@ -128,11 +129,7 @@ def closing_lines(read: ReadLogs, warmup: WarmupPolicy, *, keep_skipped: bool) -
             )
     if read.silent:
         say = "says" if read.silent == 1 else "say"
-        yield f"{_count(read.silent, 'file')} in folders {say} nothing of a run"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+        yield f"{counted(read.silent, 'file')} in folders {say} nothing of a run"
 
 
 def log_name(summary: RunSummary) -> str:

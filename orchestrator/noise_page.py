@@ -10,6 +10,7 @@ from orchestrator.measured import MeasuredRun, trouble_lines
 from orchestrator.more_runs import blocks_to_find, runs_to_find
 from orchestrator.noise import Component, components, pooled
 from orchestrator.permutation_intervals import welch_degrees
+from orchestrator.printing import counted
 from orchestrator.tables import Column, Style, Table, make_table, shown
 
 # What plans are made for: a difference of so much.
@@ -151,15 +152,20 @@ def noise_table(page: NoisePage) -> Table:
 
 def sentences(page: NoisePage) -> Iterator[str]:
     """Yield what each source means, what it takes to find a difference, and what was left out."""
-    yield f"By {page.runs} runs; ± is one standard deviation, over so many degrees of freedom."
+    runs = counted(page.runs, "run")
+    yield f"By {runs}; ± is one standard deviation, over so many degrees of freedom."
     for source in page.sources:
         yield source.sentence[0].upper() + source.sentence[1:]
     within, anywhere = page.spread("runs"), page.spread("repeats")
     if anywhere:
         yield (
             f"To find a difference of {_WANTED:.0%}, in 8 of 10 cases, it takes "
-            f"{runs_to_find(_WANTED, anywhere):,} runs of each, apart from each other"
-            + (f", or {blocks_to_find(_WANTED, within):,} blocks A B B A." if within else ".")
+            f"{counted(runs_to_find(_WANTED, anywhere), 'run')} of each, apart from each other"
+            + (
+                f", or {counted(blocks_to_find(_WANTED, within), 'block')} A B B A."
+                if within
+                else "."
+            )
         )
     yield from trouble_lines(page.troubled)
 

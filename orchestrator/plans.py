@@ -12,6 +12,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.fit import Capacity, capacity, fits, gib
 from orchestrator.memory import MemoryForecast
 from orchestrator.model import Run, sizes
+from orchestrator.printing import counted
 from orchestrator.tables import EXACT, Column, Table, make_table, shown
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def plan_totals(campaign: Campaign) -> str:
     possible = [planned for planned in campaign.runs if not planned.refusals]
     hours = sum(planned.run.resources.gpu_hours for planned in possible)
     impossible = len(campaign.runs) - len(possible)
-    parts = [f"{len(campaign.runs)} runs on {campaign.cluster.name}"]
+    parts = [f"{counted(len(campaign.runs), 'run')} on {campaign.cluster.name}"]
     if impossible:
         parts.append(f"{impossible} impossible")
     parts.append(f"{shown(hours, EXACT)} GPU-hours asked for at most")
@@ -181,4 +182,4 @@ def _lines(campaign: Campaign, said_of: Callable[[PlannedRun], Sequence[str]]) -
 
 def _named(labels: list[str]) -> str:
     first, more = ", ".join(labels[:3]), len(labels) - 3
-    return first if more <= 0 else f"{first} and {more} more run{'s' if more > 1 else ''}"
+    return first if more <= 0 else f"{first} and {counted(more, 'more run')}"

@@ -6,3 +6,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
+
+
+def counted(number: int, what: str, several: str | None = None) -> str:
+    """Return how many of `what` there are: 1 run, 2 runs, 1,000 runs.
+
+    several: what other than one are, where that is more than an s: 1 run is, 2 runs are.
+    """
+    return f"{number:,} {what if number == 1 else several or what + 's'}"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from orchestrator.attempts import RUNNING
 from orchestrator.local import Event
+from orchestrator.printing import counted
 
 Tell = Callable[[Event], None]
 
@@ -17,7 +18,7 @@ def progress(total: int, devices: str) -> Iterator[Tell]:
 
     It writes to stderr; `devices` says what they run on.
     """
-    print(f"{total} runs to start on {devices}", file=sys.stderr, flush=True)
+    print(f"{counted(total, 'run')} to start on {devices}", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
         with _live(total) as tell:
             yield tell

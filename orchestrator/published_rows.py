@@ -10,6 +10,7 @@ from orchestrator.measured import MeasuredRun
 from orchestrator.pages.columns import Meaning
 from orchestrator.pages.table_rows import Number, PrintedRow, read_tables
 from orchestrator.pages.units import Quantity
+from orchestrator.printing import counted
 
 _WITH_LINE = re.compile(r"(?P<file>.+\.md):(?P<line>[0-9]+)")
 # A size is a label, 18B, more than a count.
@@ -33,7 +34,7 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
         if len(fitting) > 1:
             lines = ", ".join(f"{row.file}:{row.line}" for row in fitting[:MAX_LISTED])
             problems.append(
-                f"{kind.label}: {len(fitting)} rows have its sizes: give one of {lines}"
+                f"{kind.label}: {counted(len(fitting), 'row')} have its sizes: give one of {lines}"
             )
         elif fitting:
             pairings.append(_pairing(kind, fitting[0]))

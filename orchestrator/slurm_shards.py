@@ -17,6 +17,7 @@ from orchestrator.errors import UserError
 from orchestrator.files import at_once
 from orchestrator.log_files import Log
 from orchestrator.log_summaries import Found
+from orchestrator.printing import counted
 from orchestrator.scripts import shards_script
 from orchestrator.shard_files import ShardJob, WorkFolder, work_folder
 from orchestrator.shards import Reader, Shard, StampedLog, in_shards, stamped
@@ -70,7 +71,8 @@ def read_on_slurm(
         for job in _submit(folder, reader, cluster, new, tasks):
             tell(job)
         if len(missing) > len(new):
-            tell(f"{len(missing) - len(new)} shards are being read by jobs from before")
+            before = counted(len(missing) - len(new), "shard is", "shards are")
+            tell(f"{before} being read by jobs from before")
         _wait(folder, shards, tasks, tell)
         said: dict[StampedLog, Found] = {}
         for shard in shards:
@@ -128,7 +130,7 @@ def _submit(
         folder.new_job(name, shards_script(cluster, job_folder), some)
         options = sbatch_options(
             name=name,
-            comment=f"{len(some)} shards",
+            comment=counted(len(some), "shard"),
             output=f"{sbatch_path(job_folder)}/%a.log",
             folder=str(reader.folder),
             indices=range(len(some)),
@@ -141,7 +143,7 @@ def _submit(
         folder.submitted(name, ShardJob(job_id, tuple(some)))
         for index, shard in enumerate(some):
             tasks[shard] = Task(f"{job_id}_{index}", folder.log(name, index))
-        yield f"{job_id}: {len(some)} shards"
+        yield f"{job_id}: {counted(len(some), 'shard')}"
 
 
 def _wait(
@@ -164,7 +166,8 @@ def _wait(
                 failed[number] = ended[number][0]
                 del waiting[number]
         if len(waiting) < before:
-            tell(f"{len(shards) - len(waiting) - len(failed)} of {len(shards)} shards read")
+            read = len(shards) - len(waiting) - len(failed)
+            tell(f"{read} of {counted(len(shards), 'shard')} read")
         if not waiting:
             break
         time.sleep(_LOOK_SECONDS)

@@ -26,6 +26,7 @@ from orchestrator.backends import StartOptions
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
 from orchestrator.files import at_once
+from orchestrator.printing import counted
 from orchestrator.slurm import RefusedError, ScriptExecutor
 from orchestrator.slurm_batches import (
     Place,
@@ -104,14 +105,11 @@ class SlurmSession:
                 except UserError as error:
                     if not done:
                         raise
-                    raise UserError(
-                        *error.problems,
-                        f"{done} runs were submitted before that, and stay so; {total - done} "
-                        "were not: submit again when Slurm takes them",
-                    ) from None
+                    raise UserError(*error.problems, _halfway(done, total - done)) from None
                 done += len(group)
         if scripts:
-            yield f"{len(scripts)} runs left: what they come after is being submitted elsewhere"
+            left = counted(len(scripts), "run left: what it comes", "runs left: what they come")
+            yield f"{left} after is being submitted elsewhere"
         if line:
             yield line
 
@@ -141,8 +139,9 @@ class SlurmSession:
         told = ask_jobs(list(lost))
         if not told.complete:
             raise UserError(
-                f"the folders of {len(lost)} runs were deleted, and whether they still run cannot "
-                f"be known now ({'; '.join(told.silences)}): submit again when Slurm answers"
+                f"the folders of {counted(len(lost), 'run')} were deleted, and whether "
+                f"{'it still runs' if len(lost) == 1 else 'they still run'} cannot be known now "
+                f"({'; '.join(told.silences)}): submit again when Slurm answers"
             )
         for job_id, (batch, run_id, number) in lost.items():
             state = told.states.get(job_id)
@@ -163,8 +162,8 @@ class SlurmSession:
         if len(runs) <= room:
             return runs, None
         return runs[:room], (
-            f"{len(runs) - room} runs left: the profile's submission_limit is {limit}, and "
-            f"{queued} were in the queue; submit again when some have ended"
+            f"{counted(len(runs) - room, 'run')} left: the profile's submission_limit is {limit}, "
+            f"and {counted(queued, 'was', 'were')} in the queue; submit again when some have ended"
         )
 
     def _submit(
@@ -204,7 +203,7 @@ class SlurmSession:
             output = sbatch_path(attempts[0].log)
         arguments = sbatch_options(
             name=name,
-            comment=claimed[0].run_id if not array else f"{len(claimed)} runs",
+            comment=claimed[0].run_id if not array else counted(len(claimed), "run"),
             output=output,
             folder=str(folder.path if array else attempts[0].folder),
             options=options,
@@ -225,7 +224,7 @@ class SlurmSession:
             lambda pair: write_seen(pair[0].folder, Seen(pair[1].said, SUBMITTED, by="sbatch")),
             zip(attempts, now, strict=True),
         )
-        what = f"{len(claimed)} runs" if array else f"{kind} {labels[claimed[0].run_id]}"
+        what = counted(len(claimed), "run") if array else f"{kind} {labels[claimed[0].run_id]}"
         yield f"{receipt.job_id}: {what}"
 
     def _refused(
@@ -256,3 +255,13 @@ class SlurmSession:
 
     def _attempt(self, run_id: str) -> Attempt:
         return read_attempt(self.store.run(run_id).attempt_folder(self._numbers[run_id]))
+
+
+def _halfway(done: int, left: int) -> str:
+    """Return what became of the runs before one that Slurm refused, and of the rest."""
+    before = counted(done, "run was", "runs were")
+    stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
+    return (
+        f"{before} submitted before that, and {stay} so; {counted(left, 'was', 'were')} not: "
+        f"submit again when Slurm takes {them}"
+    )

@@ -19,6 +19,7 @@ from orchestrator.attempts import (
 )
 from orchestrator.campaign import PlannedRun
 from orchestrator.files import at_once
+from orchestrator.printing import counted
 from orchestrator.processes import signal_name
 from orchestrator.slurm_commands import SilenceError, Told, ask_jobs, find
 from orchestrator.slurm_states import JobState
@@ -204,14 +205,15 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
             dead = alone and intent.host == socket.gethostname()
             if not dead and _age_seconds(intent) < ABANDONED_SECONDS:
                 notes.append(
-                    f"{len(members)} runs are being submitted by {intent.host} since "
-                    f"{intent.created_at}; if nobody is at it, submit again in a quarter of an hour"
+                    f"{counted(len(members), 'run is', 'runs are')} being submitted by "
+                    f"{intent.host} since {intent.created_at}; if nobody is at it, submit again "
+                    "in a quarter of an hour"
                 )
                 continue
             try:
                 receipt = withdraw(folder, intent, [one.attempt for one in members])
             except SilenceError as silence:
-                notes.append(f"{len(members)} runs may have been submitted: {silence}")
+                notes.append(f"{counted(len(members), 'run')} may have been submitted: {silence}")
                 continue
         close(receipt, [one.attempt for one in members])
     return notes

@@ -9,6 +9,7 @@ from orchestrator.attempts import Attempt, Seen
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.endings import endings
 from orchestrator.outcomes import COMPLETED, GIVEN_UP, decided_by
+from orchestrator.printing import counted
 from orchestrator.slow_runs import SlowRun
 from orchestrator.store import CampaignStore
 from orchestrator.tables import EXACT, Column, Style, Table, make_table, shown
@@ -156,7 +157,7 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
     if gone:
         parts.append(f"{len(gone)} no longer in the campaign file, results kept")
     what = "rehearsed " if any(status.rehearsed for status in statuses) else ""
-    return f"{len(statuses)} {what}runs: {', '.join(parts)}{_hours(statuses)}"
+    return f"{counted(len(statuses), f'{what}run')}: {', '.join(parts)}{_hours(statuses)}"
 
 
 def _hours(statuses: Sequence[RunStatus]) -> str:

@@ -14,6 +14,7 @@ from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.outcomes import run_outcome
 from orchestrator.parameters import time_limit_seconds
 from orchestrator.plans import problem_lines
+from orchestrator.printing import counted
 from orchestrator.scripts import job_script
 from orchestrator.store import CampaignStore
 from orchestrator.user_paths import unset_variables, user_paths
@@ -160,7 +161,7 @@ def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]
         if labelled:
             fitting = labelled
         elif len(fitting) > 1:
-            problems.append(f"{name!r} begins {len(fitting)} run ids; give more of it")
+            problems.append(f"{name!r} begins {counted(len(fitting), 'run id')}; give more of it")
         if not fitting:
             problems.append(f"there is no run {name!r}; see `teralog status` for ids and labels")
         chosen.update((run.run_id, run) for run in fitting)

@@ -7,6 +7,7 @@ from typing import Any
 from orchestrator.compare import Comparison, Timing, Verdict, compare
 from orchestrator.kinds import Pairing
 from orchestrator.measured import MeasuredRun, trouble_lines
+from orchestrator.printing import counted
 from orchestrator.tables import Column, Style, Table, make_table, shown
 
 _RATIO = Style(digits=4)
@@ -62,10 +63,9 @@ def _more(one: Compared) -> str | None:
 
 
 def _units(one: Compared, count: int) -> str:
-    many = "" if count == 1 else "s"
     if one.comparison.paired:
-        return f"{count:,} block{many}"
-    return f"{count:,} run{many}{' each' if one.pairing.repeatable else ''}"
+        return counted(count, "block")
+    return f"{counted(count, 'run')}{' each' if one.pairing.repeatable else ''}"
 
 
 _COLUMNS: tuple[Column[Compared], ...] = (
@@ -130,7 +130,7 @@ def _verdict(one: Compared) -> str:
 def _basis(one: Compared) -> str:
     found = one.comparison
     if found.paired:
-        return f"{_counted(found.units[0], 'block')} in {_counted(found.allocations, 'allocation')}"
+        return f"{counted(found.units[0], 'block')} in {counted(found.allocations, 'allocation')}"
     return f"{found.units[0]:,} of A and {found.units[1]:,} of B, apart from each other"
 
 
@@ -153,7 +153,7 @@ def _remarks(one: Compared) -> Iterator[str]:
     if found.paired and found.balanced < found.units[0]:
         unbalanced = found.units[0] - found.balanced
         yield (
-            f"In {unbalanced} of {_counted(found.units[0], 'block')} A and B did not take turns "
+            f"In {unbalanced} of {counted(found.units[0], 'block')} A and B did not take turns "
             "evenly: what drifted meanwhile counts as a difference there (see order: interleaved)."
         )
     if found.allocations == 1 and found.paired and found.low is not None:
@@ -164,13 +164,13 @@ def _remarks(one: Compared) -> Iterator[str]:
             f"The {used} runs lie in {found.allocations} allocations that hold only A or only B, "
             "and each of those counts once."
             if one.pairing.repeatable
-            else f"The {used - 1} runs of A lie in {_counted(found.units[0], 'allocation')}, and "
+            else f"The {used - 1} runs of A lie in {counted(found.units[0], 'allocation')}, and "
             "each of those counts once."
         )
     if sum(found.left_out):
         yield (
-            f"{found.left_out[0]} runs of A and {found.left_out[1]} of B are not used: there is "
-            "nothing to compare them with where they ran."
+            f"{counted(found.left_out[0], 'run')} of A and {found.left_out[1]} of B are not used: "
+            "there is nothing to compare them with where they ran."
         )
 
 
@@ -179,11 +179,7 @@ def _place_of_published(one: Compared) -> str:
     seconds = [run.seconds for run in one.pairing.runs if run.seconds is not None]
     (published,) = (run.seconds or 0 for run in one.pairing.others)
     slower, count = sum(run > published for run in seconds), len(seconds)
-    return f"{slower} of {_counted(count, 'run')} took longer a step than it says"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    return f"{slower} of {counted(count, 'run')} took longer a step than it says"
 
 
 def record(one: Compared) -> dict[str, Any]:

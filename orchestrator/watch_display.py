@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from orchestrator import statuses
-from orchestrator.printing import printable
+from orchestrator.printing import counted, printable
 from orchestrator.slow_runs import sentences
 from orchestrator.tables import DASH, shown
 from orchestrator.watch_tables import (
@@ -83,7 +83,7 @@ def picture(look: Look, console: "Console") -> "RenderableType":
     warnings += [Text(sentence, "yellow") for sentence in sentences(look.slow)]
     kept = warnings[: max(height // 4, 1)]
     if len(warnings) > len(kept):
-        kept[-1] = Text(f"and {len(warnings) - len(kept) + 1} more warnings", "yellow")
+        kept[-1] = Text(f"and {counted(len(warnings) - len(kept) + 1, 'more warning')}", "yellow")
     for line in kept:
         line.no_wrap, line.overflow = True, "ellipsis"
     # The head, the titles and the rule below them, the line of what is not shown, and the last

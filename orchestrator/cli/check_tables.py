@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from orchestrator.cli.common import complain, json_option, print_objects
+from orchestrator.printing import counted
 
 
 @click.command("check-tables")
@@ -48,13 +49,9 @@ def check_tables(files: tuple[Path, ...], gpu: str | None, as_json: bool) -> Non
     tables = sum(one.tables for one in checked)
     last_digit = sum(finding.last_digit_only for finding in findings)
     click.echo(
-        f"{_counted(len(findings), 'finding')}, {last_digit} of the last digit only, in "
-        f"{_counted(tables, 'table')} of {_counted(len(checked), 'file')}",
+        f"{counted(len(findings), 'finding')}, {last_digit} of the last digit only, in "
+        f"{counted(tables, 'table')} of {counted(len(checked), 'file')}",
         err=True,
     )
     if findings or len(checked) < len(files):
         sys.exit(1)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -15,6 +15,7 @@ from orchestrator.cli.common import (
     results_option,
     skip_option,
 )
+from orchestrator.printing import counted
 
 
 @click.command()
@@ -84,4 +85,4 @@ def render(campaign: Path, results: Path, skip_impossible: bool) -> None:
     loaded, store = open_campaign(campaign, results)
     runs = submission.possible_runs(loaded, skip_impossible, force=True)
     submission.render(loaded, runs, store)
-    click.echo(f"wrote {len(runs)} runs to {store.path}", err=True)
+    click.echo(f"wrote {counted(len(runs), 'run')} to {store.path}", err=True)

@@ -10,6 +10,7 @@ from orchestrator.cli.common import (
     refresh,
     results_option,
 )
+from orchestrator.printing import counted
 
 
 @click.command()
@@ -26,4 +27,5 @@ def collect(campaign: Path, results: Path) -> None:
     for name, frame in (("steps.csv", steps), ("runs.csv", frames.runs_frame(runs))):
         click.echo(store.write(name, frame.to_csv(index=False)))
     logs = sum(run.log is not None for run in runs)
-    click.echo(f"read {logs} logs of {len(runs)} runs: {len(steps)} steps", err=True)
+    read = f"read {counted(logs, 'log')} of {counted(len(runs), 'run')}"
+    click.echo(f"{read}: {counted(len(steps), 'step')}", err=True)

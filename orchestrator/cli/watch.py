@@ -16,6 +16,7 @@ from orchestrator.cli.common import (
     rehearsed_option,
     results_option,
 )
+from orchestrator.printing import counted
 
 _STOPPED = "no longer watching; the runs go on"
 
@@ -51,6 +52,8 @@ def watch(campaign: Path, results: Path, *, rehearsed: bool, interval: float, on
     if last is None or last.under_way:
         return
     if missing := sum(status.state == NOT_STARTED for status in last.statuses):
-        sentence = f"{missing} runs have not been started; `teralog submit {campaign}` starts them"
+        those = counted(missing, "run has", "runs have")
+        them = "it" if missing == 1 else "them"
+        sentence = f"{those} not been started; `teralog submit {campaign}` starts {them}"
         click.echo(sentence, err=True)
     exit_for([status for status in last.statuses if status.unsuccessful], loaded)

@@ -17,6 +17,7 @@ from orchestrator.pages.cells import (
 from orchestrator.pages.columns import Column, Meaning
 from orchestrator.pages.markdown_rows import cell_text
 from orchestrator.pages.units import Quantity, Unit
+from orchestrator.printing import counted
 
 Number = TypeVar("Number")
 
@@ -158,7 +159,9 @@ class BenchmarkRow:
             raise NotInTableError("no column gives the global batch size, or the data-parallel")
         world_size, ranks = self.world_size(), self._ranks_per_replica()
         if world_size % ranks:
-            raise NotUnderstoodError(f"{world_size} GPUs are no multiple of the {ranks} of a model")
+            raise NotUnderstoodError(
+                f"{counted(world_size, 'GPU is', 'GPUs are')} no multiple of the {ranks} of a model"
+            )
         return world_size // ranks
 
     def _ranks_per_replica(self) -> int:

@@ -264,6 +264,10 @@ def _register(meeting: Path, rank: int, told: Mapping[str, Any]) -> bool:
     return True
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     """Wait for all ranks, print what was found on each node, and return whether all is well."""
     per_node = 1 if order["launcher"] == "node" else order["ranks_per_node"]
@@ -284,11 +288,14 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     if order["launcher"] != "node" and len(masters) > 1:
         problems[f"ranks are told of different masters: {sorted(masters)}"] = []
     if len(nodes) != order["nodes"]:
-        problems[f"ranks are on {len(nodes)} nodes, and the run has {order['nodes']}"] = []
+        problems[
+            f"ranks are on {_counted(len(nodes), 'node')}, and the run has {order['nodes']}"
+        ] = []
     for node, there in nodes.items():
         print(f"[rehearsal] {node}: rank {', '.join(map(str, there))}")
     master = "" if order["launcher"] == "node" else f", master {', '.join(sorted(masters))}"
-    print(f"[rehearsal] {len(ranks)} ranks on {len(nodes)} nodes{master}")
+    together = f"{_counted(len(ranks), 'rank')} on {_counted(len(nodes), 'node')}"
+    print(f"[rehearsal] {together}{master}")
     if any(" error: " not in problem for problem in problems):
         # As Python begins, so that whoever reads logs knows what this is.
         print("Traceback (most recent call last):\n  in a rehearsal: nothing was started")

@@ -204,7 +204,7 @@ def test_runs_of_few_gpus_share_a_node_each_with_its_own(play) -> None:
     play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile="cores_per_rank: 2")
     done = here(play, "--nodes=1 --gres=gpu:4 --cpus-per-task=8")
     assert done.returncode == 0, done.stderr
-    assert "4 runs to start on 1 nodes of the allocation, with 4 GPUs" in done.stderr
+    assert "4 runs to start on 1 node of the allocation, with 4 GPUs" in done.stderr
     tasks = held(play)
     assert len({run for run, *_ in tasks}) == 4
     assert {gpus for _, _, gpus, _ in tasks} == {"0", "1", "2", "3"}

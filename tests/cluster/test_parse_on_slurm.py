@@ -146,7 +146,7 @@ def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
         rf"shard \d of 4 \(logs/.*\): (CANCELLED|gone from Slurm); see .*/{index}\.log", line
     )
     out, code, errors = archive.finish(archive.start(*ON_SLURM))
-    assert [line.partition(": ")[2] for line in errors if line.endswith(" shards")] == ["1 shards"]
+    assert [line.partition(": ")[2] for line in errors if line.endswith(" shard")] == ["1 shard"]
     alone = archive.parse("--format", "json")
     assert archive.parse("--format", "json", *ON_SLURM) == alone
     assert (out, code) == archive.parse()[:2]

@@ -12,6 +12,7 @@ from practice.running import Cluster
 
 from orchestrator.campaign import Campaign, load_campaign
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.printing import counted
 from orchestrator.user_paths import user_paths
 
 pytestmark = [pytest.mark.slurm, pytest.mark.train, pytest.mark.timeout(1800)]
@@ -82,7 +83,8 @@ def test_every_rank_of_every_framework_would_start(playground, sixteen_nodes, fr
         assert [rank for ranks in there for rank in map(int, ranks.split(", "))] == [
             *range(nodes * per_node)
         ]
-        assert f"[rehearsal] {nodes * per_node} ranks on {nodes} nodes" in log
+        together = f"{counted(nodes * per_node, 'rank')} on {counted(nodes, 'node')}"
+        assert f"[rehearsal] {together}" in log
         assert "would start: nothing was trained" in log
 
 

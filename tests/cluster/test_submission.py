@@ -116,10 +116,10 @@ def test_what_is_over_the_submission_limit_is_left_to_the_next_submit(bare) -> N
     bare.write_slurm_campaign(WAIT, profile="submission_limit: 3\n")
     first = bare.teralog("submit", "campaign.yaml")
     assert (
-        "1 runs left: the profile's submission_limit is 3, and 0 were in the queue" in first.stdout
+        "1 run left: the profile's submission_limit is 3, and 0 were in the queue" in first.stdout
     )
     assert bare.states().count("NOT_STARTED") == 1
-    assert "1 runs left" in bare.teralog("submit", "campaign.yaml").stdout
+    assert "1 run left" in bare.teralog("submit", "campaign.yaml").stdout
     go(bare)
     bare.wait_for(["COMPLETED"] * 3 + ["NOT_STARTED"])
     assert bare.teralog("submit", "campaign.yaml").returncode == 0

@@ -192,4 +192,4 @@ def test_a_run_that_fills_the_disk_does_not_count_as_done(disk: Disk) -> None:
     assert "Traceback" not in filled.stderr
     next(disk.path.rglob("big")).unlink()
     again = disk.teralog("submit")
-    assert (again.returncode, again.stderr.splitlines()[-1]) == (0, "1 runs: 1 completed")
+    assert (again.returncode, again.stderr.splitlines()[-1]) == (0, "1 run: 1 completed")

@@ -96,6 +96,7 @@ TOTALS = {
             "1 excluded by 'strategy: ddp, global_batch_size: 12'"
         ),
     ),
+    "one run": (MIXED.replace("zero3, ", "").replace("ddp, zero3", "ddp"), "1 run on local"),
     "many hours are whole ones": (
         MIXED.replace("time_limit: 30", "time_limit: 4000-0").replace("16, 12", "16"),
         "2 runs on local; 768,000 GPU-hours asked for at most",

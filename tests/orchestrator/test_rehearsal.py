@@ -104,7 +104,7 @@ def test_a_module_that_python_does_not_find_is_told(module: str, said: list[str]
 def test_ranks_on_too_few_nodes_are_told(tmp_path: Path) -> None:
     codes, printed = rehearse(tmp_path, ORDER, SLURMD_NODENAME="gpu7")
     assert codes[0] == 1
-    assert "ranks are on 1 nodes, and the run has 2\n" in printed
+    assert "ranks are on 1 node, and the run has 2\n" in printed
 
 
 def test_a_master_that_nobody_is_at_is_told(

@@ -111,6 +111,7 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
     ("chosen", "gone", "line"),
     [
         ([0, 1, 2, 3], [], "4 runs: 1 completed, 1 failed, 1 interrupted, 1 not started"),
+        ([1], [], "1 run: 1 failed"),
         ([1, 1, 3], [], "3 runs: 2 failed, 1 not started"),
         (
             [0, 3],
