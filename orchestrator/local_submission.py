@@ -170,14 +170,17 @@ class LocalBackend:
         store: CampaignStore,
         state: str | None,
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel `runs` one by one, and yield each with its state then; without impossible ones."""
-        possible = [planned for planned in runs if not planned.problems]
-        if state is not None:
-            possible = [run for run in possible if store.run(run.run_id).state() == state]
-        new = [run for run in possible if not store.run(run.run_id).script.exists()]
+        """Cancel `runs` one by one, and yield each with its state then.
+
+        Without impossible ones, and those that have ended.
+        """
+        wanted = local.UNENDED if state is None else local.UNENDED & {state}
+        states = {run.run_id: store.run(run.run_id).state() for run in runs if not run.problems}
+        chosen = [run for run in runs if states.get(run.run_id) in wanted]
+        new = [run for run in chosen if not store.run(run.run_id).script.exists()]
         render(campaign, new, store)
         # Those that wait first, or they would start as the others end.
-        for planned in sorted(possible, key=lambda run: store.run(run.run_id).state() == RUNNING):
+        for planned in sorted(chosen, key=lambda run: states[run.run_id] == RUNNING):
             yield planned, local.cancel(store.run(planned.run_id))
 
     def estimates(

@@ -21,7 +21,7 @@ from orchestrator.slurm_batches import Script, batches
 from orchestrator.slurm_commands import SilenceError, cancel
 from orchestrator.slurm_submission import SlurmSession
 from orchestrator.slurm_tracking import job_ids, open_attempts, refresh
-from orchestrator.store import CampaignStore, disk_errors, utc_now
+from orchestrator.store import CampaignStore, RunFolder, disk_errors, utc_now
 from orchestrator.submission import render
 
 # Of a cancelled job, Slurm tells the end after its time of grace, 30 s as it comes.
@@ -61,7 +61,8 @@ class SlurmBackend:
     ) -> Iterator[tuple[PlannedRun, str]]:
         """Cancel `runs` all at once, wait for their ends, and yield each with its state then.
 
-        Those that were never submitted are marked, where no `state` is asked for.
+        Without those that have ended. Those that were never submitted are marked, where no `state`
+        is asked for.
         """
         notes = refresh(runs, store)
         if notes:
@@ -70,7 +71,8 @@ class SlurmBackend:
             run
             for run in runs
             if not run.problems
-            and (state is None or store.run(run.run_id).state().split()[0] == state)
+            and _is_unended(folder := store.run(run.run_id))
+            and state in (None, folder.state().split()[0])
         ]
         for planned in chosen:
             folder = store.run(planned.run_id)
@@ -203,6 +205,14 @@ def _asking_for(
     ]
     longest = max(sum(run.run.resources.time_limit_seconds for run in part) for part in parts)
     return allocation_options(campaign.name, scripts, time_limit_seconds or longest)
+
+
+def _is_unended(folder: RunFolder) -> bool:
+    """Return whether there is something of a run to cancel; not where Slurm has forgotten it."""
+    attempts = folder.attempts()
+    if folder.state() in local.UNENDED or not attempts:
+        return True
+    return attempts[-1].ended is None and attempts[-1].slurm_state != UNKNOWN
 
 
 def _known_jobs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:

@@ -148,8 +148,11 @@ def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
 
 
 @contextmanager
-def interruptible(sentence: str) -> Iterator[None]:
-    """Within it Ctrl-C, SIGTERM and SIGHUP end the command with a sentence and exit code 130."""
+def interruptible(sentence: str | None = None) -> Iterator[None]:
+    """Within it Ctrl-C, SIGTERM and SIGHUP end the command with a sentence and exit code 130.
+
+    Where there is no sentence it ends without a word.
+    """
 
     def interrupt(number: int, frame: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -165,7 +168,8 @@ def interruptible(sentence: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(sentence, err=True)
+        if sentence is not None:
+            click.echo(sentence, err=True)
         sys.exit(130)
     finally:
         for number, handler in before.items():

@@ -150,7 +150,8 @@ def cancel(
 ) -> None:
     """End the RUNS of CAMPAIGN, given by id or label; all where none is given.
 
-    A run that has not started is marked, and not started; one that has ended stays as it is.
+    A run that has not started is marked, and not started; one that has ended stays as it is, and
+    is not named.
     """
     from orchestrator import submission
     from orchestrator.backends import backend
@@ -204,9 +205,23 @@ def retry(
         possible = [run for run in submission.choose(loaded.runs, runs) if not run.problems]
         _complain_all(session.settle(possible))
         chosen = submission.ended_runs(possible, store, wanted)
+        if not chosen:
+            missing = submission.missing_runs(possible, store)
+            _say_nothing_ended(campaign, wanted, named=bool(runs), missing=bool(missing))
         for line in session.start(submission.with_time_limit(chosen, time_limit), options):
             click.echo(line)
     _finish_submit(loaded, store, chosen)
+
+
+def _say_nothing_ended(
+    campaign: Path, outcomes: Sequence[str], *, named: bool, missing: bool
+) -> None:
+    """Say that no run ended in one of `outcomes`, and what starts those that are `missing`."""
+    *others, last = outcomes
+    listed = f"{', '.join(others)} or {last}" if others else last
+    which = "none of these runs" if named else "no run"
+    hint = f"; `teralog submit {campaign}` starts what is missing" if missing else ""
+    click.echo(f"nothing to start again: {which} ended in {listed}{hint}", err=True)
 
 
 @click.command()
@@ -279,9 +294,10 @@ def logs(
         return submission.has_ended(chosen[0], store)
 
     parts = following.follow(log, ended) if follow else following.read_from(log)
-    for part in parts:
-        sys.stdout.buffer.write(part)
-        sys.stdout.flush()
+    with interruptible():
+        for part in parts:
+            sys.stdout.buffer.write(part)
+            sys.stdout.flush()
 
 
 def _complain_all(notes: Sequence[str]) -> None:

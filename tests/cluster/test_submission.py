@@ -175,8 +175,13 @@ def test_runs_are_cancelled_one_by_one_by_state_and_all(play) -> None:
     assert play.states() == ["RUNNING", "RUNNING", "CANCELLED", "CANCELLED"]
     cancelled = play.teralog("cancel", "campaign.yaml")
     assert cancelled.returncode == 0
+    assert [line.partition(" ")[2] for line in cancelled.stderr.splitlines()] == [
+        "seed=1: CANCELLED",
+        "seed=2: CANCELLED",
+    ]
     assert play.states() == ["CANCELLED"] * 4
     assert {run["outcome"] for run in play.status()} == {"cancelled"}
+    assert play.teralog("cancel", "campaign.yaml").stderr == "nothing to cancel\n"
     assert play.teralog("submit", "campaign.yaml").stdout == ""
     go(play)
     assert play.teralog("retry", "campaign.yaml", "--only", "cancelled").returncode == 0

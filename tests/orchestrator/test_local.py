@@ -111,6 +111,21 @@ def test_a_stopped_submit_stops_its_runs_and_goes_on_later(playground, number: i
     assert playground.states() == ["COMPLETED"] * 4
 
 
+def test_following_a_log_ends_quietly(playground) -> None:
+    """Ctrl-C ends the following, and not the run."""
+    playground.write_campaign('echo begun; test -e "$LEDGER.go" || sleep 600', matrix="seed: [1]")
+    submit = playground.start("submit", "campaign.yaml")
+    wait_until(lambda: bool(playground.events()))
+    follow = playground.start("logs", "-f", "campaign.yaml", "gpt")
+    assert follow.stdout.readline() == "begun\n"
+    follow.send_signal(signal.SIGINT)
+    _, err = follow.communicate(timeout=30)
+    assert (follow.returncode, err) == (130, "")
+    assert playground.states() == ["RUNNING"]
+    playground.teralog("cancel", "campaign.yaml")
+    submit.communicate(timeout=30)
+
+
 def test_a_run_that_takes_too_long_is_ended(playground) -> None:
     """The time limit is kept, for children that left the process group too."""
     playground.write_campaign("setsid sleep 600 & sleep 600", matrix="seed: [1]", time_limit="0:01")
@@ -149,11 +164,42 @@ def test_retry_starts_only_the_outcomes_it_is_told(playground) -> None:
     """`--only` leaves the others as they are, and a word that is no outcome is refused."""
     playground.write_campaign("exit 1", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
-    assert playground.teralog("retry", "campaign.yaml", "--only", "oom,timeout").returncode == 0
+    nothing = playground.teralog("retry", "campaign.yaml", "--only", "oom,timeout")
+    assert nothing.returncode == 0
+    assert nothing.stderr.splitlines() == [
+        "nothing to start again: no run ended in oom or timeout",
+        "1 run: 1 failed",
+    ]
     assert playground.status()[0]["attempts"] == 1
     refused = playground.teralog("retry", "campaign.yaml", "--only", "fialed")
     assert refused.returncode == 1
     assert "did you mean 'failed'?" in refused.stderr
+
+
+def test_a_retry_before_anything_has_failed_says_so(playground) -> None:
+    """And what starts the runs that have not been started."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    before = playground.teralog("retry", "campaign.yaml")
+    assert before.returncode == 0
+    assert before.stderr.startswith(
+        "nothing to start again: no run ended in failed, oom, timeout, cancelled, interrupted, "
+        "node_fail or preempted; `teralog submit campaign.yaml` starts what is missing\n"
+    )
+    playground.teralog("submit", "campaign.yaml")
+    one = playground.teralog("retry", "campaign.yaml", "seed=1", "--only", "failed")
+    assert one.stderr.startswith("nothing to start again: none of these runs ended in failed\n")
+
+
+def test_cancel_tells_of_what_it_ended_and_of_nothing_else(playground) -> None:
+    """A run that had ended before is left alone, and not named."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    playground.teralog("submit", "campaign.yaml")
+    playground.write_campaign("true", matrix="seed: [1, 2, 3]")
+    told = playground.teralog("cancel", "campaign.yaml")
+    assert [line.partition(" ")[2] for line in told.stderr.splitlines()] == ["seed=3: CANCELLED"]
+    again = playground.teralog("cancel", "campaign.yaml")
+    assert (again.returncode, again.stderr) == (0, "nothing to cancel\n")
+    assert playground.states() == ["COMPLETED", "COMPLETED", "CANCELLED"]
 
 
 def test_cancel_ends_what_runs_and_keeps_what_waits_from_starting(playground) -> None:
