@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.cluster import Cluster
+from orchestrator.errors import did_you_mean
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.gpus import full_names, matching
 from orchestrator.model import Run
-from orchestrator.user_paths import missing_files, unset_variables
+from orchestrator.user_paths import missing_files, unset_in, unset_variables
 from orchestrator.warmup import Warmup
 
 
@@ -26,6 +28,9 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     folder: of the campaign's file. Files are looked for where runs are made here.
     """
     yield from unset_variables(run)
+    yield from unset_in("log_folder", cluster.log_folder)
+    if cluster.gpu is not None and cluster.has_gpus:
+        yield from _gpu_warnings(cluster, cluster.gpu, run.training.precision)
     if cluster.scheduler == "local":
         yield from missing_files(run, folder)
     tensor, gpus = run.parallelism.tensor_parallel_size, run.resources.gpus_per_node
@@ -35,6 +40,24 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
             "across nodes, and wait for the network"
         )
     yield from FRAMEWORKS[run.framework].warnings(run)
+
+
+def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
+    if matching(gpu):
+        return
+    missing = {}
+    if precision not in (cluster.gpu_peak_tflops or {}):
+        missing["gpu_peak_tflops"] = "no MFU"
+    if cluster.gpu_memory_gib is None:
+        missing["gpu_memory_gib"] = "nothing to tell by whether runs fit"
+    if missing:
+        near = did_you_mean(gpu.upper(), full_names())
+        else_give = f"{near} Else give" if near.startswith("; did") else "; give"
+        yield (
+            f"gpu: {gpu!r} is not in the table of GPUs, so there will be "
+            f"{', and '.join(missing.values())}{else_give} {' and '.join(missing)} in the cluster "
+            "profile"
+        )
 
 
 def _model_problems(run: Run) -> Iterator[str]:

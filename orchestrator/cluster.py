@@ -1,21 +1,45 @@
 """Cluster profiles: where runs go, and what a script must say to get there."""
 
+import re
 from dataclasses import dataclass
-from pathlib import Path
+from difflib import get_close_matches
+from pathlib import Path, PurePath
 from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 
 from orchestrator.choices import Precision
-from orchestrator.errors import UserError
+from orchestrator.errors import MAX_LISTED, UserError
 from orchestrator.gpus import Figure, peak_tflops
 from orchestrator.machine import visible_gpus
 from orchestrator.parameters import time_limit_seconds
-from orchestrator.validation import mapping_problems
+from orchestrator.validation import field_types, mapping_problems
 from orchestrator.yaml_files import read_yaml
 
 LOCAL = "local"
+
+
+def _written_as(pattern: str, what: str) -> AfterValidator:
+    """Return a check that a text is as Slurm takes it; `what` says what it is, and examples."""
+
+    def check(value: str) -> str:
+        if re.fullmatch(pattern, value) is None:
+            raise ValueError(f"{value!r} is no {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+_MEMORY = _written_as(r"[0-9]+[KMGT]?", "amount of memory; write it as 160G, or as 160000M")
+_SWITCHES = _written_as(
+    r"[0-9]+(@[0-9:-]+)?",
+    "number of switches; write it as '1', or as 1@2:00:00 to wait no longer than that",
+)
+_SIGNAL = _written_as(
+    r"([BR]+:)?[A-Z0-9]+(@[0-9]+)?",
+    "signal; write it as USR2@90, or as B:USR2@90 to send it to the job's shell alone",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +78,12 @@ class Cluster:
     account: str | None = None
     qos: str | None = None
     hint: str | None = None
-    memory: Annotated[str, Field(pattern=r"^[0-9]+[KMGT]?$")] | None = None
+    memory: Annotated[str, _MEMORY] | None = None
     exclusive: bool = False
-    switches: Annotated[str, Field(pattern=r"^[0-9]+(@[0-9:-]+)?$")] | None = None
+    switches: Annotated[str, _SWITCHES] | None = None
     time_limit: Annotated[int | str, AfterValidator(time_limit_seconds)] | None = None
     requeue: bool | None = None
-    signal: Annotated[str, Field(pattern=r"^([BR]+:)?[A-Z0-9]+(@[0-9]+)?$")] | None = None
+    signal: Annotated[str, _SIGNAL] | None = None
     throttle: Annotated[int, Field(ge=1)] | None = None
     max_array_size: Annotated[int, Field(ge=1)] | None = None
     submission_limit: Annotated[int, Field(ge=1)] | None = None
@@ -97,12 +121,30 @@ def load_cluster(name: str, folder: Path) -> Cluster:
         return Cluster(name=LOCAL, scheduler="local", nodes=1, gpus_per_node=len(visible_gpus()))
     path = folder / name
     if not path.is_file():
-        raise UserError(
-            f"cluster {name!r}: there is no such profile file in {folder}; "
-            "give a file's name, or 'local' for this machine"
-        )
+        raise UserError(_no_profile(name, folder))
     data = {"name": path.stem, **read_yaml(path, "a cluster profile")}
     problems = list(mapping_problems("", Cluster, data))
     if problems:
         raise UserError(*(f"{path}: {problem}" for problem in problems))
     return Cluster(**data)
+
+
+def _no_profile(name: str, folder: Path) -> str:
+    """Return that there is no profile called `name`, which ones there are, and the nearest."""
+    place = folder / PurePath(name).parent
+    there = [path for path in sorted(place.glob("*.y*ml")) if _is_profile(path)]
+    files = {path.stem: (PurePath(name).parent / path.name).as_posix() for path in there}
+    listed = ", ".join([*files.values()][:MAX_LISTED])
+    are = f"; there {'is' if len(files) == 1 else 'are'} {listed}" if files else ""
+    near = get_close_matches(PurePath(name).stem, [*files, LOCAL], n=1)
+    instead = "; give a file's name, or 'local' for this machine"
+    hint = f"; did you mean {files.get(near[0], LOCAL)!r}?" if near else instead
+    return f"cluster {name!r}: there is no such profile file in {place.absolute()}{are}{hint}"
+
+
+def _is_profile(path: Path) -> bool:
+    """Return whether a file is a cluster profile, rather than a campaign or something else."""
+    try:
+        return read_yaml(path, "a cluster profile").keys() <= field_types(Cluster).keys()
+    except UserError:
+        return False

@@ -137,6 +137,13 @@ def matching(name: str) -> list[Gpu]:
     return [gpu for gpu in GPUS if gpu.model in words and words <= _own_words(gpu)]
 
 
+def full_names() -> list[str]:
+    """Return a name of every GPU as people write it: model, form factor and memory."""
+    return [
+        f"{gpu.model}-{gpu.form_factor}-{size}GB".upper() for gpu in GPUS for size in gpu.memory_gib
+    ]
+
+
 def _own_words(gpu: Gpu) -> set[str]:
     memory = {f"{size}{unit}" for size in gpu.memory_gib for unit in ("G", "GB", "GIB")}
     return {gpu.model, gpu.form_factor.upper(), *gpu.words, *memory}

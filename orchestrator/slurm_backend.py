@@ -23,6 +23,7 @@ from orchestrator.slurm_submission import SlurmSession
 from orchestrator.slurm_tracking import job_ids, open_attempts, refresh
 from orchestrator.store import CampaignStore, RunFolder, disk_errors, utc_now
 from orchestrator.submission import render
+from orchestrator.user_paths import unset_in
 
 # Of a cancelled job, Slurm tells the end after its time of grace, 30 s as it comes.
 CANCEL_SECONDS = 40.0
@@ -37,8 +38,12 @@ class SlurmBackend:
         """Hold the campaign's lock for one submit, after that of whoever is at it now.
 
         Where the file system has no locks it goes without: nothing relies on it but speed. Raises
-        UserError where the other does not end.
+        UserError where the other does not end, and where the folder of logs has a variable in it
+        that is not set.
         """
+        cluster = campaign.cluster
+        if unset := list(unset_in("log_folder", cluster.log_folder)):
+            raise UserError(*(f"cluster {cluster.name}: {said}" for said in unset))
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
         lock = _lock(store)

@@ -26,8 +26,13 @@ def user_paths(run: Run, folder: Path) -> dict[str, str]:
 def unset_variables(run: Run) -> Iterator[str]:
     """Yield a sentence for each path with a variable in it that the environment does not have."""
     for name, path in _given(run):
-        for variable in _VARIABLE.findall(os.path.expandvars(path)):
-            yield f"{name}: {variable} of {path} is not set here"
+        yield from unset_in(name, path)
+
+
+def unset_in(name: str, path: str | None) -> Iterator[str]:
+    """Yield a sentence for each variable in a path that the environment does not have."""
+    for variable in _VARIABLE.findall(os.path.expandvars(path or "")):
+        yield f"{name}: {variable} of {path} is not set here"
 
 
 def missing_files(run: Run, folder: Path) -> Iterator[str]:

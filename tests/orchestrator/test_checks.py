@@ -158,6 +158,51 @@ def test_layers_split_across_nodes_are_worth_a_look(
 
 
 @pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ({"gpu": "V100-SXM2-32GB"}, []),
+        ({"gpu": "V100"}, []),
+        ({}, []),
+        ({"gpu": "A10G", "gpus_per_node": 0}, []),
+        (
+            {"gpu": "A100-SMX4-80GB"},
+            [
+                (
+                    "gpu: 'A100-SMX4-80GB' is not in the table of GPUs, so there will be no MFU, "
+                    "and nothing to tell by whether runs fit; did you mean 'A100-SXM4-80GB'? "
+                    "Else give gpu_peak_tflops and gpu_memory_gib in the cluster profile"
+                )
+            ],
+        ),
+        (
+            {"gpu": "GeForce", "gpu_memory_gib": 24},
+            [
+                (
+                    "gpu: 'GeForce' is not in the table of GPUs, so there will be no MFU; "
+                    "give gpu_peak_tflops in the cluster profile"
+                )
+            ],
+        ),
+        (
+            {"gpu": "GeForce", "gpu_peak_tflops": {"fp32": 40}},
+            [
+                (
+                    "gpu: 'GeForce' is not in the table of GPUs, so there will be nothing to tell "
+                    "by whether runs fit; give gpu_memory_gib in the cluster profile"
+                )
+            ],
+        ),
+        ({"gpu": "GeForce", "gpu_peak_tflops": {"fp32": 40}, "gpu_memory_gib": 24}, []),
+    ],
+)
+def test_a_gpu_that_is_not_known_is_worth_a_look(
+    run_of: RunOf, profile: dict[str, Any], said: list[str]
+):
+    """What will be missing for it, and what to give instead."""
+    assert list(run_warnings(run_of(), Cluster(name="a", **profile), Path())) == said
+
+
+@pytest.mark.parametrize(
     ("warmup", "train_iters", "measured"),
     [(0, 1, True), (1, 1, False), (3, 4, True), (4, 4, False), ("99%", 1, True), (5, 4, False)],
 )

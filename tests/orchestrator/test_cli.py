@@ -195,6 +195,9 @@ def test_a_machine_without_slurm_says_so_and_starts_nothing(
         assert "there is no Slurm on this machine" in refused.stderr
     assert "NOT_STARTED" in run(campaign.parent, "status", str(campaign)).stdout
     assert run(campaign.parent, "salloc", str(campaign)).stdout.startswith("salloc --job-name=")
+    too_many = run(campaign.parent, "salloc", str(campaign), "--time", "9:99")
+    assert too_many.exit_code == 1
+    assert "--time: '9:99' has 99 seconds, and the most is 59" in too_many.stderr
 
 
 def test_a_usage_error_exits_with_2(tmp_path: Path) -> None:

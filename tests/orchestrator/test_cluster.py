@@ -151,7 +151,25 @@ REFUSED = {
     "no mapping": ("- nodes\n", [": a cluster profile is a mapping"]),
     "what Slurm would not take": (
         "memory: lots\nswitches: one\nsignal: usr2 @ 90\ntime_limit: soon\n",
-        [": memory: 'lots'", ": switches: 'one'", ": signal: 'usr2 @ 90'", ": time_limit: 'soon'"],
+        [
+            ": memory: 'lots' is no amount of memory; write it as 160G, or as 160000M",
+            (
+                ": switches: 'one' is no number of switches; write it as '1', or as 1@2:00:00 to "
+                "wait no longer than that"
+            ),
+            (
+                ": signal: 'usr2 @ 90' is no signal; write it as USR2@90, or as B:USR2@90 to send "
+                "it to the job's shell alone"
+            ),
+            ": time_limit: 'soon'",
+        ],
+    ),
+    "numbers where Slurm takes more than numbers": (
+        "memory: 160\nswitches: 1\nsignal: 10\n",
+        [
+            f": {key} is not text; put it in quotes"
+            for key in ("memory: 160", "switches: 1", "signal: 10")
+        ],
     ),
     "a line break": ('setup: ["a\\nb"]\n', [": setup: 'a\\nb' holds a control character"]),
 }
@@ -169,7 +187,40 @@ def test_a_profile_that_does_not_fit_is_refused(tmp_path: Path, text: str, probl
         assert said.startswith(f"{path}{expected}")
 
 
-@pytest.mark.parametrize("name", ["missing.yaml", "", ".", "Local"])
+INSTEAD = "; give a file's name, or 'local' for this machine"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("v100", "; there are a100.yml, v100.yaml; did you mean 'v100.yaml'?"),
+        ("v10O.yaml", "; there are a100.yml, v100.yaml; did you mean 'v100.yaml'?"),
+        ("jz", f"; there are a100.yml, v100.yaml{INSTEAD}"),
+        ("", f"; there are a100.yml, v100.yaml{INSTEAD}"),
+        ("Local", "; there are a100.yml, v100.yaml; did you mean 'local'?"),
+        ("more/h200.yaml", "; there is more/h100.yaml; did you mean 'more/h100.yaml'?"),
+        ("nothing/v100.yaml", INSTEAD),
+    ],
+)
+def test_the_profiles_that_are_there_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hint: str
+):
+    """In the folder that was looked in, by a path that leads there; campaigns are none."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "nothing").mkdir()
+    for file in ("v100.yaml", "a100.yml", "more/h100.yaml"):
+        (tmp_path / file).write_text("gpus_per_node: 4\n")
+    (tmp_path / "campaign.yaml").write_text("name: a\ncluster: v100\n")
+    (tmp_path / "broken.yaml").write_text("{")
+    with pytest.raises(UserError) as caught:
+        load_cluster(name, Path())
+    (said,) = caught.value.problems
+    folder = tmp_path / Path(name).parent
+    assert said == f"cluster {name!r}: there is no such profile file in {folder}{hint}"
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "", ".", ".."])
 def test_a_cluster_without_a_file_is_named(tmp_path: Path, name: str):
     """A folder is no profile either."""
     with pytest.raises(UserError, match=r"there is no such profile file in .*; give a file's name"):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.choices import PRECISIONS
-from orchestrator.gpus import GPUS, matching, memory_gib, peak_tflops
+from orchestrator.gpus import GPUS, full_names, matching, memory_gib, peak_tflops
 
 # Names as nvidia-smi, torch, Slurm features and cluster profiles have them: which GPUs they may be,
 # the dense fp16 peak, the memory.
@@ -111,6 +111,12 @@ def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
     assert all(gpu in matching(f"{gpu.name} {size}GB") for size in gpu.memory_gib)
     assert gpu.source
     assert all(peak > 0 for peak in gpu.peak_tflops.values())
+
+
+@pytest.mark.parametrize("name", full_names())
+def test_a_full_name_stands_for_a_gpu(name: str):
+    """It is what is suggested in place of one that is not known."""
+    assert matching(name)
 
 
 def test_a_card_of_two_dies_is_two_gpus():

@@ -1,5 +1,6 @@
 """The files that runs name: where they are, and what is said of those that are not."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from orchestrator.campaign import Campaign
 from orchestrator.cluster import Cluster
 from orchestrator.errors import UserError
 from orchestrator.model import Run
+from orchestrator.slurm_backend import SlurmBackend
 from orchestrator.store import CampaignStore
 from orchestrator.submission import render
 from orchestrator.user_paths import missing_files, unset_variables, user_paths
@@ -53,6 +55,24 @@ def test_nothing_is_rendered_with_a_variable_that_is_not_set(
     campaign = campaign_of("name: a\ndefaults: {framework: deepspeed, script: $NOWHERE/a.py}\n")
     with pytest.raises(UserError, match=r"script: \$NOWHERE of \$NOWHERE/a.py is not set here"):
         render(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
+    assert not (tmp_path / "results").exists()
+
+
+def test_nothing_is_submitted_with_a_log_folder_that_is_not_there(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    """A folder called $NOWHERE is not what was meant."""
+    (tmp_path / "far.yaml").write_text("log_folder: $NOWHERE/logs\n")
+    campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
+    store = CampaignStore(tmp_path / "results")
+    said = "log_folder: $NOWHERE of $NOWHERE/logs is not set here"
+    (planned,) = campaign.runs
+    assert planned.warnings == (said,)
+    with (
+        pytest.raises(UserError, match=re.escape(f"cluster far: {said}")),
+        SlurmBackend().session(campaign, store),
+    ):
+        pass
     assert not (tmp_path / "results").exists()
 
 
