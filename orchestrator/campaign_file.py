@@ -12,7 +12,13 @@ from orchestrator.cluster import LOCAL
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import size_names
-from orchestrator.parameters import COMMON, is_parameter, option_names, parameter_problems
+from orchestrator.parameters import (
+    COMMON,
+    argument_names,
+    is_parameter,
+    option_names,
+    parameter_problems,
+)
 from orchestrator.rules import Rule, make_rule
 from orchestrator.validation import mapping_problems
 from orchestrator.warmup import DEFAULT, Warmup
@@ -76,7 +82,7 @@ def read_campaign_file(path: Path) -> Checked:
 
     Raises UserError with all that is wrong with it, each sentence with the path of the key.
     """
-    data = read_yaml(path, "a campaign file")
+    data = read_yaml(path, "a campaign file", arguments=argument_names())
     problems = [*mapping_problems("", CampaignFile, data), *_parameter_problems(data)]
     name = data.get("name")
     if isinstance(name, str) and not _NAME.fullmatch(name):

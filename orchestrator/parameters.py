@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, WithJsonSchema
 from pydantic.functional_validators import AfterValidator
 
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.frameworks import FRAMEWORKS, framework
+from orchestrator.frameworks.arguments import Arguments
 from orchestrator.presets import preset
 from orchestrator.validation import field_problems, field_types, mapping_problems
 
@@ -141,6 +142,17 @@ MODEL_SIZES = tuple(field.name for field in dataclasses.fields(ModelSizes))
 def option_names(framework: str) -> frozenset[str]:
     """Return the names of the parameters that only `framework` has."""
     return frozenset(field.name for field in dataclasses.fields(FRAMEWORKS[framework].options))
+
+
+@cache
+def argument_names() -> frozenset[str]:
+    """Return the names of the parameters that are lists of arguments, of whatever framework."""
+    return frozenset(
+        name
+        for one in FRAMEWORKS.values()
+        for name, kind in field_types(one.options).items()
+        if get_args(kind)[:1] == (Arguments,)
+    )
 
 
 def is_parameter(name: str, frameworks: Iterable[str]) -> bool:

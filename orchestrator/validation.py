@@ -77,7 +77,7 @@ def _sentence(detail: Any) -> str:
         case "bool_type":
             return f"{value!r} is not true or false"
         case "string_type":
-            return f"{value!r} is not text; put it in quotes"
+            return f"{_as_yaml(value)} is not text; put it in quotes"
         case "string_too_short":
             return f"{value!r} is too short"
         case "list_type":
@@ -97,6 +97,12 @@ def _sentence(detail: Any) -> str:
             return str(context["error"])
     message: str = detail["msg"]
     return f"{value!r}: {message}"
+
+
+def _as_yaml(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _expected(context: Mapping[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ import yaml
 from orchestrator.errors import UserError
 
 _TAG = "tag:yaml.org,2002:"
+_NUMBERS = (f"{_TAG}int", f"{_TAG}float")
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -24,6 +25,7 @@ class _Loader(_Base):  # type: ignore[misc]
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  (PyYAML's own class attributes)
     yaml_constructors: dict[str, Any] = {}  # noqa: RUF012
+    arguments: frozenset[str] = frozenset()
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
         """Return the mapping; PyYAML itself takes any key, and the last of those that are equal."""
@@ -36,8 +38,28 @@ class _Loader(_Base):  # type: ignore[misc]
             if key.value in seen and key.tag != f"{_TAG}merge":
                 raise _refusal(f"the key {key.value!r} stands twice", key)
             seen.add(key.value)
+        if self.arguments and isinstance(node, yaml.MappingNode):
+            self.flatten_mapping(node)
+            node.value = [
+                (key, _as_written(value) if key.value in self.arguments else value)
+                for key, value in node.value
+            ]
         mapping: dict[str, Any] = super().construct_mapping(node, deep)
         return mapping
+
+
+def _as_written(node: Any, lists: int = 2) -> Any:
+    """Return a node with texts for the numbers in its list, or in the lists within that."""
+    if not isinstance(node, yaml.SequenceNode) or not lists:
+        return node
+    # Anew: where it is an alias, it stands elsewhere too.
+    parts = [
+        yaml.ScalarNode(f"{_TAG}str", part.value, part.start_mark, part.end_mark, part.style)
+        if part.tag in _NUMBERS and not part.value.endswith((".inf", ".nan"))
+        else _as_written(part, lists - 1)
+        for part in node.value
+    ]
+    return yaml.SequenceNode(node.tag, parts, node.start_mark, node.end_mark, node.flow_style)
 
 
 def _whole(text: str) -> int:
@@ -101,9 +123,10 @@ _Loader.add_constructor(None, _Base.construct_undefined)
 MAX_NESTING = 200
 
 
-def read_yaml(path: Path, what: str) -> dict[str, Any]:
+def read_yaml(path: Path, what: str, *, arguments: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Return the mapping in the file at `path`; `what` names its kind ("a campaign file").
 
+    arguments: the keys whose lists programs are handed; numbers in them stay as they are written.
     All of it is what JSON can say too: printable texts, finite numbers of at most 64 bits, lists,
     mappings with texts for keys. Raises UserError where it is anything else, or cannot be read.
     """
@@ -116,7 +139,7 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
     if _nesting(text) > MAX_NESTING:
         raise UserError(f"{path}: brackets are nested more than {MAX_NESTING} deep")
     try:
-        data = yaml.load(text, _Loader)  # noqa: S506  (a SafeLoader)
+        data = _load(text, arguments)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise UserError(f"{path}{line}: {error.problem}") from None
@@ -128,6 +151,15 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
     if problems:
         raise UserError(*problems)
     return data
+
+
+def _load(text: str, arguments: frozenset[str]) -> Any:
+    loader = _Loader(text)
+    loader.arguments = arguments
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
 
 
 def _nesting(text: str) -> int:

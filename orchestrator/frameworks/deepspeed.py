@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from orchestrator.frameworks import zero
+from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.base import Framework
 from orchestrator.model import Run
 from orchestrator.placement import Placement
@@ -24,7 +25,7 @@ class DeepspeedOptions:
         Field(description="The training script, relative to the campaign file.", min_length=1),
     ]
     script_args: Annotated[
-        list[str],
+        Arguments,
         Field(description="Its arguments; --deepspeed_config FILE is added at the end."),
     ] = field(default_factory=list)
     zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 0

@@ -9,6 +9,7 @@ from pydantic import Field
 from orchestrator import run_columns
 from orchestrator.deepspeed_config import FILE_NAME, trainer_config, trainer_sizes
 from orchestrator.frameworks import zero
+from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.limits import argument_problems, unsplit
 from orchestrator.model import Run
@@ -52,7 +53,7 @@ class HfDeepspeedOptions:
         str | None, Field(description="Where run_clm.py is, relative to the campaign file.")
     ] = None
     script_args: Annotated[
-        list[str], Field(description="Further arguments for run_clm.py, behind all others.")
+        Arguments, Field(description="Further arguments for run_clm.py, behind all others.")
     ] = field(default_factory=list)
     dataset: Annotated[
         str | None,

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from orchestrator import run_columns
 from orchestrator.frameworks import limits
+from orchestrator.frameworks.arguments import Arguments
 from orchestrator.model import Run
 from orchestrator.presets import GPT2_VOCAB_SIZE
 
@@ -96,7 +97,7 @@ class MegatronOptions:
     ] = 1
     launcher: Annotated[Launcher, Field(description="What starts the ranks.")] = "torchrun"
     extra_args: Annotated[
-        list[str], Field(description="Further arguments of the program, after all others.")
+        Arguments, Field(description="Further arguments of the program, after all others.")
     ] = field(default_factory=list)
 
 

@@ -143,6 +143,24 @@ def test_a_campaign_whose_runs_make_no_sense_is_refused(
     assert problems_of(text) == problems
 
 
+def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf):
+    """A number as it is written, so that 1e-5 is no 1e-05; the run's identity is the same."""
+    text = "name: a\ndefaults: {framework: deepspeed, script: a.py}\nmatrix:\n  script_args: "
+    (bare,) = campaign_of(f"{text}[[--steps, 30, --lr, 1e-5]]\n").runs
+    (quoted,) = campaign_of(f"{text}[['--steps', '30', '--lr', '1e-5']]\n").runs
+    assert bare.run.options.script_args == ["--steps", "30", "--lr", "1e-5"]
+    assert bare.run_id == quoted.run_id
+
+
+def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf):
+    """What a program would get for it is not said."""
+    text = "name: a\ndefaults: {framework: megatron, source: m, extra_args: [--a, true, null]}\n"
+    assert problems_of(text) == [
+        "defaults.extra_args[1]: true is not text; put it in quotes",
+        "defaults.extra_args[2]: null is not text; put it in quotes",
+    ]
+
+
 def test_a_cluster_that_is_not_there_is_named(problems_of: ProblemsOf, tmp_path: Path):
     """With what can be given instead."""
     assert problems_of(f"{HEAD}cluster: jean-zay\n") == [

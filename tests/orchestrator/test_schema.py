@@ -53,6 +53,11 @@ FITTING: dict[str, dict[str, Any]] = {
         "repeats": 3,
         "warmup": 5,
     },
+    "numbers among arguments": {
+        "name": "a",
+        "defaults": {"script_args": ["--steps", 30, "--lr", 1e-5]},
+        "matrix": {"extra_args": [["--flag"], ["--number", 2]]},
+    },
     "a percentage": {"name": "a", "warmup": "10%"},
 }
 
@@ -78,6 +83,10 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     "no such framework": ({"name": "a", "defaults": {"framework": "x"}}, "$.defaults.framework"),
     "a matrix without values": ({"name": "a", "matrix": {"seed": []}}, "$.matrix.seed"),
     "a matrix of values, not lists": ({"name": "a", "matrix": {"seed": 1}}, "$.matrix.seed"),
+    "an argument that is true": (
+        {"name": "a", "defaults": {"extra_args": ["--flag", True]}},
+        "$.defaults.extra_args[1]",
+    ),
     "a rule that is a number": ({"name": "a", "exclude": [3]}, "$.exclude[0]"),
     "too many repeats": ({"name": "a", "repeats": 1001}, "$.repeats"),
 }

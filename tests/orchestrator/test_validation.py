@@ -90,6 +90,7 @@ MISFITS: list[tuple[str, Any, list[str]]] = [
             "words[3]: 2 is not text; put it in quotes",
         ],
     ),
+    ("words", [True, "b"], ["words[0]: true is not text; put it in quotes"]),
     ("table", [1], ["table: [1] is not a mapping; write it as {key: value}"]),
     ("table", {1: 2}, ["table.1: 1 is not text; put it in quotes"]),
     ("rows", [{"a": 1}, 2], ["rows[1]: 2 is not a mapping; write it as {key: value}"]),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,51 @@ def test_a_plain_value_is_what_it_looks_like(folder: Path, text: str):
     value = read(folder, f"key: {text}\n")["key"]
     assert value == SCALARS[text]
     assert type(value) is type(SCALARS[text])
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        (
+            "arguments: [--steps, 30, --lr, 1e-5, 0x1F, 1.50]",
+            ["--steps", "30", "--lr", "1e-5", "0x1F", "1.50"],
+        ),
+        ("arguments:\n- [--steps, 30]\n- [--steps, 40]", [["--steps", "30"], ["--steps", "40"]]),
+        ("arguments: [99999999999999999999]", ["99999999999999999999"]),
+        ("arguments: [true, null, '30']", [True, None, "30"]),
+        ("arguments: 30", 30),
+        ("common: &a {arguments: [30]}\n<<: *a", ["30"]),
+    ],
+)
+def test_a_number_among_arguments_stays_as_it_is_written(
+    folder: Path, text: str, arguments: object
+):
+    """A program gets what the file says; true and null are nothing that can be handed on."""
+    path = folder / "some.yaml"
+    path.write_text(f"{text}\nother: [30]\n")
+    data = read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
+    assert data["arguments"] == arguments
+    assert data["other"] == [30]
+
+
+def test_numbers_that_stand_once_are_numbers_elsewhere(folder: Path):
+    """An alias among the arguments changes nothing where its anchor is."""
+    path = folder / "some.yaml"
+    path.write_text("seed: &n [1, 2]\narguments: *n\nagain: *n\n")
+    data = read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
+    assert data == {"seed": [1, 2], "arguments": ["1", "2"], "again": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("[.inf]", "'.inf' is not a finite number"), ("&a [*a]", "found unconstructable recursive")],
+)
+def test_what_can_be_no_argument_is_refused(folder: Path, text: str, said: str):
+    """As everywhere else."""
+    path = folder / "some.yaml"
+    path.write_text(f"arguments: {text}\n")
+    with pytest.raises(UserError, match=re.escape(said)):
+        read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
 
 
 def test_what_stands_once_can_be_used_twice(folder: Path):
