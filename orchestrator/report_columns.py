@@ -119,6 +119,11 @@ def measured_columns(
     )
 
 
+def common_names(runs: Sequence[Collected]) -> set[str]:
+    """Return the names of the measured columns that have no framework's own in their place."""
+    return {column.name for column in _common(_MEASURED, runs)}
+
+
 def frameworks_of(runs: Sequence[Collected]) -> list[Framework]:
     """Return the frameworks of runs, each once, in the runs' order."""
     return [FRAMEWORKS[name] for name in dict.fromkeys(run.planned.run.framework for run in runs)]

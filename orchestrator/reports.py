@@ -1,7 +1,7 @@
 """A campaign's results: the table, the line that says how it was made, the page around them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from orchestrator.comparisons import with_changes
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, GIVEN_UP
 from orchestrator.report_columns import (
+    common_names,
     describing_columns,
     ended,
     frameworks_of,
@@ -23,6 +24,14 @@ from orchestrator.utilizations import hfu, mfu, peaks_told
 from orchestrator.version import version
 from parsers.records import OutcomeKind
 
+# How the common columns are made, by their names.
+_MADE_BY = {
+    "tflops_per_gpu": "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones "
+    "included (Narayanan et al. 2021, eq. 3), over the median step time and the ranks; ",
+    "running_samples_per_second": "samples/s (avg): the program's own average where it keeps one "
+    "(DeepSpeed, all steps but two), else over the mean step; ",
+    "step_seconds_mean": "step times over n reports, spread = sample standard deviation; ",
+}
 _OF_WHOLE_RUNS = (
     "where there is no n, the program times its run as a whole: the mean is the global batch over "
     "its samples/s, warm-up included, and stands for the median; "
@@ -122,20 +131,27 @@ def _told(run: Collected) -> str:
     return f" — {escape_markdown(text)}"
 
 
+def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
+    """Yield how the common columns that are in the table were made."""
+    there = common_names(runs)
+    yield from (told for name, told in _MADE_BY.items() if name in there)
+    if any(run.summary.step_seconds_mean and not run.summary.reports for run in runs):
+        yield _OF_WHOLE_RUNS
+    if sampled_columns(runs):
+        yield _SAMPLES
+    if "tflops_per_gpu" in there:
+        yield peaks_told(campaign, runs)
+    yield f"warm-up left out: {campaign.warmup}; "
+    if there & {"memory_allocated_gib", "max_memory_allocated_gib"}:
+        owner = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
+        yield f"memory: {owner}; "
+
+
 def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:
-    memory = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
-    whole = any(run.summary.step_seconds_mean and not run.summary.reports for run in runs)
     frameworks = frameworks_of(runs)
-    steps = (
-        "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones included (Narayanan "
-        "et al. 2021, eq. 3), over the median step time and the ranks; samples/s (avg): the "
-        "program's own average where it keeps one (DeepSpeed, all steps but two), else over the "
-        "mean step; step times over n reports, spread = sample standard deviation; "
-        f"{_OF_WHOLE_RUNS if whole else ''}{_SAMPLES if sampled_columns(runs) else ''}"
-        f"{peaks_told(campaign, runs)}warm-up left out: {campaign.warmup}; memory: {memory}; "
-    )
+    steps = any(one.reports_steps for one in frameworks)
     own = dict.fromkeys(f"{one.measured_by}; " for one in frameworks if one.measured_by)
     return (
-        f"{steps if any(one.reports_steps for one in frameworks) else ''}{''.join(own)}"
+        f"{''.join(_of_steps(campaign, runs)) if steps else ''}{''.join(own)}"
         f"teralog {version()}, {date}; logs sha256 {logs_checksum(runs) or DASH}."
     )

@@ -19,7 +19,12 @@ def hfu(campaign: Campaign, run: Collected) -> float | None:
 
 
 def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
-    """Return what the peaks are and where they are from, or why they are not known."""
+    """Return what the peaks are and where they are from, or why they are not known.
+
+    Nothing where no run has FLOPs to set against them.
+    """
+    if all(run.summary.model_tflops_per_gpu is None for run in runs):
+        return ""
     peaks = dict.fromkeys(_peak(campaign, run) for run in runs)
     told = (
         f"MFU unknown: {peak.said}; "

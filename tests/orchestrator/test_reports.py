@@ -1,5 +1,6 @@
 """A campaign's results, from its logs to its table, its page and its JSON."""
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -10,8 +11,9 @@ import pytest
 
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected
+from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.reports import Report, make_report, report_json, report_markdown
-from orchestrator.tables import as_records
+from orchestrator.tables import Column, as_records
 from orchestrator.version import version
 
 Reported = tuple[Campaign, list[Collected], Report]
@@ -239,6 +241,36 @@ def test_where_no_mfu_is_known_there_is_no_column_and_the_reason(
     assert "mfu_percent" not in report.table.names
     assert report.provenance.count("'Foo' is not in the table of GPUs; give gpu_peak_tf") == 1
     assert {run["mfu"] for run in report_json(campaign, report, runs)["runs"]} == {None}
+
+
+def test_where_no_tflops_are_known_nothing_is_said_of_mfu(
+    reported: Callable[..., Reported], tmp_path: Path
+):
+    """A peak would not help them: the run has told no step time."""
+    _, _, report = reported(on_gpus(tmp_path, "gpu: Foo"), None, None)
+    assert "MFU" not in report.provenance
+    assert "Narayanan" in report.provenance
+
+
+def test_what_is_not_in_the_table_is_not_explained(
+    reported: Callable[..., Reported], monkeypatch: pytest.MonkeyPatch
+):
+    """A framework's own column stands in place of the common one, and says how it is made."""
+    own = (
+        "tflops_per_gpu",
+        "running_samples_per_second",
+        "memory_allocated_gib",
+        "max_memory_allocated_gib",
+    )
+    changed = dataclasses.replace(
+        FRAMEWORKS["gpt"],
+        measures=tuple(Column(name, name, lambda logged: None) for name in own),
+        measured_by="by its own measure",
+    )
+    monkeypatch.setitem(FRAMEWORKS, "gpt", changed)
+    _, _, report = reported("", COMPLETED)
+    assert report.provenance.startswith("step times over n reports, spread = ")
+    assert "warm-up left out: the first 1 iterations; by its own measure; " in report.provenance
 
 
 def test_without_a_gpu_nothing_is_said_of_mfu(reported: Callable[..., Reported]):
