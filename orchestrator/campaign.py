@@ -10,10 +10,11 @@ from orchestrator.campaign_file import Checked, read_campaign_file
 from orchestrator.checks import run_problems, run_warnings
 from orchestrator.cluster import Cluster, load_cluster
 from orchestrator.errors import UserError
-from orchestrator.expansion import Entry, difference, entries, labels, make_run
+from orchestrator.expansion import Entry, difference, entries, make_run
 from orchestrator.fit import capacity, memory_problem, run_forecast
 from orchestrator.giving_up import Series, all_series
 from orchestrator.identity import run_id
+from orchestrator.labels import labels
 from orchestrator.memory import MemoryForecast
 from orchestrator.model import Run, sizes
 from orchestrator.printing import counted

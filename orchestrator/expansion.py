@@ -3,10 +3,9 @@
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
-from pathlib import PurePath
 from typing import Any
 
 from orchestrator.campaign_file import CampaignFile
@@ -25,7 +24,6 @@ from orchestrator.printing import counted
 from orchestrator.shape import ModelShape
 
 MAX_RUNS = 100_000
-MAX_LABEL = 120
 
 Values = Mapping[str, Any]
 
@@ -86,7 +84,7 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
     resources = Resources(
         values.get("nodes", 1),
         values.get("gpus_per_node", 1),
-        time_limit_seconds(values.get("time_limit", _default("time_limit"))),
+        time_limit_seconds(values.get("time_limit", default("time_limit"))),
     )
     parallelism = _parallelism(values, resources.world_size)
     return Run(
@@ -109,47 +107,10 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
     """Return all that a run is but for one parameter, as text, and its value of that one."""
     rest = {
-        key: value for key, value in entry.values.items() if key != name and value != _default(key)
+        key: value for key, value in entry.values.items() if key != name and value != default(key)
     }
     text = json.dumps([rest, repeat], sort_keys=True, default=str)
-    return text, entry.values.get(name, _default(name))
-
-
-def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
-    """Return a label for each entry: the values of what varies, in the file's order.
-
-    A value that is the campaign's default is left out unless the matrix names the parameter. A
-    label is for people; it need not be unique.
-    """
-    candidates = dict.fromkeys((*file.matrix, *(key for entry in file.include for key in entry)))
-    varying = [
-        name
-        for name in candidates
-        if len({repr(entry.values.get(name, _default(name))) for entry in all_entries}) > 1
-    ]
-    return [_label(entry.values, varying, file) for entry in all_entries]
-
-
-def _label(values: Values, varying: Sequence[str], file: CampaignFile) -> str:
-    usual = {name: file.defaults.get(name, _default(name)) for name in varying}
-    chosen = {name: values.get(name, usual[name]) for name in varying}
-    parts = [
-        _part(name, value)
-        for name, value in chosen.items()
-        if value is not None and (name in file.matrix or value != usual[name])
-    ]
-    text = " ".join(parts) or str(values.get("framework"))
-    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
-
-
-def _part(name: str, value: Any) -> str:
-    if name == "model" and isinstance(value, Mapping):
-        return "-".join(str(size) for size in value.values())
-    if name in ("framework", "model", "strategy", "precision"):
-        return str(value)
-    if name == "script":
-        return PurePath(value).name
-    return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+    return text, entry.values.get(name, default(name))
 
 
 def _misfits(values: Values, framework: str) -> Iterator[str]:
@@ -207,7 +168,7 @@ def _parallelism(values: Values, world_size: int) -> Parallelism:
 
 
 def _batch(values: Values, replicas: int) -> Batch:
-    micro = values.get("micro_batch_size", _default("micro_batch_size"))
+    micro = values.get("micro_batch_size", default("micro_batch_size"))
     given = values.get("global_batch_size")
     count = values.get("num_microbatches")
     # Where the ranks do not divide into replicas, the run has a problem that says so.
@@ -228,6 +189,7 @@ def _defaults() -> dict[str, Any]:
     return {field.name: field.default for kind in kinds for field in fields(kind)}
 
 
-def _default(name: str) -> Any:
+def default(name: str) -> Any:
+    """Return the value of a parameter that is not given; None where there is none."""
     default = _defaults().get(name)
     return None if default is MISSING else default

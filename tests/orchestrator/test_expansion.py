@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from orchestrator.campaign_file import CampaignFile
 from orchestrator.errors import UserError
-from orchestrator.expansion import MAX_LABEL, MAX_RUNS, Entry, entries, labels, make_run
+from orchestrator.expansion import MAX_RUNS, Entry, entries, make_run
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.labels import MAX_LABEL, labels
 
 SMALL = {
     "num_layers": 2,
@@ -164,6 +165,72 @@ LABELS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "scripts by their name": (
         {"matrix": {"script": ["a/train.py", "b/other.py"]}},
         ["train.py", "other.py"],
+    ),
+    "scripts of one name by as much of their path as tells them apart": (
+        {"matrix": {"script": ["/a/x/train.py", "/a/y/train.py", "/a/x/other.py"]}},
+        ["x/train.py", "y/train.py", "other.py"],
+    ),
+    "folders by their names": (
+        {"matrix": {"source": ["/gpfs/me/Megatron-LM", "/gpfs/me/oneflow"]}},
+        ["source=Megatron-LM", "source=oneflow"],
+    ),
+    "a long mapping by what not all have of it": (
+        {
+            "matrix": {
+                "deepspeed": [
+                    {"zero": {"overlap": True, "bucket": 500_000_000}, "fp16": {"enabled": True}},
+                    {"zero": {"overlap": True, "bucket": 200_000_000}, "fp16": {"enabled": True}},
+                    {"zero": {"overlap": True, "bucket": 200_000_000}, "bf16": {"enabled": True}},
+                ]
+            }
+        },
+        [
+            "deepspeed={bucket: 500000000, fp16.enabled: true}",
+            "deepspeed={bucket: 200000000, fp16.enabled: true}",
+            "deepspeed={bucket: 200000000, bf16.enabled: true}",
+        ],
+    ),
+    "a long mapping beside one with less": (
+        {"matrix": {"deepspeed": [{}, {"zero_optimization": {"reduce_bucket_size": 500_000_000}}]}},
+        ["deepspeed={}", "deepspeed={reduce_bucket_size: 500000000}"],
+    ),
+    "long lists by the options that not all have": (
+        {
+            "matrix": {
+                "script_args": [
+                    ["--data", "/gpfs/me/a-corpus", "--lr", "1e-5", "--bias"],
+                    ["--data", "/gpfs/me/a-corpus", "--lr", "3e-5"],
+                    ["--data", "/gpfs/me/a-corpus", "--a-flag"],
+                    ["--data", "/gpfs/me/a-corpus-of-another-kind"],
+                    ["--bias"],
+                ]
+            }
+        },
+        [
+            "script_args=--data /gpfs/me/a-corpus --lr 1e-5 --bias",
+            "script_args=--data /gpfs/me/a-corpus --lr 3e-5",
+            "script_args=--data /gpfs/me/a-corpus --a-flag",
+            "script_args=--data /gpfs/me/a-corpus-of-another-kind",
+            'script_args=["--bias"]',
+        ],
+    ),
+    "long lists that differ in little": (
+        {
+            "matrix": {
+                "script_args": [
+                    ["--data", "/gpfs/me/a-corpus", "--lr", "1e-5", "--bias"],
+                    ["--data", "/gpfs/me/a-corpus", "--lr", "3e-5", "--bias"],
+                ]
+            }
+        },
+        ["script_args=--lr 1e-5", "script_args=--lr 3e-5"],
+    ),
+    "long lists in another order are written out": (
+        {"matrix": {"script_args": [["--a" * 14, "--bbb"], ["--bbb", "--a" * 14]]}},
+        [
+            f'script_args=["{"--a" * 14}", "--bbb"]',
+            f'script_args=["--bbb", "{"--a" * 14}"]',
+        ],
     ),
     "what a run lacks": (
         {
