@@ -84,6 +84,10 @@ class RunFolder:
         """The job script."""
         return self.path / "job.sh"
 
+    def record(self) -> dict[str, Any]:
+        """Return what run.json says of the run; empty where there is none."""
+        return read_json(self.path / "run.json") or {}
+
     def texts(self) -> dict[str, str]:
         """Return what was written for it to run: the job script, and its configuration, by name."""
         files = sorted(path for path in self.path.glob("*.json") if path.name != "run.json")

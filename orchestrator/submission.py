@@ -7,6 +7,7 @@ from pathlib import Path
 from orchestrator import rehearsals
 from orchestrator.attempts import INTERRUPTED, NOT_STARTED
 from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.edits import edits
 from orchestrator.endings import endings
 from orchestrator.errors import UserError
 from orchestrator.files import at_once, json_text
@@ -74,25 +75,13 @@ def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore)
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
     """Raise UserError where the campaign is not the one that was last submitted, and ran.
 
-    What is new and what is gone is named; the results of the latter stay where they are. A
-    campaign of which nothing has started yet may be edited freely.
+    What is changed, new and gone is named; the results stay where they are. A campaign of which
+    nothing has started yet may be edited freely.
     """
-    before = store.submitted_runs()
-    now = {planned.run_id: planned.label for planned in campaign.runs}
-    new = [label for identity, label in now.items() if identity not in before]
-    gone = [
-        label
-        for identity, label in before.items()
-        if identity not in now and store.run(identity).attempts()
-    ]
-    started = any(store.run(identity).attempts() for identity in before)
-    if not started or not (new or gone):
+    started = any(store.run(identity).attempts() for identity in store.submitted_runs())
+    changes = edits(campaign, store) if started else []
+    if not changes:
         return
-    changes = [
-        f"{len(labels)} {word} ({', '.join(labels[:5])}{' …' if len(labels) > 5 else ''})"
-        for word, labels in (("new", new), ("gone", gone))
-        if labels
-    ]
     raise UserError(
         f"{campaign.path}: was edited since campaign {campaign.name!r} was submitted: "
         f"{' and '.join(changes)}; nothing was started and all results are kept: pass "
