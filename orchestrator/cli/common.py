@@ -5,6 +5,7 @@ import math
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,13 +116,30 @@ def refresh(campaign: "Campaign", store: "CampaignStore") -> None:
     """
     from orchestrator.backends import backend
 
-    for note in backend(campaign).refresh(campaign.runs, store):
+    with told_if_slow("asking Slurm …"):
+        notes = backend(campaign).refresh(campaign.runs, store)
+    for note in notes:
         complain(note)
     if store.only_rehearsed:
         complain(
             f"{campaign.name} was rehearsed, and no run of it was started: "
             f"`teralog status {campaign.path} --rehearsed` shows the rehearsal"
         )
+
+
+@contextmanager
+def told_if_slow(sentence: str, seconds: float = 3.0) -> Iterator[None]:
+    """Say on a terminal what takes so long, where it takes longer than `seconds`."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(seconds, click.echo, [sentence], {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def print_json(value: object) -> None:

@@ -1,12 +1,15 @@
 """The command line: a mistake is a sentence and exit 1, and results go to stdout."""
 
 import json
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from orchestrator.cli import main
+from orchestrator.cli.common import told_if_slow
 
 MODEL = "{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}"
 DEFAULTS = f"defaults: {{framework: gpt, model: {MODEL}, gpus_per_node: 2, micro_batch_size: 4}}\n"
@@ -198,6 +201,20 @@ def test_a_machine_without_slurm_says_so_and_starts_nothing(
     too_many = run(campaign.parent, "salloc", str(campaign), "--time", "9:99")
     assert too_many.exit_code == 1
     assert "--time: '9:99' has 99 seconds, and the most is 59" in too_many.stderr
+
+
+@pytest.mark.parametrize(("terminal", "said"), [(True, "asking\n"), (False, "")])
+def test_a_long_wait_is_told_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool, said: str
+) -> None:
+    """And nowhere else; once."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with told_if_slow("asking", seconds=0.01):
+        time.sleep(1)
+    assert capsys.readouterr().err == said
+    with told_if_slow("asking", seconds=60):
+        pass
+    assert capsys.readouterr().err == ""
 
 
 def test_a_usage_error_exits_with_2(tmp_path: Path) -> None:
