@@ -26,7 +26,9 @@ pytestmark = pytest.mark.slurm
 TERALOG = str(Path(sys.executable).parent / "teralog")
 OOM = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
 GO = 'touch "$GO.$SLURM_ARRAY_TASK_ID"; until test -e "$GO"; do sleep 0.1; done'
-_ON_THE_WAY = re.compile(r"\d+: \d+ shards|\d+ of \d+ shards read|\d+ shards are being read .*")
+_ON_THE_WAY = re.compile(
+    r"\d+: \d+ shards?|\d+ of \d+ shards? read|\d+ shards? (is|are) being read .*"
+)
 
 
 @dataclass
