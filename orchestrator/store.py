@@ -26,7 +26,7 @@ results/.parse/                      what `parse --on-slurm` has read: see `shar
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -125,7 +125,11 @@ class RunFolder:
         return claim_folder(self.attempt_folder(number), texts, links)
 
     def state(self) -> str:
-        """Return the state of the last attempt, or NOT_STARTED.
+        """Return the state of the last attempt, or NOT_STARTED."""
+        return self.standing()[0]
+
+    def standing(self) -> tuple[str, list[Attempt]]:
+        """Return the state of the last attempt, or NOT_STARTED; and the attempts that it is by.
 
         On Slurm it is what Slurm last said. On this machine, where the attempt has no end, the
         run's lock tells whether it is still supervised; if it is not, its supervisor was killed or
@@ -133,17 +137,17 @@ class RunFolder:
         """
         attempts = self.attempts()
         if not attempts:
-            return NOT_STARTED
+            return NOT_STARTED, attempts
         last = attempts[-1]
         if last.ended is not None:
-            return last.ended.state
+            return last.ended.state, attempts
         if last.intent is not None:
-            return last.slurm_state
+            return last.slurm_state, attempts
         if locks.is_held(self.lock):
-            return RUNNING
+            return RUNNING, attempts
         # It may have ended between the two looks.
-        ended = read_attempt(last.folder).ended
-        return ended.state if ended else INTERRUPTED
+        last = read_attempt(last.folder)
+        return last.ended.state if last.ended else INTERRUPTED, [*attempts[:-1], last]
 
     def attempt_folder(self, number: int) -> Path:
         """Return the folder of an attempt, which need not exist."""
@@ -287,15 +291,24 @@ class CampaignStore:
         warmup: int | str | None = (read_json(self.path / "campaign.json") or {}).get("warmup")
         return warmup
 
-    def run_records(self) -> list[dict[str, Any]]:
-        """Return what run.json says of every run that was started here, in the order of ids."""
-        found = ((path.parent, read_json(path)) for path in sorted(self.path.glob("*/run.json")))
-        return [record for path, record in found if record and RunFolder(path).attempts()]
+    def run_records(self, without: Collection[str] = ()) -> list[dict[str, Any]]:
+        """Return what run.json says of every run that was started here, in the order of ids.
+
+        But for those `without`, which are not even looked at.
+        """
+        try:
+            with os.scandir(self.path) as entries:
+                names = {entry.name for entry in entries if entry.is_dir()}
+        except FileNotFoundError:
+            return []
+        folders = (self.run(name) for name in sorted(names.difference(without)))
+        found = ((folder, read_json(folder.path / "run.json")) for folder in folders)
+        return [record for folder, record in found if record and folder.attempts()]
 
     def other_runs(self, campaign: Campaign) -> list[str]:
         """Return the labels of runs that were started here and are not in the campaign now."""
         known = {planned.run_id for planned in campaign.runs}
-        return [str(one["label"]) for one in self.run_records() if one["run_id"] not in known]
+        return [str(one["label"]) for one in self.run_records(without=known)]
 
     def write(self, name: str, text: str) -> Path:
         """Write a derived file, as a report, and return its path."""
