@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -128,9 +129,10 @@ def _read(path: Path) -> str | None:
 @contextlib.contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
     """Make a folder and its parents; where the block fails, take away those that were new."""
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    new = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if new:
+            folder.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
         for path in new:

@@ -14,7 +14,7 @@ gpus-<node>.csv                      what nvidia-smi saw beside it, see `gpu_sam
 ended.json                           how it ended; absent until it has
 intent.json                          on Slurm: the batch it is submitted with
 job.sh                               on Slurm: what was submitted
-slurm.json                           on Slurm: what Slurm last said of it
+slurm.json                           on Slurm: what Slurm last said of it; absent until it is asked
 results/<campaign>/submissions/<batch>/  one call of sbatch
 batch.json                           its runs; there before sbatch is called
 script.sh                            what Slurm is given; withdrawn.sh when it no longer may be
@@ -39,6 +39,7 @@ from orchestrator.attempts import (
     NEVER_STARTED,
     NOT_STARTED,
     RUNNING,
+    SUBMITTED,
     Attempt,
     Batch,
     Ended,
@@ -181,6 +182,17 @@ class BatchFolder:
         """Return what became of it; None where that is not on record."""
         return read_record(self.path / "receipt.json", Receipt)
 
+    def jobs(self) -> dict[tuple[str, int], str] | None:
+        """Return the job's or task's id of each run and attempt; None where no job is on record."""
+        receipt = self.receipt()
+        batch = None if receipt is None or receipt.job_id is None else self.record()
+        if receipt is None or batch is None:
+            return None
+        return {
+            member: f"{receipt.job_id}_{index}" if batch.array else str(receipt.job_id)
+            for member, index in batch.tasks.items()
+        }
+
     def close(self, receipt: Receipt) -> Receipt:
         """Record what became of it, where that is not on record; return what is on record now."""
         write_json_once(self.path / "receipt.json", asdict(receipt))
@@ -234,13 +246,14 @@ class CampaignStore:
         """
         for path in sorted(self.path.glob("submissions/*/batch.json")):
             batch = read_record(path, Batch)
-            for index, (run_id, number) in enumerate(batch.members if batch else ()):
-                if batch is None or self.run(run_id).attempt_folder(number).exists():
-                    continue
-                receipt = self.batch(batch.name).receipt()
-                if receipt is not None and receipt.job_id is not None:
-                    job_id = f"{receipt.job_id}_{index}" if batch.array else receipt.job_id
-                    yield batch, job_id, run_id, number
+            gone = [
+                (run_id, number)
+                for run_id, number in (batch.members if batch else ())
+                if not self.run(run_id).attempt_folder(number).exists()
+            ]
+            jobs = self.batch(batch.name).jobs() if batch and gone else None
+            if batch is not None and jobs is not None:
+                yield from ((batch, jobs[member], *member) for member in gone)
 
     def new_batch(self, batch: Batch, script: str) -> BatchFolder | None:
         """Make the folder of a call of sbatch; None where somebody has withdrawn it already."""
@@ -330,14 +343,37 @@ def campaign_store(results: Path, campaign: str, *, rehearsal: bool = False) -> 
 def read_attempt(folder: Path) -> Attempt:
     """Return what an attempt's folder tells."""
     intent = read_record(folder / "intent.json", Intent)
+    seen = None
+    if intent is not None:
+        seen = read_record(folder / "slurm.json", Seen) or _submitted(folder, intent)
     return Attempt(
-        number=int(folder.name.removeprefix("attempt-")),
+        number=_number(folder),
         folder=folder,
         started=None if intent else read_record(folder / "attempt.json", Started),
         ended=read_record(folder / "ended.json", Ended),
         intent=intent,
-        seen=read_record(folder / "slurm.json", Seen) if intent else None,
+        seen=seen,
     )
+
+
+# By the batch's folder. A receipt is never written twice, so what was found once stays true.
+_jobs: dict[Path, dict[tuple[str, int], str]] = {}
+
+
+def _submitted(attempt: Path, intent: Intent) -> Seen | None:
+    """Return what is known of an attempt that Slurm has not been asked about: sbatch's answer."""
+    run = attempt.parent
+    batch = CampaignStore(run.parent).batch(intent.batch)
+    jobs = _jobs.get(batch.path) or batch.jobs()
+    if jobs is None:
+        return None
+    _jobs[batch.path] = jobs
+    job_id = jobs.get((run.name, _number(attempt)))
+    return None if job_id is None else Seen(job_id, SUBMITTED, by="sbatch")
+
+
+def _number(attempt: Path) -> int:
+    return int(attempt.name.removeprefix("attempt-"))
 
 
 def write_started(attempt: Path, started: Started) -> None:
