@@ -180,7 +180,8 @@ class SlurmSession:
         before = {one.run_id: places[one.after] for one in group if one.after is not None}
         intent = Intent(name, socket.gethostname(), utc_now(), chained=bool(before))
         with disk_errors(self.store.path):
-            ours = at_once(lambda script: self._claim(script, intent), group)
+            with self.store.shared_intent(intent) as written:
+                ours = at_once(lambda script: self._claim(script, intent, written), group)
             claimed = [script for script, is_ours in zip(group, ours, strict=True) if is_ours]
             if not claimed:
                 return
@@ -240,15 +241,16 @@ class SlurmSession:
             raise UserError(f"sbatch: {said}")
         return receipt
 
-    def _claim(self, script: Script, intent: Intent) -> bool:
+    def _claim(self, script: Script, intent: Intent, written: Path | None = None) -> bool:
         folder = self.store.run(script.run_id)
         number = self._numbers[script.run_id]
         log = self.campaign.cluster.log_folder
         if log is None:
-            return folder.claim(number, intent, script.text)
+            return folder.claim(number, intent, script.text, written=written)
         path = Path(os.path.expandvars(log)).expanduser() / self.campaign.name / script.run_id
         path.mkdir(parents=True, exist_ok=True)
-        return folder.claim(number, intent, script.text, str(path / f"attempt-{number}.log"))
+        printed = str(path / f"attempt-{number}.log")
+        return folder.claim(number, intent, script.text, printed, written)
 
     def _attempt(self, run_id: str, intent: Intent) -> Attempt:
         number = self._numbers[run_id]

@@ -27,7 +27,7 @@ import errno
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,6 +54,7 @@ from orchestrator.files import (
     claim_folder,
     json_text,
     made_folder,
+    passing_text,
     read_json,
     write_folder,
     write_json,
@@ -112,18 +113,25 @@ class RunFolder:
             number += 1
 
     def claim(
-        self, number: int, record: Intent | Ended, script: str | None = None, log: str | None = None
+        self,
+        number: int,
+        record: Intent | Ended,
+        script: str | None = None,
+        log: str | None = None,
+        written: Path | None = None,
     ) -> bool:
         """Make the attempt with this number, its record within; False where somebody else has it.
 
         script: what its job.sh holds. log: where what it prints is to lie, if not beside it.
+        written: a file that holds the record already, where many attempts share it.
         """
         name = "intent.json" if isinstance(record, Intent) else "ended.json"
         texts = {name: json_text(asdict(record))}
         if script is not None:
             texts[self.script.name] = script
         links = {} if log is None else {"output.log": log}
-        return claim_folder(self.attempt_folder(number), texts, links)
+        same = {} if written is None else {name: written}
+        return claim_folder(self.attempt_folder(number), texts, links, same)
 
     def state(self) -> str:
         """Return the state of the last attempt, or NOT_STARTED."""
@@ -254,6 +262,10 @@ class CampaignStore:
             jobs = self.batch(batch.name).jobs() if batch and gone else None
             if batch is not None and jobs is not None:
                 yield from ((batch, jobs[member], *member) for member in gone)
+
+    def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
+        """Give a file that holds an intent, for as long as attempts are claimed by it."""
+        return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
     def new_batch(self, batch: Batch, script: str) -> BatchFolder | None:
         """Make the folder of a call of sbatch; None where somebody has withdrawn it already."""
