@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from orchestrator import local, locks
+from orchestrator import locks
 from orchestrator.allocation import allocation_options
 from orchestrator.attempts import CANCELLED, NOT_STARTED, UNKNOWN, Ended
 from orchestrator.backends import StartOptions
@@ -16,13 +17,14 @@ from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
 from orchestrator.interleaving import unfinished_blocks
 from orchestrator.scripts import job_script
-from orchestrator.slurm import SBATCH_SECONDS, RefusedError, ScriptExecutor
 from orchestrator.slurm_batches import Script, batches
-from orchestrator.slurm_commands import SilenceError, cancel
-from orchestrator.slurm_submission import SlurmSession
+from orchestrator.slurm_commands import SBATCH_SECONDS, SilenceError, cancel
 from orchestrator.slurm_tracking import job_ids, open_attempts, refresh
 from orchestrator.store import CampaignStore, disk_errors, utc_now
 from orchestrator.submission import render
+
+if TYPE_CHECKING:
+    from orchestrator.slurm_submission import SlurmSession
 
 # Of a cancelled job, Slurm tells the end after its time of grace, 30 s as it comes.
 CANCEL_SECONDS = 40.0
@@ -33,7 +35,7 @@ class SlurmBackend:
     """A Slurm cluster, whose commands are on the PATH."""
 
     @contextmanager
-    def session(self, campaign: Campaign, store: CampaignStore) -> Iterator[SlurmSession]:
+    def session(self, campaign: Campaign, store: CampaignStore) -> "Iterator[SlurmSession]":
         """Hold the campaign's lock for one submit, after that of whoever is at it now.
 
         Where the file system has no locks it goes without: nothing relies on it but speed. Raises
@@ -41,6 +43,9 @@ class SlurmBackend:
         """
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
+        # submitit is not for those who only ask: to load it takes a tenth of a second.
+        from orchestrator.slurm_submission import SlurmSession
+
         lock = _lock(store)
         try:
             yield SlurmSession(campaign, store, lock)
@@ -80,6 +85,8 @@ class SlurmBackend:
                 folder.claim(number, Ended(CANCELLED, utc_now()))
             elif attempts[-1].intent is None:
                 # It was started in an allocation.
+                from orchestrator import local
+
                 local.cancel(folder)
         try:
             cancel(_known_jobs(chosen, store), state)
@@ -103,6 +110,8 @@ class SlurmBackend:
 
         Nothing is written. Raises UserError where Slurm refuses.
         """
+        from orchestrator.slurm import RefusedError, ScriptExecutor
+
         executor = ScriptExecutor(store.path)
         by_id = {run.run_id: run for run in runs}
         scripts = [
