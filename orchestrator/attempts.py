@@ -11,6 +11,9 @@ TIMEOUT = "TIMEOUT"
 CANCELLED = "CANCELLED"
 INTERRUPTED = "INTERRUPTED"
 
+# What `cancel` brings to an end of runs that this machine has.
+CANCELLABLE = frozenset({NOT_STARTED, INTERRUPTED, RUNNING})
+
 # Of runs on Slurm only. The first two are ours, for what Slurm has not been told, or has not
 # answered yet; NOT_SUBMITTED closes an attempt whose submission was withdrawn.
 SUBMITTING = "SUBMITTING"

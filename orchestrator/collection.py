@@ -53,15 +53,13 @@ def collect_runs(
 ) -> list[Collected]:
     """Return these runs of a campaign, in their order, with what their logs say."""
     return [
-        _collect_run(planned, ending, warmup, store)
+        _collect_run(planned, ending, warmup)
         for planned, ending in zip(runs, endings(runs, store), strict=True)
     ]
 
 
-def _collect_run(
-    planned: PlannedRun, ending: Ending, warmup: Warmup, store: CampaignStore
-) -> Collected:
-    attempts = store.run(planned.run_id).attempts()
+def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collected:
+    attempts = ending.attempts
     log = attempts[-1].log if attempts and attempts[-1].log.exists() else None
     framework = FRAMEWORKS[planned.run.framework]
     complete = ending.outcome is not None
@@ -79,7 +77,7 @@ def _collect_run(
         log,
         ending.given_up,
         {column.name: column.value(logged) for column in framework.measures},
-        tuple(attempts),
+        attempts,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from orchestrator.attempts import GIVEN_UP as GIVEN_UP_STATE
-from orchestrator.attempts import INTERRUPTED, NOT_STARTED
+from orchestrator.attempts import INTERRUPTED, NOT_STARTED, Attempt
 from orchestrator.campaign import PlannedRun
 from orchestrator.outcomes import FAILURES, GIVEN_UP, UNKNOWN, run_outcome
 from orchestrator.store import CampaignStore
@@ -16,12 +16,14 @@ from parsers.records import Outcome
 class Ending:
     """A run's state, its outcome once it has ended, and what the log of a failed run says of that.
 
-    given_up: which run before it failed, where it is not to be started for that.
+    attempts: oldest first. given_up: which run before it failed, where it is not to be started for
+    that.
     """
 
     state: str
     outcome: str | None
     told: Outcome | None = None
+    attempts: tuple[Attempt, ...] = ()
     given_up: str | None = None
 
 
@@ -43,6 +45,6 @@ def endings(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Ending]:
         if series is None or not waits:
             return own
         why = series.given_up(planned.run_id, lambda other: ending(other).outcome in FAILURES)
-        return own if why is None else Ending(GIVEN_UP_STATE, GIVEN_UP, None, why)
+        return own if why is None else Ending(GIVEN_UP_STATE, GIVEN_UP, None, own.attempts, why)
 
     return [with_others(planned) for planned in runs]

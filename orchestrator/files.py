@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -102,15 +103,19 @@ def write_json_once(path: Path, value: object) -> bool:
 
 
 def claim_folder(
-    folder: Path, texts: Mapping[str, str], links: Mapping[str, str] | None = None
+    folder: Path,
+    texts: Mapping[str, str],
+    links: Mapping[str, str] | None = None,
+    same: Mapping[str, Path] | None = None,
 ) -> bool:
     """Make a folder with these files and symbolic links, whole, where there is none.
 
     Returns whether it is ours: of several callers at once, on several hosts too, one gets it. The
-    texts of each must differ from those of the others. Raises OSError.
+    texts of each must differ from those of the others. `same`: synced files that hold a text of
+    these already, by its name; nobody may write into them. Raises OSError.
     """
     try:
-        _make_whole(folder, texts, links)
+        _make_whole(folder, texts, links, same)
     except OSError:
         if not folder.is_dir():
             raise
@@ -128,9 +133,10 @@ def _read(path: Path) -> str | None:
 @contextlib.contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
     """Make a folder and its parents; where the block fails, take away those that were new."""
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    new = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if new:
+            folder.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
         for path in new:
@@ -159,20 +165,50 @@ def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def _make_whole(
-    folder: Path, texts: Mapping[str, str], links: Mapping[str, str] | None = None
+    folder: Path,
+    texts: Mapping[str, str],
+    links: Mapping[str, str] | None = None,
+    same: Mapping[str, Path] | None = None,
 ) -> None:
     temporary = _temporary(folder)
     with made_folder(folder.parent):
         try:
             temporary.mkdir()
             for name, text in texts.items():
-                _write_synced(temporary / name, text)
+                if not _linked((same or {}).get(name), temporary / name):
+                    _write_synced(temporary / name, text)
             for name, target in (links or {}).items():
                 (temporary / name).symlink_to(target)
             temporary.rename(folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
+
+
+def _linked(source: Path | None, path: Path) -> bool:
+    """Make another name for a file, which costs next to nothing; not where the disk refuses."""
+    if source is None:
+        return False
+    # A file can have so many names only, on ext4 65,000.
+    with contextlib.suppress(OSError):
+        os.link(source, path)
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def passing_text(path: Path, text: str) -> Iterator[Path]:
+    """Give a synced file beside `path` that holds a text as long as the block lasts.
+
+    Raises OSError.
+    """
+    temporary = _temporary(path)
+    try:
+        _write_synced(temporary, text)
+        yield temporary
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:

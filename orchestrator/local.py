@@ -25,6 +25,7 @@ from submitit.local.local import LocalExecutor, LocalJob
 
 from orchestrator import locks, store
 from orchestrator.attempts import (
+    CANCELLABLE,
     CANCELLED,
     GIVEN_UP,
     INTERRUPTED,
@@ -42,8 +43,6 @@ from orchestrator.outcomes import FAILURES, outcome
 from orchestrator.processes import GRACE_SECONDS, end_all
 from orchestrator.supervise import Order, supervise
 
-# The states that `cancel` brings to an end.
-UNENDED = frozenset({NOT_STARTED, INTERRUPTED, RUNNING})
 POLL_SECONDS = 0.1
 # Longer than a supervisor takes to end a job that ignores being told to.
 END_SECONDS = 2 * GRACE_SECONDS + 10
@@ -271,7 +270,7 @@ def cancel(folder: store.RunFolder) -> str:
     """
     deadline = time.monotonic() + END_SECONDS
     signalled = False
-    while (state := folder.state()) in UNENDED:
+    while (state := folder.state()) in CANCELLABLE:
         if time.monotonic() > deadline:
             raise UserError(f"{folder.path}: does not end; see the process in attempt.json")
         if state != RUNNING:

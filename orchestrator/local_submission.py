@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from orchestrator import local, locks
-from orchestrator.attempts import RUNNING, SUBMIT, Position
+from orchestrator.attempts import CANCELLABLE, RUNNING, SUBMIT, Position
 from orchestrator.backends import StartOptions, backend
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.devices import Devices, Lease, this_machines_devices
@@ -174,7 +174,7 @@ class LocalBackend:
 
         Without impossible ones, and those that have ended.
         """
-        wanted = local.UNENDED if state is None else local.UNENDED & {state}
+        wanted = CANCELLABLE if state is None else CANCELLABLE & {state}
         states = {run.run_id: store.run(run.run_id).state() for run in runs if not run.problems}
         chosen = [run for run in runs if states.get(run.run_id) in wanted]
         new = [run for run in chosen if not store.run(run.run_id).script.exists()]

@@ -127,7 +127,6 @@ def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]
             sizes(planned.run),
             ending,
             warmup=campaign.warmup,
-            store=store,
         )
         for planned, ending in zip(campaign.runs, ends, strict=True)
     ]
@@ -149,7 +148,6 @@ def recorded_runs(folder: Path) -> list[MeasuredRun]:
             {name: value for name, value in record.items() if name not in known},
             Ending(*run_outcome(store.run(record["run_id"]))),
             warmup=warmup,
-            store=store,
         )
         for record in records
     ]
@@ -162,9 +160,8 @@ def _measured(
     ending: Ending,
     *,
     warmup: Warmup,
-    store: CampaignStore,
 ) -> MeasuredRun:
-    attempts = store.run(run_id).attempts()
+    attempts = ending.attempts
     seconds: list[float] = []
     if ending.outcome == COMPLETED and attempts:
         records = read_attempt(attempts[-1], values["framework"], complete=True)

@@ -86,12 +86,16 @@ def decided_by(state: str, word: str | None) -> str | None:
     return "scheduler" if _BY_STATE.get(state) == word else "log"
 
 
-def run_outcome(folder: store.RunFolder) -> tuple[str, str | None, Outcome | None]:
-    """Return a run's state, its outcome, and what the log of a failed attempt says of it."""
-    state = folder.state()
-    starts = folder.attempts()
+def run_outcome(
+    folder: store.RunFolder,
+) -> tuple[str, str | None, Outcome | None, tuple[attempts.Attempt, ...]]:
+    """Return a run's state, its outcome, what the log of a failed attempt says, and its attempts.
+
+    The attempts are those that the state is by, oldest first.
+    """
+    state, starts = folder.standing()
     told = _printable(_log_outcome(state, starts[-1])) if starts else None
-    return state, outcome(state, told), told
+    return state, outcome(state, told), told, tuple(starts)
 
 
 def attempt_outcome(attempt: attempts.Attempt) -> str | None:

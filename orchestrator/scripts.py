@@ -44,6 +44,8 @@ def _directive(value: object) -> _Raw:
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("slurm_templates", package_path=""),
+        # Nobody changes them while a command is at work.
+        auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -12,10 +12,7 @@ from pathlib import Path
 from submitit.slurm.slurm import SlurmExecutor, SlurmJob
 
 from orchestrator.errors import UserError
-from orchestrator.slurm_commands import ask_jobs, environment
-
-# sbatch goes on trying for longer than anybody waits when the controller is away.
-SBATCH_SECONDS = 120
+from orchestrator.slurm_commands import SBATCH_SECONDS, ask_jobs, environment
 
 
 class RefusedError(Exception):

@@ -7,23 +7,25 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from orchestrator import local, locks
+from orchestrator import locks
 from orchestrator.allocation import allocation_options
-from orchestrator.attempts import CANCELLED, NOT_STARTED, UNKNOWN, Ended
+from orchestrator.attempts import CANCELLABLE, CANCELLED, NOT_STARTED, UNKNOWN, Ended
 from orchestrator.backends import StartOptions
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
 from orchestrator.interleaving import unfinished_blocks
 from orchestrator.scripts import job_script
-from orchestrator.slurm import SBATCH_SECONDS, RefusedError, ScriptExecutor
 from orchestrator.slurm_batches import Script, batches
-from orchestrator.slurm_commands import SilenceError, cancel
-from orchestrator.slurm_submission import SlurmSession
+from orchestrator.slurm_commands import SBATCH_SECONDS, SilenceError, cancel
 from orchestrator.slurm_tracking import job_ids, open_attempts, refresh
 from orchestrator.store import CampaignStore, RunFolder, disk_errors, utc_now
 from orchestrator.submission import render
 from orchestrator.user_paths import unset_in
+
+if TYPE_CHECKING:
+    from orchestrator.slurm_submission import SlurmSession
 
 # Of a cancelled job, Slurm tells the end after its time of grace, 30 s as it comes.
 CANCEL_SECONDS = 40.0
@@ -34,7 +36,7 @@ class SlurmBackend:
     """A Slurm cluster, whose commands are on the PATH."""
 
     @contextmanager
-    def session(self, campaign: Campaign, store: CampaignStore) -> Iterator[SlurmSession]:
+    def session(self, campaign: Campaign, store: CampaignStore) -> "Iterator[SlurmSession]":
         """Hold the campaign's lock for one submit, after that of whoever is at it now.
 
         Where the file system has no locks it goes without: nothing relies on it but speed. Raises
@@ -46,6 +48,9 @@ class SlurmBackend:
             raise UserError(*(f"cluster {cluster.name}: {said}" for said in unset))
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
+        # submitit is not for those who only ask: to load it takes a tenth of a second.
+        from orchestrator.slurm_submission import SlurmSession
+
         lock = _lock(store)
         try:
             yield SlurmSession(campaign, store, lock)
@@ -87,6 +92,8 @@ class SlurmBackend:
                 folder.claim(number, Ended(CANCELLED, utc_now()))
             elif attempts[-1].intent is None:
                 # It was started in an allocation.
+                from orchestrator import local
+
                 local.cancel(folder)
         try:
             cancel(_known_jobs(chosen, store), state)
@@ -110,6 +117,8 @@ class SlurmBackend:
 
         Nothing is written. Raises UserError where Slurm refuses.
         """
+        from orchestrator.slurm import RefusedError, ScriptExecutor
+
         executor = ScriptExecutor(store.path)
         by_id = {run.run_id: run for run in runs}
         scripts = [
@@ -215,7 +224,7 @@ def _asking_for(
 def _is_unended(folder: RunFolder) -> bool:
     """Return whether there is something of a run to cancel; not where Slurm has forgotten it."""
     attempts = folder.attempts()
-    if folder.state() in local.UNENDED or not attempts:
+    if folder.state() in CANCELLABLE or not attempts:
         return True
     return attempts[-1].ended is None and attempts[-1].slurm_state != UNKNOWN
 

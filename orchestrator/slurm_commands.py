@@ -21,6 +21,8 @@ from orchestrator.slurm_states import (
 )
 
 TIMEOUT_SECONDS = 20.0
+# sbatch goes on trying for longer than anybody waits when the controller is away.
+SBATCH_SECONDS = 120
 # Slurm's own default for MaxArraySize.
 DEFAULT_ARRAY_SIZE = 1001
 

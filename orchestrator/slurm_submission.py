@@ -9,18 +9,16 @@ its job, or to be sure that there will be none.
 import os
 import secrets
 import socket
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchestrator.attempts import (
-    SUBMITTED,
     UNKNOWN,
     Attempt,
     Batch,
     Intent,
     Receipt,
-    Seen,
 )
 from orchestrator.backends import StartOptions
 from orchestrator.campaign import Campaign, PlannedRun
@@ -46,7 +44,7 @@ from orchestrator.slurm_tracking import (
     refresh,
     withdraw,
 )
-from orchestrator.store import CampaignStore, disk_errors, read_attempt, utc_now, write_seen
+from orchestrator.store import CampaignStore, disk_errors, utc_now
 from orchestrator.submission import render
 
 
@@ -82,14 +80,14 @@ class SlurmSession:
         cluster = self.campaign.cluster
         executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
         fitting, line = self._within_limit(runs)
-        render(self.campaign, fitting, self.store)
+        texts = render(self.campaign, fitting, self.store)
         opened = [
             one
             for one in open_attempts(self.campaign.runs, self.store)
             if one.attempt.slurm_state != UNKNOWN
         ]
         places = {one.run_id: Place.of(job) for job, one in job_ids(opened, self.store).items()}
-        scripts = self._scripts(fitting, {one.run_id for one in opened})
+        scripts = self._scripts(fitting, texts, {one.run_id for one in opened})
         if options.throttle is None:
             options = replace(options, throttle=cluster.throttle)
         size = cluster.max_array_size or (max_array_size() if len(scripts) > 1 else 1)
@@ -113,15 +111,16 @@ class SlurmSession:
         if line:
             yield line
 
-    def _scripts(self, runs: Sequence[PlannedRun], queued: Collection[str]) -> list[Script]:
+    def _scripts(
+        self, runs: Sequence[PlannedRun], texts: Mapping[str, str], queued: Collection[str]
+    ) -> list[Script]:
         """Return the scripts of runs, each with the run of its series that it comes after."""
         unended = {run.run_id for run in runs}.union(queued)
 
         def script(run: PlannedRun) -> Script:
             before = () if run.series is None else run.series.before(run.run_id)
             after = next((one for one in reversed(before) if one in unended), None)
-            text = self.store.run(run.run_id).script.read_text(encoding="utf-8")
-            return Script(run.run_id, text, after)
+            return Script(run.run_id, texts[run.run_id], after)
 
         return [script(run) for run in runs]
 
@@ -147,10 +146,11 @@ class SlurmSession:
             state = told.states.get(job_id)
             if state is None or state.final or state.name != batch.name:
                 continue
-            render(self.campaign, [planned[run_id]], self.store)
+            texts = render(self.campaign, [planned[run_id]], self.store)
             self._numbers[run_id] = number
-            script = Script(run_id, self.store.run(run_id).script.read_text(encoding="utf-8"))
-            self._claim(script, Intent(batch.name, batch.host, batch.created_at))
+            self._claim(
+                Script(run_id, texts[run_id]), Intent(batch.name, batch.host, batch.created_at)
+            )
 
     def _within_limit(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], str | None]:
         limit = self.campaign.cluster.submission_limit
@@ -179,7 +179,8 @@ class SlurmSession:
         before = {one.run_id: places[one.after] for one in group if one.after is not None}
         intent = Intent(name, socket.gethostname(), utc_now(), chained=bool(before))
         with disk_errors(self.store.path):
-            ours = at_once(lambda script: self._claim(script, intent), group)
+            with self.store.shared_intent(intent) as written:
+                ours = at_once(lambda script: self._claim(script, intent, written), group)
             claimed = [script for script, is_ours in zip(group, ours, strict=True) if is_ours]
             if not claimed:
                 return
@@ -191,7 +192,7 @@ class SlurmSession:
                 for index, one in enumerate(claimed)
             )
             batch = Batch(name, intent.host, intent.created_at, members, array, indices)
-            attempts = [self._attempt(script.run_id) for script in claimed]
+            attempts = [self._attempt(script.run_id, intent) for script in claimed]
             folder = self.store.batch(name)
             text = claimed[0].text
             if array:
@@ -220,10 +221,6 @@ class SlurmSession:
             receipt = self._refused(batch, intent, attempts, str(refused))
         now = [Place(receipt.job_id or "", index if array else None) for index in indices]
         places.update((one.run_id, place) for one, place in zip(claimed, now, strict=True))
-        at_once(
-            lambda pair: write_seen(pair[0].folder, Seen(pair[1].said, SUBMITTED, by="sbatch")),
-            zip(attempts, now, strict=True),
-        )
         what = counted(len(claimed), "run") if array else f"{kind} {labels[claimed[0].run_id]}"
         yield f"{receipt.job_id}: {what}"
 
@@ -243,18 +240,21 @@ class SlurmSession:
             raise UserError(f"sbatch: {said}")
         return receipt
 
-    def _claim(self, script: Script, intent: Intent) -> bool:
+    def _claim(self, script: Script, intent: Intent, written: Path | None = None) -> bool:
         folder = self.store.run(script.run_id)
         number = self._numbers[script.run_id]
         log = self.campaign.cluster.log_folder
         if log is None:
-            return folder.claim(number, intent, script.text)
+            return folder.claim(number, intent, script.text, written=written)
         path = Path(os.path.expandvars(log)).expanduser() / self.campaign.name / script.run_id
         path.mkdir(parents=True, exist_ok=True)
-        return folder.claim(number, intent, script.text, str(path / f"attempt-{number}.log"))
+        printed = str(path / f"attempt-{number}.log")
+        return folder.claim(number, intent, script.text, printed, written)
 
-    def _attempt(self, run_id: str) -> Attempt:
-        return read_attempt(self.store.run(run_id).attempt_folder(self._numbers[run_id]))
+    def _attempt(self, run_id: str, intent: Intent) -> Attempt:
+        number = self._numbers[run_id]
+        folder = self.store.run(run_id).attempt_folder(number)
+        return Attempt(number, folder, started=None, ended=None, intent=intent)
 
 
 def _halfway(done: int, left: int) -> str:

@@ -53,14 +53,9 @@ def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
     """Return the attempts that have a job, by its id."""
     found: dict[str, Open] = {}
     for name, members in _by_batch(opened).items():
-        folder = store.batch(name)
-        receipt, batch = folder.receipt(), folder.record()
-        if receipt is None or receipt.job_id is None or batch is None:
-            continue
-        tasks = batch.tasks
-        for one in members:
-            index = tasks[one.run_id, one.attempt.number]
-            found[f"{receipt.job_id}_{index}" if batch.array else receipt.job_id] = one
+        jobs = store.batch(name).jobs()
+        if jobs is not None:
+            found.update((jobs[one.run_id, one.attempt.number], one) for one in members)
     return found
 
 

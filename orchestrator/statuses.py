@@ -119,7 +119,7 @@ def _statuses(
             ending.state,
             ending.outcome,
             ending.told,
-            tuple(store.run(planned.run_id).attempts()),
+            ending.attempts,
             campaign.rehearsal,
             given_up=ending.given_up,
         )

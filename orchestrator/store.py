@@ -14,7 +14,7 @@ gpus-<node>.csv                      what nvidia-smi saw beside it, see `gpu_sam
 ended.json                           how it ended; absent until it has
 intent.json                          on Slurm: the batch it is submitted with
 job.sh                               on Slurm: what was submitted
-slurm.json                           on Slurm: what Slurm last said of it
+slurm.json                           on Slurm: what Slurm last said of it; absent until it is asked
 results/<campaign>/submissions/<batch>/  one call of sbatch
 batch.json                           its runs; there before sbatch is called
 script.sh                            what Slurm is given; withdrawn.sh when it no longer may be
@@ -26,8 +26,8 @@ results/.parse/                      what `parse --on-slurm` has read: see `shar
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +39,7 @@ from orchestrator.attempts import (
     NEVER_STARTED,
     NOT_STARTED,
     RUNNING,
+    SUBMITTED,
     Attempt,
     Batch,
     Ended,
@@ -53,6 +54,7 @@ from orchestrator.files import (
     claim_folder,
     json_text,
     made_folder,
+    passing_text,
     read_json,
     write_folder,
     write_json,
@@ -115,21 +117,32 @@ class RunFolder:
             number += 1
 
     def claim(
-        self, number: int, record: Intent | Ended, script: str | None = None, log: str | None = None
+        self,
+        number: int,
+        record: Intent | Ended,
+        script: str | None = None,
+        log: str | None = None,
+        written: Path | None = None,
     ) -> bool:
         """Make the attempt with this number, its record within; False where somebody else has it.
 
         script: what its job.sh holds. log: where what it prints is to lie, if not beside it.
+        written: a file that holds the record already, where many attempts share it.
         """
         name = "intent.json" if isinstance(record, Intent) else "ended.json"
         texts = {name: json_text(asdict(record))}
         if script is not None:
             texts[self.script.name] = script
         links = {} if log is None else {"output.log": log}
-        return claim_folder(self.attempt_folder(number), texts, links)
+        same = {} if written is None else {name: written}
+        return claim_folder(self.attempt_folder(number), texts, links, same)
 
     def state(self) -> str:
-        """Return the state of the last attempt, or NOT_STARTED.
+        """Return the state of the last attempt, or NOT_STARTED."""
+        return self.standing()[0]
+
+    def standing(self) -> tuple[str, list[Attempt]]:
+        """Return the state of the last attempt, or NOT_STARTED; and the attempts that it is by.
 
         On Slurm it is what Slurm last said. On this machine, where the attempt has no end, the
         run's lock tells whether it is still supervised; if it is not, its supervisor was killed or
@@ -137,17 +150,17 @@ class RunFolder:
         """
         attempts = self.attempts()
         if not attempts:
-            return NOT_STARTED
+            return NOT_STARTED, attempts
         last = attempts[-1]
         if last.ended is not None:
-            return last.ended.state
+            return last.ended.state, attempts
         if last.intent is not None:
-            return last.slurm_state
+            return last.slurm_state, attempts
         if locks.is_held(self.lock):
-            return RUNNING
+            return RUNNING, attempts
         # It may have ended between the two looks.
-        ended = read_attempt(last.folder).ended
-        return ended.state if ended else INTERRUPTED
+        last = read_attempt(last.folder)
+        return last.ended.state if last.ended else INTERRUPTED, [*attempts[:-1], last]
 
     def attempt_folder(self, number: int) -> Path:
         """Return the folder of an attempt, which need not exist."""
@@ -180,6 +193,17 @@ class BatchFolder:
     def receipt(self) -> Receipt | None:
         """Return what became of it; None where that is not on record."""
         return read_record(self.path / "receipt.json", Receipt)
+
+    def jobs(self) -> dict[tuple[str, int], str] | None:
+        """Return the job's or task's id of each run and attempt; None where no job is on record."""
+        receipt = self.receipt()
+        batch = None if receipt is None or receipt.job_id is None else self.record()
+        if receipt is None or batch is None:
+            return None
+        return {
+            member: f"{receipt.job_id}_{index}" if batch.array else str(receipt.job_id)
+            for member, index in batch.tasks.items()
+        }
 
     def close(self, receipt: Receipt) -> Receipt:
         """Record what became of it, where that is not on record; return what is on record now."""
@@ -234,13 +258,18 @@ class CampaignStore:
         """
         for path in sorted(self.path.glob("submissions/*/batch.json")):
             batch = read_record(path, Batch)
-            for index, (run_id, number) in enumerate(batch.members if batch else ()):
-                if batch is None or self.run(run_id).attempt_folder(number).exists():
-                    continue
-                receipt = self.batch(batch.name).receipt()
-                if receipt is not None and receipt.job_id is not None:
-                    job_id = f"{receipt.job_id}_{index}" if batch.array else receipt.job_id
-                    yield batch, job_id, run_id, number
+            gone = [
+                (run_id, number)
+                for run_id, number in (batch.members if batch else ())
+                if not self.run(run_id).attempt_folder(number).exists()
+            ]
+            jobs = self.batch(batch.name).jobs() if batch and gone else None
+            if batch is not None and jobs is not None:
+                yield from ((batch, jobs[member], *member) for member in gone)
+
+    def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
+        """Give a file that holds an intent, for as long as attempts are claimed by it."""
+        return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
     def new_batch(self, batch: Batch, script: str) -> BatchFolder | None:
         """Make the folder of a call of sbatch; None where somebody has withdrawn it already."""
@@ -291,15 +320,24 @@ class CampaignStore:
         warmup: int | str | None = (read_json(self.path / "campaign.json") or {}).get("warmup")
         return warmup
 
-    def run_records(self) -> list[dict[str, Any]]:
-        """Return what run.json says of every run that was started here, in the order of ids."""
-        found = ((path.parent, read_json(path)) for path in sorted(self.path.glob("*/run.json")))
-        return [record for path, record in found if record and RunFolder(path).attempts()]
+    def run_records(self, without: Collection[str] = ()) -> list[dict[str, Any]]:
+        """Return what run.json says of every run that was started here, in the order of ids.
+
+        But for those `without`, which are not even looked at.
+        """
+        try:
+            with os.scandir(self.path) as entries:
+                names = {entry.name for entry in entries if entry.is_dir()}
+        except FileNotFoundError:
+            return []
+        folders = (self.run(name) for name in sorted(names.difference(without)))
+        found = ((folder, read_json(folder.path / "run.json")) for folder in folders)
+        return [record for folder, record in found if record and folder.attempts()]
 
     def other_runs(self, campaign: Campaign) -> list[str]:
         """Return the labels of runs that were started here and are not in the campaign now."""
         known = {planned.run_id for planned in campaign.runs}
-        return [str(one["label"]) for one in self.run_records() if one["run_id"] not in known]
+        return [str(one["label"]) for one in self.run_records(without=known)]
 
     def write(self, name: str, text: str) -> Path:
         """Write a derived file, as a report, and return its path."""
@@ -321,14 +359,37 @@ def campaign_store(results: Path, campaign: str, *, rehearsal: bool = False) -> 
 def read_attempt(folder: Path) -> Attempt:
     """Return what an attempt's folder tells."""
     intent = read_record(folder / "intent.json", Intent)
+    seen = None
+    if intent is not None:
+        seen = read_record(folder / "slurm.json", Seen) or _submitted(folder, intent)
     return Attempt(
-        number=int(folder.name.removeprefix("attempt-")),
+        number=_number(folder),
         folder=folder,
         started=None if intent else read_record(folder / "attempt.json", Started),
         ended=read_record(folder / "ended.json", Ended),
         intent=intent,
-        seen=read_record(folder / "slurm.json", Seen) if intent else None,
+        seen=seen,
     )
+
+
+# By the batch's folder. A receipt is never written twice, so what was found once stays true.
+_jobs: dict[Path, dict[tuple[str, int], str]] = {}
+
+
+def _submitted(attempt: Path, intent: Intent) -> Seen | None:
+    """Return what is known of an attempt that Slurm has not been asked about: sbatch's answer."""
+    run = attempt.parent
+    batch = CampaignStore(run.parent).batch(intent.batch)
+    jobs = _jobs.get(batch.path) or batch.jobs()
+    if jobs is None:
+        return None
+    _jobs[batch.path] = jobs
+    job_id = jobs.get((run.name, _number(attempt)))
+    return None if job_id is None else Seen(job_id, SUBMITTED, by="sbatch")
+
+
+def _number(attempt: Path) -> int:
+    return int(attempt.name.removeprefix("attempt-"))
 
 
 def write_started(attempt: Path, started: Started) -> None:

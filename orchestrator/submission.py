@@ -47,29 +47,34 @@ def possible_runs(
     return possible
 
 
-def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore) -> None:
+def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore) -> dict[str, str]:
     """Write the folder of each run: run.json, job.sh, and its framework's files.
 
-    Raises UserError where the disk does not let it, and where a path has a variable in it that is
-    not set; each folder is there whole or not at all.
+    Returns the job scripts, by the runs' ids. Raises UserError where the disk does not let it, and
+    where a path has a variable in it that is not set; each folder is there whole or not at all.
     """
     unset = dict.fromkeys(said for planned in runs for said in unset_variables(planned.run))
     if unset:
         raise UserError(*(f"{campaign.path}: {said}" for said in unset))
+    # Not by the threads, which are for the disk: at work they stand in each other's way.
+    scripts = {
+        planned.run_id: job_script(planned, campaign, store.run(planned.run_id).path)
+        for planned in runs
+    }
 
     def write(planned: PlannedRun) -> None:
-        folder = store.run(planned.run_id)
         files = FRAMEWORKS[planned.run.framework].config_files(planned.run)
         if campaign.rehearsal:
             paths = user_paths(planned.run, campaign.path.parent)
             files = {**files, rehearsals.FILE_NAME: rehearsals.rehearsal_order(planned.run, paths)}
         texts = {
-            folder.script.name: job_script(planned, campaign, folder.path),
+            store.run(planned.run_id).script.name: scripts[planned.run_id],
             **{name: json_text(content) for name, content in files.items()},
         }
         store.save_run(planned, campaign, texts)
 
     at_once(write, runs)
+    return scripts
 
 
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:

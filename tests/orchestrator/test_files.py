@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import UserError
-from orchestrator.files import made_folder, read_json, write_folder, write_json, write_text
+from orchestrator.files import (
+    claim_folder,
+    made_folder,
+    passing_text,
+    read_json,
+    write_folder,
+    write_json,
+    write_text,
+)
 
 LENGTH = 300_000
 IMPORTS = """\
@@ -164,6 +172,22 @@ def test_a_folder_that_somebody_else_uses_meanwhile_stays(tmp_path: Path) -> Non
     with pytest.raises(RuntimeError):
         fail()
     assert [path.name for path in (tmp_path / "shared").iterdir()] == ["theirs"]
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
+    """Where the disk refuses a further name for it, the folder has a copy."""
+    with passing_text(tmp_path / "record", "text") as written:
+        same = written if linked else tmp_path / "gone"
+        for name in ("one", "two"):
+            assert claim_folder(tmp_path / name, {"a": "text", "b": name}, same={"a": same})
+        assert not claim_folder(tmp_path / "two", {"a": "text", "b": "x"}, same={"a": same})
+    found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("**/*"))
+    assert found == ["one", "one/a", "one/b", "two", "two/a", "two/b"]
+    assert (tmp_path / "two" / "a").read_text() == "text"
+    assert (tmp_path / "one" / "a").samefile(tmp_path / "two" / "a") == linked
+    write_text(tmp_path / "one" / "a", "new")
+    assert (tmp_path / "two" / "a").read_text() == "text"
 
 
 def test_json_comes_back_as_it_was(tmp_path: Path) -> None:

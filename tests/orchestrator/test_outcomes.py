@@ -122,13 +122,14 @@ def test_a_run_ended_as_its_last_attempt_did(
     folder = RunFolder(tmp_path)
     attempt_in(folder, log="Traceback", state="TIMEOUT")
     attempt_in(folder, **attempt)
-    state, word, told = run_outcome(folder)
+    state, word, told, starts = run_outcome(folder)
     assert (state, word, told and told.kind) == expected
+    assert [one.number for one in starts] == [1, 2]
 
 
 def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):
     """Its folder need not even exist."""
-    assert run_outcome(RunFolder(tmp_path / "missing")) == ("NOT_STARTED", None, None)
+    assert run_outcome(RunFolder(tmp_path / "missing")) == ("NOT_STARTED", None, None, ())
 
 
 def test_a_log_that_cannot_be_read_tells_nothing(tmp_path: Path, attempt_in: AttemptIn):
@@ -146,9 +147,9 @@ def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in:
     attempt_in(folder, log=OOM)
     held = locks.acquire(folder.lock)
     assert held is not None
-    assert run_outcome(folder) == ("RUNNING", None, None)
+    assert run_outcome(folder)[:3] == ("RUNNING", None, None)
     os.close(held)
-    assert run_outcome(folder) == ("INTERRUPTED", "interrupted", None)
+    assert run_outcome(folder)[:3] == ("INTERRUPTED", "interrupted", None)
 
 
 @pytest.mark.parametrize(

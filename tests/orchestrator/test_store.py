@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import locks, store
+from orchestrator.attempts import Batch, Intent, Receipt, Seen
 from orchestrator.campaign import Campaign
 from orchestrator.errors import UserError
 from orchestrator.files import read_json
@@ -126,6 +128,46 @@ def test_the_state_is_that_of_the_last_attempt(
     assert run.state() == state
     if supervised:
         os.close(lock)
+
+
+@pytest.fixture
+def submitted(tmp_path: Path) -> CampaignStore:
+    """Return a store with a batch of two runs, the tasks 3 and 5 of an array, both claimed."""
+    found = CampaignStore(tmp_path)
+    intent = Intent("batch", "here", "2026-01-02T03:04:05+00:00")
+    with found.shared_intent(intent) as written:
+        for name in ("one", "two"):
+            assert found.run(name).claim(1, intent, name, written=written)
+    members = (("one", 1), ("two", 1))
+    batch = Batch(intent.batch, intent.host, intent.created_at, members, array=True, indices=(3, 5))
+    assert found.new_batch(batch, "script") is not None
+    return found
+
+
+def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: CampaignStore) -> None:
+    """Until Slurm itself says something of it."""
+    two = submitted.run("two")
+    assert two.state() == "SUBMITTING"
+    submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
+    assert two.attempts()[0].seen == Seen("7_5", "SUBMITTED", by="sbatch")
+    assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "SUBMITTED")
+    store.write_seen(two.attempts()[0].folder, Seen("7_5", "RUNNING", by="squeue"))
+    assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "RUNNING")
+
+
+def test_a_run_whose_batch_was_withdrawn_was_not_submitted(submitted: CampaignStore) -> None:
+    """There is no job, and so no id."""
+    submitted.batch("batch").withdraw()
+    submitted.batch("batch").close(Receipt(None, "2026-01-02T03:04:06+00:00"))
+    assert submitted.run("one").attempts()[0].seen is None
+
+
+def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: CampaignStore) -> None:
+    """Which need not be its place in the batch."""
+    submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
+    assert list(submitted.deleted_attempts()) == []
+    shutil.rmtree(submitted.run("two").path)
+    assert [one[1:] for one in submitted.deleted_attempts()] == [("7_5", "two", 1)]
 
 
 def test_a_run_is_saved_with_its_parameters_and_its_files(
