@@ -5,7 +5,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from orchestrator.printing import printable
@@ -67,16 +67,8 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
 def as_text(table: Table) -> str:
     """Return the table for a terminal or a pipe: aligned, numbers to the right."""
     # Titles with a unit stand on two lines, or the tables of reports fit no terminal.
-    titles = [title.replace(" (", "\n(").split("\n") for title in table.titles]
-    height = max(map(len, titles), default=1)
-    heads = zip(*(title + [""] * (height - len(title)) for title in titles), strict=True)
-    rows = [*heads, *([text.strip() for text in row] for row in shown_rows(table))]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rows.insert(height, ["-" * width for width in widths])
-    sides = [">" if number else "<" for number in numeric_columns(table)]
-    # Two blanks between columns are enough.
-    line = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
-    return "\n".join(line.format(*row).rstrip() for row in rows)
+    titles = tuple(title.replace(" (", "\n(") for title in table.titles)
+    return _tabulate(replace(table, titles=titles, breaks=frozenset()), "simple")
 
 
 def as_markdown(table: Table) -> str:
@@ -136,7 +128,7 @@ def _number(value: float, style: Style) -> str:
     return f"{value:#.{digits}g}".removesuffix(".")
 
 
-def _tabulate(table: Table, layout: str, escape: Callable[[str], str]) -> str:
+def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda text: text) -> str:
     import tabulate
 
     # Two blanks between columns are enough; tabulate gives headers two more.
