@@ -12,6 +12,7 @@ from orchestrator.pages.columns import Meaning
 from orchestrator.pages.joined_tables import JoinedColumn, JoinedRow, JoinedTables
 from orchestrator.pages.table_findings import Finding
 from orchestrator.pages.table_notes import SIZES
+from orchestrator.printing import counted
 from orchestrator.tables import DASH
 
 # What a run reached, which is no part of what it was.
@@ -83,7 +84,7 @@ def make_tables_page(
         title=tables.title or name,
         noun="row",
         identity="line",
-        about=f"of {_count(tables.tables, 'table')} in {file}",
+        about=f"of {counted(tables.tables, 'table')} in {file}",
         beside=name,
         provenance=_provenance(findings),
         columns=_columns(tables, with_findings=bool(findings)),
@@ -219,12 +220,8 @@ def _provenance(findings: Sequence[Finding]) -> str:
     as_printed = "Every cell is as the page prints it; nothing is worked out anew."
     if not findings:
         return f"{as_printed} teralog check-tables finds no contradiction."
-    rows = _count(len(_by_line(findings)), "row")
+    rows = counted(len(_by_line(findings)), "row")
     return (
-        f"{as_printed} teralog check-tables finds {_count(len(findings), 'contradiction')} in "
+        f"{as_printed} teralog check-tables finds {counted(len(findings), 'contradiction')} in "
         f"{rows}: the column check-tables names them, and the view of the row says what they are."
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
