@@ -12,7 +12,7 @@ from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.frameworks.base import Logged
 from orchestrator.gpu_samples import read_gpu_samples
 from orchestrator.log_starts import last_start
-from orchestrator.metrics import Summary, summarise
+from orchestrator.metrics import Summary, summary_of
 from orchestrator.store import CampaignStore
 from orchestrator.tables import Cell
 from orchestrator.warmup import Warmup
@@ -65,14 +65,15 @@ def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collect
     complete = ending.outcome is not None
     records = read_attempt(attempts[-1], framework.name, complete=complete) if attempts else []
     samples = read_gpu_samples(attempts[-1].folder) if attempts else None
-    summary = summarise(planned.run, records, warmup, samples)
+    steps = merge_steps(records)
+    summary = summary_of(planned.run, steps, records, warmup, samples)
     logged = Logged(planned.run, records, summary)
     return Collected(
         planned,
         ending.state,
         ending.outcome,
         ending.told,
-        tuple(merge_steps(records)),
+        tuple(steps),
         summary,
         log,
         ending.given_up,

@@ -13,6 +13,8 @@ from orchestrator.tables import Table, shown
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
     """Return the table of `runs` with changes in the cells of those that have a partner in it."""
+    if not any(FRAMEWORKS[run.framework].partner for run in runs):
+        return table
     rows = {run_id(run): row for row, run in enumerate(runs)}
     changes: dict[tuple[int, int], str] = {}
     for row, run in enumerate(runs):

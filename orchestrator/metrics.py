@@ -1,6 +1,6 @@
 """From the records of a run's log to its numbers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,15 +76,23 @@ def seconds_of(steps: Iterable[Step], global_batch_size: int | None) -> list[flo
     return [time for time in times if time is not None]
 
 
-def summarise(
-    run: Run, records: Iterable[Record], warmup: Warmup, samples: GpuSamples | None = None
+def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
+    """Return the numbers of a run; those of a run that did not get far enough are None."""
+    records = list(records)
+    return summary_of(run, merge_steps(records), records, warmup)
+
+
+def summary_of(
+    run: Run,
+    steps: Sequence[Step],
+    records: Sequence[Record],
+    warmup: Warmup,
+    samples: GpuSamples | None = None,
 ) -> Summary:
-    """Return the numbers of a run; those of a run that did not get far enough are None.
+    """Return the same, with the steps that `merge_steps` makes of the records.
 
     samples: of its GPUs, where there were any.
     """
-    records = list(records)
-    steps = merge_steps(records)
     totals = [record for record in records if isinstance(record, RunTotals)]
     counted = measured_steps(steps, run.training.train_iters, warmup)
     seconds = StepSeconds.of(seconds_of(counted, run.batch.global_batch_size))
