@@ -73,7 +73,7 @@ bench-report: $(VENV)/.installed ## Measure how fast the page of a campaign is w
 soak: $(VENV)/.installed slurm-packages ## Read 100,000 damaged logs; kill 100 submits; compare real runs, disturbed.
 	TERALOG_SOAK=100000 $(BIN)/python -m pytest --timeout 7200 tests/parsers/test_soak.py
 	TERALOG_MOMENTS=34 $(BIN)/python -m pytest -vv tests/cluster/test_exactly_once.py
-	TERALOG_DISTURBED=1 $(BIN)/python -m pytest -s tests/orchestrator/test_compare_real.py
+	TERALOG_DISTURBED=1 $(BIN)/python -m pytest -s tests/cluster/test_compare_real.py
 
 # The practice cluster: NODES have 32 GB GPUs, two more 16 GB; ACCOUNTING=1 adds slurmdbd, for sacct.
 NODES ?= 4

@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator.cluster import Cluster
 from orchestrator.errors import did_you_mean
 from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.gpus import full_names, matching
+from orchestrator.gpus import full_names, matching, memory_gib
 from orchestrator.model import Run
 from orchestrator.user_paths import missing_files, unset_in, unset_variables
 from orchestrator.warmup import Warmup
@@ -44,6 +44,8 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
 
 def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
     if matching(gpu):
+        if cluster.gpu_memory_gib is None and (room := memory_gib(gpu)).value is None:
+            yield f"gpu: {room.said}"
         return
     missing = {}
     if precision not in (cluster.gpu_peak_tflops or {}):

@@ -66,7 +66,8 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
         raise UserError(f"--by {name}: all runs have the same")
     (_, baseline), *others = groups.items()
     # What is no choice follows from others, which then differ with it.
-    asked = name if any(name in run.choices for run in runs) else None
+    is_choice = name in _BATCHES or any(name in run.choices for run in runs)
+    asked = name if is_choice else None
     pairings: list[Pairing] = []
     alone: dict[str, None] = {}
     for _, group in others:
@@ -88,17 +89,19 @@ def matched(
 
     Where it is not said which choice is asked about, that is all that is never the same on both
     sides, and two kinds alone are a pair, whatever they differ in. Of the batch, either the global
-    one is the same, or, where there is no such pair, the number of micro-batches; but where both
-    are never the same, they are asked about. Raises UserError where a kind would have several
-    partners.
+    one is the same, or, where there is no such pair, the number of micro-batches; but where one of
+    them is asked about, or both are never the same, the batch is free. Raises UserError where a
+    kind would have several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
         return [_pairing(sides[0][0], sides[1][0])], []
-    differing = _never_the_same(*sides) if asked is None else {asked}
+    batch_asked = asked in _BATCHES
+    differing = _never_the_same(*sides) if asked is None or batch_asked else {asked}
+    if batch_asked:
+        differing |= {*_BATCHES}
     pairings, used = [], set()
-    for kind in sides[0]:
-        partners = _partners(kind, sides[1], differing)
+    for kind, partners in _all_partners(*sides, differing):
         if len(partners) > 1:
             labels = ", ".join(partner.label for partner in partners)
             raise UserError(f"{kind.label}: could be compared with each of {labels}; choose one")
@@ -133,13 +136,21 @@ def _never_the_same(kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind]) -> s
     return choices | batches
 
 
-def _partners(kind: Kind, others: Sequence[Kind], differing: set[str]) -> list[Kind]:
-    alike = list(_alike(kind, others, differing))
+def _all_partners(
+    kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind], differing: set[str]
+) -> list[tuple[Kind, list[Kind]]]:
+    """Return each kind of A with those of B that are equal in all else, the batch as `matched`."""
+    alike = [(kind, list(_alike(kind, kinds_of_b, differing))) for kind in kinds_of_a]
+    if differing.issuperset(_BATCHES):
+        return alike
     for size in _BATCHES:
-        found = [one for one in alike if one.size(size) == kind.size(size)]
-        if found:
+        found = [
+            (kind, [one for one in others if one.size(size) == kind.size(size)])
+            for kind, others in alike
+        ]
+        if any(partners for _, partners in found):
             return found
-    return alike if differing.issuperset(_BATCHES) else []
+    return []
 
 
 def _alike(kind: Kind, others: Sequence[Kind], differing: set[str]) -> Iterator[Kind]:

@@ -183,9 +183,10 @@ def batch_line(
 ) -> list[str]:
     """Return the line that submits a job which gets that allocation and runs `submit` in it.
 
-    An interleaved campaign gets an array of such jobs, one after another: each block of runs has an
-    allocation of its own. `submit` is `teralog submit --here` with what it needs. Raises UserError
-    as `salloc_line` does.
+    An interleaved campaign gets an array of such jobs: each block of runs has an allocation of its
+    own. Jobs of one campaign run one after another, those of an earlier call too, for they have one
+    name and are singletons. `submit` is `teralog submit --here` with what it needs. Raises
+    UserError as `salloc_line` does.
     """
     _require_allocations(campaign, runs)
     parts = [runs]
@@ -195,9 +196,9 @@ def batch_line(
         blocks = unfinished_blocks(campaign.runs, {run.run_id for run in runs}, campaign.order_seed)
         parts = [[one.planned for one in block] for block in blocks]
         words += ["--blocks", "1"]
-        array = [f"--array=1-{len(blocks)}%1"]
+        array = [f"--array=1-{len(blocks)}"]
     options = _asking_for(campaign, parts, store, time_limit_seconds)
-    return ["sbatch", *options, *array, f"--wrap={shlex.join(words)}"]
+    return ["sbatch", *options, *array, "--dependency=singleton", f"--wrap={shlex.join(words)}"]
 
 
 def _require_allocations(campaign: Campaign, runs: Sequence[PlannedRun]) -> None:

@@ -50,8 +50,12 @@ def job_nodes(job_id: str, *, one_thread: bool) -> tuple[Node, ...]:
     where Slurm does not tell.
     """
     found = []
+    ours = False
     for line in _lines("show", "job", "-d", job_id):
-        if same := _SAME.fullmatch(line):
+        # An array's last task has the array's own id, by which scontrol tells of all tasks.
+        if line.startswith("JobId="):
+            ours = line.split()[0] == f"JobId={job_id}"
+        if ours and (same := _SAME.fullmatch(line)):
             names = _lines("show", "hostnames", same["nodes"])
             cpus_per_core = _cpus_per_core(_lines("show", "node", names[0]))
             found += [

@@ -1,5 +1,7 @@
 """The command line: parse options, call one function, print."""
 
+import os
+import sys
 from typing import Any
 
 import click
@@ -56,6 +58,12 @@ class Commands(click.Group):
         except UserError as error:
             for problem in error.problems:
                 complain(f"teralog: {problem}")
+            ctx.exit(1)
+        except KeyboardInterrupt:
+            ctx.exit(130)
+        except BrokenPipeError:
+            # Whoever reads has seen enough; what is left to print goes nowhere, the last flush too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(1)
         except OSError as error:
             what = f"{error.filename}: " if error.filename else ""

@@ -154,6 +154,7 @@ def cancel(
     is not named.
     """
     from orchestrator import submission
+    from orchestrator.attempts import SUBMITTED, SUBMITTING
     from orchestrator.backends import backend
     from orchestrator.errors import UserError, did_you_mean
     from orchestrator.slurm_states import UNENDED
@@ -161,6 +162,9 @@ def cancel(
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     chosen = submission.choose(loaded.runs, runs)
     state = state and state.upper()
+    if state in (SUBMITTING, SUBMITTED):
+        # So they are called until Slurm has been asked, which is done first.
+        state = "PENDING"
     if state is not None and state not in UNENDED:
         hint = did_you_mean(state, UNENDED)
         raise UserError(f"--state: {state!r} is no state of runs that have not ended{hint}")

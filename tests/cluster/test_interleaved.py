@@ -85,7 +85,7 @@ def test_blocks_lie_in_the_allocations_that_they_ran_in(play: Any) -> None:
 def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> None:
     """`salloc --batch` submits a job for each block that is missing; they do not overlap."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout.strip()
-    assert "--array=1-2%1" in shlex.split(line)
+    assert {"--array=1-2", "--dependency=singleton"} < {*shlex.split(line)}
     # By its path where it is not on the PATH.
     assert re.fullmatch(
         r"--wrap=\S*teralog submit campaign.yaml --results=results --here --blocks 1",
@@ -101,5 +101,19 @@ def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> No
         for found in [json.loads(path.read_text())]
     }
     assert len(shared) == len({allocation for allocation, _ in shared}) == 2
+    # Each sees the nodes of its own job, and not those of the array's other tasks.
+    printed = [path.read_text() for path in sorted(play.path.glob("slurm-*_*.out"))]
+    assert len(printed) == 2
+    assert all("4 runs to start on 1 node of the allocation" in text for text in printed)
     nothing = play.teralog("salloc", "campaign.yaml", "--batch")
     assert "no run is missing" in nothing.stderr
+
+
+def test_a_second_call_waits_for_the_jobs_of_the_first(play: Any) -> None:
+    """And makes what those have left, as of a block whose job was cancelled."""
+    for _ in range(2):
+        done = play.teralog("salloc", "campaign.yaml", "--batch", "--run")
+        assert done.returncode == 0, done.stderr
+    play.wait_for(["COMPLETED"] * 8)
+    printed = [path.read_text() for path in play.path.glob("slurm-*_*.out")]
+    assert not any("another submit" in text for text in printed)

@@ -303,6 +303,26 @@ def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
     assert {one["speed_in"] for one in found} == {"steps per second"}
 
 
+def test_the_batch_is_asked_about_where_it_stands_on_both_sides_too(folder: Folder) -> None:
+    """Of a sweep over both, as many micro-batches of another size make the same batch."""
+    lines = "matrix: {micro_batch_size: [2, 4], num_microbatches: [1, 2]}\n"
+    folder.campaign(lines, lambda planned: 1.0)
+    found = folder.compared("made-up.yaml", "--by", "num_microbatches")
+    assert [(one["a"], one["b"]) for one in found] == [
+        (
+            f"micro_batch_size={size} num_microbatches=2",
+            f"micro_batch_size={size} num_microbatches=1",
+        )
+        for size in (2, 4)
+    ]
+    # The global batch is the same of one pair alone, and no other is compared by another rule.
+    (one,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
+    assert (one["a"], one["b"]) == (
+        "micro_batch_size=4 num_microbatches=1",
+        "micro_batch_size=2 num_microbatches=2",
+    )
+
+
 def test_a_parameter_that_only_some_runs_have_chosen_is_asked_about_alone(folder: Folder) -> None:
     """ffn_hidden_size is no choice where it is four times hidden_size, whichever run is first."""
     folder.campaign(

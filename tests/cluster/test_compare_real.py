@@ -1,15 +1,21 @@
-"""Real trainings, one after another, while somebody else keeps the machine busy now and then."""
+"""Real trainings in turns on a real Slurm, while somebody else keeps the machine busy now and then.
+
+Each block of runs is a job of its own, so what one allocation had is no reason for a verdict.
+"""
 
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from practice.running import Cluster
 
 pytestmark = [
+    pytest.mark.slurm,
     pytest.mark.train,
     pytest.mark.timeout(3600),
     # It takes minutes, and disturbs whatever else runs.
@@ -20,6 +26,7 @@ TERALOG = str(Path(sys.executable).parent / "teralog")
 # Two learning rates are two kinds of run that do the same work; eight layers do more than two.
 CAMPAIGN = """\
 name: turns
+cluster: cpu.yaml
 defaults:
   framework: gpt
   model: {num_layers: 2, hidden_size: 128, num_attention_heads: 4, vocab_size: 512, seq_length: 64}
@@ -34,6 +41,7 @@ repeats: 12
 order: interleaved
 warmup: 25%
 """
+JSON = ("campaign.yaml", "--json")
 # Busy for 3 to 12 seconds, and idle for as long, until it is ended.
 DISTURBANCE = """\
 import random, time
@@ -59,20 +67,28 @@ def disturbed() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("disturbed")
-def test_more_layers_are_slower_and_a_is_as_fast_as_a(tmp_path: Path) -> None:
+def test_more_layers_are_slower_and_a_is_as_fast_as_a(tmp_path: Path, slurm: Cluster) -> None:
     """Of two kinds that differ the verdict is right, of two that do not there is none.
 
     The latter errs in 4 % of all cases, as is promised: it must not be far off, where it does.
     """
     pytest.importorskip("torch")
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
+    (tmp_path / "cpu.yaml").write_text("gpus_per_node: 0\nmemory: 4G\n")
 
     def teralog(*arguments: str) -> str:
         return subprocess.run(
-            [TERALOG, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+            [TERALOG, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **slurm.environment},
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
 
-    teralog("submit", "campaign.yaml")
+    teralog("salloc", "campaign.yaml", "--batch", "--run")
+    while any(run["outcome"] is None for run in json.loads(teralog("status", *JSON))):
+        time.sleep(5)
     layers, rates = (
         json.loads(teralog("compare", "campaign.yaml", "--by", name, "--json"))[0]
         for name in ("num_layers", "learning_rate")
@@ -80,6 +96,7 @@ def test_more_layers_are_slower_and_a_is_as_fast_as_a(tmp_path: Path) -> None:
     for found in (layers, rates):
         sys.stdout.write("\n".join(found["said"]) + "\n")
         assert (found["units_a"], found["balanced"], found["not_measured"]) == (6, 6, [])
+        assert found["allocations"] == 6
     sys.stdout.write(teralog("noise", "campaign.yaml"))
     assert layers["verdict"] == "slower"
     assert rates["verdict"] == "cannot tell" or abs(rates["ratio"] - 1) < 0.1
