@@ -15,7 +15,7 @@ from orchestrator.endings import Ending, endings
 from orchestrator.metrics import measured_steps, seconds_of
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, run_outcome
-from orchestrator.recorded import started_records, warmup_of
+from orchestrator.recorded import started_records
 from orchestrator.store import CampaignStore
 from orchestrator.warmup import Warmup
 from parsers.merge import merge_steps
@@ -132,14 +132,13 @@ def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]
     ]
 
 
-def recorded_runs(folder: Path) -> list[MeasuredRun]:
-    """Return the runs that were started in a campaign's folder of results.
+def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
+    """Return the runs that were started in a campaign's folder of results, without the warm-up.
 
     Raises UserError where it is none, or has none.
     """
     store = CampaignStore(folder)
     records = started_records(store)
-    warmup = warmup_of(store)
     known = {"run_id", "label", "campaign", "rehearsal", "teralog"}
     return [
         _measured(

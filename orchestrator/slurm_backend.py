@@ -196,7 +196,8 @@ def batch_line(
         blocks = unfinished_blocks(campaign.runs, {run.run_id for run in runs}, campaign.order_seed)
         parts = [[one.planned for one in block] for block in blocks]
         words += ["--blocks", "1"]
-        array = [f"--array=1-{len(blocks)}"]
+        # A singleton waits for earlier jobs of its name, but not one task of an array for another.
+        array = [f"--array=1-{len(blocks)}%1"]
     options = _asking_for(campaign, parts, store, time_limit_seconds)
     return ["sbatch", *options, *array, "--dependency=singleton", f"--wrap={shlex.join(words)}"]
 

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from orchestrator.kinds import Pairing
     from orchestrator.measured import MeasuredRun
     from orchestrator.verdicts import Compared
+    from orchestrator.warmup import Warmup
 
 
 class Percent(click.ParamType[float]):
@@ -78,7 +80,8 @@ def compare(
     from orchestrator.tables import as_text
 
     _refuse_misuse(a, b, by, expression_a, expression_b)
-    runs = _runs(a, results)
+    side = _side(a, results)
+    runs = side.runs
     if by:
         pairings, alone = kinds.by_parameter(runs, _known(by, runs))
     else:
@@ -86,7 +89,13 @@ def compare(
         if b and published_rows.is_published(b):
             pairings, alone = published_rows.published_pairings(chosen, b)
         else:
-            others = _holding("--b", expression_b, _runs(b, results) if b else runs)
+            other = _side(b, results, side.warmup) if b else side
+            if b and other.folder == side.folder and not (expression_a or expression_b):
+                raise UserError(
+                    f"{a} and {b} have the same runs, in {side.folder}: "
+                    "give --by, or both --a and --b"
+                )
+            others = _holding("--b", expression_b, other.runs)
             pairings, alone = _matched(chosen, others, (_name(a), _name(b)) if b else None)
     found = [verdicts.compared(pairing) for pairing in pairings]
     if as_json:
@@ -167,14 +176,32 @@ def _name(path: str) -> str:
     return Path(path).absolute().name if Path(path).is_dir() else Path(path).stem
 
 
-def _runs(path: str, results: Path) -> "list[MeasuredRun]":
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A, or B: its runs, the warm-up that is left out of them, and the folder they lie in."""
+
+    runs: "list[MeasuredRun]"
+    warmup: "Warmup"
+    folder: Path
+
+
+def _side(path: str, results: Path, warmup: "Warmup | None" = None) -> _Side:
+    """Return a campaign's file or folder of results as a side; its own warm-up if none is given."""
+    from dataclasses import replace
+
     from orchestrator.measured import measured_runs, recorded_runs
+    from orchestrator.recorded import warmup_of
+    from orchestrator.store import CampaignStore
 
     if Path(path).is_dir():
-        return recorded_runs(Path(path))
+        store = CampaignStore(Path(path).resolve())
+        known = warmup or warmup_of(store)
+        return _Side(recorded_runs(store.path, known), known, store.path)
     loaded, store = open_campaign(Path(path), results)
     refresh(loaded, store)
-    return measured_runs(loaded, store)
+    known = warmup or loaded.warmup
+    runs = measured_runs(replace(loaded, warmup=known), store)
+    return _Side(runs, known, store.path.resolve())
 
 
 def _known(name: str, runs: "Sequence[MeasuredRun]") -> str:

@@ -85,7 +85,7 @@ def test_blocks_lie_in_the_allocations_that_they_ran_in(play: Any) -> None:
 def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> None:
     """`salloc --batch` submits a job for each block that is missing; they do not overlap."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout.strip()
-    assert {"--array=1-2", "--dependency=singleton"} < {*shlex.split(line)}
+    assert {"--array=1-2%1", "--dependency=singleton"} < {*shlex.split(line)}
     # By its path where it is not on the PATH.
     assert re.fullmatch(
         r"--wrap=\S*teralog submit campaign.yaml --results=results --here --blocks 1",

@@ -16,7 +16,8 @@ from orchestrator.campaign import PlannedRun, load_campaign
 from orchestrator.cli import main
 from orchestrator.interleaving import interleaved
 from orchestrator.kinds import Pairing
-from orchestrator.measured import MeasuredRun
+from orchestrator.measured import MeasuredRun, measured_runs, recorded_runs
+from orchestrator.recorded import warmup_of
 from orchestrator.store import (
     RunFolder,
     campaign_store,
@@ -423,15 +424,36 @@ def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> Non
     folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
     folder.campaign("warmup: 5\nrepeats: 2\n", lambda planned: 1.0, name="warm")
     for name, steps in (("cold", 10), ("warm", 5)):
-        from orchestrator.measured import measured_runs, recorded_runs
-
-        runs = recorded_runs(folder.path / "results" / name)
         campaign = load_campaign(folder.path / f"{name}.yaml")
         store = campaign_store(folder.path / "results", name)
+        runs = recorded_runs(store.path, warmup_of(store))
         assert {len(run.step_seconds) for run in runs} == {steps}
         again = sorted(measured_runs(campaign, store), key=lambda run: run.run_id)
         assert [run.step_seconds for run in again] == [run.step_seconds for run in runs]
         assert [run.choices for run in again] == [run.choices for run in runs]
+
+
+def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
+    """So that the same steps have the same speed, whatever either file says."""
+    folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
+    folder.campaign("warmup: 8\nrepeats: 2\n", lambda planned: 1.0, name="warm")
+    for path in (folder.path / "results").glob("*/*/attempt-1/output.log"):
+        # The median is another with the first steps than without them.
+        times = [9.0] * 7 + [1.0] * 3
+        lines = (LINE.format(step=step, seconds=one) for step, one in enumerate(times, 1))
+        path.write_text("".join(lines))
+    for pair in (("cold.yaml", "warm.yaml"), ("results/warm", "cold.yaml")):
+        (found,) = folder.compared(*pair)
+        assert found["ratio"] == pytest.approx(1.0)
+
+
+def test_a_campaign_is_not_compared_with_itself(folder: Folder) -> None:
+    """By its file or its folder: it would pass whatever it measured."""
+    folder.campaign("repeats: 2\n", lambda planned: 1.0)
+    for other in ("made-up.yaml", "results/made-up"):
+        done = folder.teralog("compare", "made-up.yaml", other)
+        assert done.exit_code == 1
+        assert "have the same runs" in done.stderr
 
 
 def test_noise_is_told_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
