@@ -1,6 +1,6 @@
 """The command that makes the table of a campaign, or a page of HTML of a published one's tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,7 +81,7 @@ def report(
 
     Of PAGE.md, a page of tables, it writes PAGE.html with --html, and nothing else.
     """
-    if campaign.suffix == ".md":
+    if campaign.suffix.lower() == ".md":
         _of_tables(campaign, as_html=as_html)
         return
     from datetime import datetime
@@ -102,8 +102,30 @@ def report(
     written = [_update(update, loaded, made)] if update else []
     written.append(_write(loaded, store, made, runs, as_html=as_html))
     _print(loaded, made, runs, layout)
-    for sentence in written:
+    for sentence in (*_left_out(loaded, store, collected), *written):
         click.echo(sentence, err=True)
+
+
+def _left_out(
+    campaign: "Campaign", store: "CampaignStore", runs: "Sequence[Collected]"
+) -> "Iterator[str]":
+    """Yield what the table does not tell, though it was measured or should have been."""
+    from orchestrator.frameworks import FRAMEWORKS
+    from orchestrator.outcomes import COMPLETED
+    from orchestrator.printing import counted
+
+    silent = [
+        run.planned.label
+        for run in runs
+        if run.outcome == COMPLETED and not run.steps
+        if FRAMEWORKS[run.planned.run.framework].reports_steps
+    ]
+    if silent:
+        logs = counted(len(silent), "log of a completed run tells", "logs of completed runs tell")
+        yield f"{logs} of no step: {', '.join(silent)}"
+    if gone := store.other_runs(campaign):
+        runs_are = counted(len(gone), "run is", "runs are")
+        yield f"{runs_are} no longer in {campaign.path}, and left out; the results are kept"
 
 
 def _of_tables(page: Path, *, as_html: bool) -> None:

@@ -33,7 +33,7 @@ _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
 class Groups:
     """The group of each run, by number; None where no other run is equal in all else.
 
-    way: how what follows from the size that differs changes with it.
+    way: how what follows from the size that differs changes with it; empty where that is not known.
     """
 
     of: tuple[int | None, ...]
@@ -48,7 +48,10 @@ def groups(runs: Sequence[Sizes], size: str) -> Groups:
     """
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
     found = [
-        Groups(_grouped(runs, size, [one for one in varying if one not in without]), said)
+        Groups(
+            _grouped(runs, size, [one for one in varying if one not in without]),
+            said if any(run.get(follower) is not None for run in runs) else "",
+        )
         for follower, said in _WAYS[size]
         for without in [{size, follower, *_NEVER, *_ALWAYS.get(size, ())}]
     ]

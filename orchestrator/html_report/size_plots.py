@@ -46,7 +46,8 @@ def size_plots(
             continue
         found = groups(rows, size)
         joined = any(number is not None for number in found.of)
-        note = f"Lines join {nouns} that are equal in all else; {found.way}." if joined else ""
+        way = f"; {found.way}" if found.way else ""
+        note = f"Lines join {nouns} that are equal in all else{way}." if joined else ""
         for y_title, y in reached.values():
             yield Plot(
                 title=f"{y_title} against {title}",
@@ -57,7 +58,8 @@ def size_plots(
                 group=found.of,
                 note=note,
             )
-        if size == "world_size" and joined and TFLOPS in reached:
+        # Whether it is weak or strong scaling, the batch tells.
+        if size == "world_size" and joined and way and TFLOPS in reached:
             yield Plot(
                 title="Scaling efficiency",
                 x_title=title,
@@ -65,6 +67,6 @@ def size_plots(
                 x=x,
                 y=efficiencies(rows, found.of, reached[TFLOPS][1]),
                 group=found.of,
-                note=f"100 %: the TFLOPs/GPU of the fewest GPUs among {nouns} equal in all else; "
-                f"{found.way}.",
+                note=f"100 %: the TFLOPs/GPU of the fewest GPUs among {nouns} equal in all else"
+                f"{way}.",
             )

@@ -136,6 +136,19 @@ def test_what_is_sorted_and_filtered_is_printed_and_written_so(campaign: Path) -
     assert ending in (folder / "report.md").read_text()
 
 
+def test_what_the_table_leaves_out_is_told(campaign: Path) -> None:
+    """Logs of completed runs that tell no step, and runs that were edited out of the file."""
+    assert "no step" not in report().stderr
+    logs = campaign.parent.glob("results/*/*/*/*.log")
+    [log] = [path for path in logs if "step" in path.read_text()]
+    log.write_text("garbage\n")
+    assert "1 log of a completed run tells of no step: zero1 seed=1" in report().stderr
+    campaign.write_text(CAMPAIGN.replace("seed: [1, 2]", "seed: [3]"))
+    assert (
+        "2 runs are no longer in mine.yaml, and left out; the results are kept" in report().stderr
+    )
+
+
 def test_a_page_of_one_s_own_is_updated(campaign: Path) -> None:
     """The table comes between its marks, and the same again writes nothing."""
     page = campaign.parent / "page.md"

@@ -109,6 +109,13 @@ def test_scaling_follows_from_rows_that_are_equal_in_all_else():
     assert "weak scaling" in efficiency.note
 
 
+def test_where_no_batch_is_told_nothing_is_said_of_scaling():
+    """The batch tells weak scaling from strong."""
+    page, _ = made("| GPUs | TFLOPs |\n|---|---|\n| 8 | 30 |\n| 16 | 27 |\n")
+    (plot,) = page.plots
+    assert plot.note == "Lines join rows that are equal in all else."
+
+
 @pytest.mark.parametrize(
     "page",
     [
