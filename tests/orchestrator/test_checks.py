@@ -161,7 +161,16 @@ def test_layers_split_across_nodes_are_worth_a_look(
     ("profile", "said"),
     [
         ({"gpu": "V100-SXM2-32GB"}, []),
-        ({"gpu": "V100"}, []),
+        (
+            {"gpu": "V100"},
+            [
+                (
+                    "gpu: 'V100' may be V100 SXM2 or V100 PCIe with 16 GiB, V100 SXM2 or V100 PCIe "
+                    "with 32 GiB; give a fuller name, or gpu_memory_gib"
+                )
+            ],
+        ),
+        ({"gpu": "V100", "gpu_memory_gib": 32}, []),
         ({}, []),
         ({"gpu": "A10G", "gpus_per_node": 0}, []),
         (

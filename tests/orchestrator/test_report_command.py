@@ -143,6 +143,8 @@ def test_what_the_table_leaves_out_is_told(campaign: Path) -> None:
     [log] = [path for path in logs if "step" in path.read_text()]
     log.write_text("garbage\n")
     assert "1 log of a completed run tells of no step: zero1 seed=1" in report().stderr
+    for folder in (path.parents[1] for path in campaign.parent.glob("results/*/*/*/*.log")):
+        (folder / "run.json").write_text(json.dumps({"run_id": folder.name, "label": folder.name}))
     campaign.write_text(CAMPAIGN.replace("seed: [1, 2]", "seed: [3]"))
     assert (
         "2 runs are no longer in mine.yaml, and left out; the results are kept" in report().stderr
