@@ -7,13 +7,11 @@ from typing import Any
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.labels import parts_of
 from orchestrator.model import sizes
-from orchestrator.parameters import COMMON, option_names
+from orchestrator.parameters import COMMON, DERIVED, option_names
 from orchestrator.store import CampaignStore
 from orchestrator.tables import DASH
 
 _LISTED = 5
-# What the ranks and the other batches make.
-_DERIVED = frozenset({"data_parallel_size", "num_microbatches"})
 
 
 def edits(campaign: Campaign, store: CampaignStore) -> list[str]:
@@ -68,7 +66,7 @@ def _changes(planned: PlannedRun, record: dict[str, Any]) -> Iterator[str]:
     # As a record has them, after JSON.
     values = json.loads(json.dumps(sizes(planned.run)))
     for name, value in values.items():
-        if name in names - _DERIVED and name in record and record[name] != value:
+        if name in names - DERIVED and name in record and record[name] != value:
             yield from _change(name, record[name], value)
 
 

@@ -22,14 +22,19 @@ _OURS, _BEGIN = b'content="teralog report"', 1000
 
 
 def report_html(
-    campaign: Campaign, store: CampaignStore, report: Report, runs: Sequence[Collected]
+    campaign: Campaign,
+    store: CampaignStore,
+    report: Report,
+    runs: Sequence[Collected],
+    gone: Sequence[str],
 ) -> str:
     """Return the page; reads the runs' scripts and the ends of their logs.
 
-    Raises UserError where the library that draws its plots is not installed.
+    gone: labels of runs that were measured and are no longer in the campaign file. Raises UserError
+    where the library that draws its plots is not installed.
     """
     plotly = _plotly()
-    page = make_page(campaign, report, runs, store.other_runs(campaign))
+    page = make_page(campaign, report, runs, gone)
     return document(page, _details(campaign, store, runs), plotly)
 
 

@@ -135,6 +135,8 @@ class CommonParameters(ModelSizes):
 
 
 COMMON = frozenset(field.name for field in dataclasses.fields(CommonParameters))
+# What ranks and global batch make of it stands in records, whether it was given or not.
+DERIVED = frozenset({"data_parallel_size", "num_microbatches"})
 MODEL_SIZES = tuple(field.name for field in dataclasses.fields(ModelSizes))
 
 

@@ -11,12 +11,12 @@ from orchestrator.expansion import Entry, make_run
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.identity import run_id
 from orchestrator.model import Run
-from orchestrator.parameters import COMMON, option_names
+from orchestrator.parameters import COMMON, DERIVED, option_names
 from orchestrator.store import CampaignStore
 from orchestrator.warmup import DEFAULT, Warmup
 
-# The preset whose sizes stand in run.json too, and what follows from ranks and global batch.
-_TOLD_OTHERWISE = frozenset({"model", "data_parallel_size", "num_microbatches"})
+# With the preset, whose sizes stand in run.json too.
+_TOLD_OTHERWISE = DERIVED | {"model"}
 
 
 def recorded_run(record: Mapping[str, Any]) -> Run | None:

@@ -13,7 +13,7 @@ from orchestrator.cli.common import (
     refresh,
     results_option,
 )
-from orchestrator.printing import printable
+from orchestrator.printing import counted, printable
 
 if TYPE_CHECKING:
     from orchestrator.campaign import Campaign
@@ -100,19 +100,19 @@ def report(
     whole = reports.make_report(loaded, collected, datetime.now().astimezone().date().isoformat())
     made, runs = arranged(loaded, whole, collected, only=only, by=by)
     written = [_update(update, loaded, made)] if update else []
-    written.append(_write(loaded, store, made, runs, as_html=as_html))
+    gone = store.other_runs(loaded)
+    written.append(_write(loaded, store, made, runs, gone, as_html=as_html))
     _print(loaded, made, runs, layout)
-    for sentence in (*_left_out(loaded, store, collected), *written):
+    for sentence in (*_left_out(loaded, collected, gone), *written):
         click.echo(sentence, err=True)
 
 
 def _left_out(
-    campaign: "Campaign", store: "CampaignStore", runs: "Sequence[Collected]"
-) -> "Iterator[str]":
+    campaign: "Campaign", runs: "Sequence[Collected]", gone: Sequence[str]
+) -> Iterator[str]:
     """Yield what the table does not tell, though it was measured or should have been."""
     from orchestrator.frameworks import FRAMEWORKS
     from orchestrator.outcomes import COMPLETED
-    from orchestrator.printing import counted
 
     silent = [
         run.planned.label
@@ -123,7 +123,7 @@ def _left_out(
     if silent:
         logs = counted(len(silent), "log of a completed run tells", "logs of completed runs tell")
         yield f"{logs} of no step: {', '.join(silent)}"
-    if gone := store.other_runs(campaign):
+    if gone:
         runs_are = counted(len(gone), "run is", "runs are")
         yield f"{runs_are} no longer in {campaign.path}, and left out; the results are kept"
 
@@ -178,6 +178,7 @@ def _write(
     store: "CampaignStore",
     report: "Report",
     runs: "Sequence[Collected]",
+    gone: Sequence[str],
     *,
     as_html: bool,
 ) -> str:
@@ -186,7 +187,6 @@ def _write(
     from orchestrator.files import json_text
     from orchestrator.tables import as_csv
 
-    gone = store.other_runs(campaign)
     page = store.write("report.md", reports.report_markdown(campaign, report, runs, gone))
     store.write("report.csv", as_csv(report.table))
     store.write("report.json", json_text(reports.report_json(campaign, report, runs)))
@@ -194,7 +194,7 @@ def _write(
     if as_html:
         from orchestrator import html
 
-        store.write("report.html", html.report_html(campaign, store, report, runs))
+        store.write("report.html", html.report_html(campaign, store, report, runs, gone))
         others = ".csv, .json and .html"
     return f"wrote {page}, and {others} beside it"
 

@@ -89,7 +89,7 @@ def build(folder: Path, store: CampaignStore) -> Path:
         report = make_report(campaign, runs, "2026-01-02")
         store.write("report.md", report_markdown(campaign, report, runs, ()))
     with told("page made"):
-        text = report_html(campaign, store, report, runs)
+        text = report_html(campaign, store, report, runs, ())
     steps = sum(len(run.steps) for run in runs)
     print(f"  of {len(runs):,} runs, {steps:,} steps; the page has {len(text) / 1e6:.1f} MB")
     return store.write("report.html", text)

@@ -36,7 +36,9 @@ def written(reported: Callable[..., Any], tmp_path: Path) -> Callable[..., Path]
     def write(text: str, *attempts: dict[str, Any] | None) -> Path:
         campaign, runs, report = reported(text, *attempts)
         store = CampaignStore(tmp_path / "results")
-        return store.write("report.html", report_html(campaign, store, report, runs))
+        return store.write(
+            "report.html", report_html(campaign, store, report, runs, store.other_runs(campaign))
+        )
 
     return write
 
