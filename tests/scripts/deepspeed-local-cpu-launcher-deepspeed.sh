@@ -11,6 +11,11 @@ PATH="$(dirname "$python"):$PATH"
 export PATH
 # DeepSpeed compiles small extensions at first use; all runs share them.
 export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
+# A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
+for lock in "$TORCH_EXTENSIONS_DIR"/*/lock; do
+  holder="$(find -L /proc/[0-9]*/fd -maxdepth 1 -samefile "$lock" -print -quit 2> /dev/null || true)"
+  [[ -n "$holder" ]] || rm -f "$lock"
+done
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export DS_ACCELERATOR=cpu
 

@@ -37,6 +37,8 @@ PATH="$(dirname "$python"):$PATH"
 export PATH
 # DeepSpeed compiles small extensions at first use; all runs share them.
 export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
+# A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
+find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock -mmin +10 -delete 2> /dev/null || true
 # The optimizer steps on the CPU, with all cores of a rank.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-10}"
 
