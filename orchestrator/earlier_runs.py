@@ -1,7 +1,9 @@
 """What a campaign's runs took in other campaigns: a run has the same id in all of them."""
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from orchestrator.attempts import Attempt
@@ -11,6 +13,9 @@ from orchestrator.run_progress import LogSoFar, Progress, progress, read_on
 from orchestrator.slow_runs import StepTimes, kind_of
 from orchestrator.store import CampaignStore
 from orchestrator.warmup import Warmup
+
+# So many tell what is usual; a configuration that is measured each week has a hundred.
+_MOST = 5
 
 
 class EarlierRuns:
@@ -28,16 +33,18 @@ class EarlierRuns:
                 self._found.setdefault(kind, []).append((runs[identity], other))
 
     def times(self, kind: str) -> tuple[StepTimes, ...]:
-        """Return the times of those of a kind that completed; `kind` as `kind_of` has it."""
+        """Return the times of the last few of a kind that completed, as `kind_of` has it."""
         if kind not in self._times:
-            found = [
-                attempt_progress(planned, attempt, self._warmup, complete=True).times
-                for planned, store in self._found.get(kind, ())
-                for attempt in store.run(planned.run_id).attempts()
-                if attempt_outcome(attempt) == COMPLETED
-            ]
-            self._times[kind] = tuple(times for times in found if times is not None)
+            self._times[kind] = tuple(islice(self._completed(kind), _MOST))
         return self._times[kind]
+
+    def _completed(self, kind: str) -> Iterator[StepTimes]:
+        for planned, store in self._found.get(kind, ()):
+            for attempt in store.run(planned.run_id).attempts():
+                if attempt_outcome(attempt) == COMPLETED:
+                    found = attempt_progress(planned, attempt, self._warmup, complete=True)
+                    if found.times is not None:
+                        yield found.times
 
 
 def attempt_progress(
@@ -52,8 +59,10 @@ def attempt_progress(
 
 
 def _others(store: CampaignStore) -> list[CampaignStore]:
+    """Return the other campaigns of a folder of results, the one last submitted first."""
     results = store.path.parent
-    return [CampaignStore(results / name) for name in _names(results) - {store.path.name}]
+    others = [CampaignStore(results / name) for name in _names(results) - {store.path.name}]
+    return sorted(others, key=lambda other: other.submitted_at, reverse=True)
 
 
 def _names(folder: Path) -> set[str]:

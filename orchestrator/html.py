@@ -59,7 +59,8 @@ def tables_html(file: Path) -> str:
 def refuse_foreign(place: Path) -> None:
     """Raise UserError where a file is there that is none of these pages, so that none is lost."""
     try:
-        begin = place.read_bytes()[:_BEGIN]
+        with place.open("rb") as file:
+            begin = file.read(_BEGIN)
     except FileNotFoundError:
         return
     if _OURS not in begin:

@@ -225,8 +225,8 @@ def _asking_for(
 
 def _is_unended(folder: RunFolder) -> bool:
     """Return whether there is something of a run to cancel; not where Slurm has forgotten it."""
-    attempts = folder.attempts()
-    if folder.state() in CANCELLABLE or not attempts:
+    state, attempts = folder.standing()
+    if state in CANCELLABLE or not attempts:
         return True
     return attempts[-1].ended is None and attempts[-1].slurm_state != UNKNOWN
 

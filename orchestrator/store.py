@@ -315,6 +315,13 @@ class CampaignStore:
         runs: dict[str, str] = record.get("runs", {})
         return runs
 
+    @property
+    def submitted_at(self) -> float:
+        """When the campaign was last submitted, in seconds since 1970; 0 where it never was."""
+        with suppress(OSError):
+            return (self.path / "campaign.json").stat().st_mtime
+        return 0.0
+
     def submitted_warmup(self) -> int | str | None:
         """Return the warm-up of the last submission; None where it is not on record."""
         warmup: int | str | None = (read_json(self.path / "campaign.json") or {}).get("warmup")

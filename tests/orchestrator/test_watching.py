@@ -161,6 +161,23 @@ def test_a_run_is_compared_with_the_same_run_of_other_campaigns(
     assert Watch(replace(campaign, rehearsal=True), store).look().slow == []
 
 
+def test_of_many_other_campaigns_those_last_submitted_count(
+    campaign: Campaign, store: CampaignStore, runs: Supervised, attempt_in: AttemptIn
+) -> None:
+    """Five at most: what is measured every week is no more to read every time."""
+    for week in range(8):
+        before = replace(campaign, name=f"week-{week}")
+        other = campaign_store(store.path.parent, before.name)
+        others = Supervised(before, other, attempt_in)
+        others.begin(0, steps(20, 0.1 if week < 3 else 0.2))
+        others.end(0)
+        other.save_submission(before)
+        os.utime(other.path / "campaign.json", (week, week))
+    runs.begin(0, steps(6, 0.5))
+    (slow,) = Watch(campaign, store).look().slow
+    assert (slow.count, slow.usual_seconds) == (5, pytest.approx(0.2))
+
+
 def test_a_watch_goes_on_until_all_have_ended(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
