@@ -109,6 +109,10 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
     bare = Source(name, title, component, "")
     if bare.percent is None:
         return Source(name, title, component, f"{title}: cannot be told; {unknown}.")
+    if not component.variance:
+        degrees = f"{counted(component.degrees, 'degree')} of freedom"
+        nothing = f"nothing is seen beyond what else varies, which rests on {degrees}"
+        return Source(name, title, component, f"{title}: {nothing}.")
     percent = f"{shown(bare.percent, _SHORT)}%"
     return Source(name, title, component, f"{title}: {known.format(percent=percent)}.")
 

@@ -55,9 +55,12 @@ def _rows(path: str) -> list[PrintedRow]:
         tables = read_tables(str(file), file.read_bytes())
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from None
-    found = [row for table in tables for row in table.rows if _pace(row)]
+    rows = [row for table in tables for row in table.rows]
     if with_line:
-        found = [row for row in found if row.line == int(with_line["line"])]
+        rows = [row for row in rows if row.line == int(with_line["line"])]
+        if not rows:
+            raise UserError(f"{path}: is no row of a table; give the line of one, or the page")
+    found = [row for row in rows if _pace(row)]
     if not found:
         raise UserError(f"{path}: tells no time per iteration, and no rate")
     return found

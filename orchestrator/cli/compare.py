@@ -41,7 +41,7 @@ class Percent(click.ParamType[float]):
             return value
         match = re.fullmatch(r"(?P<percent>[0-9]{1,2}(?:\.[0-9]+)?)%", str(value))
         if match is None:
-            self.fail(f"{value!r} is no percentage; write it as 5%", param, ctx)
+            self.fail(f"{value!r} is no percentage below 100; write it as 5%", param, ctx)
         return float(match["percent"]) / 100
 
 

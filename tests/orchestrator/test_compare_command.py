@@ -164,7 +164,7 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
         ("--a num_layers==1 --b num_layers==2 --fail-if-slower 0%", 0, ""),
         ("--by num_layers --fail-if-slower 12%", 1, "num_layers=9: has no speed to compare"),
         ("--by num_layers", 0, ""),
-        ("--by num_layers --fail-if-slower 0.05", 2, "no percentage; write it as 5%"),
+        ("--by num_layers --fail-if-slower 0.05", 2, "no percentage below 100; write it as 5%"),
         ("", 2, "with what? Give B"),
         ("--a num_layers==1", 2, "with what? Give B"),
         ("--by num_layers --a num_layers==1", 2, "leave out B, --a and --b"),
@@ -356,6 +356,7 @@ Sequence length = 64
 | 1 | 1 | 2 | 1.12 |
 | 1 | 4 | 2 | 1.12 |
 | 1 | 1 | 2 | 1.13 |
+| 1 | 1 | 2 | OOM |
 """
 
 
@@ -398,7 +399,8 @@ def test_of_a_single_run_amid_others_it_is_not_said_that_nothing_suggests_a_diff
     [
         ("page.md", "num_layers=1: 2 rows have its sizes: give one of page.md:5, page.md:7"),
         ("page.md:6", "no row has its sizes; page.md:6 is nearest, but for num_layers 1 and not 4"),
-        ("page.md:4", "tells no time per iteration"),
+        ("page.md:8", "tells no time per iteration"),
+        ("page.md:99", "page.md:99: is no row of a table; give the line of one, or the page"),
         ("none.md", "none.md: No such file"),
     ],
 )

@@ -129,6 +129,16 @@ def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> 
     assert (degrees["runs"], degrees["allocations"], degrees["repeats"]) == (38, 1, 1)
 
 
+def test_that_nothing_is_seen_is_not_said_as_a_difference_of_0_percent() -> None:
+    """Two allocations of which one happens to be no slower are hardly a proof."""
+    page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "b"), run(1.06, "b")])
+    assert percents(page)["allocations"] == 0
+    (said,) = (line for line in sentences(page) if line.startswith("Allocations"))
+    assert said == (
+        "Allocations: nothing is seen beyond what else varies, which rests on 1 degree of freedom."
+    )
+
+
 def test_hours_and_nodes_are_told_where_several_allocations_share_one() -> None:
     """A cluster that is twice as slow in the morning, and alike on all nodes."""
     runs = [
