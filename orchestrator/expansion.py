@@ -35,6 +35,10 @@ class Entry:
     where: str
     values: Values
 
+    def value(self, name: str) -> Any:
+        """Return the value of a parameter, given or not; None where it has none."""
+        return self.values.get(name, default(name, self.values.get("framework")))
+
 
 def entries(file: CampaignFile) -> tuple[Entry, ...]:
     """Return the values of every run: the matrix crossed, then what is included.
@@ -106,11 +110,14 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
 
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
     """Return all that a run is but for one parameter, as text, and its value of that one."""
+    framework = entry.values.get("framework")
     rest = {
-        key: value for key, value in entry.values.items() if key != name and value != default(key)
+        key: value
+        for key, value in entry.values.items()
+        if key != name and value != default(key, framework)
     }
     text = json.dumps([rest, repeat], sort_keys=True, default=str)
-    return text, entry.values.get(name, default(name))
+    return text, entry.value(name)
 
 
 def _misfits(values: Values, framework: str) -> Iterator[str]:
@@ -184,12 +191,17 @@ def _names(kind: type) -> frozenset[str]:
 
 
 @cache
-def _defaults() -> dict[str, Any]:
-    kinds = (CommonParameters, *(framework.options for framework in FRAMEWORKS.values()))
+def _defaults(framework: str | None) -> dict[str, Any]:
+    kinds: list[type] = [CommonParameters]
+    if framework in FRAMEWORKS:
+        kinds.append(FRAMEWORKS[framework].options)
     return {field.name: field.default for kind in kinds for field in fields(kind)}
 
 
-def default(name: str) -> Any:
-    """Return the value of a parameter that is not given; None where there is none."""
-    default = _defaults().get(name)
+def default(name: str, framework: str | None = None) -> Any:
+    """Return the value of a parameter that is not given; None where there is none.
+
+    Without its framework, of the parameters that all frameworks have.
+    """
+    default = _defaults(framework).get(name)
     return None if default is MISSING else default

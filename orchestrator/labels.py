@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from orchestrator.campaign_file import CampaignFile
-from orchestrator.expansion import Entry, Values, default
+from orchestrator.expansion import Entry, default
 from orchestrator.frameworks import FRAMEWORKS
 
 MAX_LABEL = 120
@@ -25,22 +25,23 @@ def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
     candidates = dict.fromkeys((*file.matrix, *(key for entry in file.include for key in entry)))
     texts = {}
     for name in candidates:
-        values = [entry.values.get(name, default(name)) for entry in all_entries]
+        values = [entry.value(name) for entry in all_entries]
         by_text = {repr(value): value for value in values}
         if len(by_text) > 1:
             texts[name] = _texts(name, by_text)
-    return [_label(entry.values, texts, file) for entry in all_entries]
+    return [_label(entry, texts, file) for entry in all_entries]
 
 
-def _label(values: Values, texts: Mapping[str, Mapping[str, str]], file: CampaignFile) -> str:
-    usual = {name: file.defaults.get(name, default(name)) for name in texts}
-    chosen = {name: values.get(name, usual[name]) for name in texts}
+def _label(entry: Entry, texts: Mapping[str, Mapping[str, str]], file: CampaignFile) -> str:
+    framework = entry.values.get("framework")
+    usual = {name: file.defaults.get(name, default(name, framework)) for name in texts}
+    chosen = {name: entry.value(name) for name in texts}
     parts = [
         texts[name].get(repr(value)) or _whole(name, value)
         for name, value in chosen.items()
         if value is not None and (name in file.matrix or value != usual[name])
     ]
-    text = " ".join(parts) or str(values.get("framework"))
+    text = " ".join(parts) or str(framework)
     return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
 
 

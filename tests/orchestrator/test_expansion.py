@@ -144,7 +144,11 @@ LABELS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["ddp nodes=1", "ddp nodes=2", "zero1 nodes=1", "zero1 nodes=2"],
     ),
     "a default is left out of an included run": (
-        {"matrix": {"strategy": ["ddp", "zero3"]}, "include": [{"offload_param": "cpu"}]},
+        {
+            "defaults": {"framework": "gpt"},
+            "matrix": {"strategy": ["ddp", "zero3"]},
+            "include": [{"offload_param": "cpu"}],
+        },
         ["ddp", "zero3", "ddp offload_param=cpu"],
     ),
     "the campaign's own default is left out of an included run": (
@@ -239,6 +243,13 @@ LABELS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "include": [{"seed": 2}],
         },
         ["train.py s", "seed=2"],
+    ),
+    "what a framework has by default, and another has not": (
+        {
+            "defaults": {"framework": "deepspeed"},
+            "include": [{}, {"zero_stage": 1}, {"zero_stage": 3}, {"launcher": "launch"}],
+        },
+        ["deepspeed", "zero_stage=1", "zero_stage=3", "launcher=launch"],
     ),
     "a mapping": (
         {"matrix": {"deepspeed": [{}, {"fp16": {"enabled": True}}]}},

@@ -76,6 +76,22 @@ def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: Cam
     ]
 
 
+def test_what_is_not_given_is_what_the_run_s_own_framework_takes(campaign_of: CampaignOf):
+    """Of several frameworks that have a parameter, each has a default of its own."""
+    campaign = campaign_of(
+        "name: sweep\ngive_up: micro_batch_size\n"
+        "defaults: {framework: deepspeed, script: train.py}\n"
+        "include:\n"
+        "  - {micro_batch_size: 1}\n"
+        "  - {micro_batch_size: 2, zero_stage: 3}\n"
+        "  - {micro_batch_size: 4, zero_stage: 0}\n"
+    )
+    first, other, last = campaign.runs
+    assert other.series is None or other.series.before(other.run_id) == ()
+    assert last.series is not None
+    assert last.series.before(last.run_id) == (first.run_id,)
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
