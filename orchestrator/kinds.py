@@ -1,7 +1,8 @@
 """Which runs are to be compared with which: those that are equal in all but what is asked about."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.errors import UserError
 from orchestrator.measured import MeasuredRun
@@ -35,7 +36,8 @@ class Kind:
 class Pairing:
     """Runs of A, and runs of B to compare them with, and what either is called.
 
-    `repeatable`: whether there can be more of B.
+    `repeatable`: whether there can be more of B; of what was published there cannot, and `told` are
+    the sizes that it tells.
     """
 
     title: str
@@ -43,6 +45,19 @@ class Pairing:
     runs: tuple[MeasuredRun, ...]
     others: tuple[MeasuredRun, ...]
     repeatable: bool = True
+    told: tuple[str, ...] = ()
+
+    @property
+    def differing(self) -> dict[str, tuple[object, object]]:
+        """What was chosen otherwise in B than in A, by name; of the batch, the global one."""
+        a, b = (dict(side[0].choices) for side in (self.runs, self.others))
+        for choices, side in ((a, self.runs), (b, self.others)):
+            choices["global_batch_size"] = json.dumps(side[0].values.get("global_batch_size"))
+        return {
+            name: (json.loads(a.get(name, "null")), json.loads(b.get(name, "null")))
+            for name in (*a, *(b.keys() - a.keys()))
+            if a.get(name, "null") != b.get(name, "null")
+        }
 
 
 def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
@@ -72,7 +87,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
     alone: dict[str, None] = {}
     for _, group in others:
         found, left = matched(group, baseline, asked)
-        pairings += found
+        pairings += [_told_apart(one, name) for one in found]
         alone.update(dict.fromkeys(left))
     in_pairs = {label for one in pairings for label in (one.title, one.baseline)}
     if not pairings:
@@ -114,6 +129,15 @@ def matched(
             used |= {id(kind), id(partner)}
             pairings.append(_pairing(kind, partner))
     return pairings, [kind.label for side in sides for kind in side if id(kind) not in used]
+
+
+def _told_apart(pairing: Pairing, name: str) -> Pairing:
+    """Return a pairing of which both sides would have one name with what differs in them."""
+    if pairing.title != pairing.baseline:
+        return pairing
+    values = (side[0].values.get(name) for side in (pairing.runs, pairing.others))
+    title, baseline = (f"{pairing.title} {name}={value}" for value in values)
+    return replace(pairing, title=title, baseline=baseline)
 
 
 def _pairing(kind: Kind, other: Kind) -> Pairing:

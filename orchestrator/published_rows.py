@@ -111,7 +111,8 @@ def _pairing(kind: Kind, row: PrintedRow) -> Pairing:
         outcome=None if seconds is None else "completed",
         step_seconds=() if seconds is None else (seconds,),
     )
-    return Pairing(kind.label, title, kind.runs, (published,), repeatable=False)
+    told = tuple(one.value for one in row.numbers if isinstance(kind.size(one.value), int))
+    return Pairing(kind.label, title, kind.runs, (published,), repeatable=False, told=told)
 
 
 def _seconds(kind: Kind, row: PrintedRow) -> float | None:

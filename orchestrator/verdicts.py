@@ -7,8 +7,8 @@ from typing import Any
 from orchestrator.compare import Comparison, Timing, Verdict, compare
 from orchestrator.kinds import Pairing
 from orchestrator.measured import MeasuredRun, trouble_lines
-from orchestrator.printing import counted
-from orchestrator.tables import Column, Style, Table, make_table, shown
+from orchestrator.printing import counted, printable
+from orchestrator.tables import DASH, Column, Style, Table, make_table, shown
 
 _RATIO = Style(digits=4)
 _SHORT = Style(digits=2)
@@ -136,6 +136,7 @@ def _basis(one: Compared) -> str:
 
 def _remarks(one: Compared) -> Iterator[str]:
     found = one.comparison
+    yield _difference(one.pairing)
     if not one.pairing.repeatable:
         yield (
             "The published figure is one run, and how it would vary is not known: a verdict takes "
@@ -174,6 +175,25 @@ def _remarks(one: Compared) -> Iterator[str]:
         )
 
 
+def _difference(pairing: Pairing) -> str:
+    """Return what A and B are, beside what they are called."""
+    if not pairing.repeatable:
+        told = ", ".join(pairing.told) or "no size"
+        return f"Of its run the published row tells {told}; all else is taken to be as in A."
+    found = (f"{name} ({_said(a)}, {_said(b)})" for name, (a, b) in pairing.differing.items())
+    differing = ", ".join(found)
+    if not differing:
+        return (
+            "A and B were chosen alike in everything: what differs between them is time, place, "
+            "or chance."
+        )
+    return f"They differ in {differing}."
+
+
+def _said(value: object) -> str:
+    return DASH if value is None else printable(str(value))
+
+
 def _place_of_published(one: Compared) -> str:
     """Return where the figure lies among the runs, which is a fact whatever chance did."""
     seconds = [run.seconds for run in one.pairing.runs if run.seconds is not None]
@@ -195,6 +215,7 @@ def record(one: Compared) -> dict[str, Any]:
         "a": one.pairing.title,
         "b": one.pairing.baseline,
         "speed_in": f"{one.per} per second",
+        "differing": one.pairing.differing,
         **by_side,
         **{name: value for name, value in numbers.items() if name not in pairs},
         "not_measured": [

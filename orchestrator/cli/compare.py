@@ -96,7 +96,7 @@ def compare(
                     "give --by, or both --a and --b"
                 )
             others = _holding("--b", expression_b, other.runs)
-            pairings, alone = _matched(chosen, others, (_name(a), _name(b)) if b else None)
+            pairings, alone = _matched(chosen, others, _names(a, b) if b else ("A", "B"))
     found = [verdicts.compared(pairing) for pairing in pairings]
     if as_json:
         print_objects([verdicts.record(one) for one in found])
@@ -150,9 +150,9 @@ def _refuse_misuse(
 def _matched(
     chosen: "Sequence[MeasuredRun]",
     others: "Sequence[MeasuredRun]",
-    names: tuple[str, str] | None,
+    names: tuple[str, str],
 ) -> "tuple[list[Pairing], list[str]]":
-    """Return the pairings of runs of one campaign, or of two with these names."""
+    """Return the pairings of runs, each side with its name where the runs are not named apart."""
     from dataclasses import replace
 
     from orchestrator import kinds
@@ -163,12 +163,17 @@ def _matched(
     pairings, alone = kinds.matched(chosen, others)
     if not pairings:
         raise UserError("no run of A has a partner in B that is equal in all else")
-    if names is None:
-        return pairings, alone
     return [
-        replace(one, title=f"{names[0]}: {one.title}", baseline=f"{names[1]}: {one.baseline}")
+        one
+        if names == ("A", "B") and one.title != one.baseline
+        else replace(one, title=f"{names[0]}: {one.title}", baseline=f"{names[1]}: {one.baseline}")
         for one in pairings
     ], alone
+
+
+def _names(a: str, b: str) -> tuple[str, str]:
+    """Return what to call two campaigns: as they are given, where they have one name."""
+    return (a, b) if _name(a) == _name(b) else (_name(a), _name(b))
 
 
 def _name(path: str) -> str:

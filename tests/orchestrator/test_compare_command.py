@@ -374,6 +374,55 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
     assert slow.exit_code == 0
 
 
+def test_what_a_published_row_tells_of_its_run_is_said(layers: Folder) -> None:
+    """It may be that of another model, which its page names in a heading."""
+    (layers.path / "page.md").write_text(PAGE)
+    (found,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
+    assert (
+        "Of its run the published row tells world_size, num_layers, global_batch_size; "
+        "all else is taken to be as in A."
+    ) in found["said"]
+
+
+def test_what_differs_between_two_campaigns_is_said(folder: Folder) -> None:
+    """Each by its name, or by how it is given where they have one name."""
+    folder.campaign("repeats: 4\n", lambda planned: 1.0, name="old")
+    folder.campaign(
+        "repeats: 4\ninclude: [{precision: bf16, nodes: 2}]\n", lambda planned: 1.0, name="new"
+    )
+    (found,) = folder.compared("new.yaml", "old.yaml")
+    assert found["differing"]["precision"] == ["bf16", "fp32"]
+    assert any(
+        line.startswith("They differ in ") and "precision (bf16, fp32)" in line
+        for line in found["said"]
+    )
+    other = folder.path / "before" / "new"
+    other.parent.mkdir()
+    (folder.path / "results" / "old").rename(other)
+    (found,) = folder.compared("results/new", "before/new")
+    assert found["a"].startswith("results/new: ")
+    assert found["b"].startswith("before/new: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("--by repeat", ("{} repeat=2", "{} repeat=1")),
+        ("--a repeat==2 --b repeat==1", ("A: {}", "B: {}")),
+    ],
+)
+def test_the_same_against_itself_is_named_apart_and_said_to_be_so(
+    folder: Folder, arguments: str, named: tuple[str, str]
+) -> None:
+    """A difference is none of what was chosen."""
+    folder.campaign("repeats: 2\n", lambda planned: 1.0)
+    (found,) = folder.compared("made-up.yaml", *arguments.split())
+    kind = found["a"].removeprefix("A: ").removesuffix(" repeat=2")
+    assert (found["a"], found["b"]) == tuple(name.format(kind) for name in named)
+    assert found["differing"] == {}
+    assert any(line.startswith("A and B were chosen alike") for line in found["said"])
+
+
 def test_of_a_single_run_amid_others_it_is_not_said_that_nothing_suggests_a_difference() -> None:
     """It may be the slowest but one of fifty; how it would vary is what is not known."""
     runs = tuple(
