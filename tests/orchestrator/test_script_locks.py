@@ -15,7 +15,7 @@ from orchestrator.model import Run
 from orchestrator.scripts import job_script
 from orchestrator.warmup import Warmup
 
-Start = Callable[[str], None]
+Start = Callable[[str], "subprocess.Popen[str]"]
 
 JOB = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "here"}
 
@@ -31,14 +31,14 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
-    """Run a job script here, with programs that do nothing, as the scheduler would."""
+    """Start a job script here, with programs that do nothing, as the scheduler would."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("python", "srun", "scontrol"):
         (programs / name).write_text("#!/bin/bash\n")
         (programs / name).chmod(0o755)
 
-    def start_with(scheduler: str) -> None:
+    def start_with(scheduler: str) -> "subprocess.Popen[str]":
         cluster = Cluster(
             name="here", scheduler=scheduler, gpus_per_node=2, python=f"{programs}/python"
         )
@@ -46,7 +46,9 @@ def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
         campaign = Campaign(tmp_path / "c.yaml", "name", cluster, Warmup(), (planned,), ())
         environment = os.environ | JOB | {"TORCH_EXTENSIONS_DIR": str(lock.parent.parent)}
         script = job_script(planned, campaign, tmp_path)
-        subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, check=True)
+        return subprocess.Popen(
+            ["bash", "-c", script], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        )
 
     return start_with
 
@@ -58,24 +60,46 @@ def compiling(lock: Path) -> Iterator[None]:
         yield
 
 
+def age(lock: Path, seconds: float) -> None:
+    """Make a lock so old."""
+    then = time.time() - seconds
+    os.utime(lock, (then, then))
+
+
 def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: Start) -> None:
-    """However old it is, and however young: what was killed a second ago releases nothing."""
-    os.utime(lock, (0, 0))
+    """However old it is: what was killed releases nothing."""
+    age(lock, 3600)
     with compiling(lock):
-        start("local")
+        assert start("local").wait() == 0
         assert lock.exists()
-    lock.touch()
-    start("local")
+    assert start("local").wait() == 0
     assert not lock.exists()
 
 
-def test_on_a_cluster_a_lock_is_kept_for_ten_minutes(lock: Path, start: Start) -> None:
-    """Who holds it may be on another node; nothing compiles for so long."""
-    start("slurm")
+def test_here_a_lock_of_this_very_second_is_kept(lock: Path, start: Start) -> None:
+    """Each rank takes it for a moment, and may have done so while we looked who holds it."""
+    age(lock, -60)
+    assert start("local").wait() == 0
     assert lock.exists()
-    old = time.time() - 11 * 60
-    os.utime(lock, (old, old))
-    start("slurm")
+
+
+def test_on_a_cluster_a_lock_is_waited_for_and_that_is_said(lock: Path, start: Start) -> None:
+    """Who holds it may be on another node; it goes on as soon as the lock is gone."""
+    job = start("slurm")
+    assert job.stdout is not None
+    assert job.stdout.readline() == (
+        f"[teralog] {lock}: a program compiles, or was killed as it did; "
+        "waiting, 10 minutes at most\n"
+    )
+    assert job.poll() is None
+    lock.unlink()
+    assert job.wait() == 0
+
+
+def test_on_a_cluster_a_lock_of_more_than_ten_minutes_is_nobody_s(lock: Path, start: Start) -> None:
+    """Nothing compiles for so long."""
+    age(lock, 11 * 60)
+    assert start("slurm").communicate() == ("", None)
     assert not lock.exists()
 
 
@@ -87,4 +111,4 @@ def test_a_folder_of_extensions_that_is_not_there_is_no_mistake(
     lock.unlink()
     lock.parent.rmdir()
     lock.parent.parent.rmdir()
-    start(scheduler)
+    assert start(scheduler).wait() == 0

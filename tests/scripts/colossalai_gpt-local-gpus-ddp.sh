@@ -14,7 +14,7 @@ export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralo
 # A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
 for lock in "$TORCH_EXTENSIONS_DIR"/*/lock; do
   holder="$(find -L /proc/[0-9]*/fd -maxdepth 1 -samefile "$lock" -print -quit 2> /dev/null || true)"
-  [[ -n "$holder" ]] || rm -f "$lock"
+  [[ -n "$holder" ]] || find "$lock" ! -newermt "1 second ago" -delete 2> /dev/null || true
 done
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 

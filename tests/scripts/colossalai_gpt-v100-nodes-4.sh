@@ -38,6 +38,13 @@ export PATH
 # DeepSpeed compiles small extensions at first use; all runs share them.
 export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
 # A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
+# Who compiles may be on another node, and nothing compiles for more than ten minutes.
+for turn in {1..300}; do
+  lock="$(find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock ! -mmin +10 -print -quit 2> /dev/null || true)"
+  [[ -n "$lock" ]] || break
+  [[ "$turn" != 2 ]] || echo "[teralog] $lock: a program compiles, or was killed as it did; waiting, 10 minutes at most"
+  sleep 2
+done
 find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock -mmin +10 -delete 2> /dev/null || true
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 
