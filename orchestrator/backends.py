@@ -1,6 +1,6 @@
 """What starts runs and knows how they are: this machine or Slurm, behind one interface."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -43,8 +43,13 @@ class Session(Protocol):
 class Backend(Protocol):
     """A place where runs are started."""
 
-    def session(self, campaign: Campaign, store: CampaignStore) -> AbstractContextManager[Session]:
-        """Begin a submit. Raises UserError where another is at work on the campaign."""
+    def session(
+        self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
+    ) -> AbstractContextManager[Session]:
+        """Begin a submit. Raises UserError where another is at work on the campaign.
+
+        `tell` hears of it where that other one is waited for.
+        """
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
         """Bring the records of how runs are up to date; return what is to be told."""

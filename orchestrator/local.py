@@ -58,9 +58,13 @@ class Places(Protocol):
         """Return the variables that confine a job script to what its run was given."""
 
 
+# Told of the first run that finds no room where nothing of its own submit is running.
+WAITING = "WAITING"
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A run that has started (state RUNNING) or ended (any other state)."""
+    """A run that has started (state RUNNING), ended (any other state), or waits (WAITING)."""
 
     planned: PlannedRun
     state: str
@@ -134,12 +138,13 @@ def run_all(
     """Run all of `runs`, in order, as many at once as places and `slots` allow.
 
     A run of a series waits for those before it, and is given up where one of them fails.
-    `tell` hears of every start and end. However this is left, by an end, an exception or a signal,
-    no run goes on without it.
+    `tell` hears of every start and end, and once where others leave no room. However this is left,
+    by an end, an exception or a signal, no run goes on without it.
     """
     waiting = list(runs)
     running: list[_Job] = []
     failed: set[str] = set()
+    others_told = False
 
     try:
         while waiting or running:
@@ -155,17 +160,10 @@ def run_all(
             for one in [one for one in waiting if _given_up(one.planned, failed)]:
                 waiting.remove(one)
                 tell(Event(one.planned, GIVEN_UP))
-            while slots is None or len(running) < slots:
-                first = _first_ready(waiting, running)
-                started = None if first is None else _try_start(first, places)
-                if first is None or started is None:
-                    break
-                waiting.remove(first)
-                if isinstance(started, _Job):
-                    running.append(started)
-                    tell(Event(first.planned, RUNNING))
-                else:
-                    tell(Event(first.planned, started))
+            without_room = _start_what_fits(waiting, running, places, slots, tell)
+            if without_room is not None and not running and not others_told:
+                others_told = True
+                tell(Event(without_room.planned, WAITING))
             time.sleep(POLL_SECONDS)
     finally:
         for job in running:
@@ -173,6 +171,28 @@ def run_all(
         for job in running:
             while not job.job.done():
                 time.sleep(POLL_SECONDS)
+
+
+def _start_what_fits(
+    waiting: list[Waiting],
+    running: list[_Job],
+    places: Places,
+    slots: int | None,
+    tell: Callable[[Event], None],
+) -> Waiting | None:
+    """Move runs from `waiting` to `running` as long as they fit; return one that found no room."""
+    while slots is None or len(running) < slots:
+        first = _first_ready(waiting, running)
+        started = None if first is None else _try_start(first, places)
+        if first is None or started is None:
+            return first
+        waiting.remove(first)
+        if isinstance(started, _Job):
+            running.append(started)
+            tell(Event(first.planned, RUNNING))
+        else:
+            tell(Event(first.planned, started))
+    return None
 
 
 def _given_up(planned: PlannedRun, failed: set[str]) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,8 @@ class Machine:
     @property
     def what(self) -> str:
         """How many there are of which kind."""
-        return counted(len(self.devices.names), self.devices.kind)
+        kind = "GPU" if self.devices.kind == "gpu" else self.devices.kind
+        return counted(len(self.devices.names), kind)
 
     def require(self, run: Run) -> None:
         """Raise UserError where a run wants more GPUs than there are."""
@@ -147,8 +148,13 @@ class LocalBackend:
     here: bool = False
 
     @contextmanager
-    def session(self, campaign: Campaign, store: CampaignStore) -> Iterator[LocalSession]:
-        """Hold the campaign for one submit. Raises UserError where another is at work on it."""
+    def session(
+        self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
+    ) -> Iterator[LocalSession]:
+        """Hold the campaign for one submit. Raises UserError where another is at work on it.
+
+        Nobody is waited for, who may be at work for days.
+        """
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
             lock = locks.acquire(store.submit_lock)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from orchestrator.attempts import RUNNING
-from orchestrator.local import Event
+from orchestrator.local import WAITING, Event
 from orchestrator.printing import counted
 
 Tell = Callable[[Event], None]
@@ -14,19 +14,19 @@ Tell = Callable[[Event], None]
 
 @contextmanager
 def progress(total: int, devices: str) -> Iterator[Tell]:
-    """Give a function that is told of every start and end of `total` runs.
+    """Give a function that is told of every start and end of `total` runs, and of waiting.
 
     It writes to stderr; `devices` says what they run on.
     """
     print(f"{counted(total, 'run')} to start on {devices}", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
-        with _live(total) as tell:
+        with _live(total, devices) as tell:
             yield tell
     else:
-        yield _plain(total)
+        yield _plain(total, devices)
 
 
-def _plain(total: int) -> Tell:
+def _plain(total: int, devices: str) -> Tell:
     begun: dict[str, float] = {}
     ended = 0
 
@@ -36,6 +36,8 @@ def _plain(total: int) -> Tell:
         if event.state == RUNNING:
             begun[planned.run_id] = time.monotonic()
             line = "started"
+        elif event.state == WAITING:
+            line = _waiting(devices)
         else:
             ended += 1
             since = begun.get(planned.run_id)
@@ -46,8 +48,12 @@ def _plain(total: int) -> Tell:
     return tell
 
 
+def _waiting(devices: str) -> str:
+    return f"waits until others have left room on {devices}"
+
+
 @contextmanager
-def _live(total: int) -> Iterator[Tell]:
+def _live(total: int, devices: str) -> Iterator[Tell]:
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -67,6 +73,10 @@ def _live(total: int) -> Iterator[Tell]:
             planned = event.planned
             if event.state == RUNNING:
                 tasks[planned.run_id] = display.add_task(escape(planned.label), total=1)
+                return
+            if event.state == WAITING:
+                said = f"{escape(planned.label)}: {_waiting(devices)}"
+                display.console.print(said, highlight=False)
                 return
             display.advance(overall)
             if planned.run_id in tasks:

@@ -4,7 +4,7 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +36,9 @@ class SlurmBackend:
     """A Slurm cluster, whose commands are on the PATH."""
 
     @contextmanager
-    def session(self, campaign: Campaign, store: CampaignStore) -> "Iterator[SlurmSession]":
+    def session(
+        self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
+    ) -> "Iterator[SlurmSession]":
         """Hold the campaign's lock for one submit, after that of whoever is at it now.
 
         Where the file system has no locks it goes without: nothing relies on it but speed. Raises
@@ -51,7 +53,7 @@ class SlurmBackend:
         # submitit is not for those who only ask: to load it takes a tenth of a second.
         from orchestrator.slurm_submission import SlurmSession
 
-        lock = _lock(store)
+        lock = _lock(store, tell)
         try:
             yield SlurmSession(campaign, store, lock)
         finally:
@@ -145,8 +147,11 @@ class SlurmBackend:
             raise UserError("--blocks: is for this machine, and for an allocation, with --here")
 
 
-def _lock(store: CampaignStore) -> int | None:
+def _lock(store: CampaignStore, tell: Callable[[str], None]) -> int | None:
     deadline = time.monotonic() + SBATCH_SECONDS
+    # Most are done in a moment, of which nobody need hear.
+    told_at = time.monotonic() + 2 * _POLL_SECONDS
+    another = f"{store.path}: another submit is at work on this campaign"
     while True:
         try:
             lock = locks.acquire(store.submit_lock)
@@ -155,7 +160,10 @@ def _lock(store: CampaignStore) -> int | None:
         if lock is not None:
             return lock
         if time.monotonic() > deadline:
-            raise UserError(f"{store.path}: another submit is at work on this campaign")
+            raise UserError(another)
+        if time.monotonic() > told_at:
+            tell(f"{another}; waiting for it, {SBATCH_SECONDS} s at most")
+            told_at = deadline
         time.sleep(_POLL_SECONDS)
 
 

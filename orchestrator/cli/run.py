@@ -107,7 +107,7 @@ def submit(
         for planned, said in place.estimates(loaded, submission.missing_runs(runs, store), store):
             click.echo(f"{planned.run_id} {planned.label}: {said}")
         return
-    with interruptible(_STOPPED), place.session(loaded, store) as session:
+    with interruptible(_STOPPED), place.session(loaded, store, complain) as session:
         _complain_all(session.settle(runs))
         missing = submission.missing_runs(runs, store)
         store.save_submission(loaded)
@@ -205,7 +205,7 @@ def retry(
     place, options = backend(loaded), StartOptions(**start)
     place.refuse(options)
     wanted = outcomes.parse_outcomes(only)
-    with interruptible(_STOPPED), place.session(loaded, store) as session:
+    with interruptible(_STOPPED), place.session(loaded, store, complain) as session:
         possible = [run for run in submission.choose(loaded.runs, runs) if not run.problems]
         _complain_all(session.settle(possible))
         chosen = submission.ended_runs(possible, store, wanted)

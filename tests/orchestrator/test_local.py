@@ -254,6 +254,26 @@ def test_slots_bound_how_many_runs_there_are_at_once(playground) -> None:
     assert [words[1] for words in playground.events()] == ["start", "end"] * 4
 
 
+def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
+    """Once, and it goes on when another campaign's run has left its GPUs."""
+    playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "1"}
+    playground.write_campaign("until [[ -e $(dirname $0)/go ]]; do sleep 0.1; done", "seed: [1]")
+    campaign = playground.path / "campaign.yaml"
+    other = playground.path / "other.yaml"
+    other.write_text(campaign.read_text().replace("name: play", "name: other"))
+    holder = playground.start("submit", "other.yaml")
+    wait_until(lambda: bool(playground.events()))
+    submit = playground.start("submit", "campaign.yaml")
+    assert submit.stderr is not None
+    said = [submit.stderr.readline() for _ in range(2)]
+    assert said[1].endswith(": waits until others have left room on 1 GPU\n"), said
+    (playground.path / "go").touch()
+    assert holder.wait(60) == 0
+    rest = submit.communicate(timeout=60)[1]
+    assert "waits" not in rest
+    assert playground.states() == ["COMPLETED"]
+
+
 def test_gpus_are_shared_out_and_never_handed_twice(playground) -> None:
     """Runs of two GPUs on a machine of four go two at a time, each on GPUs of its own."""
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "GPUS": "4"}

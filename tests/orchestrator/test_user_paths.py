@@ -70,7 +70,7 @@ def test_nothing_is_submitted_with_a_log_folder_that_is_not_there(
     assert planned.warnings == (said,)
     with (
         pytest.raises(UserError, match=re.escape(f"cluster far: {said}")),
-        SlurmBackend().session(campaign, store),
+        SlurmBackend().session(campaign, store, print),
     ):
         pass
     assert not (tmp_path / "results").exists()
