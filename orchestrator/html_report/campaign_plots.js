@@ -7,6 +7,9 @@ const MOST_COLOURS = 12;
 const LEGEND_LETTERS = 60;
 const OTHER_ENDS = [5, 1, 4, 3, 7, 9].map((at) => COLOURS[at]);
 
+// What is on an axis already needs no colours; what tells repeats apart, or each run, is to be chosen.
+const NOT_AT_FIRST = new Set(["world_size", "nodes", "global_batch_size", "num_microbatches", "micro_batch_size", "outcome", "repeat", "seed", "label"]);
+
 let shown = [];
 let colouring = { place: null, values: [] };
 
@@ -207,9 +210,7 @@ function startColours() {
   };
   const select = byId("colour");
   select.append(element("option", { value: -1 }, "one"), ...choices.map(({ column }, at) => element("option", { value: at }, column.title)));
-  // What is on an axis already needs no colours.
-  const axes = new Set(["world_size", "nodes", "global_batch_size", "num_microbatches", "micro_batch_size", "outcome"]);
-  const first = choices.findIndex(({ column }) => !axes.has(column.name));
+  const first = choices.findIndex(({ column }) => !NOT_AT_FIRST.has(column.name));
   select.value = first;
   choose(first);
   byId("colour-label").hidden = choices.length === 0;

@@ -115,6 +115,38 @@ def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
     assert values == [[100, 200], [100, 30]]
 
 
+@pytest.mark.parametrize(
+    ("matrix", "colour"),
+    [
+        ("matrix: {strategy: [zero1, zero2]}", "strategy"),
+        ("matrix: {gpus_per_node: [1, 2]}", "one"),
+        ("matrix: {seed: [1, 2]}", "one"),
+        # What no column is of is told by the name of the run.
+        ("matrix: {deepspeed: [{}, {comet: {name: x}}], strategy: [zero1]}", "one"),
+    ],
+)
+def test_repeats_have_one_colour_until_another_is_chosen(
+    written: Written, opened: Opened, matrix: str, colour: str
+):
+    """They are there to be taken together; what was chosen is what tells runs apart."""
+    page = opened(written(f"{matrix}\nrepeats: 2\n", *[done(1.0)] * 4))
+    select = page.locator("#colour")
+    assert select.evaluate("select => select.selectedOptions[0].textContent") == colour
+    assert "repeat" in select.locator("option").all_inner_texts()
+
+
+def test_lines_go_through_the_median_of_repeats(written: Written, opened: Opened):
+    """However far one of them is off."""
+    seconds = (1.0, 2.0, 2.5, 4.0, 3.0, 9.0)
+    path = written("matrix: {gpus_per_node: [1, 2]}\nrepeats: 3\n", *map(done, seconds))
+    page = opened(path)
+    assert points(page, "Scaling efficiency") == 6
+    lines = page.get_by_role("img", name="Scaling efficiency").evaluate(
+        "plot => plot.data.filter(one => one.mode === 'lines').map(one => [one.x, one.y])"
+    )
+    assert lines == [[[1, 2, None], [100, 50, None]]]
+
+
 def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
     """Opened by its link, left by Escape, with the focus where it was."""
     page = opened(stages)
