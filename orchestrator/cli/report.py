@@ -1,6 +1,6 @@
 """The command that makes the table of a campaign, or a page of HTML of a published one's tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from orchestrator.cli.common import (
     refresh,
     results_option,
 )
-from orchestrator.printing import counted, printable
+from orchestrator.printing import printable
 
 if TYPE_CHECKING:
     from orchestrator.campaign import Campaign
@@ -88,6 +88,7 @@ def report(
 
     from orchestrator import collection, reports
     from orchestrator.arrangement import arranged
+    from orchestrator.left_out import left_out
 
     if by_node and (as_html or only is not None or by is not None or update or layout != "text"):
         raise click.UsageError("--by-node prints another table, and goes with none of the others")
@@ -103,29 +104,8 @@ def report(
     gone = store.other_runs(loaded)
     written.append(_write(loaded, store, made, runs, gone, as_html=as_html))
     _print(loaded, made, runs, layout)
-    for sentence in (*_left_out(loaded, collected, gone), *written):
+    for sentence in (*left_out(loaded, collected, gone), *written):
         click.echo(sentence, err=True)
-
-
-def _left_out(
-    campaign: "Campaign", runs: "Sequence[Collected]", gone: Sequence[str]
-) -> Iterator[str]:
-    """Yield what the table does not tell, though it was measured or should have been."""
-    from orchestrator.frameworks import FRAMEWORKS
-    from orchestrator.outcomes import COMPLETED
-
-    silent = [
-        run.planned.label
-        for run in runs
-        if run.outcome == COMPLETED and not run.steps
-        if FRAMEWORKS[run.planned.run.framework].reports_steps
-    ]
-    if silent:
-        logs = counted(len(silent), "log of a completed run tells", "logs of completed runs tell")
-        yield f"{logs} of no step: {', '.join(silent)}"
-    if gone:
-        runs_are = counted(len(gone), "run is", "runs are")
-        yield f"{runs_are} no longer in {campaign.path}, and left out; the results are kept"
 
 
 def _of_tables(page: Path, *, as_html: bool) -> None:

@@ -12,6 +12,7 @@ from orchestrator.html_report.series import Series, series
 from orchestrator.log_tails import Tail
 from orchestrator.metrics import step_seconds
 from orchestrator.model import sizes
+from orchestrator.outcomes import GIVEN_UP
 
 _STEPS, _LINES = 400, 100
 # Above so many runs each gets less, or nobody could open the page.
@@ -49,12 +50,14 @@ class PageAttempt:
 class Detail:
     """One run: how it was made, how it went, how it ended.
 
+    ended: whether it ran and came to an end, so that it should have a log.
     told: the line of the log that says how it ended. warmup: the last iteration left out.
     sizes: every parameter and size. texts: job script and configuration files, by name.
     """
 
     run_id: str
     state: str
+    ended: bool
     told: str | None
     warmup: int
     loss: Series
@@ -73,6 +76,7 @@ def make_detail(
     return Detail(
         run_id=run.planned.run_id,
         state=run.state,
+        ended=run.outcome not in (None, GIVEN_UP),
         told=told.text if told else None,
         warmup=campaign.warmup.last_iteration(planned.training.train_iters),
         loss=series(((step.iteration, step.loss) for step in run.steps), points),

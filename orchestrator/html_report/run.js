@@ -69,8 +69,8 @@ function attempts(list) {
 const file = (name, text, open) =>
   element("details", { class: "file", open }, element("summary", {}, name), element("pre", { tabindex: "0", "aria-label": name }, text));
 
-function log(tail) {
-  if (tail === null) return [element("p", {}, "Nothing has been printed.")];
+function log(tail, ended) {
+  if (tail === null) return [element("p", {}, ended ? "There is no log file." : "Nothing has been printed.")];
   const which = tail.whole ? "All" : "The last";
   return [
     element("p", { class: "small" }, `${which} ${count(tail.lines.length, "line")} of ${tail.path}, ${count(tail.bytes, "byte")}.`),
@@ -92,7 +92,7 @@ function runSections(run, detail) {
     element("div", { class: "figures" }, ...runFigures.map((one) => one.node)),
     ...(detail.attempts.length ? [element("h2", {}, "Attempts"), attempts(detail.attempts)] : []),
     element("h2", {}, "Log"),
-    ...log(detail.log),
+    ...log(detail.log, detail.ended),
     element("h2", {}, "Configuration"),
     sizeList(detail.sizes),
     element("h2", {}, "Files"),

@@ -137,12 +137,18 @@ def test_what_is_sorted_and_filtered_is_printed_and_written_so(campaign: Path) -
 
 
 def test_what_the_table_leaves_out_is_told(campaign: Path) -> None:
-    """Logs of completed runs that tell no step, and runs that were edited out of the file."""
+    """Logs that tell no step, or are gone, and runs that were edited out of the file."""
     assert "no step" not in report().stderr
     logs = campaign.parent.glob("results/*/*/*/*.log")
     [log] = [path for path in logs if "step" in path.read_text()]
     log.write_text("garbage\n")
     assert "1 log of a completed run tells of no step: zero1 seed=1" in report().stderr
+    log.unlink()
+    stderr = report().stderr
+    assert "no step" not in stderr
+    assert "1 completed run has no log file any more: zero1 seed=1" in stderr
+    log.write_text(LOG)
+    assert "completed" not in report().stderr
     for folder in (path.parents[1] for path in campaign.parent.glob("results/*/*/*/*.log")):
         (folder / "run.json").write_text(json.dumps({"run_id": folder.name, "label": folder.name}))
     campaign.write_text(CAMPAIGN.replace("seed: [1, 2]", "seed: [3]"))

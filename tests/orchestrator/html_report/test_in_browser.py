@@ -164,6 +164,21 @@ def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
     assert page.evaluate("document.activeElement.getAttribute('href')") == address
 
 
+@pytest.mark.parametrize(
+    ("attempt", "said"),
+    [(None, "Nothing has been printed."), ({"state": "COMPLETED"}, "There is no log file.")],
+    ids=["not begun", "completed"],
+)
+def test_a_log_that_is_gone_is_not_one_that_was_never_written(
+    written: Written, opened: Opened, attempt: dict[str, Any] | None, said: str
+):
+    """A run that has ended had one, which may have been deleted since."""
+    page = opened(written("", attempt))
+    page.locator("#table tbody a").click()
+    page.locator("#run h1").wait_for()
+    assert page.locator("h2:text-is('Log') + p").inner_text() == said
+
+
 def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
     """With its curves, its script where there is one, its sizes and the ones before and after."""
     first = min(path for path in (tmp_path / "results").iterdir() if path.is_dir())

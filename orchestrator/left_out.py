@@ -1,0 +1,37 @@
+"""What the table of a report does not tell, though it was measured or should have been."""
+
+from collections.abc import Iterator, Sequence
+
+from orchestrator.campaign import Campaign
+from orchestrator.collection import Collected
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.outcomes import COMPLETED
+from orchestrator.printing import counted
+
+
+def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each reason why numbers are missing, with how many runs and which.
+
+    gone: labels of runs that were measured and are no longer in the campaign file.
+    """
+    completed = [run for run in runs if run.outcome == COMPLETED]
+    without_log = [run for run in completed if run.log is None]
+    if without_log:
+        have = counted(len(without_log), "completed run has", "completed runs have")
+        yield f"{have} no log file any more: {_labels(without_log)}"
+    logged = [
+        run
+        for run in completed
+        if run.log is not None and FRAMEWORKS[run.planned.run.framework].reports_steps
+    ]
+    silent = [run for run in logged if not run.steps]
+    if silent:
+        logs = counted(len(silent), "log of a completed run tells", "logs of completed runs tell")
+        yield f"{logs} of no step: {_labels(silent)}"
+    if gone:
+        runs_are = counted(len(gone), "run is", "runs are")
+        yield f"{runs_are} no longer in {campaign.path}, and left out; the results are kept"
+
+
+def _labels(runs: Sequence[Collected]) -> str:
+    return ", ".join(run.planned.label for run in runs)
