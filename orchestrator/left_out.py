@@ -28,6 +28,13 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
     if silent:
         logs = counted(len(silent), "log of a completed run tells", "logs of completed runs tell")
         yield f"{logs} of no step: {_labels(silent)}"
+    # A program that times its run as a whole needs none.
+    untimed = [run for run in logged if run.steps and run.summary.step_seconds_mean is None]
+    if untimed:
+        one = "completed run tells no step time after its warm-up"
+        many = "completed runs tell no step time after their warm-up"
+        warmup = f"(warmup: {campaign.warmup.written})"
+        yield f"{counted(len(untimed), one, many)} {warmup}: {_labels(untimed)}"
     if gone:
         runs_are = counted(len(gone), "run is", "runs are")
         yield f"{runs_are} no longer in {campaign.path}, and left out; the results are kept"

@@ -157,6 +157,23 @@ def test_what_the_table_leaves_out_is_told(campaign: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("warmup", [4, 500])
+def test_that_the_warm_up_leaves_no_step_is_told(campaign: Path, warmup: int) -> None:
+    """Else runs completed with a dash for each time, and nobody says why."""
+    assert "warm-up (" not in report().stderr
+    campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
+    assert report().stderr.splitlines()[:-1] == [
+        f"1 completed run tells no step time after its warm-up (warmup: {warmup}): zero1 seed=1"
+    ]
+    for log in campaign.parent.glob("results/*/*/*/*.log"):
+        log.write_text(LOG)
+        ended = log.with_name("ended.json")
+        ended.write_text(ended.read_text().replace("FAILED", "COMPLETED"))
+    said, _ = report().stderr.splitlines()
+    assert said.startswith("2 completed runs tell no step time after their warm-up (warmup: ")
+    assert said.endswith(": zero1 seed=1, zero1 seed=2")
+
+
 def test_a_page_of_one_s_own_is_updated(campaign: Path) -> None:
     """The table comes between its marks, and the same again writes nothing."""
     page = campaign.parent / "page.md"
