@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A variance, None where it cannot be estimated, and how many comparisons it rests on."""
+    """A variance, and how many comparisons it rests on; None and 0 where it cannot be estimated."""
 
     variance: float | None
     degrees: int
@@ -50,7 +50,7 @@ def components(
     for j in range(len(factors), 0, -1):
         beyond = bases[j].shape[1] - bases[j - 1].shape[1]
         if not beyond or rest is None or any(inner.variance is None for inner in found):
-            found.insert(0, Component(None, beyond))
+            found.insert(0, Component(None, 0))
             continue
         share = [_share(bases[j], bases[j - 1], columns[m]) for m in range(j, len(columns))]
         inner = sum(

@@ -164,8 +164,8 @@ function memory() {
   const ends = [Math.min(...places.map((place) => Math.min(peak(place), page.runs[place].memory[0]))) * 0.9,
     Math.max(...places.map((place) => Math.max(peak(place), page.runs[place].memory[1]))) * 1.05];
   data.push({ type: "scatter", mode: "lines", x: ends, y: ends, hoverinfo: "skip", showlegend: false, line: { color: OTHER, dash: "dot", width: 1.5 } });
-  const note = `${number.format(places.filter(held).length)} of ${count(places.length, "peak")} lie within the forecast: there the bar crosses the line. ` +
-    `GiB of ${page.memory_of}.`;
+  const note = `Peaks within the forecast: ${number.format(places.filter(held).length)} of ${number.format(places.length)}. ` +
+    `There the bar crosses the line. GiB of ${page.memory_of}.`;
   return { data, layout: layout(axis("logged peak (GiB)"), axis("forecast (GiB)")), note };
 }
 

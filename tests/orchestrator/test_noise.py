@@ -110,6 +110,14 @@ def test_runs_in_one_allocation_tell_nothing_of_others() -> None:
     assert "To find a difference" not in " ".join(sentences(page))
 
 
+def test_what_is_absent_rests_on_nothing() -> None:
+    """Where each allocation has an hour of its own, what is the hour's cannot be told."""
+    runs = [run(1.0 + hour / 8, f"{hour}", started_at=f"2026-01-01T0{hour}:05") for hour in (1, 2)]
+    page = noise_page([*runs, run(1.1, "1", started_at="2026-01-01T01:06")])
+    absent = {one.name: one.component.degrees for one in page.sources if one.percent is None}
+    assert absent == {"hours": 0, "nodes": 0}
+
+
 def test_runs_in_allocations_of_their_own_tell_what_a_single_run_is_worth() -> None:
     """And cannot tell what of it is the allocation's."""
     found = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))

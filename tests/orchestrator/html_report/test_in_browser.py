@@ -147,6 +147,14 @@ def test_lines_go_through_the_median_of_repeats(written: Written, opened: Opened
     assert lines == [[[1, 2, None], [100, 50, None]]]
 
 
+def test_how_many_forecasts_of_memory_held_is_said_of_one_run_too(written: Written, opened: Opened):
+    """Whatever the number."""
+    page = opened(written("", done(1.0)))
+    note = page.locator("figcaption", has_text="within the forecast")
+    note.scroll_into_view_if_needed()
+    assert note.inner_text().startswith("Peaks within the forecast: 1 of 1. There the bar crosses")
+
+
 def test_a_run_has_a_view_of_its_own(stages: Path, opened: Opened):
     """Opened by its link, left by Escape, with the focus where it was."""
     page = opened(stages)
