@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator import locks
+
 pytestmark = pytest.mark.slurm
 
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
@@ -109,6 +111,25 @@ def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, s
     told = slurm.run("scontrol", "--oneliner", "show", "job", ids[0]).stdout
     assert "ArrayTaskThrottle=1" in told
     bare.teralog("cancel", "campaign.yaml")
+
+
+def test_a_submit_waits_aloud_for_another_that_is_at_work(bare) -> None:
+    """It may be one in an allocation, which is at work as long as its runs."""
+    bare.write_slurm_campaign("true", matrix="seed: [1]")
+    folder = bare.path / "results" / "play"
+    folder.mkdir(parents=True)
+    lock = locks.acquire(folder / "submit.lock")
+    assert lock is not None
+    submit = bare.start("submit", "campaign.yaml")
+    assert submit.stderr is not None
+    assert submit.stderr.readline() == (
+        f"{folder}: another submit is at work on this campaign; waiting for it, 120 s at most\n"
+    )
+    assert submit.poll() is None
+    os.close(lock)
+    assert "waiting" not in submit.communicate(timeout=60)[1]
+    assert submit.returncode == 0
+    bare.wait_for(["COMPLETED"])
 
 
 def test_what_is_over_the_submission_limit_is_left_to_the_next_submit(bare) -> None:
