@@ -25,6 +25,7 @@ _MEASURED = frozenset(
         Meaning.HFU,
         Meaning.MEMORY,
         Meaning.OUTCOME,
+        Meaning.STATISTIC,
     }
 )
 # The same, of titles whose meaning is not known. What is neither tells rows apart: rather too few

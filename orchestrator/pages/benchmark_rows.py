@@ -49,13 +49,14 @@ class BenchmarkColumns:
     def of(cls, columns: Sequence[Column], constants: Mapping[Meaning, int]) -> "BenchmarkColumns":
         """Return the columns by meaning.
 
-        Columns of times come before those of rates, which are often derived from them.
+        Columns of times come before those of rates, which are often derived from them; of a report
+        of ours in the order of their ranks.
         """
         found: dict[Meaning, list[Column]] = {}
         for column in columns:
             if column.meaning:
                 found.setdefault(column.meaning, []).append(column)
-        found.get(Meaning.PACE, []).sort(key=_is_rate)
+        found.get(Meaning.PACE, []).sort(key=lambda column: (column.rank, _is_rate(column)))
         return cls(columns=found, constants=constants)
 
     def has(self, meaning: Meaning) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
@@ -16,6 +16,7 @@ class Meaning(StrEnum):
     MODEL: a name that may tell the size, `GPT-2 XL (1.5B)`.
     GPU: which one, `V100`; people also write how many.
     REPORTED_TFLOPS: what a program printed.
+    STATISTIC: how far what was measured varied, or over how many reports.
     """
 
     PARAMETERS = "parameters"
@@ -46,16 +47,22 @@ class Meaning(StrEnum):
     ID = "id"
     OUTCOME = "outcome"
     NOTES = "notes"
+    STATISTIC = "statistic"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its place, its title as text, what it means, and the unit that its title names."""
+    """A column: its place, its title as text, what it means, and the unit that its title names.
+
+    rank: of the paces of one run the one with the lowest is meant, where they are averages of
+    several kinds.
+    """
 
     index: int
     title: str
     meaning: Meaning | None
     unit: Unit | None
+    rank: int = 0
 
 
 # Letters and digits of a title decide, in lower case: "Glob-BS", "glob bs" and "GLOB_BS" are one.
@@ -116,6 +123,18 @@ _PLAIN = re.compile(
     r"(?:per|ps|s|sec|second|a|gpus?|device|card|rank|achieved|computed|calculated)*"
 )
 _REPORTED = re.compile(r"report|log|print|measured|megatron|deepspeed")
+_MEMORY_UNIT = re.compile(r"[kmgt]i?b", re.IGNORECASE)
+# A table with all of these is a report of ours. Elsewhere they may mean anything, as n does.
+_OURS = frozenset({"step mean (s)", "median (s)", "spread (s)", "n"})
+# The paces of our report: TFLOPs are by the median, by the mean where no step was told.
+_OUR_PACES = (
+    "median (s)",
+    "step mean (s)",
+    "samples/s (avg)",
+    "throughput (samples/s)",
+    "samples/s (last)",
+)
+_SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
 
 
 def without_markup(text: str) -> str:
@@ -125,7 +144,22 @@ def without_markup(text: str) -> str:
 
 def read_columns(titles: Sequence[str]) -> list[Column]:
     """Return the columns of a table, by the texts of its titles."""
-    return [_column(index, title) for index, title in enumerate(titles)]
+    columns = [_column(index, title) for index, title in enumerate(titles)]
+    return [_of_ours(column) for column in columns] if is_ours(titles) else columns
+
+
+def is_ours(titles: Sequence[str]) -> bool:
+    """Return whether these are the titles of a table that `teralog report` wrote."""
+    return {title.strip() for title in titles} >= _OURS
+
+
+def _of_ours(column: Column) -> Column:
+    title = column.title.strip()
+    if title in _OUR_PACES:
+        unit = column.unit or _SECONDS
+        rank = _OUR_PACES.index(title)
+        return replace(column, meaning=Meaning.PACE, unit=unit, rank=rank)
+    return replace(column, meaning=Meaning.STATISTIC) if title in _OURS else column
 
 
 @cache
@@ -146,10 +180,12 @@ def _column(index: int, title: str) -> Column:
         return Column(index, title, meaning, size_unit(told))
     if meaning is Meaning.PACE:
         # A time is in seconds where nothing else is said; a throughput may be anything.
-        unit = Unit(Quantity.STEP_SECONDS, 1.0) if "time" in name.lower() and not told else None
+        unit = _SECONDS if "time" in name.lower() and not told else None
         return Column(index, title, meaning, pace_unit(told) or unit)
     if meaning is None and (unit := pace_unit(name)):
         return Column(index, title, Meaning.PACE, unit)
+    if name.lower() == "peak" and _MEMORY_UNIT.fullmatch(told):
+        meaning = Meaning.MEMORY
     return Column(index, title, meaning, None)
 
 

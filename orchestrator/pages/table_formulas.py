@@ -80,8 +80,11 @@ class _Agreement:
 
 
 def unlike_the_others(tables: Sequence[PrintedTable]) -> Iterator[Unlike]:
-    """Yield the rows of a document's tables that disagree where most others agree."""
-    rated = [_rated(table) for table in tables]
+    """Yield the rows of a document's tables that disagree where most others agree.
+
+    A report of ours takes no part: its exact formula tells models and recomputation apart.
+    """
+    rated = [_rated(table) for table in tables if not table.is_ours]
     page = _agreement([row for rows in rated for row in rows])
     for rows in rated:
         own = _agreement(rows)

@@ -13,7 +13,7 @@ from orchestrator.pages.cells import (
     read_pace,
     read_parameters,
 )
-from orchestrator.pages.columns import Column, Meaning, read_columns, without_markup
+from orchestrator.pages.columns import Column, Meaning, is_ours, read_columns, without_markup
 from orchestrator.pages.markdown_rows import Row
 from orchestrator.pages.markdown_tables import Table, read_document
 from orchestrator.pages.printed_numbers import Printed, count, printed
@@ -64,8 +64,9 @@ class Number:
 class PrintedRow:
     """A row as it is printed: file and line, its name for people, its cells, and its numbers.
 
-    `paces` are times per iteration and rates; `is_parted_further` says that the table has other
-    kinds of parallelism than tensor, pipeline and data.
+    `paces` are times per iteration and rates, the median alone in a report of ours;
+    `is_parted_further` says that the table has other kinds of parallelism than tensor, pipeline and
+    data.
     """
 
     file: str
@@ -79,8 +80,12 @@ class PrintedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedTable:
-    """A table: titles without markup, the rows that are not blank, the GPU its page sets."""
+    """A table: titles without markup, the rows that are not blank, the GPU its page sets.
 
+    is_ours: whether it is a report of ours.
+    """
+
+    is_ours: bool
     gpu: str | None
     titles: tuple[str, ...]
     rows: tuple[PrintedRow, ...]
@@ -109,7 +114,7 @@ def _table(file: str, table: Table, notes: Mapping[Meaning, Note], gpu: str | No
         for ordinal, row in enumerate(filled, 1)
         if len(row.cells) <= len(columns)
     )
-    return PrintedTable(gpu=gpu, titles=titles, rows=tuple(rows))
+    return PrintedTable(is_ours=is_ours(titles), gpu=gpu, titles=titles, rows=tuple(rows))
 
 
 def _row(
@@ -162,22 +167,20 @@ def _number(column: Column, text: str) -> Number | None:
 
 
 def _paces(columns: Sequence[Column], texts: Sequence[str]) -> Iterator[tuple[Quantity, Number]]:
+    """Yield the paces of a row: of those that are ranked, the first that there is."""
+    found: list[tuple[int, Quantity, Number]] = []
     for column, text in zip(columns, texts, strict=False):
         if column.meaning is Meaning.PACE and not _VAGUE.search(text):
             try:
                 pace = read_pace(text, column.unit)
             except NotUnderstoodError:
                 continue
-            if found := printed(text, pace.value):
-                yield (
-                    pace.quantity,
-                    Number(
-                        title=_plain(column.title),
-                        text=_plain(text),
-                        printed=found,
-                        per_gpu=pace.per_gpu,
-                    ),
-                )
+            if number := printed(text, pace.value):
+                title, cell = _plain(column.title), _plain(text)
+                one = Number(title=title, text=cell, printed=number, per_gpu=pace.per_gpu)
+                found.append((column.rank, pace.quantity, one))
+    first = min((rank for rank, _, _ in found), default=0)
+    yield from ((quantity, number) for rank, quantity, number in found if rank == first)
 
 
 def _said(

@@ -461,6 +461,16 @@ def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, said: 
     assert said in done.stderr
 
 
+def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
+    """By its median; the mean of these steps, the first of 9 s among them, is four times that."""
+    folder.campaign("warmup: 0\nmatrix: {num_layers: [2, 4]}\n", lambda planned: 0.25)
+    assert folder.teralog("report", "made-up.yaml").exit_code == 0
+    page = folder.path / "results" / "made-up" / "report.md"
+    found = folder.compared("made-up.yaml", str(page))
+    assert [one["units_b"] for one in found] == [1, 1]
+    assert [one["ratio"] for one in found] == pytest.approx([1.0, 1.0], rel=0.01)
+
+
 def test_a_folder_without_runs_is_none_to_compare(folder: Folder) -> None:
     """It is said what to give."""
     (folder.path / "empty").mkdir()

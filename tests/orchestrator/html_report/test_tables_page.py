@@ -1,16 +1,21 @@
 """What the page of a published page's tables has of its rows."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from orchestrator.cli import main
+from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.frameworks.base import Framework
 from orchestrator.html_report.page import Page
 from orchestrator.html_report.tables_page import RowDetail, make_details, make_tables_page
 from orchestrator.pages.joined_tables import join_tables
 from orchestrator.pages.table_checks import check_document
+from orchestrator.reports import report_markdown
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published"
 TABLE = "# Speed\n\n| GPUs | Size | Global batch | TFLOPs | Outcome |\n|---|---|---|---|---|\n"
@@ -244,3 +249,29 @@ def test_without_plotly_nothing_is_written(page: Path, monkeypatch: pytest.Monke
     assert done.exit_code == 1
     assert "pip install 'teralog[html]'" in done.stderr
     assert not page.with_suffix(".html").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "matrix: {strategy: [ddp, zero1]}\n",
+        "include: [{framework: deepspeed, script: a/train.py}, {strategy: ddp}]\n",
+    ],
+)
+def test_what_a_report_of_ours_measured_is_nothing_to_choose_from(
+    reported: Callable[..., Any], line: str
+):
+    """Every column of it that does not tell runs apart, but for how they ended."""
+    campaign, runs, report = reported(line, None, None)
+    page, _ = made(report_markdown(campaign, report, runs, ()))
+    told = report.table.titles[: len(report.describing)]
+    assert [column.title for column in page.columns if column.filter] == ["table", *told, "ended"]
+
+
+@pytest.mark.parametrize("framework", [one for one in FRAMEWORKS.values() if one.measures])
+def test_what_a_framework_measures_is_nothing_to_choose_from(framework: Framework):
+    """By its titles, which are the framework's own."""
+    titles = [column.title for column in framework.measures]
+    cells = f"| n |{'|'.join(titles)}|\n|--|{'--|' * len(titles)}\n| 1 |{'2|' * len(titles)}\n"
+    page, _ = made(cells)
+    assert [column.title for column in page.columns if column.filter] == ["table", "n"]

@@ -140,3 +140,11 @@ def test_what_no_row_can_tell_is_a_matter_of_the_table(
     with pytest.raises(NotInTableError) as caught:
         getattr(row_of(cells), ask)()
     assert str(caught.value) == why
+
+
+@pytest.mark.parametrize(("median", "seconds"), [("2.00", 2.0), ("—", 2.5)])
+def test_the_time_of_our_own_report_is_its_median(median: str, seconds: float) -> None:
+    """Which its TFLOPs are by; the mean where the program tells of no step."""
+    cells = {"samples/s (avg)": "9", "samples/s (last)": "7", "step mean (s)": "2.50"}
+    row = row_of({**cells, "median (s)": median, "spread (s)": "0.1", "n": "3"})
+    assert row.step_seconds() == seconds

@@ -80,3 +80,30 @@ def test_a_title_names_the_unit_of_sizes() -> None:
     """`Size (M)` is in millions."""
     scales = [column.unit and column.unit.scale for column in read_columns(["Size (M)", "Size"])]
     assert scales == [1e6, None]
+
+
+OURS = ["samples/s (avg)", "samples/s (last)", "step mean (s)", "median (s)", "spread (s)", "n"]
+
+
+def test_a_report_of_ours_tells_its_median_first() -> None:
+    """Its TFLOPs are by it; the mean, and then the rates, where there is none."""
+    columns = [one for one in read_columns(OURS) if one.meaning is Meaning.PACE]
+    columns.sort(key=lambda one: one.rank)
+    assert [one.title for one in columns] == [
+        *("median (s)", "step mean (s)", "samples/s (avg)", "samples/s (last)")
+    ]
+    assert [one.unit for one in columns[:2]] == [SECONDS, SECONDS]
+    assert [one.meaning for one in read_columns(OURS)[-2:]] == [Meaning.STATISTIC] * 2
+
+
+@pytest.mark.parametrize("titles", [["median (s)", "n", "spread (s)"], ["n", "GPUs"]])
+def test_elsewhere_its_titles_may_mean_anything(titles: list[str]) -> None:
+    """`n` is as often a number of nodes."""
+    assert {column.meaning for column in read_columns(titles)} <= {None, Meaning.WORLD_SIZE}
+    assert {column.rank for column in read_columns(titles)} == {0}
+
+
+def test_a_peak_in_a_unit_of_memory_is_memory() -> None:
+    """And any other may be of anything."""
+    meanings = [column.meaning for column in read_columns(["peak (GiB)", "Peak [MB]", "peak"])]
+    assert meanings == [Meaning.MEMORY, Meaning.MEMORY, None]
