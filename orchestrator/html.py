@@ -17,8 +17,13 @@ from orchestrator.printing import printable
 from orchestrator.reports import Report
 from orchestrator.store import CampaignStore
 
-# What page.html says near its begin.
-_OURS, _BEGIN = b'content="teralog report"', 1000
+# What page.html says near its begin, and behind its styles: what it is of.
+_OURS, _OF_RUNS, _OF_ROWS = (
+    b'content="teralog report"',
+    b">To the table of runs</a>",
+    b">To the table of rows</a>",
+)
+_BEGIN = 1 << 16
 
 
 def report_html(
@@ -56,17 +61,26 @@ def tables_html(file: Path) -> str:
     return document(page, make_details(name, tables, findings), plotly)
 
 
-def refuse_foreign(place: Path) -> None:
-    """Raise UserError where a file is there that is none of these pages, so that none is lost."""
+def refuse_foreign(place: Path, *, of_tables: bool) -> None:
+    """Raise UserError where a file is there that is no such page, so that none is lost.
+
+    of_tables: whether a page of tables is to be written there, else that of a campaign.
+    """
     try:
         with place.open("rb") as file:
             begin = file.read(_BEGIN)
     except FileNotFoundError:
         return
+    name = printable(str(place))
     if _OURS not in begin:
+        raise UserError(f"{name}: is there, and teralog did not write it; move it away first")
+    if of_tables and _OF_RUNS in begin:
+        source = printable(place.with_suffix(".md").name)
         raise UserError(
-            f"{printable(str(place))}: is there, and teralog did not write it; move it away first"
+            f"{name}: is the page of a campaign; copy {source} elsewhere, and give that"
         )
+    if not of_tables and _OF_ROWS in begin:
+        raise UserError(f"{name}: is a page of tables; move it away first")
 
 
 def _details(

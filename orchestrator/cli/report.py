@@ -97,6 +97,10 @@ def report(
     if by_node:
         _print_nodes(loaded, store)
         return
+    if as_html:
+        from orchestrator import html
+
+        html.refuse_foreign(store.path / "report.html", of_tables=False)
     collected = collection.collect(loaded, store)
     whole = reports.make_report(loaded, collected, datetime.now().astimezone().date().isoformat())
     made, runs = arranged(loaded, whole, collected, only=only, by=by)
@@ -130,7 +134,7 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
     from orchestrator.files import write_text
 
     made, place = html.tables_html(page), page.with_suffix(".html")
-    html.refuse_foreign(place)
+    html.refuse_foreign(place, of_tables=True)
     write_text(place, made)
     click.echo(f"wrote {printable(str(place))}", err=True)
 

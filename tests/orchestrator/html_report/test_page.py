@@ -215,6 +215,47 @@ def test_the_command_writes_the_page_where_it_is_asked_to(
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
 
 
+def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
+    reported: Callable[..., Reported], tmp_path: Path
+):
+    """They have one name where the tables are those of report.md; each may replace its own."""
+    pytest.importorskip("plotly")
+    reported("", None)
+    campaign = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
+    folder = tmp_path / "results" / "stages"
+    place, tables = folder / "report.html", ["report", str(folder / "report.md"), "--html"]
+    for first, second, said in (
+        ([*campaign, "--html"], tables, "is the page of a campaign; copy report.md elsewhere"),
+        (tables, [*campaign, "--html"], "is a page of tables; move it away first"),
+    ):
+        for _ in range(2):
+            assert CliRunner().invoke(main, campaign).exit_code == 0
+            assert CliRunner().invoke(main, first).exit_code == 0
+        page = place.read_bytes()
+        done = CliRunner().invoke(main, second)
+        assert done.exit_code == 1
+        assert done.stderr.startswith(f"teralog: {place}: {said}")
+        assert place.read_bytes() == page
+        place.unlink()
+
+
+def test_a_page_of_somebody_else_is_not_replaced_by_a_campaign_s(
+    reported: Callable[..., Reported], tmp_path: Path
+):
+    """Nothing is written at all."""
+    reported("", None)
+    place = tmp_path / "results" / "stages" / "report.html"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("mine")
+    command = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
+    done = CliRunner().invoke(main, [*command, "--html"])
+    assert done.exit_code == 1
+    assert done.stderr == (
+        f"teralog: {place}: is there, and teralog did not write it; move it away first\n"
+    )
+    assert [path.name for path in place.parent.iterdir()] == ["report.html"]
+
+
 def test_without_plotly_the_command_says_what_to_install(
     reported: Callable[..., Reported], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
