@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrator.attempts import Attempt
 from orchestrator.campaign import Campaign, PlannedRun
+from orchestrator.errors import UserError
 from orchestrator.outcomes import COMPLETED, attempt_outcome
 from orchestrator.run_progress import LogSoFar, Progress, progress, read_on
 from orchestrator.slow_runs import StepTimes, kind_of
@@ -40,7 +41,7 @@ class EarlierRuns:
 
     def _completed(self, kind: str) -> Iterator[StepTimes]:
         for planned, store in self._found.get(kind, ()):
-            for attempt in store.run(planned.run_id).attempts():
+            for attempt in _attempts(store, planned.run_id):
                 if attempt_outcome(attempt) == COMPLETED:
                     found = attempt_progress(planned, attempt, self._warmup, complete=True)
                     if found.times is not None:
@@ -56,6 +57,13 @@ def attempt_progress(
     except OSError:
         return Progress()
     return progress(planned.run, read.records, warmup)
+
+
+def _attempts(store: CampaignStore, run_id: str) -> list[Attempt]:
+    """Return the attempts of a run; none where a file of another campaign's is damaged."""
+    with suppress(UserError):
+        return store.run(run_id).attempts()
+    return []
 
 
 def _others(store: CampaignStore) -> list[CampaignStore]:

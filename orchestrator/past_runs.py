@@ -12,7 +12,7 @@ from orchestrator.identity import run_id
 from orchestrator.metrics import summarise
 from orchestrator.model import Run
 from orchestrator.outcomes import COMPLETED, attempt_outcome
-from orchestrator.recorded import campaign_stores, recorded_run
+from orchestrator.recorded import campaign_stores, readable_records, recorded_run
 from orchestrator.warmup import Warmup
 from parsers.environment import VERSIONS
 from parsers.records import Record, RunTotals, Setting
@@ -41,29 +41,44 @@ class PastRun:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class PastRuns:
+    """What completed of a configuration, oldest first, and what was not looked at.
+
+    unknown: runs, as `campaign/run`, that this version cannot make of their run.json. damaged: a
+    sentence for each run of which a file cannot be read.
+    """
+
+    runs: tuple[PastRun, ...]
+    unknown: tuple[str, ...]
+    damaged: tuple[str, ...]
+
+
 def configuration(run: Run) -> str:
     """Return the identity of a run but for its repeat and its seed."""
     return run_id(replace(run, repeat=1, training=replace(run.training, seed=0)))
 
 
-def past_runs(results: Path, wanted: Run, warmup: Warmup) -> tuple[list[PastRun], list[str]]:
-    """Return what completed of a configuration, oldest first, and the runs that were not looked at.
+def past_runs(results: Path, wanted: Run, warmup: Warmup) -> PastRuns:
+    """Return what completed of a configuration, in all campaigns under a folder of results.
 
-    Those are runs, as `campaign/run`, that this version cannot make of their run.json. The warm-up
-    is the same for all, whatever their campaigns said. What was rehearsed is no run.
+    The warm-up is the same for all, whatever their campaigns said. What was rehearsed is no run.
     """
     same = configuration(wanted)
     found: list[PastRun] = []
     unknown: list[str] = []
+    damaged: list[str] = []
     for store in campaign_stores(results):
-        for record in store.run_records():
+        records, problems = readable_records(store)
+        damaged += problems
+        for record in records:
             run = recorded_run(record)
             if run is None:
                 unknown.append(f"{store.path.name}/{record.get('run_id')}")
             elif configuration(run) == same and not record.get("rehearsal"):
                 starts = store.run(record["run_id"]).attempts()
                 found += _completed(store.path.name, record, run, starts, warmup)
-    return sorted(found, key=_when), unknown
+    return PastRuns(tuple(sorted(found, key=_when)), tuple(unknown), tuple(damaged))
 
 
 def _completed(

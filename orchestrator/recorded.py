@@ -1,6 +1,6 @@
 """Runs made again from what run.json tells of them, without the campaign file they were made of."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,13 +57,33 @@ def started_records(store: CampaignStore) -> list[dict[str, Any]]:
     return records
 
 
-def recorded_campaign(store: CampaignStore) -> tuple[list[PlannedRun], Warmup]:
+def readable_records(store: CampaignStore) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the run.json of all runs that were started; and what is damaged, in a sentence a run.
+
+    A run of which any file is damaged is left out.
+    """
+    found: list[dict[str, Any]] = []
+    damaged: list[str] = []
+    for folder in store.run_folders():
+        try:
+            record = folder.started_record()
+        except UserError as error:
+            damaged += error.problems
+        else:
+            found += [record] if record else []
+    return found, damaged
+
+
+def recorded_campaign(
+    store: CampaignStore, records: Sequence[Mapping[str, Any]] = ()
+) -> tuple[list[PlannedRun], Warmup]:
     """Return the runs that were started in a campaign's folder, and its warm-up.
 
-    They stand in the order of the last submission, others after them. Raises UserError where there
-    is none, or one that this version does not know.
+    They stand in the order of the last submission, others after them. `records`: their run.json,
+    where they have been read. Raises UserError where there is none, or one that this version does
+    not know.
     """
-    made = [(record, recorded_run(record)) for record in started_records(store)]
+    made = [(record, recorded_run(record)) for record in records or started_records(store)]
     unknown = [
         f"{store.path}: run {record['run_id']} has parameters that this version does not know"
         for record, run in made

@@ -90,6 +90,11 @@ class RunFolder:
         """Return what run.json says of the run; empty where there is none."""
         return read_json(self.path / "run.json") or {}
 
+    def started_record(self) -> dict[str, Any] | None:
+        """Return what run.json says of a run that was started; None where it was not."""
+        record = self.record()
+        return record if record and self.attempts() else None
+
     def texts(self) -> dict[str, str]:
         """Return what was written for it to run: the job script, and its configuration, by name."""
         files = sorted(path for path in self.path.glob("*.json") if path.name != "run.json")
@@ -327,19 +332,22 @@ class CampaignStore:
         warmup: int | str | None = (read_json(self.path / "campaign.json") or {}).get("warmup")
         return warmup
 
-    def run_records(self, without: Collection[str] = ()) -> list[dict[str, Any]]:
-        """Return what run.json says of every run that was started here, in the order of ids.
-
-        But for those `without`, which are not even looked at.
-        """
+    def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
+        """Return the folders here that may be a run's, in the order of ids, but for `without`."""
         try:
             with os.scandir(self.path) as entries:
                 names = {entry.name for entry in entries if entry.is_dir()}
         except FileNotFoundError:
             return []
-        folders = (self.run(name) for name in sorted(names.difference(without)))
-        found = ((folder, read_json(folder.path / "run.json")) for folder in folders)
-        return [record for folder, record in found if record and folder.attempts()]
+        return [self.run(name) for name in sorted(names.difference(without))]
+
+    def run_records(self, without: Collection[str] = ()) -> list[dict[str, Any]]:
+        """Return what run.json says of every run that was started here, in the order of ids.
+
+        But for those `without`, which are not even looked at.
+        """
+        found = (folder.started_record() for folder in self.run_folders(without))
+        return [record for record in found if record is not None]
 
     def other_runs(self, campaign: Campaign) -> list[str]:
         """Return the labels of runs that were started here and are not in the campaign now."""

@@ -38,28 +38,40 @@ def history(campaign: Path, run: str, *, results: Path, as_json: bool) -> None:
     from orchestrator.past_runs import configuration, past_runs
     from orchestrator.tables import as_text
 
-    planned, warmup = _planned(campaign, results)
+    planned, warmup, damaged = _planned(campaign, results)
+    for one in damaged:
+        complain(f"not looked at: {one}")
     chosen = submission.choose(planned, [run])
     if len({configuration(one.run) for one in chosen}) > 1:
         several = ", ".join(one.run_id for one in chosen)
         raise UserError(f"{run!r} is the label of several runs; give the id of one: {several}")
-    runs, unknown = past_runs(results, chosen[0].run, warmup)
-    found = told.history(runs)
+    past = past_runs(results, chosen[0].run, warmup)
+    found = told.history(past.runs)
     if as_json:
         print_json(told.record(found))
     else:
         click.echo(as_text(told.table(found)))
         click.echo("\n".join(told.sentences(found)))
-    if unknown:
-        complain(f"not looked at, as this version does not know them: {', '.join(unknown)}")
+    for one in past.damaged:
+        if one not in damaged:
+            complain(f"not looked at: {one}")
+    if past.unknown:
+        complain(f"not looked at, as this version does not know them: {', '.join(past.unknown)}")
 
 
-def _planned(campaign: Path, results: Path) -> "tuple[Sequence[PlannedRun], Warmup]":
-    from orchestrator.recorded import recorded_campaign
+def _planned(campaign: Path, results: Path) -> "tuple[Sequence[PlannedRun], Warmup, Sequence[str]]":
+    """Return a campaign's runs, its warm-up, and what is damaged, so far as that was met."""
+    from orchestrator.errors import UserError
+    from orchestrator.recorded import readable_records, recorded_campaign
     from orchestrator.store import CampaignStore
 
     if campaign.is_dir():
-        return recorded_campaign(CampaignStore(campaign.absolute()))
+        of_folder = CampaignStore(campaign.absolute())
+        records, damaged = readable_records(of_folder)
+        return *recorded_campaign(of_folder, records), damaged
     loaded, store = open_campaign(campaign, results)
-    refresh(loaded, store)
-    return loaded.runs, loaded.warmup
+    try:
+        refresh(loaded, store)
+    except UserError as error:
+        return loaded.runs, loaded.warmup, error.problems
+    return loaded.runs, loaded.warmup, ()

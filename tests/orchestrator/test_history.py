@@ -275,6 +275,46 @@ def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["run.json", "attempt-1/attempt.json", "attempt-1/ended.json"])
+@pytest.mark.parametrize("text", ["{", "[]", "\x00"])
+@pytest.mark.parametrize("place", ["other", "own"])
+def test_a_damaged_file_leaves_its_run_out_and_no_other(
+    folder: Folder, name: str, text: str, place: str
+) -> None:
+    """A line on stderr says which, in whatever campaign it is, and however this one is given."""
+    file = folder.campaign("own", "matrix: {seed: [1, 2]}\n", 0.1, 0.2)
+    folder.campaign("other", "matrix: {seed: [3, 4]}\n", 0.3, 0.4)
+    damaged = next(
+        path
+        for path in (folder.results / place).glob(f"*/{name}")
+        if json.loads((path.parents[name.count("/")] / "run.json").read_text())["seed"] in (2, 4)
+    )
+    damaged.write_text(text)
+    left = [0.1, 0.2, 0.3] if place == "other" else [0.1, 0.3, 0.4]
+    wanted = load_campaign(file).runs[0].run_id
+    for given in (file, folder.results / "own"):
+        done = folder.history(given, wanted, "--json")
+        assert done.exit_code == 0, done.output
+        seconds = [one["step_seconds"] for one in json.loads(done.stdout)["runs"]]
+        assert seconds == pytest.approx(left)
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"not looked at: {damaged}: is damaged (")
+
+
+def test_a_damaged_file_is_told_once_where_slurm_s_jobs_are_looked_at_first(folder: Folder) -> None:
+    """Before Slurm is asked for what has not ended."""
+    cluster = Path(__file__).parents[2] / "examples" / "clusters" / "a100.yaml"
+    file = folder.campaign("own", f"matrix: {{seed: [1, 2]}}\ncluster: {cluster}\n", 0.1, 0.2)
+    first, second = load_campaign(file).runs
+    damaged = campaign_store(folder.results, "own").run(second.run_id).path / "attempt-1/ended.json"
+    damaged.write_text("{")
+    done = folder.history(file, first.run_id, "--json")
+    assert done.exit_code == 0, done.output
+    assert [one["run_id"] for one in json.loads(done.stdout)["runs"]] == [first.run_id]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"not looked at: {damaged}: is damaged (")
+
+
 @pytest.mark.parametrize(
     ("run", "said"),
     [
