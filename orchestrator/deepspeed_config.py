@@ -1,18 +1,11 @@
-"""DeepSpeed's JSON configuration: made from a run, and checked for keys that DeepSpeed ignores."""
+"""DeepSpeed's JSON configuration: made from a run, and checked against what the run says."""
 
-import json
 from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from orchestrator.errors import did_you_mean
 from orchestrator.model import Run
 
 FILE_NAME = "ds_config.json"
-
-# Put inside another section they mean nothing there.
-_SECTIONS = frozenset({"fp16", "bf16", "amp", "zero_optimization", "optimizer", "scheduler"})
 
 
 def deepspeed_config(
@@ -176,37 +169,6 @@ def value_at(config: Any, path: str, absent: Any = None) -> Any:
             return absent
         config = config[key]
     return config
-
-
-def unknown_keys(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one sentence for each key that DeepSpeed does not know.
-
-    DeepSpeed itself ignores most of them in silence. The known keys are those that DeepSpeed looks
-    up when it reads a configuration, recorded in `deepspeed_keys.json`.
-    """
-    yield from _unknown_keys(config, ())
-
-
-def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    known = _known_keys().get(".".join(path))
-    if known is None:
-        return
-    for key, value in config.items():
-        where = ".".join((*path, key))
-        if path and key in _SECTIONS:
-            yield (
-                f"DeepSpeed knows no key {where!r}: {key} is a section of its own, beside {path[0]}"
-            )
-        elif key not in known:
-            yield f"DeepSpeed knows no key {where!r}{did_you_mean(key, known)}"
-        elif isinstance(value, Mapping):
-            yield from _unknown_keys(value, (*path, key))
-
-
-@cache
-def _known_keys() -> dict[str, frozenset[str]]:
-    record = json.loads((files("orchestrator") / "deepspeed_keys.json").read_text())
-    return {section: frozenset(keys) for section, keys in record["sections"].items()}
 
 
 def _overlay(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

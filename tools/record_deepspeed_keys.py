@@ -1,15 +1,15 @@
-"""Record which configuration keys the installed DeepSpeed knows; `make record` runs this.
+"""Record which configuration keys and values the installed DeepSpeed takes; for `make record`.
 
 DeepSpeed refuses an unknown key in the sections it validates with pydantic and ignores it in
 silence everywhere else, so that no list of its keys exists. This one is made by asking: DeepSpeed
-parses a configuration whose dictionaries write down every key that is looked up in them.
+parses a configuration whose dictionaries write down every key that is looked up in them. Which
+values it takes is known of the sections that it validates.
 """
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
 
 RECORD = Path(__file__).parent.parent / "orchestrator" / "deepspeed_keys.json"
 
@@ -64,11 +64,45 @@ def known_keys() -> dict[str, list[str]]:
     keys = {"": config.asked, **{name: section.asked for name, section in sections.items()}}
     for section, more in ELSEWHERE.items():
         keys[section].update(more)
-    keys.update(_validated())
+    keys.update({section: {*_fields(model)} for section, model in _validated().items()})
     return {section: sorted(found) for section, found in sorted(keys.items()) if found}
 
 
-def _validated() -> Iterator[tuple[str, set[str]]]:
+def known_values() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return by section and key which numbers and truth values there are, as JSON Schema has it."""
+    found = {}
+    for section, model in sorted(_validated().items()):
+        fields = sorted(_fields(model).items())
+        schemas = {name: _schema(field) for name, field in fields}
+        found[section] = {name: schema for name, schema in schemas.items() if schema}
+    return found
+
+
+def _schema(field: Any) -> dict[str, Any] | None:
+    """Return what there is to a field of numbers or truth values; None where it is of others."""
+    from pydantic import TypeAdapter
+
+    kinds = {*(get_args(field.annotation) or (field.annotation,))} - {type(None)}
+    if kinds not in ({bool}, {int}, {float}):
+        return None
+    # An annotation needs one remark at least; what pydantic does not know it passes over.
+    schema = TypeAdapter(Annotated[kinds.pop(), field.title, *field.metadata]).json_schema()
+    known = ("type", "minimum", "maximum", "exclusiveMinimum")
+    optional = {"optional": True} if type(None) in get_args(field.annotation) else {}
+    return {key: schema[key] for key in known if key in schema} | optional
+
+
+def _fields(model: Any) -> dict[str, Any]:
+    """Return the fields of a model by name, and by alias where one has it."""
+    return {
+        name: field
+        for own, field in model.model_fields.items()
+        for name in (own, field.alias)
+        if name
+    }
+
+
+def _validated() -> dict[str, Any]:
     from deepspeed.runtime.precision_config import DeepSpeedBF16Config, DeepSpeedFP16Config
     from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
     from deepspeed.runtime.zero.offload_config import (
@@ -76,29 +110,24 @@ def _validated() -> Iterator[tuple[str, set[str]]]:
         DeepSpeedZeroOffloadParamConfig,
     )
 
-    for section, model in {
+    return {
         "bf16": DeepSpeedBF16Config,
         "fp16": DeepSpeedFP16Config,
         "zero_optimization": DeepSpeedZeroConfig,
         "zero_optimization.offload_optimizer": DeepSpeedZeroOffloadOptimizerConfig,
         "zero_optimization.offload_param": DeepSpeedZeroOffloadParamConfig,
-    }.items():
-        yield (
-            section,
-            {
-                name
-                for field, info in model.model_fields.items()
-                for name in (field, info.alias)
-                if name
-            },
-        )
+    }
 
 
 def main() -> None:
     """Rewrite the record."""
     import deepspeed
 
-    record = {"deepspeed": deepspeed.__version__, "sections": known_keys()}
+    record = {
+        "deepspeed": deepspeed.__version__,
+        "sections": known_keys(),
+        "values": known_values(),
+    }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     print(f"wrote {RECORD.name}", file=sys.stderr)
 

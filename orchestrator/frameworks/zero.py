@@ -8,9 +8,9 @@ from orchestrator.deepspeed_config import (
     FILE_NAME,
     contradictions,
     deepspeed_config,
-    unknown_keys,
     value_at,
 )
+from orchestrator.deepspeed_keys import refused_values, unknown_keys
 from orchestrator.model import Run
 from orchestrator.placement import ZERO_LIVE, ZERO_PREFETCH, Placement, deepspeed_placement
 
@@ -38,6 +38,7 @@ def config_problems(
         yield f"offload_param={parameters} needs ZeRO stage 3"
     for config in files.values():
         yield from unknown_keys(config)
+        yield from refused_values(config)
         yield from contradictions(run, config, filled_in=filled_in)
         yield from _homeless_offload(config)
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.deepspeed_config import FILE_NAME, unknown_keys
+from orchestrator.deepspeed_config import FILE_NAME
+from orchestrator.deepspeed_keys import refused_values, unknown_keys
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import Run
 
@@ -180,6 +181,58 @@ def test_the_record_is_what_deepspeed_knows(recorder: ModuleType):
     if installed != RECORD["deepspeed"]:
         pytest.skip(f"keys of DeepSpeed {RECORD['deepspeed']} are recorded, not of {installed}")
     assert recorder.known_keys() == RECORD["sections"]
+    assert recorder.known_values() == RECORD["values"]
+
+
+# Of what DeepSpeed's own class takes, and of what it refuses, values by section and key.
+TAKEN: list[dict[str, Any]] = [
+    {"zero_optimization": {"reduce_bucket_size": value}} for value in (1, 5e8, "4096", "auto")
+] + [
+    {"zero_optimization": {"overlap_comm": None, "contiguous_gradients": "yes"}},
+    {"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}},
+    {"fp16": {"enabled": True, "loss_scale": 0, "min_loss_scale": 1.0}},
+]
+REFUSED: dict[str, dict[str, Any]] = {
+    "zero_optimization.reduce_bucket_size='abc' for no whole number": {
+        "zero_optimization": {"reduce_bucket_size": "abc"}
+    },
+    "zero_optimization.reduce_bucket_size=0.5 for no whole number": {
+        "zero_optimization": {"reduce_bucket_size": 0.5}
+    },
+    "zero_optimization.reduce_bucket_size=0 for too small; it is more than 0": {
+        "zero_optimization": {"reduce_bucket_size": 0}
+    },
+    "zero_optimization.sub_group_size=-1 for too small; it is at least 0": {
+        "zero_optimization": {"sub_group_size": -1}
+    },
+    "zero_optimization.overlap_comm='maybe' for no truth value": {
+        "zero_optimization": {"overlap_comm": "maybe"}
+    },
+    "zero_optimization.offload_optimizer.ratio=2 for too large; it is at most 1": {
+        "zero_optimization": {"offload_optimizer": {"device": "cpu", "ratio": 2}}
+    },
+    "fp16.loss_scale='x' for no number": {"fp16": {"enabled": True, "loss_scale": "x"}},
+    "fp16.hysteresis=None for no whole number": {"fp16": {"enabled": True, "hysteresis": None}},
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        *((written, []) for written in TAKEN),
+        *((written, [f"DeepSpeed takes {said}"]) for said, written in REFUSED.items()),
+    ],
+)
+def test_a_value_that_deepspeed_refuses_is_refused(written: dict[str, Any], said: list[str]):
+    """And no other: its own class is asked, where it is there."""
+    assert list(refused_values(written)) == said
+    deepspeed = pytest.importorskip("deepspeed.runtime.config", reason="needs the train extra")
+    written = {"train_batch_size": 1, **written}
+    if said:
+        with pytest.raises(ValueError, match=said[0].split()[2].partition("=")[0].split(".")[-1]):
+            deepspeed.DeepSpeedConfig(written)
+    else:
+        deepspeed.DeepSpeedConfig(written)
 
 
 def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):

@@ -1,0 +1,94 @@
+"""Which keys and values DeepSpeed takes in a configuration: what deepspeed_keys.json records."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from orchestrator.errors import did_you_mean
+
+# Put inside another section they mean nothing there.
+_SECTIONS = frozenset({"fp16", "bf16", "amp", "zero_optimization", "optimizer", "scheduler"})
+_KINDS: Mapping[str, type] = {"boolean": bool, "integer": int, "number": float}
+# It stands for DeepSpeed's default, or for what a program fills in.
+_AUTO = "auto"
+
+
+def unknown_keys(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one sentence for each key that DeepSpeed does not know.
+
+    DeepSpeed itself ignores most of them in silence. The known keys are those that DeepSpeed looks
+    up when it reads a configuration.
+    """
+    yield from _unknown_keys(config, ())
+
+
+def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    known = _record()["sections"].get(".".join(path))
+    if known is None:
+        return
+    for key, value in config.items():
+        where = ".".join((*path, key))
+        if path and key in _SECTIONS:
+            yield (
+                f"DeepSpeed knows no key {where!r}: {key} is a section of its own, beside {path[0]}"
+            )
+        elif key not in known:
+            yield f"DeepSpeed knows no key {where!r}{did_you_mean(key, known)}"
+        elif isinstance(value, Mapping):
+            yield from _unknown_keys(value, (*path, key))
+
+
+def refused_values(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one sentence for each truth value or number that DeepSpeed would not take as such.
+
+    It takes them from texts too, `"5"`, as pydantic does, with which it checks these sections.
+    """
+    yield from _refused_values(config, ())
+
+
+def _refused_values(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    kinds = _record()["values"].get(".".join(path), {})
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _refused_values(value, (*path, key))
+        elif key in kinds and value != _AUTO:
+            said = _refusal(value, kinds[key])
+            if said is not None:
+                yield f"DeepSpeed takes {'.'.join((*path, key))}={value!r} for {said}"
+
+
+def _refusal(value: Any, kind: Mapping[str, Any]) -> str | None:
+    from pydantic import ValidationError
+
+    if value is None and kind.get("optional"):
+        return None
+    try:
+        taken = _adapter(kind["type"]).validate_python(value)
+    except ValidationError:
+        return f"no {_called(kind['type'])}"
+    if taken < kind.get("minimum", taken):
+        return f"too small; it is at least {kind['minimum']:g}"
+    if "exclusiveMinimum" in kind and taken <= kind["exclusiveMinimum"]:
+        return f"too small; it is more than {kind['exclusiveMinimum']:g}"
+    if taken > kind.get("maximum", taken):
+        return f"too large; it is at most {kind['maximum']:g}"
+    return None
+
+
+def _called(kind: str) -> str:
+    return {"boolean": "truth value", "integer": "whole number"}.get(kind, kind)
+
+
+@cache
+def _adapter(kind: str) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_KINDS[kind])
+
+
+@cache
+def _record() -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((files("orchestrator") / "deepspeed_keys.json").read_text())
+    return record
