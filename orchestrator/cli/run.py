@@ -104,8 +104,11 @@ def submit(
     if not accept_changes:
         submission.refuse_edited(loaded, store)
     if test_only:
-        for planned, said in place.estimates(loaded, submission.missing_runs(runs, store), store):
+        missing = submission.missing_runs(runs, store)
+        for planned, said in place.estimates(loaded, missing, store):
             click.echo(f"{planned.run_id} {planned.label}: {said}")
+        if not missing:
+            click.echo("nothing to start: no run is missing", err=True)
         return
     with interruptible(_STOPPED), place.session(loaded, store, complain) as session:
         _complain_all(session.settle(runs))
@@ -205,6 +208,7 @@ def retry(
     place, options = backend(loaded), StartOptions(**start)
     place.refuse(options)
     wanted = outcomes.parse_outcomes(only)
+    submission.seconds_of(time_limit)
     with interruptible(_STOPPED), place.session(loaded, store, complain) as session:
         possible = [run for run in submission.choose(loaded.runs, runs) if not run.problems]
         _complain_all(session.settle(possible))

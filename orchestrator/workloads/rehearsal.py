@@ -74,9 +74,20 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
         yield from (
             f"{name}: error: {problem}" for problem in option_problems(arguments, order["accepted"])
         )
+        yield from _launcher_remarks(arguments, order["accepted"])
     yield from rank_problems(os.environ, order)
     if order["launcher"] != "node" and os.environ.get("RANK") != "0":
         yield from _master_problems()
+
+
+def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why a launcher's word is refused, which nobody has written."""
+    words = {argument.partition("=")[0] for argument in arguments}
+    if "--local-rank" in words and "--local-rank" not in accepted and "--local_rank" in accepted:
+        yield (
+            "[rehearsal] --local-rank is what torch.distributed.launch hands on since torch 2.0, "
+            "and this program knows --local_rank: it needs a torch of before"
+        )
 
 
 def _program(words: Sequence[str]) -> list[str]:

@@ -157,6 +157,10 @@ def test_a_test_only_submit_asks_slurm_and_leaves_nothing(bare, slurm) -> None:
     assert [" to start at " in line for line in told.stdout.splitlines()] == [True] * 3
     assert len(slurm.run("squeue", "-h", "-t", "all", "-r").stdout.splitlines()) == len(before)
     assert not (bare.path / "results").exists()
+    bare.teralog("submit", "campaign.yaml")
+    nothing = bare.teralog("submit", "campaign.yaml", "--test-only")
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert nothing.stderr == "nothing to start: no run is missing\n"
 
 
 def test_what_slurm_refuses_is_said_in_its_words_and_nothing_counts_as_started(bare) -> None:

@@ -174,6 +174,9 @@ def test_retry_starts_only_the_outcomes_it_is_told(playground) -> None:
     refused = playground.teralog("retry", "campaign.yaml", "--only", "fialed")
     assert refused.returncode == 1
     assert "did you mean 'failed'?" in refused.stderr
+    limit = playground.teralog("retry", "campaign.yaml", "--only", "oom", "--time", "long")
+    assert limit.returncode == 1
+    assert limit.stderr.startswith("teralog: --time: 'long' is not a time limit")
 
 
 def test_a_retry_before_anything_has_failed_says_so(playground) -> None:
