@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.campaign_file import Checked, read_campaign_file
 from orchestrator.checks import run_problems, run_warnings
-from orchestrator.cluster import Cluster, load_cluster
+from orchestrator.cluster import Cluster
 from orchestrator.errors import UserError
 from orchestrator.expansion import Entry, difference, entries, make_run
 from orchestrator.fit import capacity, memory_problem, run_forecast
@@ -72,13 +72,12 @@ def load_campaign(path: Path) -> Campaign:
     """
     checked = read_campaign_file(path)
     try:
-        cluster = load_cluster(checked.file.cluster, path.parent)
-        runs, notes = _runs(checked, cluster, path.parent)
+        runs, notes = _runs(checked, path.parent)
     except UserError as error:
         raise UserError(*(f"{path}: {problem}" for problem in error.problems)) from None
     file = checked.file
     seed = file.order_seed if file.order == "interleaved" else None
-    everything = (path, file.name, cluster, checked.warmup, tuple(runs), tuple(notes))
+    everything = (path, file.name, checked.cluster, checked.warmup, tuple(runs), tuple(notes))
     return Campaign(*everything, order_seed=seed)
 
 
@@ -98,8 +97,8 @@ def _with_time_limit(entry: Entry, cluster: Cluster) -> Entry:
     return Entry(entry.where, {"time_limit": cluster.time_limit, **entry.values})
 
 
-def _runs(checked: Checked, cluster: Cluster, folder: Path) -> tuple[list[PlannedRun], list[str]]:
-    file = checked.file
+def _runs(checked: Checked, folder: Path) -> tuple[list[PlannedRun], list[str]]:
+    file, cluster = checked.file, checked.cluster
     all_entries = [_with_time_limit(entry, cluster) for entry in entries(file)]
     planned: dict[str, PlannedRun] = {}
     left_out: Counter[str] = Counter()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from orchestrator.cluster import LOCAL
+from orchestrator.cluster import LOCAL, Cluster, load_cluster
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import size_names
@@ -70,17 +70,19 @@ class CampaignFile:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A campaign file whose every value fits, its rules and warm-up policy understood."""
+    """A campaign file whose every value fits, and what it names: rules, warm-up, cluster."""
 
     file: CampaignFile
     rules: tuple[Rule, ...]
     warmup: Warmup
+    cluster: Cluster
 
 
 def read_campaign_file(path: Path) -> Checked:
     """Return the checked campaign file at `path`.
 
-    Raises UserError with all that is wrong with it, each sentence with the path of the key.
+    Raises UserError with all that is wrong with it, and with the profile of its cluster, each
+    sentence with the path of the key.
     """
     data = read_yaml(path, "a campaign file", arguments=argument_names())
     problems = [*mapping_problems("", CampaignFile, data), *_parameter_problems(data)]
@@ -92,10 +94,11 @@ def read_campaign_file(path: Path) -> Checked:
         problems.append("order: interleaved makes every run; leave out give_up, or the order")
     rules, rule_problems = _rules(data)
     warmup, warmup_problems = _warmup(data)
-    problems += [*rule_problems, *warmup_problems]
-    if problems:
+    cluster, cluster_problems = _cluster(data, path.parent)
+    problems += [*rule_problems, *warmup_problems, *cluster_problems]
+    if problems or cluster is None:
         raise UserError(*(f"{path}: {problem}" for problem in problems))
-    return Checked(CampaignFile(**data), rules, warmup)
+    return Checked(CampaignFile(**data), rules, warmup, cluster)
 
 
 def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -110,6 +113,15 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
         named.extend(entry.get("framework") for entry in include if isinstance(entry, dict))
     found = tuple(name for name in FRAMEWORKS if name in named)
     return found or tuple(FRAMEWORKS)
+
+
+def _cluster(data: Mapping[str, Any], folder: Path) -> tuple[Cluster | None, tuple[str, ...]]:
+    """Return the cluster that a file names, or what is wrong; neither where it is no text."""
+    name = data.get("cluster", LOCAL)
+    try:
+        return (load_cluster(name, folder) if isinstance(name, str) else None), ()
+    except UserError as error:
+        return None, error.problems
 
 
 def _name_problem(name: str) -> str:

@@ -148,6 +148,13 @@ def test_all_that_is_wrong_with_a_file_is_said_at_once(
     assert problems_of(text) == problems
 
 
+def test_what_is_wrong_with_the_cluster_is_said_with_the_rest(problems_of: ProblemsOf):
+    """A profile that is not there, or not right, is no reason to keep silent of other mistakes."""
+    name, cluster = problems_of("name: ../x\ncluster: nosuch.yaml\n")
+    assert name.startswith("name: '../x' cannot name a folder")
+    assert cluster.startswith("cluster 'nosuch.yaml': there is no such profile file")
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
