@@ -96,7 +96,7 @@ def compare(
                     "give --by, or both --a and --b"
                 )
             others = _holding("--b", expression_b, other.runs)
-            pairings, alone = _matched(chosen, others, _names(a, b) if b else ("A", "B"))
+            pairings, alone = _matched(chosen, others, _names(a, b) if b else None)
     found = [verdicts.compared(pairing) for pairing in pairings]
     if as_json:
         print_objects([verdicts.record(one) for one in found])
@@ -150,11 +150,9 @@ def _refuse_misuse(
 def _matched(
     chosen: "Sequence[MeasuredRun]",
     others: "Sequence[MeasuredRun]",
-    names: tuple[str, str],
+    names: tuple[str, str] | None,
 ) -> "tuple[list[Pairing], list[str]]":
-    """Return the pairings of runs, each side with its name where the runs are not named apart."""
-    from dataclasses import replace
-
+    """Return the pairings of runs of one campaign, or of two with these names."""
     from orchestrator import kinds
 
     both = [run.label for run in chosen if any(run is other for other in others)]
@@ -163,12 +161,17 @@ def _matched(
     pairings, alone = kinds.matched(chosen, others)
     if not pairings:
         raise UserError("no run of A has a partner in B that is equal in all else")
-    return [
-        one
-        if names == ("A", "B") and one.title != one.baseline
-        else replace(one, title=f"{names[0]}: {one.title}", baseline=f"{names[1]}: {one.baseline}")
-        for one in pairings
-    ], alone
+    return [_named(one, names) for one in pairings], alone
+
+
+def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
+    """Return a pairing with its campaigns' names, or with A and B where its runs have one name."""
+    from dataclasses import replace
+
+    if names is None and pairing.title != pairing.baseline:
+        return pairing
+    a, b = names or ("A", "B")
+    return replace(pairing, title=f"{a}: {pairing.title}", baseline=f"{b}: {pairing.baseline}")
 
 
 def _names(a: str, b: str) -> tuple[str, str]:

@@ -404,6 +404,16 @@ def test_what_differs_between_two_campaigns_is_said(folder: Folder) -> None:
     assert found["b"].startswith("before/new: ")
 
 
+def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
+    """Their names stand before their runs as any others do."""
+    folder.campaign("repeats: 4\n", lambda planned: 1.0, name="A")
+    folder.campaign(
+        "matrix: {precision: [fp32, bf16]}\nrepeats: 4\n", lambda planned: 1.0, name="B"
+    )
+    (found,) = folder.compared("A.yaml", "B.yaml")
+    assert (found["a"], found["b"]) == ("A: gpt", "B: fp32")
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
