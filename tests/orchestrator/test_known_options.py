@@ -117,6 +117,36 @@ def test_a_record_names_every_argument_that_a_run_printed_of_itself(program: str
     assert len(named) > 100
 
 
+# What two runs on DSE's branch megatron-2.4-ds-pipe (June 2021) print of themselves beside 2.4's:
+# meg_ds_3d_gpt2_perf_n16-ds-on.out and -ds-off.out of bigscience-workshop/bigscience.
+PRINTED_BY_THE_BRANCH = {
+    "checkpoint_in_cpu",
+    "contigious_checkpointing",
+    "cpu_optimizer",
+    "deepscale",
+    "deepscale_config",
+    "deepspeed",
+    "deepspeed_activation_checkpointing",
+    "deepspeed_config",
+    "deepspeed_mpi",
+    "partition_activations",
+    "profile_backward",
+    "remote_device",
+    "synchronize_each_layer",
+    "zero_stage",
+}
+
+
+def test_the_branch_for_deepspeed_has_what_its_runs_print_beside_the_options_of_2_4():
+    of_2_4 = known_program("megatron-lm-2.4")["options"]
+    of_the_branch = known_program("megatron-deepspeed-2.4")["options"]
+    assert of_2_4.items() <= of_the_branch.items()
+    beside = of_the_branch.keys() - of_2_4.keys()
+    assert {option.removeprefix("--").replace("-", "_") for option in beside} == (
+        PRINTED_BY_THE_BRANCH
+    )
+
+
 def handed(script: str) -> str:
     """Return the bash of a script that makes what it hands to its program."""
     text = script[script.index("\nargs=(") :]
