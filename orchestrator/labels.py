@@ -129,4 +129,6 @@ def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, 
 @cache
 def _paths() -> frozenset[str]:
     """Return the parameters that name files or folders, in whatever framework."""
-    return frozenset[str]().union(*(one.paths for one in FRAMEWORKS.values()))
+    return frozenset(
+        name for one in FRAMEWORKS.values() for name in (*one.paths, *one.paths_or_names)
+    )

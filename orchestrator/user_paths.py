@@ -43,6 +43,8 @@ def missing_files(run: Run, folder: Path) -> Iterator[str]:
 
 
 def _given(run: Run) -> Iterator[tuple[str, str]]:
-    for name in FRAMEWORKS[run.framework].paths:
-        if (path := getattr(run.options, name)) is not None:
+    framework = FRAMEWORKS[run.framework]
+    for name in (*framework.paths, *framework.paths_or_names):
+        path = getattr(run.options, name)
+        if path is not None and (name in framework.paths or path.startswith((".", "/", "~", "$"))):
             yield name, path

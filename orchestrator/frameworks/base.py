@@ -60,6 +60,8 @@ class Framework:
     needs_model: whether a run without a model shape makes sense.
     paths: the options that name files or folders of the user's, relative to the campaign file;
         templates find them, absolute, in `paths`.
+    paths_or_names: options that name such a file or folder where they begin with `.`, `/`, `~` or
+        `$`, and else something that the program itself finds by its name.
     files: from those, what the program opens, so that a rehearsal misses what is not there.
     program: the record in `known_options` of what the run's program accepts on its command line;
         None where it is the user's own.
@@ -83,6 +85,7 @@ class Framework:
     vocab_size_multiple: int = 1
     needs_model: bool = True
     paths: tuple[str, ...] = ()
+    paths_or_names: tuple[str, ...] = ()
     files: Callable[[Mapping[str, str]], Iterable[str]] = lambda paths: paths.values()
     program: Callable[[Run], str | None] = lambda run: None
     placement: Callable[[Run], Placement | None] = lambda run: None

@@ -57,10 +57,11 @@ class HfDeepspeedOptions:
     ] = field(default_factory=list)
     dataset: Annotated[
         str | None,
-        Field(description="What run_clm.py trains on: a dataset's name, in the local cache."),
+        Field(description="What run_clm.py trains on: a name in the cache, or a folder (./texts)."),
     ] = None
     tokenizer: Annotated[
-        str, Field(description="The tokenizer of run_clm.py: a name in the cache, or a folder.")
+        str,
+        Field(description="The tokenizer of run_clm.py: a name in the cache, or a folder (./bpe)."),
     ] = "gpt2"
     zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 2
     offload_optimizer: Annotated[
@@ -173,5 +174,6 @@ HF_DEEPSPEED = Framework(
         Column("Glob-BS", "global_batch_size", lambda run: run.batch.global_batch_size),
     ),
     paths=("script",),
+    paths_or_names=("dataset", "tokenizer"),
     program=program,
 )

@@ -42,6 +42,25 @@ def test_a_path_is_the_renderer_s(run_of: RunOf, given: str, found: str) -> None
     assert not list(unset_variables(run))
 
 
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("gpt2", None),
+        ("stas/openwebtext-10k", None),
+        ("./bpe", "/campaigns/bpe"),
+        ("../bpe", "/campaigns/../bpe"),
+        ("/models/bpe", "/models/bpe"),
+        ("~/bpe", "/home/me/bpe"),
+        ("$CODE/bpe", "/code/bpe"),
+    ],
+)
+def test_what_is_named_or_is_a_folder_is_one_where_it_looks_like_one(
+    run_of: RunOf, given: str, found: str | None
+) -> None:
+    run = run_of(framework="hf_deepspeed", program="run_clm", script="/a.py", tokenizer=given)
+    assert user_paths(run, Path("/campaigns")).get("tokenizer") == found
+
+
 @pytest.mark.parametrize("given", ["$NOWHERE/train.py", "/a/${NOWHERE}/train.py"])
 def test_a_variable_that_is_not_set_is_told(run_of: RunOf, given: str) -> None:
     (said,) = unset_variables(run_of(framework="deepspeed", script=given))
