@@ -41,6 +41,8 @@ from orchestrator.errors import UserError
 from orchestrator.model import Run
 from orchestrator.outcomes import FAILURES, outcome
 from orchestrator.processes import GRACE_SECONDS, end_all
+from orchestrator.record_files import utc_now
+from orchestrator.run_folders import RunFolder, read_attempt, write_ended
 from orchestrator.supervise import Order, supervise
 
 POLL_SECONDS = 0.1
@@ -75,7 +77,7 @@ class Waiting:
     """A run to be started, which has had so many attempts before, and its place among others."""
 
     planned: PlannedRun
-    folder: store.RunFolder
+    folder: RunFolder
     attempts: int
     position: Position | None = None
 
@@ -83,7 +85,7 @@ class Waiting:
 @dataclass(frozen=True, slots=True)
 class _Job:
     planned: PlannedRun
-    folder: store.RunFolder
+    folder: RunFolder
     job: Job[None]
     lifeline: int
 
@@ -256,7 +258,7 @@ def _start(waiting: Waiting, lease: Lease, lock: int, environment: dict[str, str
     return _Job(planned, folder, job, executor.lifeline)
 
 
-def settle(folder: store.RunFolder) -> None:
+def settle(folder: RunFolder) -> None:
     """Bring a run whose supervisor was left behind, or killed, to a recorded end.
 
     A supervisor whose submit is gone ends by itself within seconds; it is waited for. Where it was
@@ -273,17 +275,17 @@ def settle(folder: store.RunFolder) -> None:
             raise UserError(f"{folder.lock}: is held by a process that does not end")
         time.sleep(POLL_SECONDS)
     try:
-        attempt = store.read_attempt(attempts[-1].folder)
+        attempt = read_attempt(attempts[-1].folder)
         if attempt.ended is None:
             if attempt.started is not None:
                 end_all(attempt.started.token)
             with store.disk_errors(folder.path):
-                store.write_ended(attempt.folder, Ended(INTERRUPTED, store.utc_now()))
+                write_ended(attempt.folder, Ended(INTERRUPTED, utc_now()))
     finally:
         os.close(lock)
 
 
-def cancel(folder: store.RunFolder) -> str:
+def cancel(folder: RunFolder) -> str:
     """Cancel a run: end it where it runs, mark it where a submit would start it; return its state.
 
     A run that has come to an end stays as it is. Raises UserError where it does not end in time.
@@ -302,7 +304,7 @@ def cancel(folder: store.RunFolder) -> str:
     return state
 
 
-def _mark_cancelled(folder: store.RunFolder) -> None:
+def _mark_cancelled(folder: RunFolder) -> None:
     with store.disk_errors(folder.path):
         lock = locks.acquire(folder.lock)
         if lock is None:
@@ -310,12 +312,12 @@ def _mark_cancelled(folder: store.RunFolder) -> None:
         try:
             if folder.state() in (NOT_STARTED, INTERRUPTED):
                 attempt = folder.new_attempt()
-                store.write_ended(attempt.folder, Ended(CANCELLED, store.utc_now()))
+                write_ended(attempt.folder, Ended(CANCELLED, utc_now()))
         finally:
             os.close(lock)
 
 
-def _signal_supervisor(folder: store.RunFolder) -> bool:
+def _signal_supervisor(folder: RunFolder) -> bool:
     # As long as the run's lock is held, the pid on record is the supervisor's and nobody else's.
     attempt = folder.attempts()[-1]
     started = attempt.started

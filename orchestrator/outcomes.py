@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from orchestrator import attempts, store
+from orchestrator import attempts
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.printing import printable
+from orchestrator.run_folders import RunFolder
 from parsers.outcome import read_outcome
 from parsers.records import Outcome, OutcomeKind
 
@@ -87,7 +88,7 @@ def decided_by(state: str, word: str | None) -> str | None:
 
 
 def run_outcome(
-    folder: store.RunFolder,
+    folder: RunFolder,
 ) -> tuple[str, str | None, Outcome | None, tuple[attempts.Attempt, ...]]:
     """Return a run's state, its outcome, what the log of a failed attempt says, and its attempts.
 

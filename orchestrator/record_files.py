@@ -1,6 +1,7 @@
 """Records: frozen dataclasses in JSON files."""
 
 from dataclasses import asdict, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,3 +37,8 @@ def read_record(path: Path, kind: type[Record]) -> Record | None:
 
 def _frozen(value: Any) -> Any:
     return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
+
+
+def utc_now() -> str:
+    """Return the time, as the records write it: UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -16,11 +16,13 @@ from orchestrator.backends import StartOptions
 from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
 from orchestrator.interleaving import unfinished_blocks
+from orchestrator.record_files import utc_now
+from orchestrator.run_folders import RunFolder
 from orchestrator.scripts import job_script
 from orchestrator.slurm_batches import Script, batches
 from orchestrator.slurm_commands import SBATCH_SECONDS, SilenceError, cancel
 from orchestrator.slurm_tracking import job_ids, open_attempts, refresh
-from orchestrator.store import CampaignStore, RunFolder, disk_errors, utc_now
+from orchestrator.store import CampaignStore, disk_errors
 from orchestrator.submission import render
 from orchestrator.user_paths import unset_in
 

@@ -25,6 +25,7 @@ from orchestrator.campaign import Campaign, PlannedRun
 from orchestrator.errors import UserError
 from orchestrator.files import at_once
 from orchestrator.printing import counted
+from orchestrator.record_files import utc_now
 from orchestrator.slurm import RefusedError, ScriptExecutor
 from orchestrator.slurm_batches import (
     Place,
@@ -44,7 +45,7 @@ from orchestrator.slurm_tracking import (
     refresh,
     withdraw,
 )
-from orchestrator.store import CampaignStore, disk_errors, utc_now
+from orchestrator.store import CampaignStore, disk_errors
 from orchestrator.submission import render
 
 

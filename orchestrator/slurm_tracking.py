@@ -17,13 +17,16 @@ from orchestrator.attempts import (
     Receipt,
     Seen,
 )
+from orchestrator.batch_folders import BatchFolder
 from orchestrator.campaign import PlannedRun
 from orchestrator.files import at_once
 from orchestrator.printing import counted
 from orchestrator.processes import signal_name
+from orchestrator.record_files import utc_now
+from orchestrator.run_folders import write_ended, write_seen
 from orchestrator.slurm_commands import SilenceError, Told, ask_jobs, find
 from orchestrator.slurm_states import JobState
-from orchestrator.store import BatchFolder, CampaignStore, utc_now, write_ended, write_seen
+from orchestrator.store import CampaignStore
 
 # Whoever has claimed runs on another host has called sbatch by then, or never will.
 ABANDONED_SECONDS = 900

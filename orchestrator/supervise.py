@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from orchestrator import store
 from orchestrator.attempts import (
     CANCELLED,
     COMPLETED,
@@ -31,6 +30,8 @@ from orchestrator.attempts import (
     Started,
 )
 from orchestrator.processes import MARK, end_all, signal_name
+from orchestrator.record_files import utc_now
+from orchestrator.run_folders import write_ended, write_started
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def supervise(order: Order) -> None:
         return
     threading.Thread(target=_watch_parent, args=(stop,), daemon=True).start()
     token = uuid.uuid4().hex
-    store.write_started(order.attempt, _started(order, token))
+    write_started(order.attempt, _started(order, token))
     begun = time.monotonic()
     job = _start(order, token)
     deadline = begun + order.time_limit_seconds
@@ -85,7 +86,7 @@ def supervise(order: Order) -> None:
     exit_code = job.poll()
     end_all(token, group=job.pid)
     job.wait()
-    store.write_ended(order.attempt, _ended(exit_code, stop.state, seconds))
+    write_ended(order.attempt, _ended(exit_code, stop.state, seconds))
 
 
 def _start(order: Order, token: str) -> "subprocess.Popen[bytes]":
@@ -108,7 +109,7 @@ def _started(order: Order, token: str) -> Started:
         pid=os.getpid(),
         host=socket.gethostname(),
         token=token,
-        started_at=store.utc_now(),
+        started_at=utc_now(),
         time_limit_seconds=order.time_limit_seconds,
         devices=order.devices,
         **position,
@@ -118,10 +119,10 @@ def _started(order: Order, token: str) -> Started:
 def _ended(exit_code: int | None, stopped: str | None, seconds: float) -> Ended:
     # A job that had ended by itself before it was stopped has ended by itself.
     if exit_code is None:
-        return Ended(stopped or FAILED, store.utc_now(), seconds)
+        return Ended(stopped or FAILED, utc_now(), seconds)
     state = COMPLETED if exit_code == 0 else FAILED
     name = signal_name(-exit_code) if exit_code < 0 else None
-    return Ended(state, store.utc_now(), seconds, exit_code if exit_code >= 0 else None, name)
+    return Ended(state, utc_now(), seconds, exit_code if exit_code >= 0 else None, name)
 
 
 def _parent_is_gone() -> bool:

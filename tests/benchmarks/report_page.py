@@ -16,11 +16,13 @@ from typing import Any
 
 import psutil
 
+from orchestrator.attempts import Ended
 from orchestrator.campaign import load_campaign
 from orchestrator.collection import collect
 from orchestrator.html import report_html
 from orchestrator.reports import make_report, report_markdown
-from orchestrator.store import CampaignStore, Ended, write_ended
+from orchestrator.run_folders import write_ended
+from orchestrator.store import CampaignStore
 
 CAMPAIGN = """\
 name: bench

@@ -7,21 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from orchestrator.attempts import Attempt, Ended, Started
 from orchestrator.campaign import Campaign, load_campaign
 from orchestrator.collection import Collected, collect
 from orchestrator.errors import UserError
 from orchestrator.expansion import Entry, make_run
 from orchestrator.model import Run
 from orchestrator.reports import Report, make_report
-from orchestrator.store import (
-    Attempt,
-    CampaignStore,
-    Ended,
-    RunFolder,
-    Started,
-    write_ended,
-    write_started,
-)
+from orchestrator.run_folders import RunFolder, write_ended, write_started
+from orchestrator.store import CampaignStore
 
 # How long an example takes depends on the machine, and is nothing to fail for.
 settings.register_profile("teralog", deadline=None)

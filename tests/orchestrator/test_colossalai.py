@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from orchestrator import presets
+from orchestrator.attempts import Attempt
 from orchestrator.campaign import Campaign, load_campaign
 from orchestrator.collection import Collected, collect
 from orchestrator.frameworks import FRAMEWORKS
@@ -15,7 +16,7 @@ from orchestrator.frameworks.colossalai import Strategy, experience_batch_size
 from orchestrator.model import Run
 from orchestrator.reports import make_report, report_json
 from orchestrator.scripts import job_script
-from orchestrator.store import Attempt, CampaignStore
+from orchestrator.store import CampaignStore
 from orchestrator.tables import as_records
 
 RunOf = Callable[..., Run]

@@ -17,15 +17,10 @@ from orchestrator.cli import main
 from orchestrator.interleaving import interleaved
 from orchestrator.kinds import Pairing
 from orchestrator.measured import MeasuredRun, measured_runs, recorded_runs
+from orchestrator.record_files import utc_now
 from orchestrator.recorded import warmup_of
-from orchestrator.store import (
-    RunFolder,
-    campaign_store,
-    utc_now,
-    write_ended,
-    write_seen,
-    write_started,
-)
+from orchestrator.run_folders import RunFolder, write_ended, write_seen, write_started
+from orchestrator.store import campaign_store
 from orchestrator.submission import render
 from orchestrator.verdicts import compared, sentences
 

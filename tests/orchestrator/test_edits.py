@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.attempts import Attempt
 from orchestrator.campaign import Campaign
 from orchestrator.edits import edits
 from orchestrator.errors import UserError
-from orchestrator.store import Attempt, CampaignStore
+from orchestrator.store import CampaignStore
 from orchestrator.submission import refuse_edited, render
 
 CampaignOf = Callable[[str], Campaign]

@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.attempts import Intent
+from orchestrator.attempts import Attempt, Intent
 from orchestrator.campaign import Campaign
 from orchestrator.collection import collect
 from orchestrator.endings import endings
 from orchestrator.giving_up import all_series
 from orchestrator.reports import make_report, report_markdown
+from orchestrator.run_folders import RunFolder, read_attempt
 from orchestrator.slurm_states import JobState
 from orchestrator.slurm_tracking import record
 from orchestrator.statuses import records, run_statuses, table
-from orchestrator.store import Attempt, CampaignStore, RunFolder, read_attempt
+from orchestrator.store import CampaignStore
 from orchestrator.submission import missing_runs
 from orchestrator.tables import as_records
 

@@ -17,7 +17,8 @@ from orchestrator.campaign import load_campaign
 from orchestrator.cli import main
 from orchestrator.history import history, record, sentences, table
 from orchestrator.past_runs import PastRun, configuration
-from orchestrator.store import campaign_store, write_ended, write_seen, write_started
+from orchestrator.run_folders import write_ended, write_seen, write_started
+from orchestrator.store import campaign_store
 from orchestrator.submission import render
 from orchestrator.tables import as_text
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.attempts import Attempt
 from orchestrator.campaign import Campaign
 from orchestrator.checks import run_problems, run_warnings
 from orchestrator.cluster import Cluster
@@ -16,7 +17,7 @@ from orchestrator.memory import forecast
 from orchestrator.model import Run
 from orchestrator.placement import megatron_placement
 from orchestrator.reports import make_report
-from orchestrator.store import Attempt, CampaignStore
+from orchestrator.store import CampaignStore
 from orchestrator.tables import as_records
 from orchestrator.warmup import Warmup
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.attempts import Attempt
 from orchestrator.campaign import load_campaign
 from orchestrator.collection import collect
 from orchestrator.comparisons import change
@@ -20,7 +21,7 @@ from orchestrator.pages.change_cells import misfits, plain_number, read_change
 from orchestrator.pages.table_checks import check_document
 from orchestrator.reports import make_report, report_json, report_markdown
 from orchestrator.scripts import job_script
-from orchestrator.store import Attempt, CampaignStore
+from orchestrator.store import CampaignStore
 from orchestrator.tables import as_csv, as_records
 
 RunOf = Callable[..., Run]

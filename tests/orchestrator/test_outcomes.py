@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import locks
+from orchestrator.attempts import Attempt
 from orchestrator.errors import UserError
 from orchestrator.outcomes import (
     UNSUCCESSFUL,
@@ -16,7 +17,7 @@ from orchestrator.outcomes import (
     parse_outcomes,
     run_outcome,
 )
-from orchestrator.store import Attempt, RunFolder
+from orchestrator.run_folders import RunFolder
 from parsers.records import Outcome, OutcomeKind
 
 AttemptIn = Callable[..., Attempt]

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator import statuses
+from orchestrator.attempts import Attempt
 from orchestrator.campaign import Campaign
 from orchestrator.slow_runs import SlowRun
 from orchestrator.statuses import RunStatus, run_statuses
-from orchestrator.store import Attempt, CampaignStore
+from orchestrator.store import CampaignStore
 from orchestrator.tables import as_records, as_text
 
 CampaignOf = Callable[[str], Campaign]

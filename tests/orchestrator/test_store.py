@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator import locks, store
-from orchestrator.attempts import Batch, Intent, Receipt, Seen
+from orchestrator.attempts import Attempt, Batch, Ended, Intent, Receipt, Seen, Started
 from orchestrator.campaign import Campaign
 from orchestrator.errors import UserError
 from orchestrator.files import read_json
-from orchestrator.store import Attempt, CampaignStore, Ended, RunFolder, Started, campaign_store
+from orchestrator.run_folders import RunFolder, read_attempt, write_ended, write_seen, write_started
+from orchestrator.store import CampaignStore, campaign_store
 
 STARTED = Started(
     pid=1,
@@ -28,7 +29,7 @@ STARTED = Started(
 NEW_ATTEMPTS = """\
 import sys
 from pathlib import Path
-from orchestrator.store import RunFolder
+from orchestrator.run_folders import RunFolder
 sys.stdin.readline()
 print(*(RunFolder(Path(sys.argv[1])).new_attempt().number for _ in range(20)))
 """
@@ -45,9 +46,9 @@ def attempt(run: RunFolder, *records: Started | Ended) -> Attempt:
     made = run.new_attempt()
     for record in records:
         if isinstance(record, Started):
-            store.write_started(made.folder, record)
+            write_started(made.folder, record)
         else:
-            store.write_ended(made.folder, record)
+            write_ended(made.folder, record)
     return made
 
 
@@ -151,7 +152,7 @@ def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: Campaign
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
     assert two.attempts()[0].seen == Seen("7_5", "SUBMITTED", by="sbatch")
     assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "SUBMITTED")
-    store.write_seen(two.attempts()[0].folder, Seen("7_5", "RUNNING", by="squeue"))
+    write_seen(two.attempts()[0].folder, Seen("7_5", "RUNNING", by="squeue"))
     assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "RUNNING")
 
 
@@ -233,9 +234,9 @@ def test_a_record_of_a_later_version_is_read_and_a_damaged_one_is_said(tmp_path:
     attempt = tmp_path / "attempt-1"
     attempt.mkdir()
     (attempt / "ended.json").write_text('{"state": "FAILED", "ended_at": "t", "new": 1}')
-    ended = store.read_attempt(attempt).ended
+    ended = read_attempt(attempt).ended
     assert ended is not None
     assert ended.state == "FAILED"
     (attempt / "ended.json").write_text('{"state": "FAILED"}')
     with pytest.raises(UserError, match=r"ended\.json: is damaged"):
-        store.read_attempt(attempt)
+        read_attempt(attempt)

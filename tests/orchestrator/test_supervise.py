@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from orchestrator.attempts import Attempt
 from orchestrator.processes import marked
-from orchestrator.store import Attempt, read_attempt
+from orchestrator.run_folders import read_attempt
 
 SUPERVISOR = """\
 import sys

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from orchestrator import locks, watching
-from orchestrator.attempts import Ended, Intent, Seen
+from orchestrator.attempts import Attempt, Ended, Intent, Seen
 from orchestrator.campaign import Campaign
 from orchestrator.cli import main
+from orchestrator.run_folders import write_ended, write_seen
 from orchestrator.run_progress import Progress
-from orchestrator.store import Attempt, CampaignStore, campaign_store, write_ended, write_seen
+from orchestrator.store import CampaignStore, campaign_store
 from orchestrator.watch_display import picture, show_plain
 from orchestrator.watch_tables import chosen, left_text, others_text, state_text
 from orchestrator.watching import Look, Watch, WatchedRun
