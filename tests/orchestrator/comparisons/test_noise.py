@@ -1,5 +1,6 @@
-"""Where noise comes from: components of variance, by hand and by chance."""
+"""Where noise comes from: components of variance, by hand and by chance; and its command."""
 
+import json
 import math
 import random
 from collections.abc import Hashable
@@ -8,6 +9,7 @@ from pathlib import Path
 from statistics import fmean, variance
 
 import pytest
+from made_up_runs import Folder
 
 from orchestrator.attempts import Attempt, Started
 from orchestrator.measured import MeasuredRun
@@ -190,3 +192,17 @@ def test_a_run_s_nodes_are_the_machine_or_those_it_had_shares_of(
     """Two runs that share out a node differently ran on the same one."""
     started = Started(1, "host", "t", "2026-01-02T03:04:05+00:00", 60, devices, allocation)
     assert Attempt(1, Path("attempt-1"), started, None).nodes == nodes
+
+
+def test_noise_is_told_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
+    """Steps by 0.1 %, runs of an allocation by the drift; failures named."""
+    done = layers.teralog("noise", "made-up.yaml")
+    assert done.exit_code == 0
+    assert "runs in an allocation" in done.stdout
+    assert "Allocations: cannot be told; it takes several allocations" in done.stdout
+    assert "No part of it, as OOM: num_layers=9 #1" in done.stdout
+    page = json.loads(layers.teralog("noise", "made-up.yaml", "--json").stdout)
+    percents = {one["source"]: one["percent"] for one in page["sources"]}
+    assert percents["steps"] == pytest.approx(0.09, abs=0.02)
+    assert 5 < percents["runs"] < 10
+    assert percents["allocations"] is None

@@ -1,135 +1,19 @@
-"""`teralog compare` and `noise`: on runs that are made up, and on a few real ones."""
+"""`teralog compare`, on runs that are made up."""
 
-import json
-import math
-import random
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from made_up_runs import LINE, Folder, by_layers, log
 
-from orchestrator.attempts import Ended, Intent, Position, Seen, Started
+from orchestrator.attempts import Ended, Intent, Position, Seen
 from orchestrator.campaign import PlannedRun, load_campaign
-from orchestrator.cli import main
-from orchestrator.interleaving import interleaved
 from orchestrator.kinds import Pairing
 from orchestrator.measured import MeasuredRun, measured_runs, recorded_runs
 from orchestrator.record_files import utc_now
 from orchestrator.recorded import warmup_of
-from orchestrator.run_folders import RunFolder, write_ended, write_seen, write_started
+from orchestrator.run_folders import write_ended, write_seen
 from orchestrator.store import campaign_store
-from orchestrator.submission import render
 from orchestrator.verdicts import compared, sentences
-
-CAMPAIGN = """\
-name: {name}
-defaults:
-  framework: gpt
-  model: {{hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}}
-  num_layers: 2
-  train_iters: 10
-  micro_batch_size: 2
-"""
-LINE = (
-    "[teralog] iteration {step}/10 | step_seconds {seconds:.9f} | samples_per_second 1 | loss 6 | "
-    "memory_allocated_gib 0.1 | max_memory_allocated_gib 0.2\n"
-)
-OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-
-Speeds = Callable[[PlannedRun], float | None]
-
-
-def log(seconds: float) -> str:
-    """Return the log of a run whose steps took so long, but for the first, its warm-up."""
-    times = [9.0, *(seconds * (1 + 0.001 * (step % 3 - 1)) for step in range(2, 11))]
-    return "".join(LINE.format(step=step, seconds=one) for step, one in enumerate(times, 1))
-
-
-def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> None:
-    """Make an attempt that took so long a step; None ran out of memory."""
-    attempt = folder.new_attempt()
-    where = (
-        {}
-        if position is None
-        else {
-            "allocation": position.allocation,
-            "place": position.place,
-            "block": position.block,
-        }
-    )
-    write_started(attempt.folder, Started(1, "here", "t", utc_now(), 60, ("0",), **where))
-    attempt.log.write_text(OUT_OF_MEMORY if seconds is None else log(seconds))
-    write_ended(attempt.folder, Ended("FAILED" if seconds is None else "COMPLETED", utc_now(), 1.0))
-
-
-class Folder:
-    """A folder with campaigns whose runs are made up."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def campaign(
-        self,
-        lines: str,
-        seconds: Speeds,
-        positions: Mapping[str, Position] | None = None,
-        name: str = "made-up",
-    ) -> None:
-        """Write a campaign, and attempts of its runs: in blocks where it is interleaved."""
-        file = self.path / f"{name}.yaml"
-        file.write_text(CAMPAIGN.format(name=name) + lines)
-        campaign = load_campaign(file)
-        store = campaign_store(self.path / "results", name)
-        render(campaign, campaign.runs, store)
-        if campaign.order_seed is not None:
-            positions = {
-                one.planned.run_id: Position("submit-1", one.place, one.block)
-                for one in interleaved(campaign.runs, campaign.order_seed)
-            }
-        for planned in campaign.runs:
-            where = (positions or {}).get(planned.run_id)
-            ran(store.run(planned.run_id), seconds(planned), where)
-        store.save_submission(campaign)
-
-    def teralog(self, *arguments: str) -> Result:
-        """Run a command in the folder."""
-        return CliRunner().invoke(main, [*arguments, "--results", str(self.path / "results")])
-
-    def compared(self, *arguments: str) -> list[dict[str, Any]]:
-        """Return what `compare --json` says."""
-        done = self.teralog("compare", *arguments, "--json")
-        assert done.exit_code == 0, done.output
-        found: list[dict[str, Any]] = json.loads(done.stdout)
-        return found
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """A folder to work in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    return Folder(tmp_path)
-
-
-def by_layers(planned: PlannedRun) -> float | None:
-    """Return seconds that grow with layers and drift by 2 % a repeat; 9 layers do not fit."""
-    assert planned.run.model is not None
-    layers = planned.run.model.num_layers
-    noise = random.Random(planned.run_id).gauss(0, 0.005)
-    return None if layers == 9 else (1 + layers / 10) * math.exp(0.02 * planned.run.repeat + noise)
-
-
-INTERLEAVED = "matrix: {num_layers: [1, 2, 9]}\nrepeats: 12\norder: interleaved\n"
-
-
-@pytest.fixture
-def layers(folder: Folder) -> Folder:
-    """Six blocks of 1, 2 and 9 layers, the latter out of memory."""
-    folder.campaign(INTERLEAVED, by_layers)
-    return folder
 
 
 def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> None:
@@ -343,42 +227,6 @@ def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) ->
     assert folder.compared("made-up.yaml", "--a", "num_layers == 3", "--b", "num_layers == 2")
 
 
-PAGE = """\
-Sequence length = 64
-
-| GPUs | Layers | Global batch | Step time (s) |
-|--:|--:|--:|--:|
-| 1 | 1 | 2 | 1.12 |
-| 1 | 4 | 2 | 1.12 |
-| 1 | 1 | 2 | 1.13 |
-| 1 | 1 | 2 | OOM |
-"""
-
-
-def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> None:
-    """No verdict, and what can be said: where it lies among the runs, and what it would take."""
-    (layers.path / "page.md").write_text(PAGE)
-    arguments = ("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
-    (found,) = layers.compared(*arguments)
-    assert (found["b"], found["units_b"]) == ("page.md:5 row 1 (1, 1)", 1)
-    assert (found["verdict"], found["more"], found["least"]) == ("cannot tell", 48, True)
-    said = " ".join(found["said"])
-    assert "The published figure is one run" in said
-    assert "12 runs took longer a step than it says" in said
-    slow = layers.teralog("compare", *arguments, "--fail-if-slower", "0%")
-    assert slow.exit_code == 0
-
-
-def test_what_a_published_row_tells_of_its_run_is_said(layers: Folder) -> None:
-    """It may be that of another model, which its page names in a heading."""
-    (layers.path / "page.md").write_text(PAGE)
-    (found,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
-    assert (
-        "Of its run the published row tells world_size, num_layers, global_batch_size; "
-        "all else is taken to be as in A."
-    ) in found["said"]
-
-
 def test_what_differs_between_two_campaigns_is_said(folder: Folder) -> None:
     """Each by its name, or by how it is given where they have one name."""
     folder.campaign("repeats: 4\n", lambda planned: 1.0, name="old")
@@ -448,34 +296,6 @@ def test_of_a_single_run_amid_others_it_is_not_said_that_nothing_suggests_a_diff
     assert verdict.endswith("how a single run varies is not known, nor how many more would tell.")
 
 
-@pytest.mark.parametrize(
-    ("page", "said"),
-    [
-        ("page.md", "num_layers=1: 2 rows have its sizes: give one of page.md:5, page.md:7"),
-        ("page.md:6", "no row has its sizes; page.md:6 is nearest, but for num_layers 1 and not 4"),
-        ("page.md:8", "tells no time per iteration"),
-        ("page.md:99", "page.md:99: is no row of a table; give the line of one, or the page"),
-        ("none.md", "none.md: No such file"),
-    ],
-)
-def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, said: str) -> None:
-    """Apples and oranges are not compared, and it is said why."""
-    (layers.path / "page.md").write_text(PAGE)
-    done = layers.teralog("compare", "made-up.yaml", page, "--a", "num_layers == 1")
-    assert done.exit_code == 1
-    assert said in done.stderr
-
-
-def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
-    """By its median; the mean of these steps, the first of 9 s among them, is four times that."""
-    folder.campaign("warmup: 0\nmatrix: {num_layers: [2, 4]}\n", lambda planned: 0.25)
-    assert folder.teralog("report", "made-up.yaml").exit_code == 0
-    page = folder.path / "results" / "made-up" / "report.md"
-    found = folder.compared("made-up.yaml", str(page))
-    assert [one["units_b"] for one in found] == [1, 1]
-    assert [one["ratio"] for one in found] == pytest.approx([1.0, 1.0], rel=0.01)
-
-
 def test_a_folder_without_runs_is_none_to_compare(folder: Folder) -> None:
     """It is said what to give."""
     (folder.path / "empty").mkdir()
@@ -520,95 +340,3 @@ def test_a_campaign_is_not_compared_with_itself(folder: Folder) -> None:
         done = folder.teralog("compare", "made-up.yaml", other)
         assert done.exit_code == 1
         assert "have the same runs" in done.stderr
-
-
-def test_noise_is_told_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
-    """Steps by 0.1 %, runs of an allocation by the drift; failures named."""
-    done = layers.teralog("noise", "made-up.yaml")
-    assert done.exit_code == 0
-    assert "runs in an allocation" in done.stdout
-    assert "Allocations: cannot be told; it takes several allocations" in done.stdout
-    assert "No part of it, as OOM: num_layers=9 #1" in done.stdout
-    page = json.loads(layers.teralog("noise", "made-up.yaml", "--json").stdout)
-    percents = {one["source"]: one["percent"] for one in page["sources"]}
-    assert percents["steps"] == pytest.approx(0.09, abs=0.02)
-    assert 5 < percents["runs"] < 10
-    assert percents["allocations"] is None
-
-
-BODY = """\
-for step in 1 2 3 4 5 6 7 8 9 10; do
-  echo "[teralog] iteration $step/10 | step_seconds 0.$((RANDOM % 90 + 10)) | samples_per_second 1 \
-| loss 6 | memory_allocated_gib 0.1 | max_memory_allocated_gib 0.2"
-done
-"""
-
-
-def write_turns(play: Any, *lines: str) -> None:
-    """Write a campaign of two blocks of two seeds' runs that print steps."""
-    play.write_campaign(BODY, matrix="num_layers: [1, 2]", train_iters=10)
-    with (play.path / "campaign.yaml").open("a") as file:
-        file.write("\n".join(("repeats: 4", "order: interleaved", *lines)) + "\n")
-
-
-def started(play: Any) -> list[dict[str, Any]]:
-    """Return attempt.json of every attempt, and its run's label, in the order of the ledger."""
-    found = {}
-    for run in play.path.glob("results/play/*/run.json"):
-        label = json.loads(run.read_text())["label"].split(" #")[0]
-        for attempt in run.parent.glob("attempt-*/attempt.json"):
-            found[run.parent.name] = {"label": label, **json.loads(attempt.read_text())}
-    return [found[words[0]] for words in play.events() if words[1] == "start"]
-
-
-def test_interleaved_runs_start_one_after_another_and_say_where_they_stood(
-    playground: Any,
-) -> None:
-    """A B B A or B A A B, each with its block and place; what goes on later is elsewhere."""
-    write_turns(playground)
-    refused = playground.teralog("submit", "campaign.yaml", "--slots", "2")
-    assert refused.returncode == 1
-    assert "--slots: order: interleaved runs one after another" in refused.stderr
-    assert playground.teralog("submit", "campaign.yaml", "--blocks", "1").returncode == 0
-    assert playground.states().count("COMPLETED") == 4
-    assert playground.teralog("submit", "campaign.yaml").returncode == 0
-    assert [words[1] for words in playground.events()] == ["start", "end"] * 8
-    found = started(playground)
-    assert [(one["block"], one["place"]) for one in found] == [
-        (block, place) for block in (1, 2) for place in (1, 2, 3, 4)
-    ]
-    allocations = [one["allocation"] for one in found]
-    assert len(set(allocations[:4])) == len(set(allocations[4:])) == 1
-    assert allocations[0] != allocations[4]
-    for block in (found[:4], found[4:]):
-        a, b, other_b, other_a = (one["label"] for one in block)
-        assert (a, b) == (other_a, other_b)
-        assert a != b
-    told = json.loads(
-        playground.teralog("compare", "campaign.yaml", "--by", "num_layers", "--json").stdout
-    )
-    assert (told[0]["units_a"], told[0]["balanced"], told[0]["allocations"]) == (2, 2, 2)
-    assert told[0]["verdict"] == "cannot tell"
-    assert told[0]["more"] >= 4
-
-
-def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
-    """Elsewhere the option is refused, and on Slurm the order."""
-    playground.write_campaign("true", matrix="seed: [1]")
-    refused = playground.teralog("submit", "campaign.yaml", "--blocks", "1")
-    assert refused.returncode == 1
-    assert "--blocks: is for campaigns with order: interleaved" in refused.stderr
-    playground.write_slurm_campaign("true")
-    with (playground.path / "campaign.yaml").open("a") as file:
-        file.write("order: interleaved\n")
-    refused = playground.teralog("submit", "campaign.yaml")
-    assert refused.returncode == 1
-    assert "`teralog salloc --batch --run`" in refused.stderr
-    assert "`teralog submit --here`" in refused.stderr
-
-
-def test_runs_in_the_file_s_order_say_their_place_too(playground: Any) -> None:
-    """And no block, for the order was none that cancels anything."""
-    playground.write_campaign("true", matrix="seed: [1, 2]")
-    playground.teralog("submit", "campaign.yaml", "--slots", "1")
-    assert [(one["place"], one["block"]) for one in started(playground)] == [(1, None), (2, None)]

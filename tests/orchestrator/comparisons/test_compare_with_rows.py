@@ -1,0 +1,67 @@
+"""`teralog compare` with a row of a published page."""
+
+import pytest
+from made_up_runs import Folder
+
+PAGE = """\
+Sequence length = 64
+
+| GPUs | Layers | Global batch | Step time (s) |
+|--:|--:|--:|--:|
+| 1 | 1 | 2 | 1.12 |
+| 1 | 4 | 2 | 1.12 |
+| 1 | 1 | 2 | 1.13 |
+| 1 | 1 | 2 | OOM |
+"""
+
+
+def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> None:
+    """No verdict, and what can be said: where it lies among the runs, and what it would take."""
+    (layers.path / "page.md").write_text(PAGE)
+    arguments = ("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
+    (found,) = layers.compared(*arguments)
+    assert (found["b"], found["units_b"]) == ("page.md:5 row 1 (1, 1)", 1)
+    assert (found["verdict"], found["more"], found["least"]) == ("cannot tell", 48, True)
+    said = " ".join(found["said"])
+    assert "The published figure is one run" in said
+    assert "12 runs took longer a step than it says" in said
+    slow = layers.teralog("compare", *arguments, "--fail-if-slower", "0%")
+    assert slow.exit_code == 0
+
+
+def test_what_a_published_row_tells_of_its_run_is_said(layers: Folder) -> None:
+    """It may be that of another model, which its page names in a heading."""
+    (layers.path / "page.md").write_text(PAGE)
+    (found,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
+    assert (
+        "Of its run the published row tells world_size, num_layers, global_batch_size; "
+        "all else is taken to be as in A."
+    ) in found["said"]
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("page.md", "num_layers=1: 2 rows have its sizes: give one of page.md:5, page.md:7"),
+        ("page.md:6", "no row has its sizes; page.md:6 is nearest, but for num_layers 1 and not 4"),
+        ("page.md:8", "tells no time per iteration"),
+        ("page.md:99", "page.md:99: is no row of a table; give the line of one, or the page"),
+        ("none.md", "none.md: No such file"),
+    ],
+)
+def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, said: str) -> None:
+    """Apples and oranges are not compared, and it is said why."""
+    (layers.path / "page.md").write_text(PAGE)
+    done = layers.teralog("compare", "made-up.yaml", page, "--a", "num_layers == 1")
+    assert done.exit_code == 1
+    assert said in done.stderr
+
+
+def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
+    """By its median; the mean of these steps, the first of 9 s among them, is four times that."""
+    folder.campaign("warmup: 0\nmatrix: {num_layers: [2, 4]}\n", lambda planned: 0.25)
+    assert folder.teralog("report", "made-up.yaml").exit_code == 0
+    page = folder.path / "results" / "made-up" / "report.md"
+    found = folder.compared("made-up.yaml", str(page))
+    assert [one["units_b"] for one in found] == [1, 1]
+    assert [one["ratio"] for one in found] == pytest.approx([1.0, 1.0], rel=0.01)

@@ -1,0 +1,81 @@
+"""Runs that take turns: real ones, in their order and at their places."""
+
+import json
+from typing import Any
+
+BODY = """\
+for step in 1 2 3 4 5 6 7 8 9 10; do
+  echo "[teralog] iteration $step/10 | step_seconds 0.$((RANDOM % 90 + 10)) | samples_per_second 1 \
+| loss 6 | memory_allocated_gib 0.1 | max_memory_allocated_gib 0.2"
+done
+"""
+
+
+def write_turns(play: Any, *lines: str) -> None:
+    """Write a campaign of two blocks of two seeds' runs that print steps."""
+    play.write_campaign(BODY, matrix="num_layers: [1, 2]", train_iters=10)
+    with (play.path / "campaign.yaml").open("a") as file:
+        file.write("\n".join(("repeats: 4", "order: interleaved", *lines)) + "\n")
+
+
+def started(play: Any) -> list[dict[str, Any]]:
+    """Return attempt.json of every attempt, and its run's label, in the order of the ledger."""
+    found = {}
+    for run in play.path.glob("results/play/*/run.json"):
+        label = json.loads(run.read_text())["label"].split(" #")[0]
+        for attempt in run.parent.glob("attempt-*/attempt.json"):
+            found[run.parent.name] = {"label": label, **json.loads(attempt.read_text())}
+    return [found[words[0]] for words in play.events() if words[1] == "start"]
+
+
+def test_interleaved_runs_start_one_after_another_and_say_where_they_stood(
+    playground: Any,
+) -> None:
+    """A B B A or B A A B, each with its block and place; what goes on later is elsewhere."""
+    write_turns(playground)
+    refused = playground.teralog("submit", "campaign.yaml", "--slots", "2")
+    assert refused.returncode == 1
+    assert "--slots: order: interleaved runs one after another" in refused.stderr
+    assert playground.teralog("submit", "campaign.yaml", "--blocks", "1").returncode == 0
+    assert playground.states().count("COMPLETED") == 4
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    assert [words[1] for words in playground.events()] == ["start", "end"] * 8
+    found = started(playground)
+    assert [(one["block"], one["place"]) for one in found] == [
+        (block, place) for block in (1, 2) for place in (1, 2, 3, 4)
+    ]
+    allocations = [one["allocation"] for one in found]
+    assert len(set(allocations[:4])) == len(set(allocations[4:])) == 1
+    assert allocations[0] != allocations[4]
+    for block in (found[:4], found[4:]):
+        a, b, other_b, other_a = (one["label"] for one in block)
+        assert (a, b) == (other_a, other_b)
+        assert a != b
+    told = json.loads(
+        playground.teralog("compare", "campaign.yaml", "--by", "num_layers", "--json").stdout
+    )
+    assert (told[0]["units_a"], told[0]["balanced"], told[0]["allocations"]) == (2, 2, 2)
+    assert told[0]["verdict"] == "cannot tell"
+    assert told[0]["more"] >= 4
+
+
+def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
+    """Elsewhere the option is refused, and on Slurm the order."""
+    playground.write_campaign("true", matrix="seed: [1]")
+    refused = playground.teralog("submit", "campaign.yaml", "--blocks", "1")
+    assert refused.returncode == 1
+    assert "--blocks: is for campaigns with order: interleaved" in refused.stderr
+    playground.write_slurm_campaign("true")
+    with (playground.path / "campaign.yaml").open("a") as file:
+        file.write("order: interleaved\n")
+    refused = playground.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "`teralog salloc --batch --run`" in refused.stderr
+    assert "`teralog submit --here`" in refused.stderr
+
+
+def test_runs_in_the_file_s_order_say_their_place_too(playground: Any) -> None:
+    """And no block, for the order was none that cancels anything."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    playground.teralog("submit", "campaign.yaml", "--slots", "1")
+    assert [(one["place"], one["block"]) for one in started(playground)] == [(1, None), (2, None)]
