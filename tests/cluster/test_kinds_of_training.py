@@ -1,8 +1,10 @@
 """Frameworks that train without a GPU do so on a real Slurm, and their table comes from that."""
 
 import json
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,45 +29,70 @@ while true; do
   sleep 0.2
 done
 """
-CAMPAIGN = f"""\
+TINY = {
+    "num_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "vocab_size": 512,
+    "seq_length": 64,
+}
+BEGIN = """\
 name: kinds
 cluster: v100.yaml
+warmup: 2
 defaults:
   nodes: 2
   gpus_per_node: 1
   micro_batch_size: 2
   train_iters: 6
   time_limit: 10
-include:
-  - {{framework: gpt, strategy: zero2, model: &tiny {{num_layers: 2, hidden_size: 64,
-      num_attention_heads: 4, vocab_size: 512, seq_length: 64}}}}
+"""
+CAMPAIGN = f"""\
+{BEGIN}include:
+  - {{framework: gpt, strategy: zero2, model: &tiny {json.dumps(TINY)}}}
   - {{framework: hf_deepspeed, zero_stage: 2, model: *tiny}}
   - {{framework: hf_deepspeed, zero_stage: 3, model: *tiny, launcher: srun,
       offload_optimizer: cpu, offload_param: cpu}}
   - {{framework: deepspeed, zero_stage: 1, launcher: deepspeed, script: {json.dumps(str(SCRIPT))},
       script_args: [--width, "64", --steps, "6"]}}
-warmup: 2
 """
+OWN_SCRIPT = {"script": str(SCRIPT), "script_args": ["--width", "64", "--steps", "6"]}
+STAGES: list[dict[str, Any]] = [
+    {"zero_stage": 0},
+    {"zero_stage": 1},
+    {"zero_stage": 1, "offload_optimizer": "cpu"},
+    {"zero_stage": 2},
+    {"zero_stage": 2, "offload_optimizer": "cpu"},
+    {"zero_stage": 3},
+    {"zero_stage": 3, "offload_optimizer": "cpu"},
+    {"zero_stage": 3, "offload_optimizer": "cpu", "offload_param": "cpu"},
+]
+
+
+def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[str, Any]]:
+    """Return what the report says of the runs of a campaign that trains on two nodes each."""
+    for package in ("deepspeed", "transformers", "accelerate"):
+        pytest.importorskip(package, reason="needs the extras train and hf")
+    playground.environment |= slurm.environment
+    (playground.path / "v100.yaml").write_text(PROFILE.replace("{folder}", str(playground.path)))
+    (playground.path / "campaign.yaml").write_text(campaign)
+    (playground.path / "nvidia-smi").write_text(NVIDIA_SMI)
+    (playground.path / "nvidia-smi").chmod(0o755)
+    submitted = playground.teralog("submit", "campaign.yaml", "--throttle", "1")
+    assert submitted.returncode == 0, submitted.stderr
+    playground.wait_for(["COMPLETED"] * runs, seconds=1000)
+    report = playground.teralog("report", "campaign.yaml")
+    assert report.returncode == 0, report.stderr
+    page = json.loads((playground.path / "results" / "kinds" / "report.json").read_text())
+    found: list[dict[str, Any]] = page["runs"]
+    return found
 
 
 @pytest.mark.timeout(1200)
 def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
     """Step times, losses, and what was sampled on both nodes beside the training."""
-    for package in ("deepspeed", "transformers", "accelerate"):
-        pytest.importorskip(package, reason="needs the extras train and hf")
-    playground.environment |= slurm.environment
-    (playground.path / "v100.yaml").write_text(PROFILE.replace("{folder}", str(playground.path)))
-    (playground.path / "campaign.yaml").write_text(CAMPAIGN)
-    (playground.path / "nvidia-smi").write_text(NVIDIA_SMI)
-    (playground.path / "nvidia-smi").chmod(0o755)
-    submitted = playground.teralog("submit", "campaign.yaml", "--throttle", "1")
-    assert submitted.returncode == 0, submitted.stderr
-    playground.wait_for(["COMPLETED"] * 4, seconds=1000)
-
-    report = playground.teralog("report", "campaign.yaml")
-    assert report.returncode == 0, report.stderr
+    gpt, zero2, zero3, linear = trained(playground, slurm, CAMPAIGN, 4)
     results = playground.path / "results" / "kinds"
-    gpt, zero2, zero3, linear = json.loads((results / "report.json").read_text())["runs"]
     for run in (gpt, zero2, zero3, linear):
         assert run["reports"] == 4
         assert run["step_seconds_median"] > 0
@@ -82,3 +109,22 @@ def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
         assert run["device_memory_gib"] == 3.0
         assert run["gpu_utilization_percent"] == 75
     assert gpt["device_memory_gib"] is None
+
+
+@pytest.mark.timeout(1200)
+def test_every_stage_trains_with_and_without_offload(playground, slurm) -> None:
+    """Under the Trainer to one loss; a script of one's own too. Only with TERALOG_ALL_STAGES."""
+    if "TERALOG_ALL_STAGES" not in os.environ:
+        pytest.skip("takes minutes; TERALOG_ALL_STAGES=1 has it run")
+    runs = [
+        *({"framework": "hf_deepspeed", "model": TINY, **stage} for stage in STAGES),
+        *({"framework": "deepspeed", **OWN_SCRIPT, **stage} for stage in STAGES),
+    ]
+    campaign = BEGIN + "include:\n" + "".join(f"  - {json.dumps(run)}\n" for run in runs)
+    found = trained(playground, slurm, campaign, len(runs))
+    assert [run["reports"] for run in found] == [4] * len(runs)
+    trainer, own = found[: len(STAGES)], found[len(STAGES) :]
+    assert {run["zero_stage"] for run in trainer} == {0, 1, 2, 3}
+    assert [run["zero_stage"] for run in own] == [run["zero_stage"] for run in trainer]
+    losses = [run["final_loss"] for run in trainer]
+    assert losses == pytest.approx([losses[0]] * len(losses), rel=1e-5)
