@@ -308,8 +308,8 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     together = f"{_counted(len(ranks), 'rank')} on {_counted(len(nodes), 'node')}"
     print(f"[rehearsal] {together}{master}")
     if any(" error: " not in problem for problem in problems):
-        # As Python begins, so that whoever reads logs knows what this is.
-        print("Traceback (most recent call last):\n  in a rehearsal: nothing was started")
+        # As Python does, so that whoever reads logs knows what this is.
+        print('Traceback (most recent call last):\n  File "rehearsal.py", nothing was started')
     for problem, places in sorted(problems.items(), key=lambda one: " error: " in one[0]):
         where = f" (on {', '.join(places)})" if places and len(places) < len(nodes) else ""
         print(f"{problem}{where}")

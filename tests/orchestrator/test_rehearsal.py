@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from orchestrator.workloads import rehearsal
+from parsers.outcome import read_outcome
 
 CHECKER = Path(rehearsal.__file__)
 ORDER: dict[str, Any] = {
@@ -70,6 +71,12 @@ def test_a_file_that_is_missing_fails_as_it_would(tmp_path: Path) -> None:
     assert codes == [1] * 4
     said = f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
     assert printed.count(said) == 1
+    # Also where torchrun's own traceback comes behind it.
+    log = tmp_path / "output.log"
+    log.write_text(f"{printed}Traceback (most recent call last):\n  File \"run.py\"\nError: child\n")
+    outcome = read_outcome(str(log))
+    assert outcome is not None
+    assert outcome.text == said
 
 
 def test_an_option_that_is_refused_fails_as_argparse_does(tmp_path: Path) -> None:
