@@ -135,6 +135,10 @@ SIGNS = (
         r"^\S+: error: (?:unrecognized arguments|argument |ambiguous option|the following arg)",
     ),
     _sign(_ERROR, _END, b"can't open file", r"can't open file '.*': \[Errno"),
+    _sign(_ERROR, _END, b"finding module spec", r"Error while finding module specification for '"),
+    _sign(_ERROR, _END, b": No module named ", r"^\S*python\S*: No module named \S"),
+    # Scripts of teralog end with the first command that fails.
+    _sign(_ERROR, _EXIT, b"/job.sh: line ", r"/job\.sh: line [0-9]+: .*: (?:No such|command not)"),
     _sign(_ERROR, _EXIT, b"exitcode", r"\(exitcode: -?[1-9]|^\s*exitcode\s*: -?[1-9][0-9]* \(pid"),
     _sign(_ERROR, _EXIT, b"return code", r"exits with return code = -?[1-9]"),
     _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Exited with exit code [1-9]"),

@@ -73,7 +73,7 @@ def test_a_file_that_is_missing_fails_as_it_would(tmp_path: Path) -> None:
     assert printed.count(said) == 1
     # Also where torchrun's own traceback comes behind it.
     log = tmp_path / "output.log"
-    log.write_text(f"{printed}Traceback (most recent call last):\n  File \"run.py\"\nError: child\n")
+    log.write_text(f'{printed}Traceback (most recent call last):\n  File "run.py"\nError: child\n')
     outcome = read_outcome(str(log))
     assert outcome is not None
     assert outcome.text == said

@@ -39,6 +39,11 @@ LINES = {
     "train.py: error: unrecognized arguments: --num-layer 2": (ERROR, None),
     "train.py: error: the following arguments are required: --num-layers": (ERROR, None),
     "can't open file '/a/train.py': [Errno 2] No such file or directory": (ERROR, None),
+    "/usr/bin/python3: No module named torch": (ERROR, None),
+    "/usr/bin/python3: Error while finding module specification for 'torch.distributed.run' "
+    "(ModuleNotFoundError: No module named 'torch')": (ERROR, None),
+    "/a b/job.sh: line 57: /usr/bin/python9: No such file or directory": (ERROR, None),
+    "/a b/job.sh: line 21: module: command not found": (ERROR, None),
     FINISHED: (COMPLETED, None),
     FINISHED.replace("6.25", "nan"): (NAN, None),
     FINISHED.replace("6.25", "-inf"): (NAN, None),
