@@ -85,8 +85,7 @@ def _sentence(detail: Any) -> str:
         case "dict_type" | "model_type" | "dataclass_type":
             return f"{value!r} is not a mapping; write it as {{key: value}}"
         case "literal_error":
-            known = [part.strip("'") for part in _expected(context)]
-            return f"{value!r} is not one of {', '.join(known)}{_nearest(value, known)}"
+            return _no_choice(value, [part.strip("'") for part in _expected(context)])
         case "greater_than_equal":
             return f"{value!r} is too small; the least is {context['ge']}"
         case "greater_than":
@@ -97,6 +96,12 @@ def _sentence(detail: Any) -> str:
             return str(context["error"])
     message: str = detail["msg"]
     return f"{value!r}: {message}"
+
+
+def _no_choice(value: Any, known: list[str]) -> str:
+    if not isinstance(value, str) and str(value) in known:
+        return f"{_as_yaml(value)} is not text; put it in quotes"
+    return f"{value!r} is not one of {', '.join(known)}{_nearest(value, known)}"
 
 
 def _as_yaml(value: Any) -> str:

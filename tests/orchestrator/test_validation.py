@@ -26,6 +26,7 @@ class Example:
     rate: Annotated[float, Field(gt=0)] = 1.0
     flag: bool = False
     mode: Literal["none", "cpu", "nvme"] = "none"
+    version: Literal["2", "core"] = "core"
     optional: Annotated[int, Field(ge=1)] | None = None
     either: Annotated[int | str, AfterValidator(even)] = 2
     words: list[str] = field(default_factory=list)
@@ -39,6 +40,7 @@ FITS: dict[str, list[Any]] = {
     "rate": [0.1, 2, 1e-9],
     "flag": [True, False],
     "mode": ["none", "nvme"],
+    "version": ["2"],
     "optional": [3],
     "either": [2, "three"],
     "words": [[], ["a", "b"]],
@@ -73,6 +75,8 @@ MISFITS: list[tuple[str, Any, list[str]]] = [
     ("mode", "disk", ["mode: 'disk' is not one of none, cpu, nvme"]),
     ("mode", "nvem", ["mode: 'nvem' is not one of none, cpu, nvme; did you mean 'nvme'?"]),
     ("mode", False, ["mode: False is not one of none, cpu, nvme"]),
+    ("version", 2, ["version: 2 is not text; put it in quotes"]),
+    ("version", 3, ["version: 3 is not one of 2, core"]),
     ("optional", "3", ["optional: '3' is text; write the whole number 3 without quotes"]),
     ("optional", None, ["optional: has no value"]),
     ("either", 3, ["either: 3 is odd"]),
