@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator.cluster import Cluster
 from orchestrator.errors import did_you_mean
 from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.gpus import full_names, matching, memory_gib
+from orchestrator.gpus import full_names, lacks_bf16, matching, memory_gib
 from orchestrator.model import Run
 from orchestrator.user_paths import missing_files, unset_in, unset_variables
 from orchestrator.warmup import Warmup
@@ -106,7 +106,7 @@ def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
         yield f"gpus_per_node={gpus}, but cluster {cluster.name} has {cluster.gpus_per_node}"
     if run.training.precision == "fp16" and not cluster.has_gpus:
         yield f"precision=fp16 needs a GPU, and cluster {cluster.name} has none; try bf16 or fp32"
-    if run.training.precision == "bf16" and "V100" in (cluster.gpu or "").upper():
+    if run.training.precision == "bf16" and cluster.gpu is not None and lacks_bf16(cluster.gpu):
         yield f"precision=bf16 is not supported by {cluster.gpu}; try fp16"
     launcher = getattr(run.options, "launcher", None)
     if launcher == "srun" and cluster.scheduler != "slurm":

@@ -137,6 +137,12 @@ def matching(name: str) -> list[Gpu]:
     return [gpu for gpu in GPUS if gpu.model in words and words <= _own_words(gpu)]
 
 
+def lacks_bf16(name: str) -> bool:
+    """Return whether the GPU that `name` stands for is known, and computes nothing in bf16."""
+    found = matching(name)
+    return bool(found) and not any("bf16" in gpu.peak_tflops for gpu in found)
+
+
 def full_names() -> list[str]:
     """Return a name of every GPU as people write it: model, form factor and memory."""
     return [

@@ -1,6 +1,7 @@
 """What makes a run impossible, one sentence each."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,13 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
         V100,
         ["precision=bf16 is not supported by v100-SXM2-32GB; try fp16"],
     ),
+    "bf16 on a T4": (
+        {"precision": "bf16"},
+        replace(V100, gpu="T4"),
+        ["precision=bf16 is not supported by T4; try fp16"],
+    ),
+    "bf16 on an A100": ({"precision": "bf16"}, replace(V100, gpu="A100-SXM4-80GB"), []),
+    "bf16 on a GPU that is not known": ({"precision": "bf16"}, replace(V100, gpu="X1"), []),
     "fp16 on a V100": ({"precision": "fp16"}, V100, []),
     "srun without Slurm": (
         {"launcher": "srun"},
