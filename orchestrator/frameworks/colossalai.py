@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from orchestrator import presets
 from orchestrator.frameworks.base import Logged
 from orchestrator.frameworks.limits import unaccumulated, unheard, unsplit
 from orchestrator.model import Run
@@ -111,8 +112,13 @@ def _model_problems(run: Run, models: Mapping[str, ModelShape]) -> Iterator[str]
     elif run.model != models[key]:
         yield (
             f"framework {run.framework} has a model {key!r} of other sizes than these, and takes "
-            f"nothing but its key"
+            f"nothing but its key{_own_name(run, key)}"
         )
+
+
+def _own_name(run: Run, key: str) -> str:
+    # `10b` is in both tables, and GPT's where nothing else is said.
+    return f"; write opt-{key}" if run.model == presets.GPT.get(run.model_name or "") else ""
 
 
 def _strategy_problems(run: Run) -> Iterator[str]:

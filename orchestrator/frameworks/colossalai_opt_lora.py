@@ -1,5 +1,6 @@
 """`colossalai_opt_lora`: ColossalAI's benchmark of RLHF with OPTs and LoRA."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from pydantic import Field
 from orchestrator import presets
 from orchestrator.frameworks import colossalai
 from orchestrator.frameworks.base import Framework
+from orchestrator.model import Run
 from orchestrator.tables import Column
 
 BENCHMARK = "benchmark_opt_lora_dummy.py"
@@ -30,14 +32,23 @@ class ColossalaiOptLoraOptions(colossalai.ColossalaiOptions):
         return f"{colossalai.FOLDER}/{BENCHMARK}"
 
 
+_MODELS = {key.removeprefix("opt-"): shape for key, shape in presets.OPT.items()}
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a run impossible."""
+    yield from colossalai.problems(_MODELS)(run)
+    rank = run.options.lora_rank
+    if run.model is not None and rank > run.model.hidden_size:
+        yield f"lora_rank={rank} is more than hidden_size={run.model.hidden_size}"
+
+
 COLOSSALAI_OPT_LORA = Framework(
     name="colossalai_opt_lora",
     options=ColossalaiOptLoraOptions,
     template="colossalai.sh.j2",
     log_formats=colossalai.LOG_FORMATS,
-    problems=colossalai.problems(
-        {key.removeprefix("opt-"): shape for key, shape in presets.OPT.items()}
-    ),
+    problems=problems,
     implied=colossalai.implied,
     columns=(
         *colossalai.COLUMNS,

@@ -98,6 +98,12 @@ def test_the_key_that_two_tables_have_is_gpts(run_of: RunOf):
     """`10b` alone is a GPT; OPT's is asked for by its full name."""
     (said,) = problems(opt(run_of, model="10b"))
     assert "a model '10b' of other sizes than these" in said
+    assert said.endswith("; write opt-10b")
+
+
+def test_a_rank_of_lora_is_no_wider_than_the_model(run_of: RunOf):
+    assert problems(opt(run_of, lora_rank=768)) == []
+    assert problems(opt(run_of, lora_rank=769)) == ["lora_rank=769 is more than hidden_size=768"]
 
 
 def test_precision_is_the_strategys_and_batches_are_per_gpu(run_of: RunOf):
