@@ -15,6 +15,8 @@ from orchestrator.placement import Placement
 from orchestrator.tables import Column
 from parsers.deepspeed import DEEPSPEED_TIMER
 
+_CONFIG = "--deepspeed_config"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeepspeedOptions:
@@ -50,6 +52,12 @@ def problems(run: Run) -> Iterator[str]:
             "framework deepspeed hands no activation_checkpointing to the script; "
             "say it in script_args"
         )
+    if any(argument.partition("=")[0] == _CONFIG for argument in run.options.script_args):
+        yield (
+            f"script_args: {_CONFIG} is added behind them; take it out, and say under deepspeed "
+            "what is to be otherwise"
+        )
+    yield from zero.pipeline_problems(run)
     yield from zero.problems(run)
 
 

@@ -73,12 +73,7 @@ def _without_deepspeed(run: Run) -> Iterator[str]:
 
 def _under_deepspeed(run: Run) -> Iterator[str]:
     options: MegatronDeepspeed3dOptions = run.options
-    stages = run.parallelism.pipeline_parallel_size
-    if options.zero_stage > 1 and stages > 1:
-        yield (
-            f"zero_stage={options.zero_stage} divides gradients, which a pipeline adds up: "
-            f"pipeline_parallel_size={stages} goes with 0 and 1"
-        )
+    yield from zero.pipeline_problems(run)
     if options.zero_stage and run.training.precision != "fp16":
         yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
     elif options.branch == "new" and run.training.precision == "bf16":

@@ -43,6 +43,16 @@ def config_problems(
         yield from _homeless_offload(config)
 
 
+def pipeline_problems(run: Run) -> Iterator[str]:
+    """Yield that a stage of ZeRO and a pipeline exclude each other."""
+    stage, stages = run.zero_stage or 0, run.parallelism.pipeline_parallel_size
+    if stage > 1 and stages > 1:
+        yield (
+            f"zero_stage={stage} divides gradients, which a pipeline adds up: "
+            f"pipeline_parallel_size={stages} goes with 0 and 1"
+        )
+
+
 def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
     for key in ("offload_optimizer", "offload_param"):
         section = f"zero_optimization.{key}"

@@ -75,6 +75,28 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         deepspeed(offload_optimizer="cpu"),
         ["offload_optimizer=cpu needs ZeRO stage 1, 2 or 3"],
     ),
+    "a pipeline at stage 2": (
+        deepspeed(zero_stage=2, gpus_per_node=2, pipeline_parallel_size=2),
+        [
+            (
+                "zero_stage=2 divides gradients, which a pipeline adds up: "
+                "pipeline_parallel_size=2 goes with 0 and 1"
+            )
+        ],
+    ),
+    "a pipeline at stage 1": (
+        deepspeed(zero_stage=1, gpus_per_node=2, pipeline_parallel_size=2),
+        [],
+    ),
+    "a configuration of one's own": (
+        deepspeed(script_args=["--epochs", "2", "--deepspeed_config=my.json"]),
+        [
+            (
+                "script_args: --deepspeed_config is added behind them; take it out, and say under "
+                "deepspeed what is to be otherwise"
+            )
+        ],
+    ),
     "parameters offloaded at stage 2": (
         gpt(strategy="zero2", offload_param="cpu"),
         ["offload_param=cpu needs ZeRO stage 3"],
