@@ -47,6 +47,7 @@ _SAID_BY_PARAMETERS = {
     "--global-batch-size": "global_batch_size",
     "--gas": "num_microbatches",
     "--train-iters": "train_iters",
+    "--train-samples": "train_iters",
     "--lr": "learning_rate",
     "--seed": "seed",
     "--fp16": "precision",
@@ -54,12 +55,16 @@ _SAID_BY_PARAMETERS = {
     "--checkpoint-activations": "activation_checkpointing",
     "--recompute-activations": "activation_checkpointing",
     "--recompute-granularity": "activation_checkpointing",
+    "--data-path": "data_path",
+    "--vocab-file": "vocab_file",
+    "--merge-file": "merge_file",
     "--zero-stage": "zero_stage",
     "--deepspeed_config": "deepspeed",
 }
 # Likewise, where the framework has the parameter.
 _SAID_BY_OPTIONS = {
     "--num-layers-per-virtual-pipeline-stage": "virtual_pipeline_parallel_size",
+    "--num-virtual-stages-per-pipeline-rank": "virtual_pipeline_parallel_size",
     "--sequence-parallel": "sequence_parallel",
     "--use-distributed-optimizer": "use_distributed_optimizer",
     "--transformer-impl": "transformer_impl",
@@ -168,7 +173,9 @@ _CHANGES_MODEL = (
     "--num-experts", "--expert-model-parallel-size", "--swiglu", "--group-query-attention",
     "--num-query-groups", "--untie-embeddings-and-output-weights", "--kv-channels",
     "--fp8-format", "--fp8-hybrid", "--normalization", "--position-embedding-type",
-    "--disable-bias-linear", "--exit-interval", "--exit-duration-in-mins",
+    "--disable-bias-linear", "--exit-interval", "--exit-duration-in-mins", "--rampup-batch-size",
+    "--make-vocab-size-divisible-by", "--multi-latent-attention", "--mtp-num-layers",
+    "--use-torch-fsdp2", "--use-megatron-fsdp", "--optimizer-cpu-offload",
 )  # fmt: skip
 _TOUCHES_DISK = ("--save", "--load")
 

@@ -84,6 +84,13 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "script_args: --bf16 is what precision says; take it out",
         ],
     ),
+    "another model than the one it makes": (
+        run_clm(script_args=["--model_name_or_path", "gpt2", "--config_name=gpt2"]),
+        [
+            "script_args: --model_name_or_path is what model says; take it out",
+            "script_args: --config_name is what model says; take it out",
+        ],
+    ),
     "arguments that the program does not have": (
         run_clm(script_args=["--streeming", "true"]),
         ["script_args: unrecognized arguments: --streeming true"],

@@ -183,10 +183,21 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "arguments that parameters have said": (
-        core(extra_args=["--micro-batch-size=2", "--bf16"]),
+        core(
+            extra_args=[
+                *("--micro-batch-size=2", "--bf16", "--data-path", "x", "--train-samples", "5"),
+                *("--num-virtual-stages-per-pipeline-rank", "2"),
+            ]
+        ),
         [
             "extra_args: --micro-batch-size is what micro_batch_size says; take it out",
             "extra_args: --bf16 is what precision says; take it out",
+            "extra_args: --data-path is what data_path says; take it out",
+            "extra_args: --train-samples is what train_iters says; take it out",
+            (
+                "extra_args: --num-virtual-stages-per-pipeline-rank is what "
+                "virtual_pipeline_parallel_size says; take it out"
+            ),
         ],
     ),
 }
@@ -235,9 +246,10 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "arguments that make another model, or touch the disk": (
-        core(extra_args=["--swiglu", "--save", "/checkpoints"]),
+        core(extra_args=["--swiglu", "--use-torch-fsdp2", "--save", "/checkpoints"]),
         [
             "extra_args: sizes, TFLOPs and the forecast know nothing of --swiglu",
+            "extra_args: sizes, TFLOPs and the forecast know nothing of --use-torch-fsdp2",
             "extra_args: --save has runs share checkpoints, and is timed with the steps",
         ],
     ),
