@@ -91,13 +91,14 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
         time_limit_seconds(values.get("time_limit", default("time_limit"))),
     )
     parallelism = _parallelism(values, resources.world_size)
+    replicas, rest = divmod(resources.world_size, parallelism.ranks_per_replica)
     return Run(
         framework=name,
         cluster=cluster,
         model=model if isinstance(model, ModelShape) else None,
         model_name=_model_name(values.get("model")),
         parallelism=parallelism,
-        batch=_batch(values, resources.world_size // parallelism.ranks_per_replica),
+        batch=_batch(values, 0 if rest else replicas),
         resources=resources,
         training=_training(values),
         options=framework.options(

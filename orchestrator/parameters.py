@@ -175,7 +175,9 @@ def parameter_problems(
         having = [kind for kind in kinds if name in field_types(kind)]
         if not having:
             known = {known for kind in kinds for known in field_types(kind)}
-            yield f"{where}: unknown key {name!r}{did_you_mean(str(name), known)}"
+            others = [other for other in FRAMEWORKS if name in option_names(other)]
+            near = f"; it is of {', '.join(others)}" if others else did_you_mean(str(name), known)
+            yield f"{where}: unknown key {name!r}{near}"
         elif name == "framework" and isinstance(value, str):
             yield from _unknown(path, framework, value)
         elif name == "model":

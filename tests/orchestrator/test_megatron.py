@@ -221,6 +221,11 @@ def test_a_split_of_more_ranks_than_there_are_is_a_contradiction(run_of: RunOf):
     ]
 
 
+def test_of_ranks_that_are_no_copies_of_the_model_no_batch_is_told(run_of: RunOf):
+    run = run_of(**core(nodes=3, gpus_per_node=4, tensor_parallel_size=8))
+    assert (run.data_parallel_size, run.batch.global_batch_size) == (None, None)
+
+
 WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "nothing": (core(gpus_per_node=4, pipeline_parallel_size=4, num_microbatches=4), []),
     "few micro-batches for a long pipeline": (

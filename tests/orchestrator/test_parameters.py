@@ -162,7 +162,9 @@ def test_all_that_is_wrong_is_said_at_once(values: dict[str, Any], problems: lis
 
 def test_a_parameter_of_another_framework_is_unknown_where_only_one_is_in_play():
     """A misspelt or misplaced option is never silently ignored."""
-    assert list(parameter_problems("defaults", {"script": "train.py"}, ["gpt"]))
+    assert list(parameter_problems("defaults", {"script": "train.py"}, ["gpt"])) == [
+        "defaults: unknown key 'script'; it is of deepspeed, hf_deepspeed"
+    ]
     assert not list(parameter_problems("defaults", {"script": "train.py"}, ["gpt", "deepspeed"]))
 
 
