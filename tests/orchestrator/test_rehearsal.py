@@ -184,3 +184,19 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
     assert "play was rehearsed, and no run of it was started" in report.stderr
     (playground.path / "results" / "play" / "campaign.json").write_text("{}")
     assert "was rehearsed" not in playground.teralog("report", campaign.name).stderr
+
+
+@pytest.mark.train
+def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
+    """Nor does DeepSpeed's launcher look for them."""
+    pytest.importorskip("deepspeed")
+    (playground.path / "train.py").touch()
+    (playground.path / "gpus.yaml").write_text(
+        f"scheduler: local\ngpus_per_node: 3\ngpu: T4\npython: {sys.executable}\n"
+    )
+    (playground.path / "campaign.yaml").write_text(
+        "name: play\ncluster: gpus.yaml\ndefaults: {framework: deepspeed, script: train.py, "
+        "launcher: deepspeed, gpus_per_node: 3, precision: fp16}\n"
+    )
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert "1 rehearsed run: 1 completed" in done.stderr
