@@ -98,6 +98,11 @@ def _sequence_problems(run: Run) -> Iterator[str]:
         yield "sequence_parallel needs tensor_parallel_size of 2 or more"
     if context > 1 and options.transformer_impl == "local":
         yield f"context_parallel_size={context} needs transformer_impl=transformer_engine"
+    elif context > 1 and run.training.precision == "fp32":
+        # Transformer Engine splits sequences in fused attention alone, which has no fp32.
+        yield (
+            f"context_parallel_size={context} needs precision=bf16 or fp16, as fused attention does"
+        )
     if run.model is None:
         return
     length = run.model.seq_length

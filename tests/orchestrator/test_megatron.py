@@ -46,6 +46,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             pipeline_parallel_size=2,
             virtual_pipeline_parallel_size=4,
             num_microbatches=4,
+            precision="bf16",
             sequence_parallel=True,
             use_distributed_optimizer=True,
             extra_args=["--overlap-grad-reduce", "--recompute-modules", "mlp", "moe"],
@@ -88,8 +89,12 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["sequence_parallel needs tensor_parallel_size of 2 or more"],
     ),
     "sequences that do not divide into pieces": (
-        core(gpus_per_node=3, context_parallel_size=3),
+        core(gpus_per_node=3, context_parallel_size=3, precision="bf16"),
         ["seq_length=1024 is not divisible by 2*context_parallel_size=6"],
+    ),
+    "sequences split in fp32": (
+        core(gpus_per_node=2, context_parallel_size=2),
+        ["context_parallel_size=2 needs precision=bf16 or fp16, as fused attention does"],
     ),
     "sequences that do not divide among tensor-parallel ranks": (
         core(
