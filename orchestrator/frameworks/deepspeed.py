@@ -73,6 +73,7 @@ DEEPSPEED = Framework(
     template="deepspeed.sh.j2",
     log_formats=(DEEPSPEED_TIMER,),
     problems=problems,
+    warnings=zero.silent_steps,
     config_files=zero.config_files,
     placement=placement,
     columns=(

@@ -71,6 +71,7 @@ GPT = Framework(
     template="gpt.sh.j2",
     log_formats=(GPT_WORKLOAD, DEEPSPEED_TIMER),
     problems=problems,
+    warnings=zero.silent_steps,
     config_files=zero.config_files,
     program=lambda run: "gpt",
     placement=placement,

@@ -65,6 +65,22 @@ def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
             )
 
 
+def silent_steps(run: Run) -> Iterator[str]:
+    """Yield what keeps DeepSpeed from reporting any step, where step times are its reports'."""
+    iterations = run.training.train_iters
+    for config in config_files(run).values():
+        interval, level = config["steps_per_print"], config["log_level"]
+        silent = {
+            "steps_per_print": isinstance(interval, int) and interval > iterations,
+            "log_level": level not in ("debug", "info"),
+        }
+        for key in (key for key, keeps in silent.items() if keeps):
+            yield (
+                f"deepspeed: of train_iters={iterations} steps DeepSpeed reports none with "
+                f"{key}={config[key]}"
+            )
+
+
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
     """Return DeepSpeed's configuration by file name; none where the run has no ZeRO stage."""
     if run.zero_stage is None:

@@ -193,3 +193,27 @@ def test_offload_to_nvme_needs_a_path(run_of: RunOf):
     assert "offload_param=nvme needs a folder" in problem
     path = {"zero_optimization": {"offload_param": {"nvme_path": "/scratch"}}}
     assert not list(FRAMEWORKS["deepspeed"].problems(run_of(**values, deepspeed=path)))
+
+
+SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "each step": (gpt(strategy="zero1"), []),
+    "without DeepSpeed": (gpt(strategy="ddp"), []),
+    "some steps": (deepspeed(deepspeed={"steps_per_print": 20, "log_level": "debug"}), []),
+    "no step": (
+        deepspeed(deepspeed={"steps_per_print": 21}),
+        ["deepspeed: of train_iters=20 steps DeepSpeed reports none with steps_per_print=21"],
+    ),
+    "no step at this level": (
+        gpt(strategy="zero1", deepspeed={"log_level": "warning"}),
+        ["deepspeed: of train_iters=20 steps DeepSpeed reports none with log_level=warning"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "warnings"), SILENT.values(), ids=SILENT)
+def test_a_run_whose_steps_deepspeed_keeps_to_itself_is_worth_a_look(
+    run_of: RunOf, values: dict[str, Any], warnings: list[str]
+):
+    """It would take its hours, and the table would have no time of it."""
+    run = run_of(**{"train_iters": 20, **values})
+    assert list(FRAMEWORKS[run.framework].warnings(run)) == warnings
