@@ -27,14 +27,12 @@ def deepspeed_config(
         "eps": 1e-8,
         "weight_decay": 0.01,
     }
-    if offload_optimizer == "none":
-        adam["torch_adam"] = True
     config: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
         "gradient_accumulation_steps": run.num_microbatches,
         "steps_per_print": 1,
         "log_level": "info",
-        "optimizer": {"type": "AdamW", "params": adam},
+        "optimizer": _optimizer_section(adam, offload_optimizer, extra),
         "zero_optimization": _zero_section(run, offload_optimizer, offload_param),
     }
     if run.training.precision != "fp32":
@@ -87,14 +85,12 @@ def trainer_config(
             "stage3_gather_16bit_weights_on_model_save": False,
         }
     adam: dict[str, Any] = dict.fromkeys(("lr", "betas", "eps", "weight_decay"), "auto")
-    if offload_optimizer == "none":
-        adam["torch_adam"] = True
     config: dict[str, Any] = {
         "train_batch_size": "auto",
         "train_micro_batch_size_per_gpu": "auto",
         "gradient_accumulation_steps": "auto",
         "gradient_clipping": "auto",
-        "optimizer": {"type": "AdamW", "params": adam},
+        "optimizer": _optimizer_section(adam, offload_optimizer, extra),
         "zero_optimization": zero,
     }
     if run.training.precision != "fp32":
@@ -112,6 +108,17 @@ def trainer_sizes(hidden_size: int) -> dict[str, int]:
         "stage3_prefetch_bucket_size": int(0.9 * hidden_size**2),
         "stage3_param_persistence_threshold": 10 * hidden_size,
     }
+
+
+def _optimizer_section(
+    adam: Mapping[str, Any], offload_optimizer: str, extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return AdamW; without its keys where `extra` asks for one that does not take them."""
+    asked = str(value_at(extra, "optimizer.type", absent="AdamW"))
+    if asked.lower() not in ("adam", "adamw"):
+        return {"params": {"lr": adam["lr"]}}
+    own = {"torch_adam": True} if offload_optimizer == "none" else {}
+    return {"type": "AdamW", "params": {**adam, **own}}
 
 
 def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[str, Any]:

@@ -103,6 +103,11 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str, Any]] = {
             },
         },
     ),
+    "another optimizer, which does not take Adam's keys": (
+        {"optimizer": {"type": "SGD", "params": {"momentum": 0.9}}},
+        "optimizer",
+        {"type": "SGD", "params": {"lr": 1.5e-4, "momentum": 0.9}},
+    ),
     "a section replaced": ({"optimizer": None}, "optimizer", None),
 }
 
