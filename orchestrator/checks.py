@@ -31,6 +31,8 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     yield from unset_in("log_folder", cluster.log_folder)
     if cluster.gpu is not None and cluster.has_gpus:
         yield from _gpu_warnings(cluster, cluster.gpu, run.training.precision)
+    if not cluster.has_gpus and FRAMEWORKS[run.framework].needs_gpus:
+        yield f"framework {run.framework} trains on GPUs, and cluster {cluster.name} has none"
     if cluster.scheduler == "local":
         yield from missing_files(run, folder)
     tensor, gpus = run.parallelism.tensor_parallel_size, run.resources.gpus_per_node

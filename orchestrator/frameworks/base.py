@@ -58,6 +58,7 @@ class Framework:
     partner: what to compare cells with.
     vocab_size_multiple: what the vocabulary is padded to, per tensor-parallel rank.
     needs_model: whether a run without a model shape makes sense.
+    needs_gpus: whether it trains on GPUs alone.
     paths: the options that name files or folders of the user's, relative to the campaign file;
         templates find them, absolute, in `paths`.
     paths_or_names: options that name such a file or folder where they begin with `.`, `/`, `~` or
@@ -84,6 +85,7 @@ class Framework:
     partner: Partner | None = None
     vocab_size_multiple: int = 1
     needs_model: bool = True
+    needs_gpus: bool = False
     paths: tuple[str, ...] = ()
     paths_or_names: tuple[str, ...] = ()
     files: Callable[[Mapping[str, str]], Iterable[str]] = lambda paths: paths.values()

@@ -30,6 +30,7 @@ COLOSSALAI_GPT = Framework(
     measures=colossalai.MEASURES,
     measured_by=colossalai.MEASURED_BY,
     reports_steps=False,
+    needs_gpus=True,
     paths=("source",),
     files=colossalai.files(BENCHMARK),
     program=lambda run: "colossalai_gpt",

@@ -57,6 +57,7 @@ COLOSSALAI_OPT_LORA = Framework(
     measures=colossalai.MEASURES,
     measured_by=colossalai.MEASURED_BY,
     reports_steps=False,
+    needs_gpus=True,
     paths=("source",),
     files=colossalai.files(BENCHMARK),
     program=lambda run: "colossalai_opt_lora",

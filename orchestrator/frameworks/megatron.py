@@ -150,6 +150,7 @@ MEGATRON = Framework(
     placement=placement,
     columns=megatron_programs.COLUMNS,
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    needs_gpus=True,
     paths=megatron_programs.PATHS,
     files=megatron_programs.opened("pretrain_gpt.py"),
     program=program,

@@ -137,6 +137,7 @@ MEGATRON_DEEPSPEED_3D = Framework(
         *megatron_programs.COLUMNS,
     ),
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    needs_gpus=True,
     paths=megatron_programs.PATHS,
     # The program itself has another name in each branch.
     files=megatron_programs.opened("megatron/arguments.py"),

@@ -158,6 +158,7 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
         Column("offload", "offload", zero.offload),
     ),
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    needs_gpus=True,
     paths=megatron_programs.PATHS,
     files=megatron_programs.opened("pretrain_gpt2.py"),
     program=lambda run: _RECORD,

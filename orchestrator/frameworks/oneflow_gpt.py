@@ -117,6 +117,7 @@ ONEFLOW_GPT = Framework(
         base="off",
         columns={"gpu_memory_mib": True, "running_samples_per_second": False},
     ),
+    needs_gpus=True,
     paths=("source", "dataset"),
     files=lambda paths: (
         f"{paths['source']}/src/train.py",

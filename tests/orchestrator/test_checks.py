@@ -220,6 +220,24 @@ def test_a_gpu_that_is_not_known_is_worth_a_look(
 
 
 @pytest.mark.parametrize(
+    ("framework", "cluster", "said"),
+    [
+        ("megatron", CPUS, ["framework megatron trains on GPUs, and cluster here has none"]),
+        ("megatron", V100, []),
+        ("gpt", CPUS, []),
+    ],
+)
+def test_a_program_that_needs_gpus_is_worth_a_look_without_any(
+    run_of: RunOf, framework: str, cluster: Cluster, said: list[str], tmp_path: Path
+):
+    """It is no more: the run can still be rehearsed."""
+    (tmp_path / "pretrain_gpt.py").touch()
+    values = {"source": str(tmp_path)} if framework == "megatron" else {}
+    run = run_of(framework=framework, **values)
+    assert list(run_warnings(run, cluster, Path())) == said
+
+
+@pytest.mark.parametrize(
     ("warmup", "train_iters", "measured"),
     [(0, 1, True), (1, 1, False), (3, 4, True), (4, 4, False), ("99%", 1, True), (5, 4, False)],
 )
