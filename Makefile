@@ -9,8 +9,9 @@ BIN := $(VENV)/bin
 # torch's CPU build, the one the tests are measured with; `make setup TORCH=torch` takes the newest,
 # with CUDA, for a machine with GPUs.
 TORCH ?= torch==2.13.0
-# Tests share the machine between so many processes; each starts clusters and trainings of its own.
-WORKERS ?= 2
+# Tests share the machine between so many processes; each starts clusters and trainings of its own,
+# and waits for them much of its time.
+WORKERS ?= 3
 # DeepSpeed compiles its extensions once into this folder.
 export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
 
