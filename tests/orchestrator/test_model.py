@@ -69,7 +69,7 @@ BATCHES = {
     ),
     "split 3 ways on 4": (
         {"gpus_per_node": 4, "pipeline_parallel_size": 3},
-        (4, None, None, 1),
+        (4, None, None, None),
     ),
 }
 
