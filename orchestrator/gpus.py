@@ -138,8 +138,11 @@ def matching(name: str) -> list[Gpu]:
 
 
 def lacks_bf16(name: str) -> bool:
-    """Return whether the GPU that `name` stands for is known, and computes nothing in bf16."""
-    found = matching(name)
+    """Return whether the GPU that `name` stands for computes nothing in bf16.
+
+    That goes by its model, wherever it stands in the name: no form or size of a V100 has bf16.
+    """
+    found = matching(name) or [gpu for gpu in GPUS if gpu.model in name.upper()]
     return bool(found) and not any("bf16" in gpu.peak_tflops for gpu in found)
 
 

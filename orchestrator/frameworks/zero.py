@@ -69,16 +69,12 @@ def silent_steps(run: Run) -> Iterator[str]:
     """Yield what keeps DeepSpeed from reporting any step, where step times are its reports'."""
     iterations = run.training.train_iters
     for config in config_files(run).values():
+        none_with = f"deepspeed: of train_iters={iterations} steps DeepSpeed reports none with"
         interval, level = config["steps_per_print"], config["log_level"]
-        silent = {
-            "steps_per_print": isinstance(interval, int) and interval > iterations,
-            "log_level": level not in ("debug", "info"),
-        }
-        for key in (key for key, keeps in silent.items() if keeps):
-            yield (
-                f"deepspeed: of train_iters={iterations} steps DeepSpeed reports none with "
-                f"{key}={config[key]}"
-            )
+        if isinstance(interval, int) and interval > iterations:
+            yield f"{none_with} steps_per_print={interval}"
+        if level not in ("debug", "info"):
+            yield f"{none_with} log_level={level}"
 
 
 def config_files(run: Run) -> dict[str, dict[str, Any]]:

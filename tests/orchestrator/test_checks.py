@@ -104,6 +104,14 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
         replace(V100, gpu="T4"),
         ["precision=bf16 is not supported by T4; try fp16"],
     ),
+    **{
+        f"bf16 on a {gpu}, which is not in the list": (
+            {"precision": "bf16"},
+            replace(V100, gpu=gpu),
+            [f"precision=bf16 is not supported by {gpu}; try fp16"],
+        )
+        for gpu in ("V100-SXM3-32GB", "v100sxm2", "Tesla V100 (ours)")
+    },
     "bf16 on an A100": ({"precision": "bf16"}, replace(V100, gpu="A100-SXM4-80GB"), []),
     "bf16 on a GPU that is not known": ({"precision": "bf16"}, replace(V100, gpu="X1"), []),
     "fp16 on a V100": ({"precision": "fp16"}, V100, []),
