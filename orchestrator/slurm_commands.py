@@ -6,12 +6,12 @@ No answer is not an answer that knows of nothing: from a silence no one infers t
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orchestrator.programs import Answer, ask
 from orchestrator.slurm_ids import compact_ids
+from orchestrator.slurm_sources import doubtful, settle, spread
 from orchestrator.slurm_states import (
-    MAY_RUN_AGAIN,
     SACCT_FIELDS,
     SQUEUE_FIELDS,
     JobState,
@@ -67,57 +67,21 @@ def environment() -> dict[str, str]:
 def ask_jobs(job_ids: Sequence[str]) -> Told:
     """Ask for the states of jobs and tasks of arrays: sacct, else squeue, else scontrol.
 
-    squeue is also asked of jobs that accounting has ended and that may have been requeued since,
-    and of those that have not ended: of these it knows better.
+    squeue is also asked where it may know better than accounting.
     """
     if not job_ids:
         return Told({}, frozenset(), (), complete=True)
-    states, silences = _sacct(_jobs(job_ids))
-    _spread(states, job_ids)
-    doubtful = [one for one in job_ids if one not in states or _may_go_on(states[one])]
+    accounted, silences = _sacct(_jobs(job_ids))
+    accounted = spread(accounted, job_ids)
+    asked = [job_id for job_id in job_ids if doubtful(accounted.get(job_id))]
     queue: dict[str, JobState] | None = {}
-    if doubtful:
-        queue, silent = _queue(_jobs(doubtful))
-        _spread(queue or {}, doubtful)
+    if asked:
+        queue, silent = _queue(_jobs(asked))
         silences += silent
-        for job_id in doubtful if queue else ():
-            _correct(states, queue or {}, job_id)
-    names = frozenset(one.name for told in (states, queue or {}) for one in told.values())
-    return Told(states, names, silences, complete=queue is not None)
-
-
-def _may_go_on(state: JobState) -> bool:
-    return not state.final or state.word in MAY_RUN_AGAIN
-
-
-def _correct(states: dict[str, JobState], queue: dict[str, JobState], job_id: str) -> None:
-    """Put what squeue says of a job in place of what accounting says, where it knows better."""
-    accounted, queued = states.get(job_id), queue.get(job_id)
-    if accounted is None:
-        if queued is not None:
-            states[job_id] = queued
-    elif queued is None:
-        # A task that was cancelled while it waited waits on in accounting, for a while.
-        job = job_id.partition("_")[0]
-        if not accounted.final and any(other.startswith(f"{job}_") for other in queue):
-            del states[job_id]
-    elif not queued.final:
-        # It goes on, perhaps after an end that accounting has told of. Of an end that accounting
-        # has not told of it soon will, and of more than squeue.
-        ended = accounted.seconds or 0.0 if accounted.final else 0.0
-        earlier = accounted.earlier_seconds + ended
-        states[job_id] = replace(queued, earlier_seconds=earlier)
-
-
-def _spread(states: dict[str, JobState], job_ids: Sequence[str]) -> None:
-    """Add the tasks of arrays that Slurm speaks of without a list of their indices.
-
-    So it does of tasks that waited when the whole array was cancelled.
-    """
-    for job_id in job_ids:
-        job, _, task = job_id.partition("_")
-        if task and job_id not in states and job in states:
-            states[job_id] = replace(states[job], job_id=job_id)
+        if queue is not None:
+            queue = spread(queue, asked)
+    names = frozenset(one.name for told in (accounted, queue or {}) for one in told.values())
+    return Told(settle(accounted, queue, asked), names, silences, complete=queue is not None)
 
 
 def _sacct(jobs: Sequence[str]) -> tuple[dict[str, JobState], tuple[str, ...]]:

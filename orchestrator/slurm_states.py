@@ -39,8 +39,6 @@ UNENDED = (
 )
 # Before it runs, or between two runs.
 WAITING = frozenset({"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
-# Accounting calls a job so for some seconds before it says that the job waits again.
-MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "FAILED"})
 
 SACCT_FIELDS = (
     "JobID", "JobName", "State", "ExitCode", "Start", "End", "ElapsedRaw", "NodeList", "Reason",
@@ -62,7 +60,8 @@ class JobState:
 
     state: verbatim, as "CANCELLED by 1000". seconds: how long it has run since its last start.
     restarts, earlier_seconds: how often it was requeued and ran again, and how long it had run by
-    then. by: the command that said so.
+    then. by: the command that said so. of_rest: whether it was said of the rest of an array, all in
+    one line: of the tasks that had not started.
     """
 
     job_id: str
@@ -78,6 +77,7 @@ class JobState:
     nodes: str | None = None
     restarts: int = 0
     earlier_seconds: float = 0.0
+    of_rest: bool = False
 
     @property
     def word(self) -> str:
@@ -99,9 +99,11 @@ def read_sacct(lines: Iterable[str]) -> dict[str, JobState]:
     """Return what sacct says, by job id; its lines hold SACCT_FIELDS with `|` between them.
 
     With --duplicates a job that was requeued has a line for each of its starts, oldest first. A job
-    whose name has not come yet is left out: nobody can tell whose it is.
+    whose name has not come yet is left out: nobody can tell whose it is. A task that has a line of
+    its own is not also of the rest of its array, of which accounting may hear later.
     """
     found: dict[str, list[JobState]] = {}
+    rest: dict[str, list[JobState]] = {}
     for line in lines:
         fields = _fields(line, SACCT_FIELDS)
         if fields is None or "." in (fields["JobID"] or ".") or fields["JobName"] == _NAMELESS:
@@ -120,12 +122,12 @@ def read_sacct(lines: Iterable[str]) -> dict[str, JobState]:
             seconds=_seconds(fields["ElapsedRaw"]) if fields["Start"] else None,
             nodes=fields["NodeList"],
         )
-        for job_id in expand(fields["JobID"] or ""):
-            found.setdefault(job_id, []).append(one)
-    return {job_id: _last(job_id, starts) for job_id, starts in found.items()}
+        for job_id, state in _each(fields["JobID"], one).items():
+            (rest if state.of_rest else found).setdefault(job_id, []).append(state)
+    return {job_id: _last(starts) for job_id, starts in {**rest, **found}.items()}
 
 
-def _last(job_id: str, starts: Sequence[JobState]) -> JobState:
+def _last(starts: Sequence[JobState]) -> JobState:
     # A cancelled array that waited has a second line, which does not say by whom.
     last = starts[-1]
     same = [one for one in starts if (one.word, one.started_at) == (last.word, last.started_at)]
@@ -135,9 +137,7 @@ def _last(job_id: str, starts: Sequence[JobState]) -> JobState:
         for one in starts
         if one.started_at is not None and one.started_at != last.started_at
     }
-    return replace(
-        last, job_id=job_id, restarts=len(earlier), earlier_seconds=sum(earlier.values())
-    )
+    return replace(last, restarts=len(earlier), earlier_seconds=sum(earlier.values()))
 
 
 def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
@@ -163,7 +163,8 @@ def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
 
 
 def _each(job_ids: str | None, one: JobState) -> dict[str, JobState]:
-    return {job_id: replace(one, job_id=job_id) for job_id in expand(job_ids or "")}
+    told = job_ids or ""
+    return {job_id: replace(one, job_id=job_id, of_rest=job_id != told) for job_id in expand(told)}
 
 
 def _only_what_was(one: JobState, status: str | None) -> JobState:

@@ -95,7 +95,7 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
         one = jobs[job_id]
         if job_id in states:
             record(one.attempt, states[job_id])
-        elif told.complete and one.intent.batch in told.names and not one.attempt.log.exists():
+        elif told.complete and one.intent.batch in told.names and not _has_started(one.attempt):
             # A task that is cancelled while it waits goes from its array without a trace.
             gone = JobState(job_id, one.intent.batch, CANCELLED, by="squeue", reason=_GONE)
             record(one.attempt, gone)
@@ -109,12 +109,20 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
 
 
 def _own_states(told: Told, jobs: Mapping[str, Open]) -> dict[str, JobState]:
-    # Ids are given again by a cluster that was set up anew, and by another cluster.
+    # Ids are given again by a cluster that was set up anew, and by another cluster. A task that has
+    # started is none of the rest of its array, whatever end that came to.
     return {
         job_id: state
         for job_id, one in jobs.items()
-        if (state := told.states.get(job_id)) and state.name == one.intent.batch
+        if (state := told.states.get(job_id))
+        and state.name == one.intent.batch
+        and not (state.of_rest and state.final and _has_started(one.attempt))
     }
+
+
+def _has_started(attempt: Attempt) -> bool:
+    seen = attempt.seen
+    return (seen is not None and seen.started_at is not None) or attempt.log.exists()
 
 
 def record(attempt: Attempt, state: JobState) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,6 +128,14 @@ class Playground:
         if not self.ledger.exists():
             return []
         return [tuple(line.split()) for line in self.ledger.read_text().splitlines()]
+
+    def starts(self) -> Counter[str]:
+        """Return how often each run was started, by run id."""
+        return Counter(run for run, what, *_ in self.events() if what == "start")
+
+    def go(self) -> None:
+        """Let the runs go on that wait for a file LEDGER.go."""
+        self.ledger.with_name("ledger.go").touch()
 
     def process_names(self) -> list[str]:
         """Return the names of `processes`, of those that are still there to be asked."""

@@ -255,7 +255,7 @@ def test_what_a_run_had_is_free_when_it_is_killed(play) -> None:
     # Slurm is a while at ending the step, and until then its GPU is not free.
     while sum(what == "holds" for _, what, *_ in play.events()) < 5:
         time.sleep(0.1)
-    play.ledger.with_name("ledger.go").touch()
+    play.go()
     assert process.wait(timeout=120) == 1
     assert play.states() == ["COMPLETED", "INTERRUPTED"] + ["COMPLETED"] * 3
     taken = [gpus for _, what, *rest in play.events() if what == "holds" for gpus in rest[1:2]]

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +24,6 @@ def play(playground, slurm) -> Any:
     """Return a playground on a cluster."""
     playground.environment |= slurm.environment
     return playground
-
-
-def go(play) -> None:
-    """Let the runs end that wait for it."""
-    play.ledger.with_name("ledger.go").touch()
-
-
-def starts(play) -> list[int]:
-    """Return how often each run was started."""
-    return sorted(Counter(run for run, what, *_ in play.events() if what == "start").values())
 
 
 def wait_for_ends(play, count: int) -> list[dict[str, Any]]:
@@ -59,7 +48,7 @@ def test_a_folder_of_logs_that_is_deleted_costs_the_logs_alone(play) -> None:
     play.wait_for(["RUNNING", "PENDING"])
     wait_until(play.events, lambda: "it has not begun")
     shutil.rmtree(logs)
-    go(play)
+    play.go()
     first, second = wait_for_ends(play, 2)
     assert (first["state"], first["log"]) == ("COMPLETED", None)
     assert (second["outcome"], second["log"]) == ("failed", None)
@@ -84,9 +73,9 @@ def test_a_run_whose_folder_is_deleted_is_not_run_twice_at_once(play) -> None:
     now = play.status()
     assert [run["state"] for run in now] == ["RUNNING", "PENDING", "PENDING"]
     assert [run["job_id"] for run in now] == [run["job_id"] for run in runs]
-    go(play)
+    play.go()
     play.wait_for(["COMPLETED"] * 3)
-    assert starts(play) == [1, 1, 1]
+    assert sorted(play.starts().values()) == [1, 1, 1]
 
 
 def test_a_run_whose_folder_is_deleted_after_its_end_is_run_again(play) -> None:
@@ -97,7 +86,7 @@ def test_a_run_whose_folder_is_deleted_after_its_end_is_run_again(play) -> None:
     shutil.rmtree(play.path / "results" / "play" / first["run_id"])
     assert first["run_id"] in play.teralog("submit", "campaign.yaml").stdout
     play.wait_for(["COMPLETED"] * 2)
-    assert starts(play) == [1, 2]
+    assert sorted(play.starts().values()) == [1, 2]
 
 
 # What a user types on a cluster whose disk a run fills, and that is emptied then.

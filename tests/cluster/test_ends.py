@@ -1,6 +1,5 @@
 """Each way in which a run on a real Slurm may end: its state, and how the campaign goes on."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -75,16 +74,6 @@ def play(playground, cluster) -> Any:
     return playground
 
 
-def go(play) -> None:
-    """Let the runs end that wait for it."""
-    play.ledger.with_name("ledger.go").touch()
-
-
-def starts(play) -> Counter[str]:
-    """Return how often each run was started."""
-    return Counter(run for run, what, *_ in play.events() if what == "start")
-
-
 def ended(play, seconds: float = 90) -> dict[str, Any]:
     """Wait until the one run of a playground has ended, and return what `status` says then."""
     found: dict[str, Any] = {}
@@ -114,7 +103,7 @@ def test_a_run_that_did_not_complete_says_why_and_a_retry_completes_it(
     assert run["state"] in end.states
     assert run["outcome"] == end.outcome
     assert run["outcome_by"] == ("scheduler" if run["state"] == "OUT_OF_MEMORY" else end.by)
-    go(play)
+    play.go()
     submitted = play.teralog("submit", "campaign.yaml")
     assert (submitted.returncode, submitted.stdout) == (1, "")
     other = "timeout" if end.outcome != "timeout" else "failed"
@@ -122,7 +111,7 @@ def test_a_run_that_did_not_complete_says_why_and_a_retry_completes_it(
     assert play.teralog("retry", "campaign.yaml", "--only", end.outcome).returncode == 0
     [run] = play.wait_for(["COMPLETED"])
     assert run["attempts"] == 2
-    assert list(starts(play).values()) == [2]
+    assert list(play.starts().values()) == [2]
 
 
 GOING_ON = {
@@ -145,10 +134,10 @@ def test_a_run_that_slurm_puts_back_has_not_ended(play, cluster, name: str) -> N
         assert play.teralog("submit", "campaign.yaml").stdout == ""
         assert play.teralog("retry", "campaign.yaml").stdout == ""
         [run] = play.status()
-    go(play)
+    play.go()
     [run] = play.wait_for(["COMPLETED"])
     assert (run["restarts"], run["attempts"]) == (1, 1)
-    assert list(starts(play).values()) == [2]
+    assert list(play.starts().values()) == [2]
 
 
 def test_a_run_whose_node_dies_is_told_and_retried(playground, hasty_slurm) -> None:
@@ -162,7 +151,7 @@ def test_a_run_whose_node_dies_is_told_and_retried(playground, hasty_slurm) -> N
     faults.kill(hasty_slurm, run["node_list"])
     run = ended(play)
     assert (run["state"], run["outcome"]) == ("NODE_FAIL", "node_fail")
-    go(play)
+    play.go()
     assert play.teralog("retry", "campaign.yaml", "--only", "node_fail").returncode == 0
     play.wait_for(["COMPLETED"])
     faults.start_again(hasty_slurm)
@@ -192,9 +181,9 @@ def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, has
     assert "Slurm gave no answer: squeue" in status.stderr
     faults.start_again(hasty_slurm)
     assert play.states() == before
-    go(play)
+    play.go()
     play.wait_for(["COMPLETED"] * 5)
-    assert sorted(starts(play).values()) == [1] * 5
+    assert sorted(play.starts().values()) == [1] * 5
 
 
 PURGED = """\
@@ -213,16 +202,16 @@ def test_a_job_that_slurm_has_purged_is_told_by_its_log(playground, hasty_slurm)
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(PURGED)
     play.teralog("submit", "campaign.yaml")
-    wait_until(lambda: len(starts(play)) == 4, lambda: str(play.events()))
+    wait_until(lambda: len(play.starts()) == 4, lambda: str(play.events()))
     queue = ("squeue", "-h", "-t", "all")
     wait_until(lambda: not hasty_slurm.run(*queue).stdout, lambda: hasty_slurm.run(*queue).stdout)
     runs = play.status()
     assert [run["state"] for run in runs] == ["UNKNOWN"] * 4
     assert [run["outcome"] for run in runs] == ["completed", "oom", "failed", "unknown"]
     assert [run["outcome_by"] for run in runs] == ["log", "log", "log", None]
-    go(play)
+    play.go()
     assert play.teralog("submit", "campaign.yaml").stdout == ""
     retried = play.teralog("retry", "campaign.yaml", "--only", "failed,unknown")
     assert retried.stdout.endswith(": 2 runs\n")
-    wait_until(lambda: sum(starts(play).values()) == 6, lambda: str(play.events()))
+    wait_until(lambda: sum(play.starts().values()) == 6, lambda: str(play.events()))
     assert [run["attempts"] for run in play.status()] == [1, 1, 2, 2]

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +111,6 @@ def seeds_started(play) -> dict[str, list[str]]:
     return found
 
 
-def starts(play) -> dict[str, int]:
-    """Return how often each run was started."""
-    return Counter(run for run, what, *_ in play.events() if what == "start")
-
-
 def test_two_submits_at_once_double_nothing(play) -> None:
     """The second waits for the first, and finds nothing left to do."""
     slow_sbatch(play, 0.5, 0.5)
@@ -124,7 +118,7 @@ def test_two_submits_at_once_double_nothing(play) -> None:
     outputs = [process.communicate(timeout=60)[0] for process in both]
     assert sorted(bool(output) for output in outputs) == [False, True]
     play.wait_for(["COMPLETED"] * 5)
-    assert set(starts(play).values()) == {1}
+    assert set(play.starts().values()) == {1}
 
 
 def test_many_submits_without_locks_double_nothing(play) -> None:
@@ -132,7 +126,7 @@ def test_many_submits_without_locks_double_nothing(play) -> None:
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4, 5, 6], gpus_per_node: [1, 2]")
     submit_at_once(play, 4)
     play.wait_for(["COMPLETED"] * 12)
-    assert sorted(starts(play).values()) == [1] * 12
+    assert sorted(play.starts().values()) == [1] * 12
 
 
 def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
@@ -175,7 +169,7 @@ def test_a_submit_killed_at_any_moment_loses_and_doubles_nothing(
     last = play.teralog("submit", "campaign.yaml")
     assert last.returncode == 0, last.stderr
     play.wait_for(["COMPLETED"] * 20)
-    assert sorted(starts(play).values()) == [1] * 20
+    assert sorted(play.starts().values()) == [1] * 20
     assert len(list(play.path.glob("results/play/*/attempt-*/output.log"))) == 20
 
 
@@ -252,7 +246,7 @@ def test_an_sbatch_that_fails_after_the_job_is_there_is_not_called_again(play) -
     submitted = play.teralog("submit", "campaign.yaml")
     assert (submitted.returncode, submitted.stdout.endswith(": 5 runs\n")) == (0, True)
     play.wait_for(["COMPLETED"] * 5)
-    assert set(starts(play).values()) == {1}
+    assert set(play.starts().values()) == {1}
 
 
 def test_runs_that_another_host_is_submitting_are_left_to_it(play) -> None:
@@ -284,4 +278,4 @@ def test_runs_that_another_host_is_submitting_are_left_to_it(play) -> None:
     claim("2020-01-01T00:00:00+00:00")
     assert play.teralog("submit", "campaign.yaml").returncode == 0
     play.wait_for(["COMPLETED"] * 5)
-    assert set(starts(play).values()) == {1}
+    assert set(play.starts().values()) == {1}

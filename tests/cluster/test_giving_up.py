@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -39,11 +38,6 @@ def sweep(play, body: str, profile: str = "") -> None:
     )
 
 
-def starts(play) -> Counter[str]:
-    """Return how often each run was started."""
-    return Counter(run for run, what, *_ in play.events() if what == "start")
-
-
 def wait_until_ended(play, states: list[str]) -> None:
     """Wait for the states of ddp's runs, and for all others to complete."""
     play.wait_for([*states, *["COMPLETED"] * 5])
@@ -63,7 +57,7 @@ def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -
     run = play.status()[0]
     assert (run["outcome"], run["attempts"]) == ("given_up", 0)
     assert run["reason"] == "given up: micro_batch_size=2 failed"
-    assert sorted(starts(play).values()) == [1] * 7
+    assert sorted(play.starts().values()) == [1] * 7
     for strategy in ("ddp", "zero1", "zero2"):
         order = [
             run["label"].rpartition("=")[2]
@@ -81,12 +75,12 @@ def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(
     sweep(play, TOO_LARGE)
     play.teralog("submit", "campaign.yaml")
     wait_until_ended(play, ["GIVEN_UP", "COMPLETED", "FAILED"])
-    play.ledger.with_name("ledger.go").touch()
+    play.go()
     assert play.teralog("retry", "campaign.yaml").returncode == 0
     wait_until_ended(play, ["NOT_STARTED", "COMPLETED", "COMPLETED"])
     assert play.teralog("submit", "campaign.yaml").returncode == 0
     wait_until_ended(play, ["COMPLETED"] * 3)
-    assert sorted(starts(play).values()) == [1] * 7 + [2]
+    assert sorted(play.starts().values()) == [1] * 7 + [2]
 
 
 def test_what_is_submitted_later_comes_after_what_is_in_the_queue(bare) -> None:
@@ -100,16 +94,16 @@ def test_what_is_submitted_later_comes_after_what_is_in_the_queue(bare) -> None:
     assert bare.teralog("submit", "campaign.yaml").returncode == 0
     running = [run["label"] for run in bare.status() if run["state"] == "RUNNING"]
     assert all(label.endswith("=1") for label in running)
-    bare.ledger.with_name("ledger.go").touch()
+    bare.go()
     wait_until_ended(bare, ["GIVEN_UP", "COMPLETED", "FAILED"])
-    assert sorted(starts(bare).values()) == [1] * 7
+    assert sorted(bare.starts().values()) == [1] * 7
 
 
 def test_a_cancelled_campaign_stays_cancelled(play) -> None:
     """Those that Slurm cancels for the others, too: no submit starts them."""
     sweep(play, WAIT)
     play.teralog("submit", "campaign.yaml")
-    while not starts(play):
+    while not play.starts():
         time.sleep(0.2)
     assert play.teralog("cancel", "campaign.yaml").returncode == 0
     assert play.states() == ["CANCELLED"] * 8
@@ -120,11 +114,11 @@ def test_what_slurm_cancelled_for_a_cancelled_run_is_free_to_be_submitted(bare) 
     """A run that was cancelled says nothing of those after it."""
     sweep(bare, WAIT)
     bare.teralog("submit", "campaign.yaml")
-    while not starts(bare):
+    while not bare.starts():
         time.sleep(0.2)
     bare.teralog("cancel", "campaign.yaml", "ddp micro_batch_size=1")
-    bare.ledger.with_name("ledger.go").touch()
+    bare.go()
     wait_until_ended(bare, ["NOT_STARTED", "CANCELLED", "NOT_STARTED"])
     bare.teralog("submit", "campaign.yaml")
     wait_until_ended(bare, ["COMPLETED", "CANCELLED", "COMPLETED"])
-    assert sorted(starts(bare).values()) == [1] * 8
+    assert sorted(bare.starts().values()) == [1] * 8

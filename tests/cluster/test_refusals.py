@@ -1,7 +1,6 @@
 """What Slurm refuses, and what it lacks: it is said in its words, and then the campaign goes on."""
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,7 +119,7 @@ def test_a_limit_that_is_reached_halfway_keeps_what_is_in(playground, limited) -
     assert (second.returncode, second.stdout.endswith(": 9 runs\n")) == (0, True)
     runs = playground.wait_for(["COMPLETED"] * 20)
     assert {run["attempts"] for run in runs} == {1}
-    begun = Counter(run for run, what, *_ in playground.events() if what == "start")
+    begun = playground.starts()
     assert sorted(begun.values()) == [1] * 20
 
 
@@ -141,7 +140,7 @@ def test_a_site_without_sacct_lacks_nothing_but_words(playground, slurm, tmp_pat
     assert (submitted.returncode, "sacct" in submitted.stderr) == (0, False)
     runs: list[dict[str, Any]] = playground.wait_for(["COMPLETED", "FAILED"])
     assert [run["scheduler_state_by"] for run in runs] == ["squeue"] * 2
-    playground.ledger.with_name("ledger.go").touch()
+    playground.go()
     assert playground.teralog("retry", "campaign.yaml").returncode == 0
     status = playground.teralog("status", "campaign.yaml")
     assert (status.returncode, status.stderr) == (0, "")

@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +35,6 @@ def bare(playground, slurm) -> Any:
     return playground
 
 
-def go(play) -> None:
-    """Let the runs end that wait for it."""
-    play.ledger.with_name("ledger.go").touch()
-
-
-def starts(play) -> Counter[str]:
-    """Return how often each run was started."""
-    return Counter(run for run, what, *_ in play.events() if what == "start")
-
-
 def scripts(play) -> list[Path]:
     """Return what Slurm was given."""
     return sorted(play.path.glob("results/play/submissions/*/script.sh"))
@@ -66,7 +54,7 @@ def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
         assert run["node_list"]
         assert run["exit_code"] == 0
         assert f"{run['run_id']} says hello" in Path(run["log"]).read_text()
-    assert set(starts(play).values()) == {1}
+    assert set(play.starts().values()) == {1}
     again = play.teralog("submit", "campaign.yaml")
     assert (again.returncode, again.stdout) == (0, "")
 
@@ -141,11 +129,11 @@ def test_what_is_over_the_submission_limit_is_left_to_the_next_submit(bare) -> N
     )
     assert bare.states().count("NOT_STARTED") == 1
     assert "1 run left" in bare.teralog("submit", "campaign.yaml").stdout
-    go(bare)
+    bare.go()
     bare.wait_for(["COMPLETED"] * 3 + ["NOT_STARTED"])
     assert bare.teralog("submit", "campaign.yaml").returncode == 0
     bare.wait_for(["COMPLETED"] * 4)
-    assert set(starts(bare).values()) == {1}
+    assert set(bare.starts().values()) == {1}
 
 
 def test_a_test_only_submit_asks_slurm_and_leaves_nothing(bare, slurm) -> None:
@@ -173,7 +161,7 @@ def test_what_slurm_refuses_is_said_in_its_words_and_nothing_counts_as_started(b
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     assert bare.teralog("submit", "campaign.yaml").returncode == 0
     bare.wait_for(["COMPLETED"])
-    assert list(starts(bare).values()) == [1]
+    assert list(bare.starts().values()) == [1]
 
 
 def test_jobs_wait_for_what_they_depend_on(bare, slurm) -> None:
@@ -208,7 +196,7 @@ def test_runs_are_cancelled_one_by_one_by_state_and_all(play) -> None:
     assert {run["outcome"] for run in play.status()} == {"cancelled"}
     assert play.teralog("cancel", "campaign.yaml").stderr == "nothing to cancel\n"
     assert play.teralog("submit", "campaign.yaml").stdout == ""
-    go(play)
+    play.go()
     assert play.teralog("retry", "campaign.yaml", "--only", "cancelled").returncode == 0
     play.wait_for(["COMPLETED"] * 4)
 
@@ -265,7 +253,7 @@ def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
     cluster.run("scontrol", "update", f"jobid={run['job_id']}", "EndTime=now")
     [run] = play.wait_for(["TIMEOUT"])
     assert run["outcome"] == "timeout"
-    go(play)
+    play.go()
     assert (
         play.teralog("retry", "campaign.yaml", "--only", "timeout", "--time", "1:30:00").returncode
         == 0
@@ -285,7 +273,7 @@ def test_a_node_that_fails_is_told_and_the_run_goes_elsewhere_by_retry(play, clu
     cluster.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
     [run] = play.wait_for(["NODE_FAIL"])
     assert run["outcome"] == "node_fail"
-    go(play)
+    play.go()
     retried = play.teralog("retry", "campaign.yaml", "--only", "node_fail", "--exclude", node)
     assert retried.returncode == 0
     [run] = play.wait_for(["COMPLETED"])
@@ -304,87 +292,12 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
         seen.add(run["state"])
         assert run["outcome"] is None
     assert seen <= {"RUNNING", "PENDING", "REQUEUED", "COMPLETING", "CONFIGURING"}
-    go(play)
+    play.go()
     [run] = play.wait_for(["COMPLETED"])
     assert run["restarts"] == 1
     words = [line for line in Path(run["log"]).read_text().splitlines() if line.startswith("life")]
     assert words == ["life 0", "life 1"]
     assert len(list(play.path.glob("results/play/*/attempt-*"))) == 1
-
-
-def test_a_job_that_slurm_has_forgotten_is_unknown_and_its_log_tells_the_end(bare, slurm) -> None:
-    """The record's job id is changed to one that there never was."""
-    bare.write_slurm_campaign(
-        "echo 'CUDA out of memory. Tried to allocate 2.00 GiB'; exit 1", matrix="seed: [1]"
-    )
-    bare.teralog("submit", "campaign.yaml")
-    bare.wait_for(["FAILED"])
-    [receipt] = bare.path.glob("results/play/submissions/*/receipt.json")
-    receipt.write_text(json.dumps({**json.loads(receipt.read_text()), "job_id": "999999"}))
-    next(bare.path.glob("results/play/*/attempt-1/ended.json")).unlink()
-    [run] = bare.status()
-    assert (run["state"], run["outcome"], run["outcome_by"]) == ("UNKNOWN", "oom", "log")
-    assert bare.teralog("submit", "campaign.yaml").stdout == ""
-
-
-def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> None:
-    """A cluster set up anew counts from 1 again; names tell jobs apart."""
-    other = slurm.run(
-        "sbatch", "--parsable", "--mem=100M", "--output=/dev/null", "--hold", "--wrap", "true"
-    ).stdout.strip()
-    bare.write_slurm_campaign("true", matrix="seed: [1]")
-    bare.teralog("submit", "campaign.yaml", "--hold")
-    [receipt] = bare.path.glob("results/play/submissions/*/receipt.json")
-    mine = json.loads(receipt.read_text())
-    receipt.write_text(json.dumps({**mine, "job_id": other}))
-    assert bare.states() == ["UNKNOWN"]
-    receipt.write_text(json.dumps(mine))
-    assert bare.states() == ["PENDING"]
-    slurm.run("scancel", other, mine["job_id"])
-
-
-def test_a_slurm_that_for_a_moment_knows_nothing_is_asked_again(bare, slurm) -> None:
-    """So it may be while an array changes: a run that goes on is not called UNKNOWN."""
-    bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
-    bare.teralog("submit", "campaign.yaml")
-    bare.wait_for(["RUNNING", "RUNNING"])
-    forgetful = bare.path / "bin"
-    forgetful.mkdir()
-    asked = bare.path / "asked"
-    (forgetful / "squeue").write_text(
-        f'#!/bin/sh\ntest -e "{asked}" || {{ touch "{asked}"; exit 0; }}\n'
-        f'exec {shutil.which("squeue")} "$@"\n'
-    )
-    (forgetful / "squeue").chmod(0o755)
-    bare.environment["PATH"] = f"{forgetful}{os.pathsep}{bare.environment['PATH']}"
-    assert bare.states() == ["RUNNING", "RUNNING"]
-    assert asked.exists()
-    bare.environment |= slurm.environment
-    go(bare)
-    bare.wait_for(["COMPLETED", "COMPLETED"])
-
-
-def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
-    """What was known stays, the silence is told, and nothing is submitted twice."""
-    bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
-    bare.teralog("submit", "campaign.yaml")
-    bare.wait_for(["RUNNING"])
-    broken = bare.path / "bin"
-    broken.mkdir()
-    for name in ("squeue", "sacct", "scontrol", "sbatch"):
-        (broken / name).write_text(
-            "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n"
-        )
-        (broken / name).chmod(0o755)
-    bare.environment["PATH"] = f"{broken}{os.pathsep}{bare.environment['PATH']}"
-    told = bare.teralog("status", "campaign.yaml")
-    assert "RUNNING" in told.stdout
-    assert "Slurm gave no answer: squeue" in told.stderr
-    assert bare.teralog("submit", "campaign.yaml").stdout == ""
-    bare.environment |= slurm.environment
-    go(bare)
-    bare.wait_for(["COMPLETED"])
-    assert list(starts(bare).values()) == [1]
 
 
 def test_logs_are_printed_and_followed_to_the_end(bare) -> None:
@@ -393,7 +306,7 @@ def test_logs_are_printed_and_followed_to_the_end(bare) -> None:
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
     follower = bare.start("logs", "campaign.yaml", "gpt", "--follow")
-    go(bare)
+    bare.go()
     out, _ = follower.communicate(timeout=60)
     assert [line for line in out.splitlines() if line in ("one", "two")] == ["one", "two"]
     assert bare.teralog("logs", "campaign.yaml", "gpt").stdout == out

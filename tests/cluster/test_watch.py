@@ -69,11 +69,6 @@ def write_campaign(play: Any, *, slow_node: str = "gpu002", requeue: str = "fals
     (play.path / "campaign.yaml").write_text(CAMPAIGN.format(steps=STEPS))
 
 
-def go(play: Any) -> None:
-    """Let the runs come to their ends."""
-    play.ledger.with_name("ledger.go").touch()
-
-
 def read_until(watching: "subprocess.Popen[str]", pattern: str) -> str:
     """Return what a watch has printed up to the first line that a pattern is found in."""
     assert watching.stdout is not None
@@ -110,7 +105,7 @@ def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_told(play) -> None
     # It is told while it runs.
     early = read_until(watching, r" RUNNING +1  gpu002 +\d+  30 +0\.150 +\S+  0:00:\d\d +3\.0 .")
     early += read_until(watching, slow)
-    go(play)
+    play.go()
     printed, complaints = watching.communicate(timeout=TERALOG_SECONDS)
     assert watching.returncode == 0
     assert complaints == ""
@@ -150,7 +145,7 @@ def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
     assert watching.returncode == 130
     assert complaints == "no longer watching; the runs go on\n"
     assert play.states() == ["RUNNING"] * 4
-    go(play)
+    play.go()
     play.wait_for(["COMPLETED"] * 4)
 
 
@@ -203,7 +198,7 @@ def test_on_a_terminal_the_table_stays_in_place(play) -> None:
     code, written = on_a_terminal(play, *watch, interrupt=True)
     assert code == 130
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
-    go(play)
+    play.go()
     code, written = on_a_terminal(play, *watch)
     assert code == 0
     assert "\x1b[1A" in written
@@ -225,7 +220,7 @@ def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slur
     read_until(watching, rf"{row}\S.* (—|1?\d|2[0-8])  30 ")
     read_until(watching, rf"{row}RUNNING \(restart 1\) +1  gpu\d+ +29  30 ")
     slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
-    go(play)
+    play.go()
     printed, complaints = watching.communicate(timeout=TERALOG_SECONDS)
     assert (watching.returncode, complaints) == (0, "")
     assert "4 runs: 4 completed" in printed

@@ -1,0 +1,137 @@
+"""What Slurm answers is not always true, or all: a record changes only for what is.
+
+It forgets jobs, gives their ids again, keeps silent, and its accounting is late.
+"""
+
+import json
+import os
+import shutil
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slurm
+
+WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
+SILENT = "echo 'Unable to contact slurm controller' >&2; exit 1"
+
+
+@pytest.fixture
+def bare(playground, slurm) -> Any:
+    """Return a playground on a cluster without accounting."""
+    playground.environment |= slurm.environment
+    return playground
+
+
+def instead(play, **commands: str) -> None:
+    """Put lines of shell in place of some of Slurm's commands."""
+    folder = play.path / "bin"
+    folder.mkdir(exist_ok=True)
+    for name, lines in commands.items():
+        (folder / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (folder / name).chmod(0o755)
+    play.environment["PATH"] = f"{folder}{os.pathsep}{play.environment['PATH']}"
+
+
+def test_a_job_that_slurm_has_forgotten_is_unknown_and_its_log_tells_the_end(bare, slurm) -> None:
+    """The record's job id is changed to one that there never was."""
+    bare.write_slurm_campaign(
+        "echo 'CUDA out of memory. Tried to allocate 2.00 GiB'; exit 1", matrix="seed: [1]"
+    )
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["FAILED"])
+    [receipt] = bare.path.glob("results/play/submissions/*/receipt.json")
+    receipt.write_text(json.dumps({**json.loads(receipt.read_text()), "job_id": "999999"}))
+    next(bare.path.glob("results/play/*/attempt-1/ended.json")).unlink()
+    [run] = bare.status()
+    assert (run["state"], run["outcome"], run["outcome_by"]) == ("UNKNOWN", "oom", "log")
+    assert bare.teralog("submit", "campaign.yaml").stdout == ""
+
+
+def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> None:
+    """A cluster set up anew counts from 1 again; names tell jobs apart."""
+    other = slurm.run(
+        "sbatch", "--parsable", "--mem=100M", "--output=/dev/null", "--hold", "--wrap", "true"
+    ).stdout.strip()
+    bare.write_slurm_campaign("true", matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml", "--hold")
+    [receipt] = bare.path.glob("results/play/submissions/*/receipt.json")
+    mine = json.loads(receipt.read_text())
+    receipt.write_text(json.dumps({**mine, "job_id": other}))
+    assert bare.states() == ["UNKNOWN"]
+    receipt.write_text(json.dumps(mine))
+    assert bare.states() == ["PENDING"]
+    slurm.run("scancel", other, mine["job_id"])
+
+
+def test_a_slurm_that_for_a_moment_knows_nothing_is_asked_again(bare, slurm) -> None:
+    """So it may be while an array changes: a run that goes on is not called UNKNOWN."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["RUNNING", "RUNNING"])
+    asked = bare.path / "asked"
+    instead(
+        bare,
+        squeue=f'test -e "{asked}" || {{ touch "{asked}"; exit 0; }}\n'
+        f'exec {shutil.which("squeue")} "$@"',
+    )
+    assert bare.states() == ["RUNNING", "RUNNING"]
+    assert asked.exists()
+    bare.environment |= slurm.environment
+    bare.go()
+    bare.wait_for(["COMPLETED", "COMPLETED"])
+
+
+def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
+    """What was known stays, the silence is told, and nothing is submitted twice."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["RUNNING"])
+    instead(bare, squeue=SILENT, sacct=SILENT, scontrol=SILENT, sbatch=SILENT)
+    told = bare.teralog("status", "campaign.yaml")
+    assert "RUNNING" in told.stdout
+    assert "Slurm gave no answer: squeue" in told.stderr
+    assert bare.teralog("submit", "campaign.yaml").stdout == ""
+    bare.environment |= slurm.environment
+    bare.go()
+    bare.wait_for(["COMPLETED"])
+    assert list(bare.starts().values()) == [1]
+
+
+@pytest.mark.parametrize("others", [{}, {"squeue": SILENT, "scontrol": SILENT}])
+@pytest.mark.parametrize("rest", ["_[0-3%2]", ""])
+def test_runs_go_on_that_late_accounting_calls_cancelled_with_the_rest_of_their_array(
+    playground, slurm_with_accounting, rest: str, others: dict[str, str]
+) -> None:
+    """Sacct said so, of a busy machine: it had not heard yet that two tasks had started.
+
+    Its line is the one that it printed then; squeue may be silent too.
+    """
+    playground.environment |= slurm_with_accounting.environment
+    playground.write_slurm_campaign(WAIT)
+    playground.teralog("submit", "campaign.yaml", "--throttle", "2")
+    runs = playground.wait_for(["RUNNING", "RUNNING", "PENDING", "PENDING"])
+    slurm_with_accounting.run("scancel", *(run["job_id"] for run in runs[2:]))
+    [receipt] = playground.path.glob("results/play/submissions/*/receipt.json")
+    job, name = json.loads(receipt.read_text())["job_id"], receipt.parent.name
+    late = f"{job}{rest}|{name}|CANCELLED by 0|0:0|None|2026-11-22T05:12:44|0|None assigned|"
+    instead(playground, sacct=f"echo '{late}JobArrayTaskLimit'", **others)
+    rest_is = "PENDING" if others else "CANCELLED"
+    assert playground.states() == ["RUNNING", "RUNNING", rest_is, rest_is]
+    playground.environment |= slurm_with_accounting.environment
+    playground.go()
+    playground.wait_for(["COMPLETED", "COMPLETED", "CANCELLED", "CANCELLED"])
+    assert set(playground.starts().values()) == {1}
+
+
+def test_a_run_that_completed_is_not_called_cancelled_with_the_rest_of_its_array(bare) -> None:
+    """Without accounting, when squeue has forgotten the task and speaks of the array alone."""
+    bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["COMPLETED", "COMPLETED"])
+    for ended in bare.path.glob("results/play/*/attempt-1/ended.json"):
+        ended.unlink()
+    [receipt] = bare.path.glob("results/play/submissions/*/receipt.json")
+    job, name = json.loads(receipt.read_text())["job_id"], receipt.parent.name
+    instead(bare, squeue=f"echo '{job}|{name}|CANCELLED|N/A|2026-11-22T05:12:44||0|None|0|'")
+    assert bare.states() == ["UNKNOWN", "UNKNOWN"]
