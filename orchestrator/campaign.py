@@ -1,7 +1,7 @@
 """A campaign: the runs a file asks for, each with its identity, label and problems."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ def _runs(checked: Checked, folder: Path) -> tuple[list[PlannedRun], list[str]]:
     all_entries = [_with_time_limit(entry, cluster) for entry in entries(file)]
     planned: dict[str, PlannedRun] = {}
     left_out: Counter[str] = Counter()
-    doublets = 0
+    doublets: list[Run] = []
     problems: dict[str, None] = {}
     others: list[tuple[str, str, Any]] = []
     for entry, label in zip(all_entries, labels(file, all_entries), strict=True):
@@ -118,7 +118,7 @@ def _runs(checked: Checked, folder: Path) -> tuple[list[PlannedRun], list[str]]:
             if rule is not None:
                 left_out[rule.text] += 1
             elif identity in planned:
-                doublets += 1
+                doublets.append(run)
             else:
                 title = f"{label} #{repeat}" if file.repeats > 1 else label
                 found = tuple(run_problems(run, cluster, checked.warmup))
@@ -135,9 +135,23 @@ def _runs(checked: Checked, folder: Path) -> tuple[list[PlannedRun], list[str]]:
     if not planned:
         raise UserError(f"exclude: leaves none of the {counted(sum(left_out.values()), 'run')}")
     notes = [f"{count} excluded by {text!r}" for text, count in left_out.items()]
-    if doublets:
-        notes.append(f"{doublets} stood twice and are planned once")
-    return _in_series(planned, file.give_up, others), notes
+    notes += _of_doublets(doublets, planned)
+    runs = _in_series(planned, file.give_up, others)
+    if file.give_up is not None and all(len(run.series.run_ids) == 1 for run in runs if run.series):
+        notes.append(f"give_up: no two runs differ in {file.give_up} alone: nothing to give up")
+    return runs, notes
+
+
+def _of_doublets(doublets: Sequence[Run], planned: Mapping[str, PlannedRun]) -> Iterator[str]:
+    if not doublets:
+        return
+    told = f"{len(doublets)} stood twice and {'is' if len(doublets) == 1 else 'are'} planned once"
+    limits = ((run, planned[run_id(run)].run) for run in doublets)
+    differ = any(
+        run.resources.time_limit_seconds != first.resources.time_limit_seconds
+        for run, first in limits
+    )
+    yield f"{told}, with the time_limit that stands first" if differ else told
 
 
 def _in_series(

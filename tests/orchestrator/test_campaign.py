@@ -79,7 +79,7 @@ def test_what_was_left_out_is_told(campaign_of: CampaignOf):
     assert campaign.notes == (
         "2 excluded by 'strategy: ddp'",
         "1 excluded by 'seed == 2'",
-        "1 stood twice and are planned once",
+        "1 stood twice and is planned once",
     )
 
 
@@ -91,6 +91,15 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
     )
     assert [planned.label for planned in campaign.runs] == ["s"]
     assert campaign.notes == ("2 stood twice and are planned once",)
+
+
+def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
+    """The first one's stays, and that is told."""
+    campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
+    assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
+    assert campaign.notes == (
+        "1 stood twice and is planned once, with the time_limit that stands first",
+    )
 
 
 def test_an_impossible_run_stays_in_the_plan_with_its_problems(campaign_of: CampaignOf):

@@ -53,6 +53,15 @@ def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_fa
         assert why == (f"given up: n={min(below)} failed" if below else None)
 
 
+def test_a_parameter_in_which_no_two_runs_differ_is_told(campaign_of: CampaignOf):
+    """The rule would never act; whoever wrote it meant another."""
+    told = "give_up: no two runs differ in {} alone: nothing to give up"
+    assert campaign_of(SWEEP.replace("up: micro_batch_size", "up: gpus_per_node")).notes == (
+        told.format("gpus_per_node"),
+    )
+    assert campaign_of(SWEEP).notes == ()
+
+
 @given(members)
 def test_the_runs_of_a_series_come_one_after_another(runs: list[tuple[str, int]]):
     """Each has all with less before it, the least first, and no run of another series."""
