@@ -103,8 +103,8 @@ def open_campaign(
 
     loaded = load(campaign)
     if rehearsed:
-        # Each script is tried, whatever became of the others; and nobody times them.
-        runs = tuple(replace(planned, series=None) for planned in loaded.runs)
+        # Each script is tried, whatever became of the others, and needs no memory; nobody times it.
+        runs = tuple(replace(planned, series=None, memory_problem=None) for planned in loaded.runs)
         loaded = replace(loaded, rehearsal=True, runs=runs, order_seed=None)
     return loaded, campaign_store(results, loaded.name, rehearsal=rehearsed)
 

@@ -57,7 +57,7 @@ def rehearse(playground: Any, cluster: Cluster, framework: str) -> dict[int, tup
     """Rehearse a framework's campaign; return each run's outcome and log by its nodes."""
     playground.environment |= cluster.environment
     campaign = f"{framework}.yaml"
-    submitted = playground.teralog("submit", campaign, "--rehearse", "--force")
+    submitted = playground.teralog("submit", campaign, "--rehearse")
     assert submitted.returncode == 0, submitted.stderr
     watched = playground.teralog("watch", campaign, "--rehearsed", "--interval", "2")
     assert watched.returncode in (0, 1), watched.stderr

@@ -186,6 +186,18 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
     assert "was rehearsed" not in playground.teralog("report", campaign.name).stderr
 
 
+def test_what_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
+    """A rehearsal needs no memory; the run itself is refused as before."""
+    pytest.importorskip("torch")
+    playground.write_campaign("true", matrix="model: [206B]")
+    (playground.path / "here.yaml").write_text(
+        f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\n"
+    )
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert "1 rehearsed run: 1 completed" in done.stderr
+    assert "a rank needs at least" in playground.teralog("submit", "campaign.yaml").stderr
+
+
 @pytest.mark.train
 def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
     """Nor does DeepSpeed's launcher look for them."""
