@@ -29,7 +29,16 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
         logs = counted(len(silent), "log of a completed run tells", "logs of completed runs tell")
         yield f"{logs} of no step: {_labels(silent)}"
     # A program that times its run as a whole needs none.
-    untimed = [run for run in logged if run.steps and run.summary.step_seconds_mean is None]
+    timeless = [run for run in logged if run.steps and run.summary.step_seconds_mean is None]
+    overflowed = [run for run in timeless if run.summary.skipped]
+    if overflowed:
+        runs_have = counted(len(overflowed), "completed run has", "completed runs have")
+        yield (
+            f"{runs_have} a skipped update in every report after the warm-up: gradients overflow "
+            "until the loss scale has come down; let it start lower, or give more train_iters: "
+            f"{_labels(overflowed)}"
+        )
+    untimed = [run for run in timeless if not run.summary.skipped]
     if untimed:
         one = "completed run tells no step time after its warm-up"
         many = "completed runs tell no step time after their warm-up"

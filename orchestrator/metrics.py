@@ -1,6 +1,6 @@
 """From the records of a run's log to its numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from orchestrator.model import Run
 from orchestrator.warmup import Warmup
 from parsers.merge import merge_steps
 from parsers.records import Record, RunTotals, Step, Usage
+from parsers.skipped_updates import skipped_updates
 from parsers.step_seconds import StepSeconds
 from parsers.step_seconds import step_seconds as known_seconds
 
@@ -18,7 +19,8 @@ from parsers.step_seconds import step_seconds as known_seconds
 class Summary:
     """The numbers of one run; absent is None.
 
-    reports: how many step reports are averaged, those after the warm-up.
+    reports: how many step reports are averaged, those after the warm-up. skipped: how many more
+        there are after it, which hold a skipped update and are left out.
     step_seconds_mean, _median, _spread: of those; the spread is the sample standard deviation.
         Where no report tells a time, the mean is that of the whole run, warm-up included, by the
         program's own samples per second.
@@ -34,6 +36,7 @@ class Summary:
     """
 
     reports: int = 0
+    skipped: int = 0
     last_iteration: int | None = None
     step_seconds_mean: float | None = None
     step_seconds_median: float | None = None
@@ -57,10 +60,25 @@ def step_seconds(step: Step, run: Run) -> float | None:
     return known_seconds(step.step_seconds, batch, step.samples_per_second)
 
 
-def measured_steps(steps: Iterable[Step], train_iters: int, warmup: Warmup) -> list[Step]:
-    """Return the steps after the warm-up of a run of so many iterations."""
+def measured_steps(steps: Sequence[Step], train_iters: int, warmup: Warmup) -> list[Step]:
+    """Return the steps of a run of so many iterations that its numbers are made of.
+
+    Those after the warm-up, without the reports that hold a skipped update.
+    """
+    return [step for step, skipped in _warm_steps(steps, train_iters, warmup) if not skipped]
+
+
+def _warm_steps(
+    steps: Sequence[Step], train_iters: int, warmup: Warmup
+) -> Iterator[tuple[Step, bool]]:
+    """Yield the steps after the warm-up, each with whether it holds a skipped update."""
     last_warmup = warmup.last_iteration(train_iters)
-    return [step for step in steps if step.iteration > last_warmup]
+    skips = skipped_updates(
+        (step.skipped for step in steps), (step.skipped_iterations for step in steps)
+    )
+    for step, skipped in zip(steps, skips, strict=True):
+        if step.iteration > last_warmup:
+            yield step, skipped
 
 
 def seconds_of(steps: Iterable[Step], global_batch_size: int | None) -> list[float]:
@@ -94,7 +112,8 @@ def summary_of(
     samples: of its GPUs, where there were any.
     """
     totals = [record for record in records if isinstance(record, RunTotals)]
-    counted = measured_steps(steps, run.training.train_iters, warmup)
+    warm = list(_warm_steps(steps, run.training.train_iters, warmup))
+    counted = [step for step, skipped in warm if not skipped]
     seconds = StepSeconds.of(seconds_of(counted, run.batch.global_batch_size))
     reported = (
         record.max_memory_allocated_gib
@@ -106,6 +125,7 @@ def summary_of(
     typical = mean if seconds.median is None else seconds.median
     return Summary(
         reports=seconds.n,
+        skipped=len(warm) - len(counted),
         last_iteration=steps[-1].iteration if steps else None,
         step_seconds_mean=mean,
         step_seconds_median=seconds.median,

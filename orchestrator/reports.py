@@ -10,6 +10,7 @@ from orchestrator.collection import Collected, logs_checksum
 from orchestrator.comparisons import with_changes
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, GIVEN_UP
+from orchestrator.printing import counted
 from orchestrator.report_columns import (
     common_names,
     describing_columns,
@@ -142,6 +143,8 @@ def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
     if "tflops_per_gpu" in there:
         yield peaks_told(campaign, runs)
     yield f"warm-up left out: {campaign.warmup}; "
+    if skipped := sum(run.summary.skipped for run in runs):
+        yield f"{counted(skipped, 'report')} with skipped updates left out; "
     if there & {"memory_allocated_gib", "max_memory_allocated_gib"}:
         owner = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
         yield f"memory: {owner}; "

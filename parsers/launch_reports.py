@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any
 
+from parsers.skipped_updates import skipped_updates
 from parsers.step_blocks import StepBlock
 from parsers.step_seconds import step_seconds
 from parsers.warmup import WarmupPolicy
@@ -62,11 +63,4 @@ def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:
 
 
 def _skips(steps: StepBlock) -> list[bool]:
-    """Return for each report whether it holds an iteration whose update was skipped."""
-    skips = [bool(count) for count in steps.column("skipped_iterations")]
-    before = 0
-    for at, skipped in enumerate(steps.columns.get("skipped", ())):
-        so_far = before if skipped is None else skipped
-        skips[at] |= so_far > before
-        before = so_far
-    return skips
+    return skipped_updates(steps.column("skipped"), steps.column("skipped_iterations"))

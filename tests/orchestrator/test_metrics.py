@@ -139,6 +139,35 @@ SUMMARIES: dict[str, tuple[list[Record], dict[str, Any]]] = {
             "running_samples_per_second": 4.0,
         },
     ),
+    "reports with skipped updates are left out": (
+        [
+            step(3, step_seconds=1.0, skipped_iterations=1),
+            step(4, step_seconds=2.0, skipped_iterations=0),
+        ],
+        {
+            "reports": 1,
+            "skipped": 1,
+            "last_iteration": 4,
+            "step_seconds_mean": 2.0,
+            **at_median(2.0),
+            "running_samples_per_second": 4.0,
+        },
+    ),
+    "where they are counted from the start, those of the warm-up too": (
+        [
+            step(2, step_seconds=1.0, skipped=2),
+            step(3, step_seconds=2.0, skipped=2),
+            step(4, step_seconds=1.0, skipped=3),
+        ],
+        {
+            "reports": 1,
+            "skipped": 1,
+            "last_iteration": 4,
+            "step_seconds_mean": 2.0,
+            **at_median(2.0),
+            "running_samples_per_second": 4.0,
+        },
+    ),
     "memory now and at its peak": (
         [
             RunTotals(parameters=136_960, offset=0),

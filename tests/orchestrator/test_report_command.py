@@ -157,6 +157,44 @@ def test_what_the_table_leaves_out_is_told(campaign: Path) -> None:
     )
 
 
+SKIPPED = (
+    " iteration {} / 3 | elapsed time per iteration (ms): {} | learning rate: 0.000E+00 | global "
+    "batch size: 8 | loss scale: 2147483648.0 | number of skipped iterations: {} | number of nan "
+    "iterations: 0 |"
+)
+
+
+@pytest.mark.parametrize(
+    ("skips", "mean", "told"),
+    [
+        ((1, 1, 0), 2.0, None),
+        ((1, 1, 1), None, "1 completed run has a skipped update in every report after"),
+    ],
+)
+def test_reports_with_skipped_updates_are_left_out_and_told(
+    playground, skips: tuple[int, ...], mean: float | None, told: str | None
+) -> None:
+    """As `parse` does it: a step whose gradients overflowed does less work."""
+    times = (9000.0, 1000.0, 2000.0)
+    lines = [SKIPPED.format(at + 1, times[at], count) for at, count in enumerate(skips)]
+    playground.write_campaign(
+        "".join(f"echo '{line}'; " for line in lines),
+        matrix="seed: [1]",
+        framework="megatron",
+        source="here",
+        train_iters=3,
+    )
+    path = playground.path / "campaign.yaml"
+    path.write_text(f"{path.read_text()}warmup: 1\n")
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    done = playground.teralog("report", "campaign.yaml", "--format", "markdown")
+    [run] = json.loads((playground.path / "results/play/report.json").read_text())["runs"]
+    assert run["step_seconds_mean"] == mean
+    assert f"{sum(skips[1:])} report{'s' * (skips[2])} with skipped updates left out" in done.stdout
+    assert (told is None) == ("skipped update" not in done.stderr)
+    assert told is None or told in done.stderr
+
+
 @pytest.mark.parametrize("warmup", [4, 500])
 def test_that_the_warm_up_leaves_no_step_is_told(campaign: Path, warmup: int) -> None:
     """Else runs completed with a dash for each time, and nobody says why."""
