@@ -15,6 +15,8 @@ from parsers.megatron import MEGATRON as MEGATRON_LOG
 from parsers.megatron_memory import MEGATRON_MEMORY
 
 _RECORDS = {"2": "megatron-lm-2.4", "core": "megatron-lm-core"}
+# Halved at each overflow but the first, the loss scale comes from 2**32 to some 2**15 in 18.
+_ITERS_OF_OVERFLOW = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +120,19 @@ def _sequence_problems(run: Run) -> Iterator[str]:
 
 def warnings(run: Run) -> Iterator[str]:
     """Yield what a Megatron-LM run seldom means."""
-    return megatron_programs.run_warnings(run, run.options.virtual_pipeline_parallel_size)
+    yield from megatron_programs.run_warnings(run, run.options.virtual_pipeline_parallel_size)
+    given = {argument.partition("=")[0] for argument in run.options.extra_args}
+    iterations = run.training.train_iters
+    if (
+        run.training.precision == "fp16"
+        and iterations <= _ITERS_OF_OVERFLOW
+        and not given & {"--loss-scale", "--initial-loss-scale"}
+    ):
+        yield (
+            f"train_iters={iterations} with precision=fp16: the loss scale starts at 2**32, and "
+            "until it has come down updates are skipped, some 18 of the first 20, and left out of "
+            "the numbers; extra_args: [--initial-loss-scale, 4096] starts lower"
+        )
 
 
 def program(run: Run) -> str:
