@@ -22,6 +22,7 @@ from orchestrator.parameters import (
 from orchestrator.presets import preset
 from orchestrator.printing import counted
 from orchestrator.shape import ModelShape
+from orchestrator.validation import field_problems
 
 MAX_RUNS = 100_000
 
@@ -66,10 +67,10 @@ def entries(file: CampaignFile) -> tuple[Entry, ...]:
 
 
 def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
-    """Return the run of an entry's values, all of which have been checked one by one.
+    """Return the run of an entry's values, each of which fits some framework of the file.
 
-    Raises UserError where they do not go together: a parameter its framework does not have, or one
-    that is missing.
+    Raises UserError where they do not go together: a parameter that its own framework does not
+    have, or not with this value, or one that is missing.
     """
     values = entry.values
     name = values.get("framework")
@@ -83,8 +84,10 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
         problems.append(f"names no model; framework {name} needs a preset or sizes")
     if isinstance(model, str):
         problems.append(model)
-    if problems:
-        raise UserError(*(f"{entry.where}: {problem}" for problem in problems))
+    told = [f"{entry.where}: {problem}" for problem in problems]
+    told += _wrong_values(entry, name)
+    if told:
+        raise UserError(*told)
     resources = Resources(
         values.get("nodes", 1),
         values.get("gpus_per_node", 1),
@@ -119,6 +122,14 @@ def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
     }
     text = json.dumps([rest, repeat], sort_keys=True, default=str)
     return text, entry.value(name)
+
+
+def _wrong_values(entry: Entry, framework: str) -> Iterator[str]:
+    """Yield which options have a value that only another framework of the file takes."""
+    kind = FRAMEWORKS[framework].options
+    for name in sorted(option_names(framework) & entry.values.keys()):
+        for problem in field_problems(f"{entry.where}.{name}", kind, name, entry.values[name]):
+            yield f"{problem} (framework {framework})"
 
 
 def _misfits(values: Values, framework: str) -> Iterator[str]:

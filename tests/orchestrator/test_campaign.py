@@ -122,6 +122,29 @@ PROBLEMS = {
             "include[0]: framework gpt has no parameter 'zero_stage'",
         ],
     ),
+    "values that another framework of the file takes": (
+        (
+            "name: a\ndefaults: {model: s}\ninclude:\n"
+            "- {framework: gpt, strategy: colossalai_zero2, launcher: deepspeed}\n"
+            "- {framework: colossalai_gpt, source: c, strategy: zero2}\n"
+            "- {framework: megatron, source: m, launcher: deepspeed}\n"
+        ),
+        [
+            (
+                "include[0].strategy: 'colossalai_zero2' is not one of ddp, zero0, zero1, zero2, "
+                "zero3 (framework gpt)"
+            ),
+            (
+                "include[1].strategy: 'zero2' is not one of ddp, colossalai_gemini, "
+                "colossalai_gemini_cpu, colossalai_zero2, colossalai_zero2_cpu, colossalai_zero1, "
+                "colossalai_zero1_cpu (framework colossalai_gpt)"
+            ),
+            (
+                "include[2].launcher: 'deepspeed' is not one of torchrun, launch, srun "
+                "(framework megatron)"
+            ),
+        ],
+    ),
     "no framework": (
         "name: a\n",
         [f"defaults: names no framework; known are {', '.join(FRAMEWORKS)}"],
