@@ -68,7 +68,8 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
     UserError where a path has a line break or a control character in it.
     """
     run = planned.run
-    template = _environment().get_template(FRAMEWORKS[run.framework].template)
+    known = FRAMEWORKS[run.framework]
+    template = _environment().get_template(known.template)
     paths = user_paths(run, campaign.path.parent)
     for path in (str(folder), *paths.values()):
         _require_printable(path)
@@ -80,6 +81,7 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         cluster=campaign.cluster,
         folder=str(folder),
         python=campaign.cluster.python or sys.executable,
+        steps_on_cpu=known.steps_on_cpu(run),
         output_pattern=_output_pattern(folder),
         paths=paths,
         rehearsal=_rehearsal(folder) if campaign.rehearsal else None,

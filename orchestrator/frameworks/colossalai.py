@@ -88,6 +88,11 @@ def _precision(strategy: str) -> str:
     return "fp32" if strategy == "ddp" else "fp16"
 
 
+def steps_on_cpu(run: Run) -> bool:
+    """Return whether the optimizer, HybridAdam, finds its states on the CPU."""
+    return bool(run.options.strategy.endswith("_cpu"))
+
+
 def problems(models: Mapping[str, ModelShape]) -> Callable[[Run], Iterator[str]]:
     """Return what yields why a run of the benchmark that has `models` is impossible."""
 

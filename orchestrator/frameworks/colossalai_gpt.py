@@ -33,5 +33,6 @@ COLOSSALAI_GPT = Framework(
     needs_gpus=True,
     paths=("source",),
     files=colossalai.files(BENCHMARK),
+    steps_on_cpu=colossalai.steps_on_cpu,
     program=lambda run: "colossalai_gpt",
 )

@@ -60,5 +60,6 @@ COLOSSALAI_OPT_LORA = Framework(
     needs_gpus=True,
     paths=("source",),
     files=colossalai.files(BENCHMARK),
+    steps_on_cpu=colossalai.steps_on_cpu,
     program=lambda run: "colossalai_opt_lora",
 )

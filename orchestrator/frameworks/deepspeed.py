@@ -75,6 +75,7 @@ DEEPSPEED = Framework(
     problems=problems,
     warnings=zero.silent_steps,
     config_files=zero.config_files,
+    steps_on_cpu=zero.steps_on_cpu,
     placement=placement,
     columns=(
         Column("script", "script", lambda run: PurePath(run.options.script).name),

@@ -73,6 +73,7 @@ GPT = Framework(
     problems=problems,
     warnings=zero.silent_steps,
     config_files=zero.config_files,
+    steps_on_cpu=zero.steps_on_cpu,
     program=lambda run: "gpt",
     placement=placement,
     columns=(

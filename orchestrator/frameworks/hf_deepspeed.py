@@ -166,6 +166,7 @@ HF_DEEPSPEED = Framework(
     log_formats=(GPT_WORKLOAD, HF_TRAINER_RESULT, HF_TRAINER_METRICS, HF_TRAINER_REPORTS),
     problems=problems,
     config_files=config_files,
+    steps_on_cpu=zero.steps_on_cpu,
     placement=placement,
     columns=(
         run_columns.GPUS,

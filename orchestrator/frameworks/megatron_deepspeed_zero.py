@@ -141,6 +141,7 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
     problems=problems,
     warnings=megatron_deepspeed.warnings,
     config_files=config_files,
+    steps_on_cpu=zero.steps_on_cpu,
     placement=placement,
     columns=(
         run_columns.GPUS,

@@ -92,6 +92,11 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
     }
 
 
+def steps_on_cpu(run: Run) -> bool:
+    """Return whether the optimizer is DeepSpeed's CPU Adam, wherever its states are."""
+    return bool(run.options.offload_optimizer != "none")
+
+
 def placement(run: Run) -> Placement | None:
     """Return where DeepSpeed keeps the states; None where the run has no ZeRO stage."""
     stage = run.zero_stage
@@ -110,7 +115,7 @@ def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placeme
     contiguous = value_at(config, "zero_optimization.contiguous_gradients", absent=True)
     return replace(
         usual,
-        offload_optimizer=run.options.offload_optimizer != "none",
+        offload_optimizer=steps_on_cpu(run),
         offload_parameters=run.options.offload_param != "none",
         bucket_elements=_elements(config, "reduce_bucket_size", usual.bucket_elements),
         buckets=(least, 2.0 if stage and overlap else min(most, 1.0)) if contiguous else (0.0, 0.0),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from jinja2 import UndefinedError
@@ -18,6 +19,7 @@ from orchestrator import scripts as module
 from orchestrator.campaign import Campaign, load_campaign
 from orchestrator.errors import UserError
 from orchestrator.frameworks import FRAMEWORKS
+from orchestrator.frameworks.colossalai import Strategy
 from orchestrator.model import Run
 from orchestrator.scripts import job_script
 from orchestrator.validation import field_types
@@ -143,6 +145,56 @@ def test_a_folder_that_a_script_cannot_hold_is_refused(folder: str, v100: Campai
     with pytest.raises(UserError, match="line break or a control character") as caught:
         job_script(v100.runs[0], v100, Path(folder))
     assert caught.value.problems[0].isprintable()
+
+
+CPU_STEPS = {
+    "in host memory": ("gpt", "strategy: zero1, offload_optimizer: cpu", 10),
+    "on an NVMe": (
+        "deepspeed",
+        (
+            "script: train.py, zero_stage: 3, offload_optimizer: nvme, "
+            "deepspeed: {zero_optimization: {offload_optimizer: {nvme_path: /ssd}}}"
+        ),
+        10,
+    ),
+    "of the Trainer": ("hf_deepspeed", "offload_optimizer: cpu", 10),
+    "of Megatron in 2021": (
+        "megatron_deepspeed_zero",
+        (
+            "source: m, data_path: d, vocab_file: v, merge_file: m, precision: fp16, "
+            "offload_optimizer: cpu"
+        ),
+        10,
+    ),
+    "parameters alone": ("gpt", "strategy: zero3, offload_param: cpu", 1),
+    "DDP": ("gpt", "strategy: ddp", 1),
+    "of Megatron and a pipeline": (
+        "megatron_deepspeed_3d",
+        "source: m, data_path: d, vocab_file: v, merge_file: m, precision: fp16",
+        1,
+    ),
+    **{
+        f"ColossalAI's {strategy}": (
+            "colossalai_gpt",
+            f"source: c, strategy: {strategy}",
+            10 if strategy.endswith("_cpu") else 1,
+        )
+        for strategy in get_args(Strategy)
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "values", "threads"), CPU_STEPS.values(), ids=CPU_STEPS)
+def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
+    name: str, values: str, threads: int, campaign_of: Callable[[str], Campaign]
+) -> None:
+    """Wherever its states are kept; with one thread it would take many times as long."""
+    campaign = campaign_of(
+        f"name: c\ncluster: {RECORDS / 'clusters' / 'v100.yaml'}\n"
+        f"defaults: {{framework: {name}, model: s, gpus_per_node: 4, {values}}}\n"
+    )
+    script = job_script(campaign.runs[0], campaign, Path("/results/run"))
+    assert f'export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-{threads}}}"\n' in script
 
 
 def test_a_training_script_in_such_a_folder_is_refused(v100: Campaign) -> None:
