@@ -1,7 +1,7 @@
 """Which keys and values DeepSpeed takes in a configuration: what deepspeed_keys.json records."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -11,6 +11,8 @@ from orchestrator.errors import did_you_mean
 # Put inside another section they mean nothing there.
 _SECTIONS = frozenset({"fp16", "bf16", "amp", "zero_optimization", "optimizer", "scheduler"})
 _KINDS: Mapping[str, type] = {"boolean": bool, "integer": int, "number": float}
+# What begins so is a parameter of a run.
+_OFFLOAD = "offload_"
 # It stands for DeepSpeed's default, or for what a program fills in.
 _AUTO = "auto"
 
@@ -35,9 +37,41 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
                 f"DeepSpeed knows no key {where!r}: {key} is a section of its own, beside {path[0]}"
             )
         elif key not in known:
-            yield f"DeepSpeed knows no key {where!r}{did_you_mean(key, known)}"
+            today = {*known} - _renamed(path).keys()
+            yield f"DeepSpeed knows no key {where!r}{did_you_mean(key, today)}"
         elif isinstance(value, Mapping):
             yield from _unknown_keys(value, (*path, key))
+
+
+def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
+    """Yield one sentence for each key that DeepSpeed calls otherwise today.
+
+    It refuses two names of one key, and what teralog writes and reads goes by today's. kept: dotted
+    paths of those that the program's DeepSpeed, an early one, goes by.
+    """
+    yield from _renamed_keys(config, (), kept)
+
+
+def _renamed_keys(
+    config: Mapping[str, Any], path: tuple[str, ...], kept: Collection[str]
+) -> Iterator[str]:
+    renamed = _renamed(path)
+    for key, value in config.items():
+        where = ".".join((*path, key))
+        if key in renamed and where not in kept:
+            today = renamed[key]
+            yield (
+                f"deepspeed: {where} is what the run's {today} says; take it out"
+                if today.startswith(_OFFLOAD)
+                else f"DeepSpeed calls {where!r} {today!r} today; write that"
+            )
+        elif isinstance(value, Mapping):
+            yield from _renamed_keys(value, (*path, key), kept)
+
+
+def _renamed(path: tuple[str, ...]) -> Mapping[str, str]:
+    renamed: Mapping[str, str] = _record()["renamed"].get(".".join(path), {})
+    return renamed
 
 
 def refused_values(config: Mapping[str, Any]) -> Iterator[str]:

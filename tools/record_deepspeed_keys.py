@@ -78,6 +78,29 @@ def known_values() -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
+def renamed_keys() -> dict[str, dict[str, str]]:
+    """Return by section and key what DeepSpeed calls it today, of keys it takes by another name.
+
+    They are deprecated, or names of a field that is configured by its alias.
+    """
+    from deepspeed.runtime.precision_config import BFLOAT16, BFLOAT16_OLD
+
+    found = {"": {BFLOAT16_OLD: BFLOAT16}}
+    for section, model in sorted(_validated().items()):
+        today = {name: _today(model, name) for name in sorted(model.model_fields)}
+        found[section] = {name: new for name, new in today.items() if new != name}
+    return {section: renamed for section, renamed in found.items() if renamed}
+
+
+def _today(model: Any, name: str) -> str:
+    field = model.model_fields[name]
+    extra = field.json_schema_extra or {}
+    if extra.get("deprecated") and (new := extra.get("new_param")):
+        # It names a field, or says in words which there are.
+        return _today(model, new) if new in model.model_fields else str(new)
+    return str(field.alias or name)
+
+
 def _schema(field: Any) -> dict[str, Any] | None:
     """Return what there is to a field of numbers or truth values; None where it is of others."""
     from pydantic import TypeAdapter
@@ -127,6 +150,7 @@ def main() -> None:
         "deepspeed": deepspeed.__version__,
         "sections": known_keys(),
         "values": known_values(),
+        "renamed": renamed_keys(),
     }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     print(f"wrote {RECORD.name}", file=sys.stderr)

@@ -18,6 +18,9 @@ _CHECKPOINTING = (
     "contiguous_checkpointing",
 )
 
+# Keys of DeepSpeed's configuration that have other names today, which that of 2021 does not know.
+KEYS_OF_2021 = ("zero_optimization.stage3_gather_fp16_weights_on_model_save",)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MegatronDeepspeedOptions(MegatronOptions):

@@ -79,7 +79,7 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
     elif options.branch == "new" and run.training.precision == "bf16":
         yield "2021's DeepSpeed has no precision=bf16; try fp16"
     yield from megatron_deepspeed.checkpointing_problems(run)
-    yield from zero.config_problems(run, config_files(run))
+    yield from zero.config_problems(run, config_files(run), kept=megatron_deepspeed.KEYS_OF_2021)
 
 
 def warnings(run: Run) -> Iterator[str]:

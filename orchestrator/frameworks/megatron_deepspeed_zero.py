@@ -67,7 +67,7 @@ def problems(run: Run) -> Iterator[str]:
     yield from megatron_deepspeed.version_1_problems(run)
     yield from megatron_deepspeed.checkpointing_problems(run)
     yield from _tiling_problems(run)
-    yield from zero.config_problems(run, config_files(run))
+    yield from zero.config_problems(run, config_files(run), kept=megatron_deepspeed.KEYS_OF_2021)
     yield from megatron_programs.argument_problems(run, _RECORD)
 
 

@@ -1,6 +1,6 @@
 """What every framework under DeepSpeed shares: ZeRO's options, their limits, their file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from orchestrator.deepspeed_config import (
     deepspeed_config,
     value_at,
 )
-from orchestrator.deepspeed_keys import refused_values, unknown_keys
+from orchestrator.deepspeed_keys import refused_values, renamed_keys, unknown_keys
 from orchestrator.model import Run
 from orchestrator.placement import ZERO_LIVE, ZERO_PREFETCH, Placement, deepspeed_placement
 
@@ -23,11 +23,16 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def config_problems(
-    run: Run, files: Mapping[str, dict[str, Any]], *, filled_in: bool = False
+    run: Run,
+    files: Mapping[str, dict[str, Any]],
+    *,
+    filled_in: bool = False,
+    kept: Collection[str] = (),
 ) -> Iterator[str]:
     """Yield what DeepSpeed refuses or would ignore of a run with these configuration files.
 
-    filled_in: whether the program fills in what they leave to it as "auto".
+    filled_in: whether the program fills in what they leave to it as "auto". kept: keys that have
+    another name today, and not in the DeepSpeed that the program was written for.
     """
     stage = run.zero_stage
     optimizer = getattr(run.options, "offload_optimizer", "none")
@@ -38,6 +43,7 @@ def config_problems(
         yield f"offload_param={parameters} needs ZeRO stage 3"
     for config in files.values():
         yield from unknown_keys(config)
+        yield from renamed_keys(config, kept)
         yield from refused_values(config)
         yield from contradictions(run, config, filled_in=filled_in)
         yield from _homeless_offload(config)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from orchestrator.deepspeed_config import FILE_NAME
-from orchestrator.deepspeed_keys import refused_values, unknown_keys
+from orchestrator.deepspeed_keys import refused_values, renamed_keys, unknown_keys
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import Run
 
@@ -147,6 +147,15 @@ UNKNOWN: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"zero_optimisation": {"stage": 3}},
         ["DeepSpeed knows no key 'zero_optimisation'; did you mean 'zero_optimization'?"],
     ),
+    "a key of 2021 that is near one with a new name": (
+        {"zero_optimization": {"cpu_offload_params": True}},
+        [
+            (
+                "DeepSpeed knows no key 'zero_optimization.cpu_offload_params'; "
+                "did you mean 'offload_param'?"
+            )
+        ],
+    ),
     "two levels down": (
         {"zero_optimization": {"offload_param": {"devise": "cpu", "pin_memory": True}}},
         ["DeepSpeed knows no key 'zero_optimization.offload_param.devise'; did you mean 'device'?"],
@@ -170,6 +179,88 @@ def test_a_key_that_deepspeed_would_ignore_is_refused(written: dict[str, Any], p
     assert list(unknown_keys(written)) == problems
 
 
+GATHERED = "stage3_gather_16bit_weights_on_model_save"
+RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "names of today": (
+        {
+            "bf16": {"enabled": True},
+            "zero_optimization": {GATHERED: True, "offload_optimizer": {"pin_memory": True}},
+        },
+        [],
+    ),
+    "a key with a new name": (
+        {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}},
+        [
+            (
+                "DeepSpeed calls 'zero_optimization.stage3_gather_fp16_weights_on_model_save' "
+                f"{GATHERED!r} today; write that"
+            )
+        ],
+    ),
+    "a short name": (
+        {"zero_optimization": {"max_live_parameters": 1}},
+        [
+            (
+                "DeepSpeed calls 'zero_optimization.max_live_parameters' "
+                "'stage3_max_live_parameters' today; write that"
+            )
+        ],
+    ),
+    "a section": ({"bfloat16": {}}, ["DeepSpeed calls 'bfloat16' 'bf16' today; write that"]),
+    "offload": (
+        {
+            "zero_optimization": {
+                "cpu_offload": False,
+                "cpu_offload_param": True,
+                "cpu_offload_use_pin_memory": True,
+            }
+        },
+        [
+            (
+                "deepspeed: zero_optimization.cpu_offload is what the run's offload_optimizer "
+                "says; take it out"
+            ),
+            (
+                "deepspeed: zero_optimization.cpu_offload_param is what the run's offload_param "
+                "says; take it out"
+            ),
+            (
+                "deepspeed: zero_optimization.cpu_offload_use_pin_memory is what the run's "
+                "offload_param or offload_optimizer says; take it out"
+            ),
+        ],
+    ),
+    "a value where a section belongs": ({"zero_optimization": None}, []),
+}
+
+
+@pytest.mark.parametrize(("written", "problems"), RENAMED.values(), ids=RENAMED)
+def test_a_key_that_has_a_new_name_is_refused(written: dict[str, Any], problems: list[str]):
+    """A parameter or what teralog writes goes by the new one; DeepSpeed takes no two of them."""
+    assert list(renamed_keys(written)) == problems
+
+
+def test_a_name_that_an_early_deepspeed_goes_by_is_kept():
+    """No other is."""
+    written = {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}}
+    kept = ["zero_optimization.stage3_gather_fp16_weights_on_model_save"]
+    assert not list(renamed_keys(written, kept))
+    assert list(renamed_keys({"bfloat16": {}}, kept))
+
+
+def test_deepspeed_itself_refuses_two_names_of_one_key():
+    """What teralog writes stands beside what the user does."""
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    from deepspeed.runtime.config import DeepSpeedConfig
+
+    for name, today in RECORD["renamed"]["zero_optimization"].items():
+        if today in RECORD["values"]["zero_optimization"]:
+            section = {"stage": 3, name: 1, today: 1}
+            assert list(renamed_keys({"zero_optimization": section}))
+            with pytest.raises((AssertionError, ValueError), match=name):
+                DeepSpeedConfig({"train_batch_size": 1, "zero_optimization": section})
+
+
 def test_the_record_has_every_section_that_is_written(run_of: RunOf):
     """What is not recorded is not checked."""
     run = run_of(strategy="zero3", precision="fp16", offload_param="cpu", offload_optimizer="cpu")
@@ -187,6 +278,7 @@ def test_the_record_is_what_deepspeed_knows(recorder: ModuleType):
         pytest.skip(f"keys of DeepSpeed {RECORD['deepspeed']} are recorded, not of {installed}")
     assert recorder.known_keys() == RECORD["sections"]
     assert recorder.known_values() == RECORD["values"]
+    assert recorder.renamed_keys() == RECORD["renamed"]
 
 
 # Of what DeepSpeed's own class takes, and of what it refuses, values by section and key.

@@ -62,6 +62,18 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         trainer(zero_stage=0, offload_optimizer="cpu"),
         ["offload_optimizer=cpu needs ZeRO stage 1, 2 or 3"],
     ),
+    "two names of one key": (
+        trainer(
+            zero_stage=3,
+            deepspeed={"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": True}},
+        ),
+        [
+            (
+                "DeepSpeed calls 'zero_optimization.stage3_gather_fp16_weights_on_model_save' "
+                "'stage3_gather_16bit_weights_on_model_save' today; write that"
+            )
+        ],
+    ),
     "run_clm without what it needs": (
         trainer(program="run_clm", model="s"),
         [

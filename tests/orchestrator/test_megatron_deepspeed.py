@@ -179,6 +179,25 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
+    "a key that has another name since": (
+        zero(deepspeed={"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}}),
+        [],
+    ),
+    "the same under a pipeline's engine": (
+        three_d(
+            deepspeed={"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": False}}
+        ),
+        [],
+    ),
+    "offload by the key of 2020": (
+        zero(zero_stage=2, deepspeed={"zero_optimization": {"cpu_offload": True}}),
+        [
+            (
+                "deepspeed: zero_optimization.cpu_offload is what the run's offload_optimizer "
+                "says; take it out"
+            )
+        ],
+    ),
     "a configuration that says otherwise": (
         three_d(deepspeed={"gradient_accumulation_steps": 8}),
         [

@@ -97,6 +97,15 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
+    "offload by an old key": (
+        gpt(strategy="zero2", deepspeed={"zero_optimization": {"cpu_offload": True}}),
+        [
+            (
+                "deepspeed: zero_optimization.cpu_offload is what the run's offload_optimizer "
+                "says; take it out"
+            )
+        ],
+    ),
     "parameters offloaded at stage 2": (
         gpt(strategy="zero2", offload_param="cpu"),
         ["offload_param=cpu needs ZeRO stage 3"],
