@@ -144,6 +144,11 @@ def contradictions(
         "train_batch_size": ("global_batch_size", run.batch.global_batch_size),
         "train_micro_batch_size_per_gpu": ("micro_batch_size", run.batch.micro_batch_size),
         "gradient_accumulation_steps": ("num_microbatches", run.num_microbatches),
+        "sequence_parallel_size": (
+            "context_parallel_size",
+            run.parallelism.context_parallel_size,
+        ),
+        "data_parallel_size": ("data_parallel_size", run.data_parallel_size),
         "optimizer.params.lr": ("learning_rate", training.learning_rate),
         "fp16.enabled": ("precision", training.precision == "fp16"),
         "bf16.enabled": ("precision", training.precision == "bf16"),

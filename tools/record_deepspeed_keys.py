@@ -25,9 +25,18 @@ PLAIN_SECTIONS = (
     "scheduler",
     "torch_autocast",
 )
-# Looked up by other programs or by DeepSpeed's engine after the configuration has been parsed.
+# Looked up by other programs or by DeepSpeed's engine after the configuration has been parsed, or,
+# as the sizes of groups, only among several ranks.
 ELSEWHERE = {
-    "": ("amp", "comms_logger", "data_efficiency", "elasticity", "sparse_attention"),
+    "": (
+        "amp",
+        "comms_logger",
+        "data_efficiency",
+        "data_parallel_size",
+        "elasticity",
+        "sequence_parallel_size",
+        "sparse_attention",
+    ),
     "optimizer": ("legacy_fusion", "params", "type"),
     "scheduler": ("params", "type"),
 }

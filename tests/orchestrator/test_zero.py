@@ -106,6 +106,25 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
+    "sequences split as the run says": (
+        deepspeed(
+            zero_stage=1,
+            nodes=1,
+            gpus_per_node=4,
+            context_parallel_size=2,
+            deepspeed={"sequence_parallel_size": 2, "data_parallel_size": 2},
+        ),
+        [],
+    ),
+    "sequences split, and the run knows nothing of it": (
+        deepspeed(zero_stage=1, gpus_per_node=4, deepspeed={"sequence_parallel_size": 2}),
+        [
+            (
+                "deepspeed: sequence_parallel_size=2 contradicts the run's context_parallel_size; "
+                "take it out"
+            )
+        ],
+    ),
     "parameters offloaded at stage 2": (
         gpt(strategy="zero2", offload_param="cpu"),
         ["offload_param=cpu needs ZeRO stage 3"],
@@ -173,6 +192,8 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
     "another batch": ({"train_batch_size": 9}, "train_batch_size=9"),
     "another precision": ({"bf16": {"enabled": True}}, "bf16.enabled=True"),
     "another learning rate": ({"optimizer": {"params": {"lr": 1}}}, "optimizer.params.lr=1"),
+    "other sequences": ({"sequence_parallel_size": 2}, "sequence_parallel_size=2"),
+    "other copies of the model": ({"data_parallel_size": 2}, "data_parallel_size=2"),
     "a null": ({"optimizer": {"params": {"lr": None}}}, "optimizer.params.lr=None"),
     "offload of its own": (
         {"zero_optimization": {"offload_param": {"device": "cpu"}}},
