@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from statistics import fmean, harmonic_mean
 from typing import Any
 
 from parsers.fields import whole
@@ -11,7 +12,7 @@ from parsers.launch_reports import LaunchReports, launch_reports
 from parsers.records import Outcome, OutcomeKind, RunTotals, Step, Usage
 from parsers.runs import LogRun
 from parsers.step_blocks import step_column
-from parsers.step_seconds import StepSeconds, is_sound, mean_of
+from parsers.step_seconds import StepSeconds, is_sound
 from parsers.warmup import WarmupPolicy
 
 _MIB_PER_GIB = 1024
@@ -122,10 +123,10 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
         steady=all(launch.steady for launch in launches),
         step_seconds=StepSeconds.of(_known(_counted(launches, "step_seconds"))),
         samples_per_second=samples,
-        tokens_per_second=_mean(_counted(launches, "tokens_per_second"))
+        tokens_per_second=_mean_rate(launches, "tokens_per_second")
         or _product(samples, _tokens_a_sample(launches) or whole(config.get("seq_length")))
         or _total(run, "tokens_per_second"),
-        reported_tflops_per_gpu=_mean(_counted(launches, "reported_tflops_per_gpu"))
+        reported_tflops_per_gpu=_mean_rate(launches, "reported_tflops_per_gpu")
         or _total(run, "tflops_per_gpu"),
         memory_reports=len(run.memory_reports),
         peak_memory_gib=_peak_gib(run),
@@ -148,16 +149,33 @@ def _counted(launches: Sequence[LaunchReports], name: str) -> Iterator[Any]:
 
 
 def _samples_per_second(launches: Sequence[LaunchReports], batch: int | None) -> float | None:
-    """Return samples over seconds of all reports that count, else the mean of those reported.
+    """Return samples over seconds of all reports that count, else by the rates reported.
 
     What a program reports may be wrong, or the mean of all that came before; the batch is not.
     """
     sizes = (size or batch for size in _counted(launches, "global_batch_size"))
     sized = [*filter(all, zip(sizes, _counted(launches, "step_seconds"), strict=True))]
     if not sized:
-        return _mean(_counted(launches, "samples_per_second"))
+        return _mean_rate(launches, "samples_per_second")
     samples, seconds = map(sum, zip(*sized, strict=True))
     return float(samples / seconds)
+
+
+def _mean_rate(launches: Sequence[LaunchReports], name: str) -> float | None:
+    """Return the mean over time of a rate that is reported: all the work over all its seconds.
+
+    Where no seconds are known, each report is taken for the same work: the harmonic mean.
+    """
+    rates = list(_counted(launches, name))
+    timed = [
+        (rate, seconds)
+        for rate, seconds in zip(rates, _counted(launches, "step_seconds"), strict=True)
+        if rate is not None and is_sound(rate) and seconds
+    ]
+    if timed:
+        return fmean(*zip(*timed, strict=True))
+    known = _known(rates)
+    return harmonic_mean(known) if known and min(known) >= 0 else None
 
 
 def _tokens_a_sample(launches: Sequence[LaunchReports]) -> float | None:
@@ -196,11 +214,6 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 def _last(values: Iterable[float | None]) -> float | None:
     return next(reversed(_known(values)), None)
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = _known(values)
-    return mean_of(known) if known else None
 
 
 def _product(rate: float | None, count: float | None) -> float | None:

@@ -121,6 +121,29 @@ def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
     assert found.tokens_per_second == 12 * 1024
 
 
+def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
+    """The mean is the same as where the batch is told: 3 batches of 8 in 0.1 + 0.1 + 0.4 s."""
+    steps = "".join(
+        "[2023-09-15 00:09:01,317] [INFO] [timer.py:260:stop] epoch=0/micro_step=2/"
+        f"global_step={at}, RunningAvgSamplesPerSec=80.0, CurrSamplesPerSec={rate}, "
+        "MemAllocated=0.14GB, MaxMemAllocated=0.23GB\n"
+        for at, rate in enumerate((1.0, 80.0, 80.0, 20.0), start=1)
+    )
+    batch = "[2023-09-15 00:09:00,317] [INFO] [config.py:1:print]   train_batch_size ... 8\n"
+    assert summary(log, batch + steps).samples_per_second == pytest.approx(3 * 8 / 0.6)
+    assert summary(log, steps).samples_per_second == pytest.approx(3 * 8 / 0.6)
+
+
+def test_rates_are_weighed_by_their_seconds(log: Path) -> None:
+    """A slow step counts for as long as it lasts, though rounding leaves nothing of its rate."""
+    claimed = "throughput per GPU (TFLOP/s/GPU): {} | "
+    steps = "".join(
+        line(at, ms, extra=claimed.format(tflops))
+        for at, (ms, tflops) in enumerate([(9000, 5.0), (1000, 40.0), (3000, 0.0)], start=1)
+    )
+    assert summary(log, steps).reported_tflops_per_gpu == 10.0
+
+
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [((2048, 4096, 6144), 16 * 128), ((2048, 3072, 4096), 16 * 64), ((2048,) * 3, 16 * 1024)],
