@@ -69,6 +69,14 @@ def _renamed_keys(
             yield from _renamed_keys(value, (*path, key), kept)
 
 
+def removed_keys(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one sentence for each key that DeepSpeed has taken and refuses today."""
+    record = _record()
+    for key in record["removed"]:
+        if key in config:
+            yield f"DeepSpeed {record['deepspeed']} refuses {key!r}: only earlier ones have it"
+
+
 def _renamed(path: tuple[str, ...]) -> Mapping[str, str]:
     renamed: Mapping[str, str] = _record()["renamed"].get(".".join(path), {})
     return renamed

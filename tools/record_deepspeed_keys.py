@@ -101,6 +101,14 @@ def renamed_keys() -> dict[str, dict[str, str]]:
     return {section: renamed for section, renamed in found.items() if renamed}
 
 
+def removed_keys() -> list[str]:
+    """Return the keys at the top that DeepSpeed refuses today and earlier ones take."""
+    from deepspeed.runtime.config import _REMOVED_TOP_LEVEL_CONFIG_KEYS
+
+    known = known_keys()[""]
+    return sorted({*known} & _REMOVED_TOP_LEVEL_CONFIG_KEYS.keys())
+
+
 def _today(model: Any, name: str) -> str:
     field = model.model_fields[name]
     extra = field.json_schema_extra or {}
@@ -160,6 +168,7 @@ def main() -> None:
         "sections": known_keys(),
         "values": known_values(),
         "renamed": renamed_keys(),
+        "removed": removed_keys(),
     }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     print(f"wrote {RECORD.name}", file=sys.stderr)

@@ -165,6 +165,7 @@ HF_DEEPSPEED = Framework(
     template="hf_deepspeed.sh.j2",
     log_formats=(GPT_WORKLOAD, HF_TRAINER_RESULT, HF_TRAINER_METRICS, HF_TRAINER_REPORTS),
     problems=problems,
+    warnings=zero.left_behind,
     config_files=config_files,
     steps_on_cpu=zero.steps_on_cpu,
     placement=placement,

@@ -10,7 +10,7 @@ from orchestrator.deepspeed_config import (
     deepspeed_config,
     value_at,
 )
-from orchestrator.deepspeed_keys import refused_values, renamed_keys, unknown_keys
+from orchestrator.deepspeed_keys import refused_values, removed_keys, renamed_keys, unknown_keys
 from orchestrator.model import Run
 from orchestrator.placement import ZERO_LIVE, ZERO_PREFETCH, Placement, deepspeed_placement
 
@@ -71,7 +71,18 @@ def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
             )
 
 
-def silent_steps(run: Run) -> Iterator[str]:
+def warnings(run: Run) -> Iterator[str]:
+    """Yield what a run of today's DeepSpeed seldom means, where step times are its reports'."""
+    yield from left_behind(run)
+    yield from _silent_steps(run)
+
+
+def left_behind(run: Run) -> Iterator[str]:
+    """Yield which keys only an earlier DeepSpeed takes, which the cluster may have."""
+    yield from removed_keys(run.options.deepspeed)
+
+
+def _silent_steps(run: Run) -> Iterator[str]:
     """Yield what keeps DeepSpeed from reporting any step, where step times are its reports'."""
     iterations = run.training.train_iters
     for config in config_files(run).values():

@@ -248,6 +248,34 @@ def test_a_name_that_an_early_deepspeed_goes_by_is_kept():
     assert list(renamed_keys({"bfloat16": {}}, kept))
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"framework": "gpt", "strategy": "zero1"},
+        {"framework": "deepspeed", "script": "a", "zero_stage": 1},
+        {"framework": "hf_deepspeed", "zero_stage": 2},
+    ],
+)
+def test_a_key_that_only_an_early_deepspeed_takes_is_told(run_of: RunOf, values: dict[str, Any]):
+    """The cluster may have that one; the installed one stops at it."""
+    run = run_of(**values, deepspeed={"elasticity": {"enabled": True}})
+    framework = FRAMEWORKS[run.framework]
+    told = f"DeepSpeed {RECORD['deepspeed']} refuses 'elasticity': only earlier ones have it"
+    assert told in framework.warnings(run)
+    assert not any("elasticity" in problem for problem in framework.problems(run))
+    assert told not in framework.warnings(run_of(**values))
+
+
+def test_deepspeed_itself_refuses_what_is_recorded_as_removed():
+    """Each by itself, in a configuration that is right else."""
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    from deepspeed.runtime.config import DeepSpeedConfig, DeepSpeedConfigError
+
+    for name in RECORD["removed"]:
+        with pytest.raises(DeepSpeedConfigError, match="removed"):
+            DeepSpeedConfig({"train_batch_size": 1, name: {}})
+
+
 def test_deepspeed_itself_refuses_two_names_of_one_key():
     """What teralog writes stands beside what the user does."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
@@ -279,6 +307,7 @@ def test_the_record_is_what_deepspeed_knows(recorder: ModuleType):
     assert recorder.known_keys() == RECORD["sections"]
     assert recorder.known_values() == RECORD["values"]
     assert recorder.renamed_keys() == RECORD["renamed"]
+    assert recorder.removed_keys() == RECORD["removed"]
 
 
 # Of what DeepSpeed's own class takes, and of what it refuses, values by section and key.
