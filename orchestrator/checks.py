@@ -31,7 +31,13 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     yield from unset_in("log_folder", cluster.log_folder)
     if cluster.gpu is not None and cluster.has_gpus:
         yield from _gpu_warnings(cluster, cluster.gpu, run.training.precision)
-    if not cluster.has_gpus and FRAMEWORKS[run.framework].needs_gpus:
+    framework = FRAMEWORKS[run.framework]
+    if cluster.has_gpus and cluster.cores_per_rank is None and framework.steps_on_cpu(run):
+        yield (
+            "the optimizer steps on the CPU with one thread: cores_per_rank in the cluster profile "
+            "gives it more"
+        )
+    if not cluster.has_gpus and framework.needs_gpus:
         yield f"framework {run.framework} trains on GPUs, and cluster {cluster.name} has none"
     if cluster.scheduler == "local":
         yield from missing_files(run, folder)
@@ -41,7 +47,7 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
             f"tensor_parallel_size={tensor} does not divide gpus_per_node={gpus}: layers are split "
             "across nodes, and wait for the network"
         )
-    yield from FRAMEWORKS[run.framework].warnings(run)
+    yield from framework.warnings(run)
 
 
 def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:

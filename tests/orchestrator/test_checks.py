@@ -246,6 +246,27 @@ def test_a_program_that_needs_gpus_is_worth_a_look_without_any(
 
 
 @pytest.mark.parametrize(
+    ("values", "cores", "warned"),
+    [
+        ({"strategy": "zero2", "offload_optimizer": "cpu"}, None, True),
+        ({"strategy": "zero2", "offload_optimizer": "cpu"}, 8, False),
+        ({"strategy": "zero2"}, None, False),
+        ({"framework": "colossalai_gpt", "strategy": "colossalai_zero2_cpu"}, None, True),
+        ({"framework": "colossalai_gpt", "strategy": "colossalai_zero2"}, None, False),
+    ],
+)
+def test_an_optimizer_that_has_one_core_is_worth_a_look(
+    run_of: RunOf, values: dict[str, Any], cores: int | None, *, warned: bool
+):
+    """Steps take many times as long then, on the cluster's doing and not the program's."""
+    if "framework" in values:
+        values = {**values, "source": "c"}
+    cluster = Cluster(name="a", scheduler="slurm", gpus_per_node=8, cores_per_rank=cores)
+    said = [one for one in run_warnings(run_of(**values), cluster, Path()) if "one thread" in one]
+    assert len(said) == warned
+
+
+@pytest.mark.parametrize(
     ("warmup", "train_iters", "measured"),
     [(0, 1, True), (1, 1, False), (3, 4, True), (4, 4, False), ("99%", 1, True), (5, 4, False)],
 )
