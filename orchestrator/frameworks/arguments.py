@@ -1,8 +1,27 @@
-"""The type of lists of arguments that campaign files hand to programs."""
+"""Lists of arguments that campaign files hand to programs: their type, and what they give."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import WithJsonSchema
 
+from orchestrator.workloads.rehearsal import given_options
+
 # In a file they may be numbers, which the program gets as they are written.
 Arguments = list[Annotated[str, WithJsonSchema({"type": ["string", "number"]})]]
+# Options with their values.
+Given = Mapping[str, Sequence[str]]
+
+
+def given(arguments: Sequence[str]) -> Given:
+    """Return the options among arguments with their values; of one given twice the last holds."""
+    return {option: values for option, values in given_options(arguments) if option is not None}
+
+
+def whole_number(options: Given, option: str) -> int | None:
+    """Return the one whole number that an option has; None where it is absent or has another."""
+    try:
+        (value,) = options.get(option, ())
+        return int(value)
+    except ValueError:
+        return None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from orchestrator.frameworks import megatron_programs
+from orchestrator.frameworks import megatron_programs, megatron_rules
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_programs import MegatronOptions
 from orchestrator.model import Run
@@ -55,6 +55,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from _sequence_problems(run)
         if (options.vocab_file is None) != (options.merge_file is None):
             yield "vocab_file and merge_file belong together: give both, or neither"
+    yield from megatron_rules.schedule_problems(run)
     yield from megatron_programs.argument_problems(run, program(run))
 
 

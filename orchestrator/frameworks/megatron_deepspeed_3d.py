@@ -11,7 +11,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from orchestrator.deepspeed_config import FILE_NAME, program_config
-from orchestrator.frameworks import limits, megatron_deepspeed, megatron_programs, zero
+from orchestrator.frameworks import (
+    limits,
+    megatron_deepspeed,
+    megatron_programs,
+    megatron_rules,
+    zero,
+)
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
 from orchestrator.model import Run
@@ -54,6 +60,8 @@ def problems(run: Run) -> Iterator[str]:
     yield from limits.whole_sequences(run)
     if options.branch == "old":
         yield from megatron_deepspeed.version_1_problems(run)
+    else:
+        yield from megatron_rules.schedule_problems(run)
     if options.engine == "megatron":
         yield from _without_deepspeed(run)
     else:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from orchestrator import run_columns
 from orchestrator.frameworks import limits
-from orchestrator.frameworks.arguments import Arguments
+from orchestrator.frameworks.arguments import Arguments, given
 from orchestrator.model import Run
 from orchestrator.presets import GPT2_VOCAB_SIZE
 
@@ -104,6 +104,10 @@ class MegatronOptions:
     extra_args: Annotated[
         Arguments, Field(description="Further arguments of the program, after all others.")
     ] = field(default_factory=list)
+
+    def gives(self, *options: str) -> bool:
+        """Whether any of these options is among the further arguments."""
+        return not given(self.extra_args).keys().isdisjoint(options)
 
 
 def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:

@@ -157,7 +157,7 @@ def option_problems(
     accepted: what each option takes: `values`, how many (0, a number, or argparse's "?", "*" and
         "+"; 1 where not given), their `type` ("int", "float", "str") and `choices`.
     """
-    found = _options(arguments)
+    found = given_options(arguments)
     for option, values in found:
         if option is None:
             yield f"unrecognized arguments: {' '.join(values)}"
@@ -171,7 +171,7 @@ def option_problems(
             yield f"the following arguments are required: {option}"
 
 
-def _options(arguments: Sequence[str]) -> list[tuple[str | None, list[str]]]:
+def given_options(arguments: Sequence[str]) -> list[tuple[str | None, list[str]]]:
     """Return each option with its values; what comes before the first has none."""
     found: list[tuple[str | None, list[str]]] = []
     for argument in arguments:
