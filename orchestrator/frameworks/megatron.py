@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from orchestrator.frameworks import megatron_programs, megatron_rules
+from orchestrator.frameworks import megatron_pipeline, megatron_programs, megatron_rules
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_programs import MegatronOptions
 from orchestrator.model import Run
@@ -42,16 +42,25 @@ class MegatronLmOptions(MegatronOptions):
         Field(description="Layers of Transformer Engine, or Megatron's own."),
     ] = "transformer_engine"
 
+    @property
+    def uneven(self) -> bool:
+        """Whether further arguments say how layers are split over stages."""
+        return self.gives(*megatron_pipeline.UNEVEN)
+
 
 def problems(run: Run) -> Iterator[str]:
     """Yield what makes a Megatron-LM run impossible."""
     options: MegatronLmOptions = run.options
+    chunks = options.virtual_pipeline_parallel_size
     yield from megatron_programs.split_problems(run)
-    yield from _interleaving_problems(run)
     if options.version == "2":
+        yield from megatron_pipeline.even_problems(run, chunks)
+        yield from megatron_pipeline.interleaving_problems(run, chunks, least_stages=3)
         yield from _missing_in_2(run)
         yield from megatron_programs.data_problems(run)
     else:
+        yield from megatron_pipeline.core_problems(run, chunks)
+        yield from megatron_pipeline.interleaving_problems(run, chunks, least_stages=2)
         yield from _sequence_problems(run)
         if (options.vocab_file is None) != (options.merge_file is None):
             yield "vocab_file and merge_file belong together: give both, or neither"
@@ -67,31 +76,6 @@ def _missing_in_2(run: Run) -> Iterator[str]:
     ):
         if given:
             yield f"Megatron-LM 2 has no {name}; version=core has it"
-
-
-def _interleaving_problems(run: Run) -> Iterator[str]:
-    chunks: int = run.options.virtual_pipeline_parallel_size
-    stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
-    if chunks == 1:
-        return
-    least = 3 if run.options.version == "2" else 2
-    if stages < least:
-        yield (
-            f"virtual_pipeline_parallel_size={chunks} needs a pipeline of {least} stages or more, "
-            f"not pipeline_parallel_size={stages}"
-        )
-    if run.model is not None and not run.model.num_layers % stages:
-        layers = run.model.num_layers // stages
-        if layers % chunks:
-            yield (
-                f"num_layers/pipeline_parallel_size={layers} is not divisible by "
-                f"virtual_pipeline_parallel_size={chunks}"
-            )
-    if count is not None and count % stages:
-        yield (
-            f"virtual_pipeline_parallel_size={chunks}: num_microbatches={count} is not divisible "
-            f"by pipeline_parallel_size={stages}"
-        )
 
 
 def _sequence_problems(run: Run) -> Iterator[str]:
@@ -122,12 +106,12 @@ def _sequence_problems(run: Run) -> Iterator[str]:
 def warnings(run: Run) -> Iterator[str]:
     """Yield what a Megatron-LM run seldom means."""
     yield from megatron_programs.run_warnings(run, run.options.virtual_pipeline_parallel_size)
-    given = {argument.partition("=")[0] for argument in run.options.extra_args}
+    yield from megatron_pipeline.forecast_warnings(run)
     iterations = run.training.train_iters
     if (
         run.training.precision == "fp16"
         and iterations <= _ITERS_OF_OVERFLOW
-        and not given & {"--loss-scale", "--initial-loss-scale"}
+        and not run.options.gives("--loss-scale", "--initial-loss-scale")
     ):
         yield (
             f"train_iters={iterations} with precision=fp16: the loss scale starts at 2**32, and "

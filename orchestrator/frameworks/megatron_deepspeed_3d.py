@@ -14,6 +14,7 @@ from orchestrator.deepspeed_config import FILE_NAME, program_config
 from orchestrator.frameworks import (
     limits,
     megatron_deepspeed,
+    megatron_pipeline,
     megatron_programs,
     megatron_rules,
     zero,
@@ -55,6 +56,7 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
 def problems(run: Run) -> Iterator[str]:
     """Yield what makes a run impossible."""
     options: MegatronDeepspeed3dOptions = run.options
+    yield from megatron_pipeline.even_problems(run)
     yield from megatron_programs.split_problems(run)
     yield from megatron_programs.data_problems(run)
     yield from limits.whole_sequences(run)

@@ -123,32 +123,16 @@ def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
 
 
 def split_problems(run: Run) -> Iterator[str]:
-    """Yield where layers, heads and the MLP cannot be split as the run asks for."""
+    """Yield where heads and the MLP cannot be split over tensor-parallel ranks."""
     if run.model is None:
         return
-    split = run.parallelism
-    for name, size, ranks_name, ranks in (
-        (
-            "num_layers",
-            run.model.num_layers,
-            "pipeline_parallel_size",
-            split.pipeline_parallel_size,
-        ),
-        (
-            "num_attention_heads",
-            run.model.num_attention_heads,
-            "tensor_parallel_size",
-            split.tensor_parallel_size,
-        ),
-        (
-            "ffn_hidden_size",
-            run.model.ffn_width,
-            "tensor_parallel_size",
-            split.tensor_parallel_size,
-        ),
+    ranks = run.parallelism.tensor_parallel_size
+    for name, size in (
+        ("num_attention_heads", run.model.num_attention_heads),
+        ("ffn_hidden_size", run.model.ffn_width),
     ):
         if size % ranks:
-            yield f"{name}={size} is not divisible by {ranks_name}={ranks}"
+            yield f"{name}={size} is not divisible by tensor_parallel_size={ranks}"
 
 
 def argument_problems(run: Run, program: str) -> Iterator[str]:
