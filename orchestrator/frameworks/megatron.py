@@ -56,6 +56,7 @@ def problems(run: Run) -> Iterator[str]:
     if options.version == "2":
         yield from megatron_pipeline.even_problems(run, chunks)
         yield from megatron_pipeline.interleaving_problems(run, chunks, least_stages=3)
+        yield from megatron_pipeline.checkpoint_problems_of_2(run, chunks)
         yield from _missing_in_2(run)
         yield from megatron_programs.data_problems(run)
     else:

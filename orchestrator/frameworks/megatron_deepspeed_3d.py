@@ -75,6 +75,8 @@ def _without_deepspeed(run: Run) -> Iterator[str]:
     options: MegatronDeepspeed3dOptions = run.options
     if options.branch == "old":
         yield "branch=old runs under DeepSpeed only: engine must be deepspeed"
+    else:
+        yield from megatron_pipeline.checkpoint_problems_of_2(run)
     asked = megatron_deepspeed.checkpointing(run)
     asked += ["zero_stage"] * bool(options.zero_stage) + ["deepspeed"] * bool(options.deepspeed)
     if asked:

@@ -66,9 +66,23 @@ def problems(run: Run) -> Iterator[str]:
     yield from limits.whole_sequences(run)
     yield from megatron_deepspeed.version_1_problems(run)
     yield from megatron_deepspeed.checkpointing_problems(run)
+    yield from _checkpoint_problems(run)
     yield from _tiling_problems(run)
     yield from zero.config_problems(run, config_files(run), kept=megatron_deepspeed.KEYS_OF_2021)
     yield from megatron_programs.argument_problems(run, _RECORD)
+
+
+def _checkpoint_problems(run: Run) -> Iterator[str]:
+    """Yield where checkpoints do not divide the layers, which are found modulo their number."""
+    if run.model is None:
+        return
+    split = run.options.split_transformers
+    yield from megatron_programs.checkpoint_problems(
+        run,
+        run.model.num_layers * (2 if split else 1),
+        "the model" + (", two for one by split_transformers" if split else ""),
+        "the program would go on with the first after the last",
+    )
 
 
 def _tiling_problems(run: Run) -> Iterator[str]:

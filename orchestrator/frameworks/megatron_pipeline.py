@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from orchestrator.frameworks import megatron_programs
 from orchestrator.frameworks.arguments import Given, given, whole_number
 from orchestrator.model import Run
 
@@ -33,6 +34,22 @@ def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:
         stages = run.parallelism.pipeline_parallel_size
         whole = _Part(run.model.num_layers, "num_layers", stages, "pipeline_parallel_size")
         yield from _part_problems((whole,), chunks)
+
+
+def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
+    """Yield where activation checkpoints of Megatron 2 do not divide the layers run at a time."""
+    if run.model is None:
+        return
+    stages = run.parallelism.pipeline_parallel_size
+    layers, rest = divmod(run.model.num_layers, stages * chunks)
+    whose = "the model" if stages == 1 else "a pipeline stage"
+    if not rest:
+        yield from megatron_programs.checkpoint_problems(
+            run,
+            layers,
+            whose if chunks == 1 else f"a chunk of {whose}",
+            "the program would look for one after the last, and die",
+        )
 
 
 def core_problems(run: Run, chunks: int) -> Iterator[str]:

@@ -135,6 +135,19 @@ def split_problems(run: Run) -> Iterator[str]:
             yield f"{name}={size} is not divisible by tensor_parallel_size={ranks}"
 
 
+def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterator[str]:
+    """Yield that the last activation checkpoint would reach beyond the layers it is made of.
+
+    Megatron of 2021 runs as many layers from one checkpoint to the next, the last time too. layers:
+    of what a rank runs at a time, which `whose` names. fate: what comes of it.
+    """
+    every: int = run.options.checkpoint_num_layers
+    if run.training.activation_checkpointing and layers % every:
+        yield (
+            f"checkpoint_num_layers={every} does not divide the {layers} layers of {whose}: {fate}"
+        )
+
+
 def argument_problems(run: Run, program: str) -> Iterator[str]:
     """Yield what is wrong with options that all have; `program` names the program's record."""
     options: MegatronOptions = run.options

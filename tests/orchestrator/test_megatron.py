@@ -163,6 +163,58 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         core(checkpoint_num_layers=2),
         ["checkpoint_num_layers=2 needs activation_checkpointing=true"],
     ),
+    "checkpoints beyond the last layer of a stage": (
+        of_2021(
+            gpus_per_node=8,
+            pipeline_parallel_size=8,
+            activation_checkpointing=True,
+            checkpoint_num_layers=2,
+        ),
+        [
+            (
+                "checkpoint_num_layers=2 does not divide the 5 layers of a pipeline stage: the "
+                "program would look for one after the last, and die"
+            )
+        ],
+    ),
+    "checkpoints beyond the last layer of a chunk": (
+        of_2021(
+            gpus_per_node=4,
+            pipeline_parallel_size=4,
+            virtual_pipeline_parallel_size=2,
+            num_microbatches=4,
+            activation_checkpointing=True,
+            checkpoint_num_layers=10,
+        ),
+        [
+            (
+                "checkpoint_num_layers=10 does not divide the 5 layers of a chunk of a pipeline "
+                "stage: the program would look for one after the last, and die"
+            )
+        ],
+    ),
+    "checkpoints beyond the last layer of all": (
+        of_2021(activation_checkpointing=True, checkpoint_num_layers=3),
+        [
+            (
+                "checkpoint_num_layers=3 does not divide the 40 layers of the model: the program "
+                "would look for one after the last, and die"
+            )
+        ],
+    ),
+    "checkpoints that divide the layers of a stage": (
+        of_2021(
+            gpus_per_node=8,
+            pipeline_parallel_size=8,
+            activation_checkpointing=True,
+            checkpoint_num_layers=5,
+        ),
+        [],
+    ),
+    "checkpoints of today's, where the last may be smaller": (
+        core(activation_checkpointing=True, checkpoint_num_layers=3),
+        [],
+    ),
     "arguments that the program does not have": (
         core(extra_args=["--overlap-grad-reduse", "--recompute-method", "uniformly"]),
         [

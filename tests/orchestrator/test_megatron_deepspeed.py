@@ -28,6 +28,9 @@ COMMON = {
 }
 
 
+MODEL = {"hidden_size": 512, "num_attention_heads": 8, "vocab_size": 50257, "seq_length": 1024}
+
+
 def three_d(**values: Any) -> dict[str, Any]:
     """Return parameters of a 3D parallel run."""
     return {
@@ -165,6 +168,46 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "checkpoints that are not made": (
         zero(checkpoint_in_cpu=True, synchronize_each_layer=True),
         [("checkpoint_in_cpu and synchronize_each_layer need activation_checkpointing=true")],
+    ),
+    "checkpoints beyond the last layer, Megatron alone": (
+        three_d(engine="megatron", activation_checkpointing=True, checkpoint_num_layers=3),
+        [
+            (
+                "checkpoint_num_layers=3 does not divide the 4 layers of a pipeline stage: the "
+                "program would look for one after the last, and die"
+            )
+        ],
+    ),
+    "checkpoints of DeepSpeed's pipeline, where the last may be smaller": (
+        three_d(activation_checkpointing=True, checkpoint_num_layers=3),
+        [],
+    ),
+    "checkpoints that begin again": (
+        zero(activation_checkpointing=True, checkpoint_num_layers=5),
+        [
+            (
+                "checkpoint_num_layers=5 does not divide the 64 layers of the model: the program "
+                "would go on with the first after the last"
+            )
+        ],
+    ),
+    "checkpoints of half layers that begin again": (
+        zero(activation_checkpointing=True, split_transformers=True, checkpoint_num_layers=5),
+        [
+            (
+                "checkpoint_num_layers=5 does not divide the 128 layers of the model, two for one "
+                "by split_transformers: the program would go on with the first after the last"
+            )
+        ],
+    ),
+    "checkpoints of half layers that do not": (
+        zero(
+            model={**MODEL, "num_layers": 5},
+            activation_checkpointing=True,
+            split_transformers=True,
+            checkpoint_num_layers=2,
+        ),
+        [],
     ),
     "checkpoints in one piece, each whole": (
         zero(activation_checkpointing=True, contiguous_checkpointing=True),
