@@ -63,6 +63,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from megatron_pipeline.core_problems(run, chunks)
         yield from megatron_pipeline.interleaving_problems(run, chunks, least_stages=2)
         yield from _sequence_problems(run)
+        yield from megatron_rules.core_problems(run)
         if (options.vocab_file is None) != (options.merge_file is None):
             yield "vocab_file and merge_file belong together: give both, or neither"
     yield from megatron_rules.schedule_problems(run)

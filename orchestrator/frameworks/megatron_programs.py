@@ -174,7 +174,7 @@ _CHANGES_MODEL = (
     "--num-experts", "--expert-model-parallel-size", "--swiglu", "--group-query-attention",
     "--num-query-groups", "--untie-embeddings-and-output-weights", "--kv-channels",
     "--fp8-format", "--fp8-hybrid", "--normalization", "--position-embedding-type",
-    "--disable-bias-linear", "--exit-interval", "--exit-duration-in-mins", "--rampup-batch-size",
+    "--disable-bias-linear", "--exit-interval", "--exit-duration-in-mins",
     "--make-vocab-size-divisible-by", "--multi-latent-attention", "--mtp-num-layers",
     "--use-torch-fsdp2", "--use-megatron-fsdp", "--optimizer-cpu-offload",
 )  # fmt: skip

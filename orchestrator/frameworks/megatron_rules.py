@@ -1,8 +1,9 @@
 """Which further arguments Megatron refuses beside what a run says, each with a sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from orchestrator.frameworks.arguments import given, whole_number
+from orchestrator.frameworks.arguments import Given, given, whole_number
 from orchestrator.model import Run
 
 _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size")
@@ -22,3 +23,132 @@ def schedule_problems(run: Run) -> Iterator[str]:
             )
     if "--lr-warmup-fraction" in options and whole_number(options, "--lr-warmup-iters"):
         yield "extra_args: --lr-warmup-fraction and --lr-warmup-iters say the same; take one out"
+    if "--save" in options and "--save-interval" not in options:
+        yield "extra_args: --save needs --save-interval"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A run of Megatron core as its rules see it; sizes not given are as the program has them."""
+
+    run: Run
+    options: Given
+
+    def _number(self, option: str, otherwise: int) -> int:
+        number = whole_number(self.options, option)
+        return otherwise if number is None else number
+
+    @property
+    def tensor(self) -> int:
+        return self.run.parallelism.tensor_parallel_size
+
+    @property
+    def experts(self) -> int:
+        return self._number("--num-experts", 0)
+
+    @property
+    def expert_parallel(self) -> int:
+        return max(1, self._number("--expert-model-parallel-size", 1))
+
+    @property
+    def expert_tensor(self) -> int:
+        return max(1, self._number("--expert-tensor-parallel-size", self.tensor))
+
+    @property
+    def expert_ranks(self) -> int:
+        pipeline = self.run.parallelism.pipeline_parallel_size
+        return self.expert_tensor * self.expert_parallel * pipeline
+
+    @property
+    def warmup_iters(self) -> int:
+        return self._number("--lr-warmup-iters", 0)
+
+    @property
+    def decay_iters(self) -> int:
+        return self._number("--lr-decay-iters", self.run.training.train_iters)
+
+
+# When a run breaks a rule, and the sentence. The rules are those of validate_args, of
+# TransformerConfig, initialize_model_parallel and MoELayer.
+_CORE: tuple[tuple[Callable[[_Asked], bool], str], ...] = (
+    (
+        lambda asked: (
+            "--overlap-param-gather" in asked.options
+            and "--use-megatron-fsdp" not in asked.options
+            and not asked.run.options.use_distributed_optimizer
+        ),
+        "--overlap-param-gather needs use_distributed_optimizer=true",
+    ),
+    (
+        lambda asked: (
+            "--overlap-param-gather" in asked.options
+            and "--overlap-grad-reduce" not in asked.options
+        ),
+        "--overlap-param-gather needs --overlap-grad-reduce",
+    ),
+    (
+        lambda asked: (
+            "--tp-comm-overlap" in asked.options and not asked.run.options.sequence_parallel
+        ),
+        "--tp-comm-overlap needs sequence_parallel=true",
+    ),
+    (
+        lambda asked: asked.expert_parallel > 1 and not asked.experts,
+        "--expert-model-parallel-size={asked.expert_parallel} needs --num-experts",
+    ),
+    (
+        lambda asked: asked.experts % asked.expert_parallel != 0,
+        (
+            "--num-experts={asked.experts} is not divisible by "
+            "--expert-model-parallel-size={asked.expert_parallel}"
+        ),
+    ),
+    (
+        lambda asked: asked.expert_parallel > 1 and asked.run.training.precision == "fp16",
+        (
+            "--expert-model-parallel-size={asked.expert_parallel} does not go with precision=fp16; "
+            "try bf16"
+        ),
+    ),
+    (
+        lambda asked: asked.experts > 0 and asked.run.world_size % asked.expert_ranks != 0,
+        (
+            "world_size={asked.run.world_size} is not divisible by --expert-tensor-parallel-size*"
+            "--expert-model-parallel-size*pipeline_parallel_size={asked.expert_tensor}*"
+            "{asked.expert_parallel}*{asked.run.parallelism.pipeline_parallel_size}="
+            "{asked.expert_ranks}"
+        ),
+    ),
+    (
+        lambda asked: (
+            asked.experts > 0 and asked.tensor > 1 and not asked.run.options.sequence_parallel
+        ),
+        "--num-experts with tensor_parallel_size={asked.tensor} needs sequence_parallel=true",
+    ),
+    (
+        lambda asked: (
+            asked.experts > 0
+            and asked.expert_tensor > 1
+            and "--disable-bias-linear" not in asked.options
+        ),
+        (
+            "--num-experts with --expert-tensor-parallel-size={asked.expert_tensor}, which is "
+            "tensor_parallel_size where it is not given, needs --disable-bias-linear"
+        ),
+    ),
+    (
+        lambda asked: asked.warmup_iters >= asked.decay_iters,
+        (
+            "--lr-warmup-iters={asked.warmup_iters} must be less than the {asked.decay_iters} "
+            "iterations that the learning rate decays"
+        ),
+    ),
+)
+
+
+def core_problems(run: Run) -> Iterator[str]:
+    """Yield which rules of Megatron core a run breaks by its further arguments."""
+    asked = _Asked(run, given(run.options.extra_args))
+    for broken, sentence in _CORE:
+        if broken(asked):
+            yield f"extra_args: {sentence.format(asked=asked)}"

@@ -308,7 +308,7 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "arguments that make another model, or touch the disk": (
-        core(extra_args=["--swiglu", "--use-torch-fsdp2", "--save", "/checkpoints"]),
+        core(extra_args=["--swiglu", "--use-torch-fsdp2", "--save", "/x", "--save-interval", "5"]),
         [
             "extra_args: sizes, TFLOPs and the forecast know nothing of --swiglu",
             "extra_args: sizes, TFLOPs and the forecast know nothing of --use-torch-fsdp2",

@@ -99,3 +99,141 @@ def test_the_user_s_warm_up_takes_the_place_of_the_script_s(
     words = job_script(campaign.runs[0], campaign, Path("/results/warm-up/run")).split()
     given = [value for word, value in pairwise(words) if word == "--lr-warmup-fraction"]
     assert given == fractions
+
+
+def experts(*arguments: Any, **values: Any) -> dict[str, Any]:
+    """Return parameters of a run of Megatron core with a mixture of eight experts."""
+    extra = ["--num-experts", "8", *map(str, arguments)]
+    return {**CORE, "gpus_per_node": 8, "extra_args": extra, **values}
+
+
+EXPERT_PARALLEL, EXPERT_TENSOR = "--expert-model-parallel-size", "--expert-tensor-parallel-size"
+SPLIT = {"tensor_parallel_size": 2, "sequence_parallel": True}
+
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "parameters gathered from a distributed optimizer": {
+        **CORE,
+        "use_distributed_optimizer": True,
+        "extra_args": ["--overlap-grad-reduce", "--overlap-param-gather"],
+    },
+    "parameters gathered by FSDP": {
+        **CORE,
+        "extra_args": [
+            *("--overlap-grad-reduce", "--overlap-param-gather"),
+            *("--use-megatron-fsdp", "--ckpt-format", "fsdp_dtensor"),
+        ],
+    },
+    "communication overlapped with sequences split": {
+        **CORE,
+        **SPLIT,
+        "gpus_per_node": 2,
+        "extra_args": ["--tp-comm-overlap"],
+    },
+    "experts on all ranks": experts(),
+    "experts over all ranks": experts(EXPERT_PARALLEL, 8),
+    "experts split by tensors, without biases": experts(
+        EXPERT_PARALLEL, 4, "--disable-bias-linear", **SPLIT
+    ),
+    "experts whole beside a split attention": experts(
+        EXPERT_PARALLEL, 8, EXPERT_TENSOR, 1, **SPLIT
+    ),
+    "no experts, in so many words": {**CORE, "extra_args": ["--num-experts", "0"]},
+    "warm-up that ends before the training": {
+        **CORE,
+        "train_iters": 20,
+        "extra_args": ["--lr-warmup-iters", "19"],
+    },
+    "warm-up that ends before the decay": {
+        **CORE,
+        "train_iters": 20,
+        "extra_args": ["--lr-warmup-iters", "20", "--lr-decay-iters", "100"],
+    },
+    "checkpoints saved": {**CORE, "extra_args": ["--save", "/x", "--save-interval", "5"]},
+}
+
+
+@pytest.mark.parametrize("values", ACCEPTED.values(), ids=ACCEPTED)
+def test_what_megatron_core_accepts_is_no_problem(run_of: RunOf, values: dict[str, Any]):
+    assert problems_of(run_of(**values)) == []
+
+
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "parameters gathered from no optimizer that has parts of them": (
+        {**CORE, "extra_args": ["--overlap-grad-reduce", "--overlap-param-gather"]},
+        ["--overlap-param-gather needs use_distributed_optimizer=true"],
+    ),
+    "parameters gathered while gradients wait": (
+        {**CORE, "use_distributed_optimizer": True, "extra_args": ["--overlap-param-gather"]},
+        ["--overlap-param-gather needs --overlap-grad-reduce"],
+    ),
+    "communication overlapped with sequences whole": (
+        {**CORE, "extra_args": ["--tp-comm-overlap"]},
+        ["--tp-comm-overlap needs sequence_parallel=true"],
+    ),
+    "ranks for experts that are not there": (
+        {**CORE, "gpus_per_node": 8, "extra_args": [EXPERT_PARALLEL, "2"]},
+        [f"{EXPERT_PARALLEL}=2 needs --num-experts"],
+    ),
+    "experts that ranks do not divide": (
+        experts("--num-experts", 7, EXPERT_PARALLEL, 2),
+        [f"--num-experts=7 is not divisible by {EXPERT_PARALLEL}=2"],
+    ),
+    "experts that divide neither among ranks nor ranks": (
+        experts(EXPERT_PARALLEL, 3),
+        [
+            f"--num-experts=8 is not divisible by {EXPERT_PARALLEL}=3",
+            (
+                f"world_size=8 is not divisible by {EXPERT_TENSOR}*{EXPERT_PARALLEL}*"
+                "pipeline_parallel_size=1*3*1=3"
+            ),
+        ],
+    ),
+    "more ranks for experts than there are": (
+        experts(EXPERT_PARALLEL, 8, "--disable-bias-linear", **SPLIT),
+        [
+            (
+                f"world_size=8 is not divisible by {EXPERT_TENSOR}*{EXPERT_PARALLEL}*"
+                "pipeline_parallel_size=2*8*1=16"
+            )
+        ],
+    ),
+    "experts over ranks in fp16": (
+        experts(EXPERT_PARALLEL, 8, precision="fp16"),
+        [f"{EXPERT_PARALLEL}=8 does not go with precision=fp16; try bf16"],
+    ),
+    "experts beside tensors split alone": (
+        experts(EXPERT_TENSOR, 1, tensor_parallel_size=2),
+        ["--num-experts with tensor_parallel_size=2 needs sequence_parallel=true"],
+    ),
+    "experts split by tensors, with biases": (
+        experts(**SPLIT),
+        [
+            (
+                f"--num-experts with {EXPERT_TENSOR}=2, which is tensor_parallel_size where it is "
+                "not given, needs --disable-bias-linear"
+            )
+        ],
+    ),
+    "warm-up to the end of the training": (
+        {**CORE, "train_iters": 20, "extra_args": ["--lr-warmup-iters", "20"]},
+        ["--lr-warmup-iters=20 must be less than the 20 iterations that the learning rate decays"],
+    ),
+    "checkpoints saved at no time": (
+        {**CORE, "extra_args": ["--save", "/x"]},
+        ["--save needs --save-interval"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), REFUSED.values(), ids=REFUSED)
+def test_what_megatron_core_refuses_is_said_before_the_run(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    assert problems_of(run_of(**values)) == [f"extra_args: {problem}" for problem in problems]
+
+
+def test_a_value_that_is_no_number_is_told_as_such_alone(run_of: RunOf):
+    run = run_of(**{**CORE, "extra_args": [EXPERT_PARALLEL, "many"]})
+    assert problems_of(run) == [
+        f"extra_args: argument {EXPERT_PARALLEL}: invalid int value: 'many'"
+    ]
