@@ -66,7 +66,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from megatron_rules.core_problems(run)
         if (options.vocab_file is None) != (options.merge_file is None):
             yield "vocab_file and merge_file belong together: give both, or neither"
-    yield from megatron_rules.schedule_problems(run)
+    yield from megatron_rules.common_problems(run)
     yield from megatron_programs.argument_problems(run, program(run))
 
 

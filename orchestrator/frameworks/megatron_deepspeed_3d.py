@@ -63,7 +63,7 @@ def problems(run: Run) -> Iterator[str]:
     if options.branch == "old":
         yield from megatron_deepspeed.version_1_problems(run)
     else:
-        yield from megatron_rules.schedule_problems(run)
+        yield from megatron_rules.common_problems(run)
     if options.engine == "megatron":
         yield from _without_deepspeed(run)
     else:

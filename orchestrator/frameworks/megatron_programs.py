@@ -182,8 +182,7 @@ _TOUCHES_DISK = ("--save", "--load")
 
 
 def _argument_warnings(run: Run) -> Iterator[str]:
-    given = dict.fromkeys(argument.partition("=")[0] for argument in run.options.extra_args)
-    for option in given:
+    for option in given(run.options.extra_args):
         if option in _CHANGES_MODEL:
             yield f"extra_args: sizes, TFLOPs and the forecast know nothing of {option}"
         if option in _TOUCHES_DISK:

@@ -9,8 +9,8 @@ from orchestrator.model import Run
 _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size")
 
 
-def schedule_problems(run: Run) -> Iterator[str]:
-    """Yield which arguments are not for a training of so many iterations, since Megatron 2."""
+def common_problems(run: Run) -> Iterator[str]:
+    """Yield which rules of every Megatron since 2 a run breaks, which trains by iterations."""
     options = given(run.options.extra_args)
     for option in _BY_SAMPLES:
         # No samples of warm-up are what it has by default.
