@@ -56,7 +56,6 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
 def problems(run: Run) -> Iterator[str]:
     """Yield what makes a run impossible."""
     options: MegatronDeepspeed3dOptions = run.options
-    yield from megatron_pipeline.even_problems(run)
     yield from megatron_programs.split_problems(run)
     yield from megatron_programs.data_problems(run)
     yield from limits.whole_sequences(run)
@@ -73,6 +72,7 @@ def problems(run: Run) -> Iterator[str]:
 
 def _without_deepspeed(run: Run) -> Iterator[str]:
     options: MegatronDeepspeed3dOptions = run.options
+    yield from megatron_pipeline.even_problems(run)
     if options.branch == "old":
         yield "branch=old runs under DeepSpeed only: engine must be deepspeed"
     else:
@@ -86,6 +86,9 @@ def _without_deepspeed(run: Run) -> Iterator[str]:
 def _under_deepspeed(run: Run) -> Iterator[str]:
     options: MegatronDeepspeed3dOptions = run.options
     yield from zero.pipeline_problems(run)
+    layers, stages = _layers_and_stages(run)
+    if layers is not None and layers < stages:
+        yield f"num_layers={layers} is fewer than pipeline_parallel_size={stages}"
     if options.zero_stage and run.training.precision != "fp16":
         yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
     elif options.branch == "new" and run.training.precision == "bf16":
@@ -97,8 +100,20 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
 def warnings(run: Run) -> Iterator[str]:
     """Yield what a run seldom means."""
     if run.options.engine == "megatron":
-        return megatron_programs.run_warnings(run)
-    return megatron_deepspeed.warnings(run)
+        yield from megatron_programs.run_warnings(run)
+        return
+    yield from megatron_deepspeed.warnings(run)
+    layers, stages = _layers_and_stages(run)
+    if layers is not None and layers % stages:
+        yield (
+            f"num_layers={layers} over pipeline_parallel_size={stages}: DeepSpeed gives some "
+            "stages a layer more, and the others wait for them"
+        )
+
+
+def _layers_and_stages(run: Run) -> tuple[int | None, int]:
+    layers = None if run.model is None else run.model.num_layers
+    return layers, run.parallelism.pipeline_parallel_size
 
 
 def program(run: Run) -> str:

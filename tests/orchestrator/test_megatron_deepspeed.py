@@ -1,5 +1,6 @@
 """Megatron under DeepSpeed, as in 2021: 3D parallelism in two branches, and ZeRO."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,15 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no data": (
         {key: value for key, value in three_d().items() if key not in ("data_path", "vocab_file")},
         ["framework megatron_deepspeed_3d makes up no tokens: give data_path, vocab_file"],
+    ),
+    "stages that differ under DeepSpeed": (three_d(model="52B", num_layers=50), []),
+    "stages that differ for Megatron alone": (
+        three_d(engine="megatron", num_layers=50),
+        ["num_layers=50 is not divisible by pipeline_parallel_size=16"],
+    ),
+    "stages without a layer": (
+        three_d(branch="old", num_layers=10),
+        ["num_layers=10 is fewer than pipeline_parallel_size=16"],
     ),
     "the old branch without DeepSpeed": (
         three_d(branch="old", engine="megatron"),
@@ -352,3 +362,22 @@ def test_what_is_opened_follows_from_the_paths(values: dict[str, Any], opened: l
     """A prefix of tokens stands for two files."""
     paths = {"source": "/m", "data_path": "/t", "vocab_file": "/v.json"}
     assert list(FRAMEWORKS[values["framework"]].files(paths)) == opened
+
+
+def test_stages_that_differ_are_worth_a_look(run_of: RunOf):
+    """DeepSpeed deals layers out as evenly as it can; the longest stage sets the pace."""
+    said = (
+        "num_layers=50 over pipeline_parallel_size=16: DeepSpeed gives some stages a layer more, "
+        "and the others wait for them"
+    )
+    assert list(run_warnings(run_of(**three_d(num_layers=50)), FAR, Path())) == [said]
+    assert list(run_warnings(run_of(**three_d(num_layers=48)), FAR, Path())) == []
+
+
+def test_deepspeed_itself_deals_out_layers_that_no_number_of_stages_divides():
+    """A stage more or less; the embedding before them and the loss behind weigh nothing."""
+    utils = pytest.importorskip("deepspeed.runtime.utils", reason="needs the train extra")
+    layers = [0, 0, *[1] * 30, 0, 0, 0]
+    bounds = utils.partition_balanced(layers, 4)
+    stages = [sum(layers[begin:end]) for begin, end in itertools.pairwise(bounds)]
+    assert sorted(stages) == [7, 7, 8, 8]

@@ -101,6 +101,29 @@ def test_the_user_s_warm_up_takes_the_place_of_the_script_s(
     assert given == fractions
 
 
+@pytest.mark.parametrize(
+    ("program", "arguments", "expected"),
+    [
+        ("core", [], True),
+        ("core", ["--use-torch-fsdp2"], False),
+        ("core", ["--use-megatron-fsdp"], False),
+        ("2", [], False),
+    ],
+)
+def test_core_has_one_queue_to_a_gpu_but_under_fsdp(
+    campaign_of: Callable[[str], Campaign],
+    program: str,
+    arguments: list[str],
+    *,
+    expected: bool,
+):
+    """What overlaps with computation needs it, and FSDP refuses to start with it."""
+    run = {**PROGRAMS[program], "gpus_per_node": 1, "extra_args": arguments}
+    campaign = campaign_of(f"name: queue\ninclude: [{run}]\n")
+    script = job_script(campaign.runs[0], campaign, Path("/results/queue/run"))
+    assert ("CUDA_DEVICE_MAX_CONNECTIONS" in script) == expected
+
+
 def experts(*arguments: Any, **values: Any) -> dict[str, Any]:
     """Return parameters of a run of Megatron core with a mixture of eight experts."""
     extra = ["--num-experts", "8", *map(str, arguments)]
