@@ -128,8 +128,11 @@ def _wrong_values(entry: Entry, framework: str) -> Iterator[str]:
     """Yield which options have a value that only another framework of the file takes."""
     kind = FRAMEWORKS[framework].options
     for name in sorted(option_names(framework) & entry.values.keys()):
-        for problem in field_problems(f"{entry.where}.{name}", kind, name, entry.values[name]):
-            yield f"{problem} (framework {framework})"
+        value = entry.values[name]
+        # Records of runs have one also where none was given.
+        if value is not None:
+            for problem in field_problems(f"{entry.where}.{name}", kind, name, value):
+                yield f"{problem} (framework {framework})"
 
 
 def _misfits(values: Values, framework: str) -> Iterator[str]:

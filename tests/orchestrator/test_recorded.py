@@ -16,7 +16,8 @@ from orchestrator.recorded import recorded_campaign, recorded_run
 from orchestrator.store import CampaignStore
 from orchestrator.submission import render
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+ROOT = Path(__file__).parents[2]
+CAMPAIGNS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "tests/scripts").glob("*.yaml")])
 
 
 @pytest.fixture
@@ -35,8 +36,8 @@ def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callabl
     return make
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_the_runs_of_every_example_are_those_that_their_files_tell_of(
+@pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
+def test_the_runs_of_every_campaign_are_those_that_their_files_tell_of(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By identity, and in every size, whatever the framework."""
