@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from orchestrator import attempts
+from orchestrator import attempts, rehearsals
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.printing import printable
 from orchestrator.run_folders import RunFolder
@@ -20,6 +20,8 @@ PREEMPTED = "preempted"
 UNKNOWN = "unknown"
 # Of a run that was not started, for one before it failed: no end that can be retried.
 GIVEN_UP = "given_up"
+
+_UNREHEARSED = "the script ended without a word of the rehearsal: see its set-up lines and python"
 
 # What more of a parameter would not mend. That a run was cancelled, or its node failed, says
 # nothing of the next one.
@@ -96,7 +98,21 @@ def run_outcome(
     """
     state, starts = folder.standing()
     told = _printable(_log_outcome(state, starts[-1])) if starts else None
-    return state, outcome(state, told), told, tuple(starts)
+    word = outcome(state, told)
+    if word == COMPLETED and _is_unrehearsed(folder, starts[-1]):
+        # A script that ends before its training, as by an `exit 0`, completes nothing.
+        word, told = FAILED, Outcome(kind=OutcomeKind.ERROR, text=_UNREHEARSED)
+    return state, word, told, tuple(starts)
+
+
+def _is_unrehearsed(folder: RunFolder, attempt: attempts.Attempt) -> bool:
+    """Return whether a run was to be rehearsed, and its log lacks the checker's last word."""
+    if not (folder.path / rehearsals.FILE_NAME).exists():
+        return False
+    try:
+        return rehearsals.LAST_WORD not in attempt.log.read_text("utf-8", "replace")
+    except OSError:
+        return False
 
 
 def attempt_outcome(attempt: attempts.Attempt) -> str | None:

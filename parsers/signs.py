@@ -59,6 +59,7 @@ _CANCELLED_AT = r"\*\*\* (?:JOB|STEP) .*CANCELLED AT \S+"
 _DEVICE = "(?:CUDA|HIP|XPU)"
 _TASKS = r"\btasks? [0-9,\[\]-]+: "
 _PROCESS = r": line [0-9]+: +[0-9]+ "
+_NOT_FOUND = r": line [0-9]+: .*: (?:No such|command not)"
 _RESULT = r"\{(?![^{}]*'loss': )[^{}]*'train_runtime': [^{}]*"  # of a whole training
 
 # The first sign that matches a line counts.
@@ -137,8 +138,11 @@ SIGNS = (
     _sign(_ERROR, _END, b"can't open file", r"can't open file '.*': \[Errno"),
     _sign(_ERROR, _END, b"finding module spec", r"Error while finding module specification for '"),
     _sign(_ERROR, _END, b": No module named ", r"^\S*python\S*: No module named \S"),
-    # Scripts of teralog end with the first command that fails.
-    _sign(_ERROR, _EXIT, b"/job.sh: line ", r"/job\.sh: line [0-9]+: .*: (?:No such|command not)"),
+    # Scripts of teralog end with the first command that fails; Slurm has a name of its own for
+    # them, and what they start on each node is called so.
+    _sign(_ERROR, _EXIT, b"/job.sh: line ", rf"/job\.sh{_NOT_FOUND}"),
+    _sign(_ERROR, _EXIT, b"/slurm_script: line ", rf"/slurm_script{_NOT_FOUND}"),
+    _sign(_ERROR, _EXIT, b"node: line ", rf"(?:^|: )node{_NOT_FOUND}"),
     _sign(_ERROR, _EXIT, b"exitcode", r"\(exitcode: -?[1-9]|^\s*exitcode\s*: -?[1-9][0-9]* \(pid"),
     _sign(_ERROR, _EXIT, b"return code", r"exits with return code = -?[1-9]"),
     _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Exited with exit code [1-9]"),

@@ -153,6 +153,11 @@ def print_objects(values: Sequence[dict[str, Any]]) -> None:
     click.echo(f"[\n{lines}\n]" if lines else "[]")
 
 
+def submit_line(campaign: "Campaign") -> str:
+    """Return what starts the runs of a campaign, or of its rehearsal."""
+    return f"teralog submit {campaign.path}{' --rehearse' if campaign.rehearsal else ''}"
+
+
 def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
     """Say how runs failed and what starts them again, and exit with 1, where there are any."""
     from orchestrator import statuses

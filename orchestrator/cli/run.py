@@ -23,13 +23,12 @@ from orchestrator.cli.common import (
     rehearsed_option,
     results_option,
     skip_option,
+    submit_line,
 )
 
 if TYPE_CHECKING:
     from orchestrator.campaign import Campaign, PlannedRun
     from orchestrator.store import CampaignStore
-
-_STOPPED = "stopped; `teralog submit` goes on with what is missing"
 
 start_options = options(
     click.option(
@@ -110,7 +109,7 @@ def submit(
         if not missing:
             click.echo("nothing to start: no run is missing", err=True)
         return
-    with interruptible(_STOPPED), place.session(loaded, store, complain) as session:
+    with interruptible(_stopped(loaded)), place.session(loaded, store, complain) as session:
         _complain_all(session.settle(runs))
         missing = submission.missing_runs(runs, store)
         store.save_submission(loaded)
@@ -209,26 +208,30 @@ def retry(
     place.refuse(options)
     wanted = outcomes.parse_outcomes(only)
     submission.seconds_of(time_limit)
-    with interruptible(_STOPPED), place.session(loaded, store, complain) as session:
+    with interruptible(_stopped(loaded)), place.session(loaded, store, complain) as session:
         possible = [run for run in submission.choose(loaded.runs, runs) if not run.problems]
         _complain_all(session.settle(possible))
         chosen = submission.ended_runs(possible, store, wanted)
         if not chosen:
             missing = submission.missing_runs(possible, store)
-            _say_nothing_ended(campaign, wanted, named=bool(runs), missing=bool(missing))
+            _say_nothing_ended(loaded, wanted, named=bool(runs), missing=bool(missing))
         for line in session.start(submission.with_time_limit(chosen, time_limit), options):
             click.echo(line)
     _finish_submit(loaded, store, chosen)
 
 
+def _stopped(campaign: "Campaign") -> str:
+    return f"stopped; `{submit_line(campaign)}` goes on with what is missing"
+
+
 def _say_nothing_ended(
-    campaign: Path, outcomes: Sequence[str], *, named: bool, missing: bool
+    campaign: "Campaign", outcomes: Sequence[str], *, named: bool, missing: bool
 ) -> None:
     """Say that no run ended in one of `outcomes`, and what starts those that are `missing`."""
     *others, last = outcomes
     listed = f"{', '.join(others)} or {last}" if others else last
     which = "none of these runs" if named else "no run"
-    hint = f"; `teralog submit {campaign}` starts what is missing" if missing else ""
+    hint = f"; `{submit_line(campaign)}` starts what is missing" if missing else ""
     click.echo(f"nothing to start again: {which} ended in {listed}{hint}", err=True)
 
 

@@ -15,6 +15,7 @@ from orchestrator.cli.common import (
     open_campaign,
     rehearsed_option,
     results_option,
+    submit_line,
 )
 from orchestrator.printing import counted
 
@@ -54,6 +55,6 @@ def watch(campaign: Path, results: Path, *, rehearsed: bool, interval: float, on
     if missing := sum(status.state == NOT_STARTED for status in last.statuses):
         those = counted(missing, "run has", "runs have")
         them = "it" if missing == 1 else "them"
-        sentence = f"{those} not been started; `teralog submit {campaign}` starts {them}"
+        sentence = f"{those} not been started; `{submit_line(loaded)}` starts {them}"
         click.echo(sentence, err=True)
     exit_for([status for status in last.statuses if status.unsuccessful], loaded)

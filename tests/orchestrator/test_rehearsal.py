@@ -186,6 +186,24 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
     assert "was rehearsed" not in playground.teralog("report", campaign.name).stderr
 
 
+def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground) -> None:
+    """Whatever its exit code; hints name the rehearsal, and not the run."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    profile = playground.path / "here.yaml"
+    profile.write_text(f"{profile.read_text()}setup: [exit 0]\n")
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert done.returncode == 1
+    assert "2 rehearsed runs: 2 failed" in done.stderr
+    assert "seed=1: FAILED: the script ended without a word of the rehearsal" in done.stderr
+    again = playground.teralog("retry", "campaign.yaml", "--rehearsed", "--only", "oom")
+    assert "nothing to start again: no run ended in oom\n" in again.stderr
+    playground.write_campaign("true", matrix="seed: [1, 2, 3]")
+    again = playground.teralog("retry", "campaign.yaml", "--rehearsed", "--only", "oom")
+    assert "`teralog submit campaign.yaml --rehearse` starts what is missing" in again.stderr
+    watched = playground.teralog("watch", "campaign.yaml", "--rehearsed", "--once")
+    assert "`teralog submit campaign.yaml --rehearse` starts it" in watched.stderr
+
+
 def test_what_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
     """A rehearsal needs no memory; the run itself is refused as before."""
     pytest.importorskip("torch")
