@@ -8,6 +8,7 @@ from typing import Any
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected, logs_checksum
 from orchestrator.comparisons import with_changes
+from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, GIVEN_UP
 from orchestrator.printing import counted
@@ -142,12 +143,31 @@ def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
         yield _SAMPLES
     if "tflops_per_gpu" in there:
         yield peaks_told(campaign, runs)
+        yield from _of_unreckoned(runs)
     yield f"warm-up left out: {campaign.warmup}; "
-    if skipped := sum(run.summary.skipped for run in runs):
-        yield f"{counted(skipped, 'report')} with skipped updates left out; "
+    yield from _of_skipped_updates(runs)
     if there & {"memory_allocated_gib", "max_memory_allocated_gib"}:
         owner = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
         yield f"memory: {owner}; "
+
+
+def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
+    labels: dict[str, list[str]] = {}
+    for planned in (run.planned for run in runs):
+        for option in FRAMEWORKS[planned.run.framework].unreckoned(planned.run):
+            labels.setdefault(option, []).append(planned.label)
+    for option, of_these in labels.items():
+        yield f"sizes and TFLOPs know nothing of {option} ({', '.join(of_these)}); "
+
+
+def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
+    skipped = sum(run.summary.skipped for run in runs)
+    if skipped:
+        empty = [
+            run.planned.label for run in runs if run.summary.skipped and not run.summary.reports
+        ]
+        of_these = f", and with them all of {', '.join(empty)}" if empty else ""
+        yield f"{counted(skipped, 'report')} with skipped updates left out{of_these}; "
 
 
 def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:

@@ -148,6 +148,7 @@ MEGATRON = Framework(
     log_formats=(MEGATRON_LOG, MEGATRON_MEMORY),
     problems=problems,
     warnings=warnings,
+    unreckoned=megatron_programs.unreckoned,
     placement=placement,
     columns=megatron_programs.COLUMNS,
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,

@@ -156,6 +156,7 @@ MEGATRON_DEEPSPEED_3D = Framework(
     log_formats=(MEGATRON, DEEPSPEED_PIPELINE, MEGATRON_MEMORY),
     problems=problems,
     warnings=warnings,
+    unreckoned=megatron_programs.unreckoned,
     config_files=config_files,
     placement=placement,
     columns=(

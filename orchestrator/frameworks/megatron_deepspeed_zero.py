@@ -154,6 +154,7 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
     log_formats=(MEGATRON, MEGATRON_MEMORY, DEEPSPEED_MEMORY),
     problems=problems,
     warnings=megatron_deepspeed.warnings,
+    unreckoned=megatron_programs.unreckoned,
     config_files=config_files,
     steps_on_cpu=zero.steps_on_cpu,
     placement=placement,

@@ -181,10 +181,15 @@ _CHANGES_MODEL = (
 _TOUCHES_DISK = ("--save", "--load")
 
 
+def unreckoned(run: Run) -> list[str]:
+    """Return the further arguments that change what sizes and TFLOPs are reckoned from."""
+    return [option for option in given(run.options.extra_args) if option in _CHANGES_MODEL]
+
+
 def _argument_warnings(run: Run) -> Iterator[str]:
+    for option in unreckoned(run):
+        yield f"extra_args: sizes, TFLOPs and the forecast know nothing of {option}"
     for option in given(run.options.extra_args):
-        if option in _CHANGES_MODEL:
-            yield f"extra_args: sizes, TFLOPs and the forecast know nothing of {option}"
         if option in _TOUCHES_DISK:
             yield f"extra_args: {option} has runs share checkpoints, and is timed with the steps"
 
