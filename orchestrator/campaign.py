@@ -94,7 +94,7 @@ def _excluding_rule(rules: Iterable[Rule], values: Mapping[str, Any]) -> Rule | 
 def _with_time_limit(entry: Entry, cluster: Cluster) -> Entry:
     if cluster.time_limit is None:
         return entry
-    return Entry(entry.where, {"time_limit": cluster.time_limit, **entry.values})
+    return replace(entry, values={"time_limit": cluster.time_limit, **entry.values})
 
 
 def _runs(checked: Checked, folder: Path) -> tuple[list[PlannedRun], list[str]]:

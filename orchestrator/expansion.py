@@ -3,7 +3,7 @@
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from typing import Any
@@ -31,10 +31,14 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The values of one run, and where in the file they were given."""
+    """The values of one run, and where in the file they were given.
+
+    inherited: names of those that the file's defaults give, and that place does not.
+    """
 
     where: str
     values: Values
+    inherited: frozenset[str] = frozenset()
 
     def value(self, name: str) -> Any:
         """Return the value of a parameter, given or not; None where it has none."""
@@ -54,13 +58,19 @@ def entries(file: CampaignFile) -> tuple[Entry, ...]:
     crossed: Iterator[tuple[Any, ...]] = itertools.product(*file.matrix.values())
     if not file.matrix and file.include:
         crossed = iter(())
+    where = "matrix" if file.matrix else "defaults"
+    inherited = frozenset(file.defaults.keys() - file.matrix.keys() if file.matrix else ())
     return (
         *(
-            Entry("matrix" if file.matrix else "defaults", {**file.defaults, **dict(combination)})
+            Entry(where, {**file.defaults, **dict(combination)}, inherited)
             for combination in (zip(file.matrix, values, strict=True) for values in crossed)
         ),
         *(
-            Entry(f"include[{index}]", {**file.defaults, **values})
+            Entry(
+                f"include[{index}]",
+                {**file.defaults, **values},
+                frozenset(file.defaults.keys() - values.keys()),
+            )
             for index, values in enumerate(file.include)
         ),
     )
@@ -78,7 +88,7 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
         raise UserError(f"{entry.where}: names no framework; known are {', '.join(FRAMEWORKS)}")
     framework = FRAMEWORKS[name]
     values = {**framework.implied(values), **values}
-    problems = list(_misfits(values, name))
+    problems = list(_misfits(values, name, entry.inherited))
     model = _model(values)
     if model is None and framework.needs_model:
         problems.append(f"names no model; framework {name} needs a preset or sizes")
@@ -131,15 +141,21 @@ def _wrong_values(entry: Entry, framework: str) -> Iterator[str]:
         value = entry.values[name]
         # Records of runs have one also where none was given.
         if value is not None:
-            for problem in field_problems(f"{entry.where}.{name}", kind, name, value):
+            where = "defaults" if name in entry.inherited else entry.where
+            for problem in field_problems(f"{where}.{name}", kind, name, value):
                 yield f"{problem} (framework {framework})"
 
 
-def _misfits(values: Values, framework: str) -> Iterator[str]:
+def _misfits(values: Values, framework: str, inherited: Collection[str]) -> Iterator[str]:
     known = COMMON | option_names(framework)
     for name in values:
         if name not in known:
-            yield f"framework {framework} has no parameter {name!r}"
+            whose = (
+                "; it stands in defaults, for every run: give it to the runs of its framework alone"
+                if name in inherited
+                else ""
+            )
+            yield f"framework {framework} has no parameter {name!r}{whose}"
     for option in fields(FRAMEWORKS[framework].options):
         required = option.default is MISSING and option.default_factory is MISSING
         if required and option.name not in values:

@@ -145,6 +145,26 @@ PROBLEMS = {
             ),
         ],
     ),
+    "defaults that are of one framework of several": (
+        (
+            "name: a\ndefaults: {framework: megatron, model: s, source: m, launcher: launch}\n"
+            "matrix: {framework: [megatron, oneflow_gpt]}\n"
+            "include: [{framework: gpt}, {framework: gpt, source: m}]\n"
+        ),
+        [
+            (
+                "matrix: framework oneflow_gpt has no parameter 'launcher'; it stands in defaults, "
+                "for every run: give it to the runs of its framework alone"
+            ),
+            "matrix: framework oneflow_gpt needs the parameter 'dataset'",
+            (
+                "include[0]: framework gpt has no parameter 'source'; it stands in defaults, "
+                "for every run: give it to the runs of its framework alone"
+            ),
+            ("defaults.launcher: 'launch' is not one of torchrun, deepspeed, srun (framework gpt)"),
+            "include[1]: framework gpt has no parameter 'source'",
+        ],
+    ),
     "no framework": (
         "name: a\n",
         [f"defaults: names no framework; known are {', '.join(FRAMEWORKS)}"],
