@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -64,9 +65,8 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
     yield from _module_problems(program)
     for path in order["files"]:
         try:
-            if not Path(path).is_dir():
-                Path(path).open("rb").close()
-        except OSError as error:
+            _open(path)
+        except (OSError, SyntaxError, ValueError) as error:
             yield f"{type(error).__name__}: {error}"
     if order["accepted"] is not None:
         # As argparse begins its last line, with exit code 2.
@@ -78,6 +78,20 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
     yield from rank_problems(os.environ, order)
     if order["launcher"] != "node" and os.environ.get("RANK") != "0":
         yield from _master_problems()
+
+
+def _open(path: str) -> None:
+    """Open a file as its program does.
+
+    Raises OSError, and of a program that is no Python SyntaxError, or ValueError.
+    """
+    if Path(path).is_dir():
+        return
+    with Path(path).open("rb") as file:
+        if path.endswith(".py"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(file.read(), path, "exec")
 
 
 def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:

@@ -33,6 +33,7 @@ RANK = {
 
 def start(folder: Path, rank: int, order: dict[str, Any], **environment: str) -> Any:
     """Start the checker as a launcher starts a rank, two a node."""
+    folder.mkdir(exist_ok=True)
     (folder / "rehearsal.json").write_text(json.dumps(order))
     node = {"SLURMD_NODENAME": f"gpu{rank // 2}", "SLURM_NODEID": str(rank // 2)}
     ours = {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": "4"}
@@ -77,6 +78,17 @@ def test_a_file_that_is_missing_fails_as_it_would(tmp_path: Path) -> None:
     outcome = read_outcome(str(log))
     assert outcome is not None
     assert outcome.text == said
+
+
+def test_a_script_that_is_no_python_fails_as_it_would(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text('"\\d"\nimport no_such_module\n')
+    codes, printed = rehearse(tmp_path, {**ORDER, "files": [str(script)]})
+    assert (codes, "Warning" in printed) == ([0] * 4, False)
+    script.write_text("def train(:\n")
+    codes, printed = rehearse(tmp_path / "again", {**ORDER, "files": [str(script)]})
+    assert codes == [1] * 4
+    assert printed.count("SyntaxError: invalid syntax (train.py, line 1)") == 1
 
 
 def test_an_option_that_is_refused_fails_as_argparse_does(tmp_path: Path) -> None:
