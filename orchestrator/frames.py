@@ -53,8 +53,9 @@ def runs(source: _Path, results: _Path = "results") -> "pd.DataFrame":
     - time_limit_seconds, gpu_hours: what is asked for.
     - state, outcome: docs/results.md has the words; outcome is None before the end.
     - what was measured after the warm-up, the fields of `orchestrator.metrics.Summary`: reports
-      (how many), last_iteration, step_seconds_mean, step_seconds_median, step_seconds_spread
-      (sample standard deviation), samples_per_second, running_samples_per_second,
+      (how many), skipped_reports (how many more, with skipped updates), last_iteration,
+      step_seconds_mean, step_seconds_median, step_seconds_spread (sample standard deviation),
+      samples_per_second, running_samples_per_second,
       tflops_per_gpu (recomputation counts), model_tflops_per_gpu (it does not),
       memory_allocated_gib, max_memory_allocated_gib, final_loss, parameters_logged, device,
       device_memory_gib, gpu_utilization_percent.

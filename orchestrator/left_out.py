@@ -30,7 +30,7 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
         yield f"{logs} of no step: {_labels(silent)}"
     # A program that times its run as a whole needs none.
     timeless = [run for run in logged if run.steps and run.summary.step_seconds_mean is None]
-    overflowed = [run for run in timeless if run.summary.skipped]
+    overflowed = [run for run in timeless if run.summary.skipped_reports]
     if overflowed:
         runs_have = counted(len(overflowed), "completed run has", "completed runs have")
         yield (
@@ -38,7 +38,7 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
             "until the loss scale has come down; let it start lower, or give more train_iters: "
             f"{_labels(overflowed)}"
         )
-    untimed = [run for run in timeless if not run.summary.skipped]
+    untimed = [run for run in timeless if not run.summary.skipped_reports]
     if untimed:
         one = "completed run tells no step time after its warm-up"
         many = "completed runs tell no step time after their warm-up"

@@ -19,8 +19,8 @@ from parsers.step_seconds import step_seconds as known_seconds
 class Summary:
     """The numbers of one run; absent is None.
 
-    reports: how many step reports are averaged, those after the warm-up. skipped: how many more
-        there are after it, which hold a skipped update and are left out.
+    reports: how many step reports are averaged, those after the warm-up.
+    skipped_reports: how many more there are after it, which hold a skipped update.
     step_seconds_mean, _median, _spread: of those; the spread is the sample standard deviation.
         Where no report tells a time, the mean is that of the whole run, warm-up included, by the
         program's own samples per second.
@@ -36,7 +36,7 @@ class Summary:
     """
 
     reports: int = 0
-    skipped: int = 0
+    skipped_reports: int = 0
     last_iteration: int | None = None
     step_seconds_mean: float | None = None
     step_seconds_median: float | None = None
@@ -125,7 +125,7 @@ def summary_of(
     typical = mean if seconds.median is None else seconds.median
     return Summary(
         reports=seconds.n,
-        skipped=len(warm) - len(counted),
+        skipped_reports=len(warm) - len(counted),
         last_iteration=steps[-1].iteration if steps else None,
         step_seconds_mean=mean,
         step_seconds_median=seconds.median,

@@ -161,10 +161,12 @@ def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
 
 
 def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
-    skipped = sum(run.summary.skipped for run in runs)
+    skipped = sum(run.summary.skipped_reports for run in runs)
     if skipped:
         empty = [
-            run.planned.label for run in runs if run.summary.skipped and not run.summary.reports
+            run.planned.label
+            for run in runs
+            if run.summary.skipped_reports and not run.summary.reports
         ]
         of_these = f", and with them all of {', '.join(empty)}" if empty else ""
         yield f"{counted(skipped, 'report')} with skipped updates left out{of_these}; "

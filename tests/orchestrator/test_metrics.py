@@ -146,7 +146,7 @@ SUMMARIES: dict[str, tuple[list[Record], dict[str, Any]]] = {
         ],
         {
             "reports": 1,
-            "skipped": 1,
+            "skipped_reports": 1,
             "last_iteration": 4,
             "step_seconds_mean": 2.0,
             **at_median(2.0),
@@ -161,7 +161,7 @@ SUMMARIES: dict[str, tuple[list[Record], dict[str, Any]]] = {
         ],
         {
             "reports": 1,
-            "skipped": 1,
+            "skipped_reports": 1,
             "last_iteration": 4,
             "step_seconds_mean": 2.0,
             **at_median(2.0),
