@@ -221,6 +221,7 @@ engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters
 for _ in range(3):
     engine.backward(engine(torch.randn(4, 64)).sum())
     engine.step()
+torch.distributed.destroy_process_group()
 """
 
 
