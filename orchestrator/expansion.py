@@ -138,12 +138,9 @@ def _wrong_values(entry: Entry, framework: str) -> Iterator[str]:
     """Yield which options have a value that only another framework of the file takes."""
     kind = FRAMEWORKS[framework].options
     for name in sorted(option_names(framework) & entry.values.keys()):
-        value = entry.values[name]
-        # Records of runs have one also where none was given.
-        if value is not None:
-            where = "defaults" if name in entry.inherited else entry.where
-            for problem in field_problems(f"{where}.{name}", kind, name, value):
-                yield f"{problem} (framework {framework})"
+        where = "defaults" if name in entry.inherited else entry.where
+        for problem in field_problems(f"{where}.{name}", kind, name, entry.values[name]):
+            yield f"{problem} (framework {framework})"
 
 
 def _misfits(values: Values, framework: str, inherited: Collection[str]) -> Iterator[str]:

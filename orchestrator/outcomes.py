@@ -6,6 +6,7 @@ from orchestrator import attempts, rehearsals
 from orchestrator.errors import UserError, did_you_mean
 from orchestrator.printing import printable
 from orchestrator.run_folders import RunFolder
+from orchestrator.workloads.rehearsal import LAST_WORD
 from parsers.outcome import read_outcome
 from parsers.records import Outcome, OutcomeKind
 
@@ -110,7 +111,7 @@ def _is_unrehearsed(folder: RunFolder, attempt: attempts.Attempt) -> bool:
     if not (folder.path / rehearsals.FILE_NAME).exists():
         return False
     try:
-        return rehearsals.LAST_WORD not in attempt.log.read_text("utf-8", "replace")
+        return LAST_WORD not in attempt.log.read_text("utf-8", "replace")
     except OSError:
         return False
 

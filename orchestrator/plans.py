@@ -12,7 +12,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.fit import Capacity, capacity, fits, gib
 from orchestrator.memory import MemoryForecast
 from orchestrator.model import Run, sizes
-from orchestrator.printing import counted
+from orchestrator.printing import counted, named
 from orchestrator.tables import EXACT, Column, Table, make_table, shown
 
 if TYPE_CHECKING:
@@ -177,9 +177,4 @@ def _lines(campaign: Campaign, said_of: Callable[[PlannedRun], Sequence[str]]) -
     for planned in campaign.runs:
         for sentence in said_of(planned):
             runs.setdefault(sentence, []).append(planned.label)
-    return [f"{sentence} ({_named(labels)})" for sentence, labels in runs.items()]
-
-
-def _named(labels: list[str]) -> str:
-    first, more = ", ".join(labels[:3]), len(labels) - 3
-    return first if more <= 0 else f"{first} and {counted(more, 'more run')}"
+    return [f"{sentence} ({named(labels)})" for sentence, labels in runs.items()]

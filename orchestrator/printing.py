@@ -1,5 +1,7 @@
 """Text that is safe to print."""
 
+from collections.abc import Sequence
+
 
 def printable(text: str) -> str:
     """Return text without the characters that would speak to a terminal, or that it cannot show."""
@@ -14,3 +16,9 @@ def counted(number: int, what: str, several: str | None = None) -> str:
     several: what other than one are, where that is more than an s: 1 run is, 2 runs are.
     """
     return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
+def named(labels: Sequence[str]) -> str:
+    """Return the labels of runs, the first three where there are more: a, b, c and 2 more runs."""
+    first, more = ", ".join(labels[:3]), len(labels) - 3
+    return first if more <= 0 else f"{first} and {counted(more, 'more run')}"

@@ -29,12 +29,9 @@ def recorded_run(record: Mapping[str, Any]) -> Run | None:
     name = record.get("framework")
     if name not in FRAMEWORKS:
         return None
-    options = option_names(name)
-    values = {
-        key: value
-        for key, value in record.items()
-        if key in options or (key in COMMON - _TOLD_OTHERWISE and value is not None)
-    }
+    known = option_names(name) | (COMMON - _TOLD_OTHERWISE)
+    # What was not given is there too, as null.
+    values = {key: value for key, value in record.items() if key in known and value is not None}
     try:
         values["time_limit"] = _clock(record["time_limit_seconds"])
         made = make_run(Entry("run.json", values), record["cluster"], record["repeat"])

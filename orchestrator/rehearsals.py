@@ -7,8 +7,6 @@ from orchestrator.known_programs import known_program
 from orchestrator.model import Run
 
 FILE_NAME = "rehearsal.json"
-# Of the checker, once all ranks have met and nothing is wrong.
-LAST_WORD = "would start: nothing was trained"
 
 
 def rehearsal_order(run: Run, paths: dict[str, str]) -> dict[str, Any]:

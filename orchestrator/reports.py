@@ -11,7 +11,7 @@ from orchestrator.comparisons import with_changes
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, GIVEN_UP
-from orchestrator.printing import counted
+from orchestrator.printing import counted, named
 from orchestrator.report_columns import (
     common_names,
     describing_columns,
@@ -157,7 +157,7 @@ def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
         for option in FRAMEWORKS[planned.run.framework].unreckoned(planned.run):
             labels.setdefault(option, []).append(planned.label)
     for option, of_these in labels.items():
-        yield f"sizes and TFLOPs know nothing of {option} ({', '.join(of_these)}); "
+        yield f"sizes and TFLOPs know nothing of {option} ({named(of_these)}); "
 
 
 def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
             for run in runs
             if run.summary.skipped_reports and not run.summary.reports
         ]
-        of_these = f", and with them all of {', '.join(empty)}" if empty else ""
+        of_these = f", and with them all of {named(empty)}" if empty else ""
         yield f"{counted(skipped, 'report')} with skipped updates left out{of_these}; "
 
 

@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+# Once all ranks have met and nothing is wrong; a log without it is of no rehearsal.
+LAST_WORD = "would start: nothing was trained"
 # Ranks start within seconds of each other, unless they share a small machine.
 MEETING_SECONDS = 120.0
 CONNECT_SECONDS = 30.0
@@ -328,7 +330,7 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
         where = f" (on {', '.join(places)})" if places and len(places) < len(nodes) else ""
         print(f"{problem}{where}")
     if not problems:
-        print(f"[rehearsal] {order['program']} would start: nothing was trained")
+        print(f"[rehearsal] {order['program']} {LAST_WORD}")
     sys.stdout.flush()
     return not problems
 
