@@ -155,13 +155,13 @@ def record(attempt: Attempt, state: JobState) -> None:
 def _given_up(attempt: Attempt, state: JobState) -> bool:
     """Return whether Slurm cancelled a job because one that it waited for did not complete.
 
-    squeue and scontrol say so. sacct keeps the reason for which a job waited; of one that a person
-    cancelled it also says who did.
+    squeue and scontrol say so. sacct has no word for it: of a job that a person cancelled it says
+    who did, of one of these that nobody did; of the rest of an array it says either.
     """
     if state.word != CANCELLED or attempt.intent is None or not attempt.intent.chained:
         return False
-    accounted = state.by == "sacct" and state.state == CANCELLED and state.reason == "Dependency"
-    return accounted or state.reason == "DependencyNeverSatisfied"
+    by_nobody = state.by == "sacct" and state.state == CANCELLED and not state.of_rest
+    return by_nobody or state.reason == "DependencyNeverSatisfied"
 
 
 def _seconds(state: JobState) -> float | None:

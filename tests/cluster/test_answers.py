@@ -6,6 +6,7 @@ It forgets jobs, gives their ids again, keeps silent, and its accounting is late
 import json
 import os
 import shutil
+import time
 from typing import Any
 
 import pytest
@@ -135,3 +136,24 @@ def test_a_run_that_completed_is_not_called_cancelled_with_the_rest_of_its_array
     job, name = json.loads(receipt.read_text())["job_id"], receipt.parent.name
     instead(bare, squeue=f"echo '{job}|{name}|CANCELLED|N/A|2026-11-22T05:12:44||0|None|0|'")
     assert bare.states() == ["UNKNOWN", "UNKNOWN"]
+
+
+def test_accounting_names_nobody_who_cancelled_a_job_for_one_that_had_failed(
+    playground, slurm_with_accounting
+) -> None:
+    """Nor that it waited, where the other had failed by then; of a person's it names the person."""
+    playground.environment |= slurm_with_accounting.environment
+    run = slurm_with_accounting.run
+    submit = ("sbatch", "--parsable", "--mem=100M", "--output=/dev/null")
+    failed = run(*submit, "--wait", "--array=0", "--wrap", "exit 3").stdout.strip()
+    chain = (f"--dependency=aftercorr:{failed}", "--kill-on-invalid-dep=yes", "--array=0")
+    for_another = run(*submit, *chain, "--wrap", "true").stdout.strip()
+    by_a_person = run(*submit, "--hold", "--array=0", "--wrap", "true").stdout.strip()
+    run("scancel", by_a_person)
+    deadline = time.monotonic() + 60
+    said: list[str] = []
+    while len(said) < 2 or "allocation" in "".join(said):
+        assert time.monotonic() < deadline, said
+        jobs = f"{for_another},{by_a_person}"
+        said = run("sacct", "-XPn", "-o", "JobName,State", "-j", jobs).stdout.splitlines()
+    assert said == ["wrap|CANCELLED", f"wrap|CANCELLED by {os.getuid()}"]

@@ -197,7 +197,10 @@ def test_status_and_report_keep_the_row_and_say_why(
         ("squeue", "CANCELLED", "DependencyNeverSatisfied", True, "GIVEN_UP"),
         ("scontrol", "CANCELLED", "DependencyNeverSatisfied", True, "GIVEN_UP"),
         ("sacct", "CANCELLED", "Dependency", True, "GIVEN_UP"),
+        ("sacct", "CANCELLED", None, True, "GIVEN_UP"),
+        ("sacct", "CANCELLED", None, False, "CANCELLED"),
         ("sacct", "CANCELLED by 1000", "Dependency", True, "CANCELLED"),
+        ("sacct", "CANCELLED by 1000", None, True, "CANCELLED"),
         ("squeue", "CANCELLED", "Dependency", True, "CANCELLED"),
         ("squeue", "CANCELLED", None, True, "CANCELLED"),
         ("squeue", "CANCELLED", "DependencyNeverSatisfied", False, "CANCELLED"),
@@ -207,7 +210,10 @@ def test_status_and_report_keep_the_row_and_say_why(
 def test_a_job_that_slurm_cancelled_for_another_is_told_from_one_that_a_person_did(
     tmp_path: Path, by: str, state: str, reason: str | None, chained: bool, recorded: str
 ):
-    """In the words of 22.05; of the former the attempt counts as never made."""
+    """In the words of 22.05; of the former the attempt counts as never made.
+
+    A job that was submitted when the other had failed already never waited: sacct has no reason.
+    """
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
     folder.claim(1, Intent("batch", "here", "2026-01-02T03:04:05+00:00", chained=chained))
