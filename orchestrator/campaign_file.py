@@ -20,7 +20,7 @@ from orchestrator.parameters import (
     parameter_problems,
 )
 from orchestrator.rules import Rule, make_rule
-from orchestrator.validation import mapping_problems
+from orchestrator.validation import field_types, mapping_problems
 from orchestrator.warmup import DEFAULT, Warmup
 from orchestrator.yaml_files import read_yaml
 
@@ -85,7 +85,7 @@ def read_campaign_file(path: Path) -> Checked:
     sentence with the path of the key.
     """
     data = read_yaml(path, "a campaign file", arguments=argument_names())
-    problems = [*mapping_problems("", CampaignFile, data), *_parameter_problems(data)]
+    problems = [*_key_problems(data), *_parameter_problems(data)]
     name = data.get("name")
     if isinstance(name, str) and not _NAME.fullmatch(name):
         problems.append(_name_problem(name))
@@ -113,6 +113,21 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
         named.extend(entry.get("framework") for entry in include if isinstance(entry, dict))
     found = tuple(name for name in FRAMEWORKS if name in named)
     return found or tuple(FRAMEWORKS)
+
+
+def _key_problems(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the keys of a file; of those that belong elsewhere, where."""
+    rest = {}
+    for name, value in data.items():
+        if name in field_types(CampaignFile):
+            rest[name] = value
+        elif is_parameter(name, FRAMEWORKS):
+            yield f"unknown key {name!r}; it is a parameter of runs: write it under defaults"
+        elif name in field_types(Cluster):
+            yield f"unknown key {name!r}; it is of cluster profiles"
+        else:
+            rest[name] = value
+    yield from mapping_problems("", CampaignFile, rest)
 
 
 def _cluster(data: Mapping[str, Any], folder: Path) -> tuple[Cluster | None, tuple[str, ...]]:

@@ -178,6 +178,8 @@ def parameter_problems(
             others = [other for other in FRAMEWORKS if name in option_names(other)]
             near = f"; it is of {', '.join(others)}" if others else did_you_mean(str(name), known)
             yield f"{where}: unknown key {name!r}{near}"
+        elif isinstance(value, list) and name not in argument_names():
+            yield f"{path}: {value!r} is a list; write one value, or under matrix several"
         elif name == "framework" and isinstance(value, str):
             yield from _unknown(path, framework, value)
         elif name == "model":

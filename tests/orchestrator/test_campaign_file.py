@@ -33,6 +33,15 @@ PROBLEMS = {
         f"name: a\nmatrx: {{strategy: [ddp]}}\n{GPT}",
         ["unknown key 'matrx'; did you mean 'matrix'?"],
     ),
+    "keys that belong elsewhere": (
+        "name: a\nframework: gpt\nmodel: s\nzero_stage: 1\npartition: gpu\n",
+        [
+            "unknown key 'framework'; it is a parameter of runs: write it under defaults",
+            "unknown key 'model'; it is a parameter of runs: write it under defaults",
+            "unknown key 'zero_stage'; it is a parameter of runs: write it under defaults",
+            "unknown key 'partition'; it is of cluster profiles",
+        ],
+    ),
     "an unknown parameter": (
         "name: a\ndefaults: {framework: gpt, micro_batch: 4}\n",
         ["defaults: unknown key 'micro_batch'; did you mean 'micro_batch_size'?"],

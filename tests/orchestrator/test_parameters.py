@@ -124,8 +124,16 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["defaults.framework: there is no framework 'gtp'; did you mean 'gpt'?"],
     ),
     "framework of another type": (
-        {"framework": ["gpt"]},
-        ["defaults.framework: ['gpt'] is not text; put it in quotes"],
+        {"framework": 7},
+        ["defaults.framework: 7 is not text; put it in quotes"],
+    ),
+    "several values in place of one": (
+        {"framework": ["gpt"], "model": ["s", "m"], "nodes": [1, 2], "extra_args": ["--a"]},
+        [
+            "defaults.framework: ['gpt'] is a list; write one value, or under matrix several",
+            "defaults.model: ['s', 'm'] is a list; write one value, or under matrix several",
+            "defaults.nodes: [1, 2] is a list; write one value, or under matrix several",
+        ],
     ),
     "framework without a value": ({"framework": None}, ["defaults.framework: has no value"]),
     "unknown preset": (
