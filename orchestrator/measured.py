@@ -12,7 +12,7 @@ from typing import Any
 from orchestrator.campaign import Campaign
 from orchestrator.collection import read_attempt
 from orchestrator.endings import Ending, endings
-from orchestrator.metrics import measured_steps, seconds_of
+from orchestrator.metrics import seconds_of, warm_steps
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, run_outcome
 from orchestrator.recorded import started_records
@@ -46,7 +46,8 @@ class MeasuredRun:
     """A run's last attempt. What is not known is None.
 
     values: every parameter and size by name. step_seconds: of the reports after the warm-up, where
-    it completed. allocation, block, place, started_at, nodes: as `attempts` tells them.
+    it completed. overflowed: whether each of these holds a skipped update. allocation, block,
+    place, started_at, nodes: as `attempts` tells them.
     """
 
     run_id: str
@@ -55,6 +56,7 @@ class MeasuredRun:
     state: str
     outcome: str | None
     step_seconds: tuple[float, ...] = ()
+    overflowed: bool = False
     allocation: str | None = None
     block: int | None = None
     place: int | None = None
@@ -71,6 +73,8 @@ class MeasuredRun:
         """Why there is no step time; None where there is one."""
         if self.seconds is not None:
             return None
+        if self.overflowed:
+            return "completed, with a skipped update in every report after its warm-up"
         if self.outcome == COMPLETED:
             return "completed, and tells no step time after its warm-up"
         if self.outcome is None:
@@ -162,10 +166,12 @@ def _measured(
 ) -> MeasuredRun:
     attempts = ending.attempts
     seconds: list[float] = []
+    overflowed = False
     if ending.outcome == COMPLETED and attempts:
         records = read_attempt(attempts[-1], values["framework"], complete=True)
-        steps = measured_steps(merge_steps(records), values["train_iters"], warmup)
-        seconds = seconds_of(steps, values["global_batch_size"])
+        warm = warm_steps(merge_steps(records), values["train_iters"], warmup)
+        seconds = seconds_of(warm.counted, values["global_batch_size"])
+        overflowed = warm.overflowed
     measured = MeasuredRun(
         run_id=run_id,
         label=label,
@@ -173,6 +179,7 @@ def _measured(
         state=ending.state,
         outcome=ending.outcome,
         step_seconds=tuple(one for one in seconds if one > 0),
+        overflowed=overflowed,
     )
     if not attempts:
         return measured

@@ -1,6 +1,6 @@
 """From the records of a run's log to its numbers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,25 +60,41 @@ def step_seconds(step: Step, run: Run) -> float | None:
     return known_seconds(step.step_seconds, batch, step.samples_per_second)
 
 
-def measured_steps(steps: Sequence[Step], train_iters: int, warmup: Warmup) -> list[Step]:
-    """Return the steps of a run of so many iterations that its numbers are made of.
+@dataclass(frozen=True, slots=True)
+class WarmSteps:
+    """The step reports of a run after its warm-up.
 
-    Those after the warm-up, without the reports that hold a skipped update.
+    counted: those that its numbers are made of. skipped: those that hold a skipped update.
     """
-    return [step for step, skipped in _warm_steps(steps, train_iters, warmup) if not skipped]
+
+    counted: tuple[Step, ...]
+    skipped: tuple[Step, ...]
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether all hold a skipped update, so that there is nothing to make numbers of."""
+        return bool(self.skipped) and not self.counted
 
 
-def _warm_steps(
-    steps: Sequence[Step], train_iters: int, warmup: Warmup
-) -> Iterator[tuple[Step, bool]]:
-    """Yield the steps after the warm-up, each with whether it holds a skipped update."""
+def warm_steps(steps: Sequence[Step], train_iters: int, warmup: Warmup) -> WarmSteps:
+    """Return the reports after the warm-up of a run of so many iterations."""
     last_warmup = warmup.last_iteration(train_iters)
+    with_update, without = by_update(steps)
+    return WarmSteps(
+        tuple(step for step in with_update if step.iteration > last_warmup),
+        tuple(step for step in without if step.iteration > last_warmup),
+    )
+
+
+def by_update(steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+    """Return the reports of which every iteration had its update, and those with a skipped one."""
     skips = skipped_updates(
         (step.skipped for step in steps), (step.skipped_iterations for step in steps)
     )
+    parted: tuple[list[Step], list[Step]] = ([], [])
     for step, skipped in zip(steps, skips, strict=True):
-        if step.iteration > last_warmup:
-            yield step, skipped
+        parted[skipped].append(step)
+    return parted
 
 
 def seconds_of(steps: Iterable[Step], global_batch_size: int | None) -> list[float]:
@@ -112,9 +128,8 @@ def summary_of(
     samples: of its GPUs, where there were any.
     """
     totals = [record for record in records if isinstance(record, RunTotals)]
-    warm = list(_warm_steps(steps, run.training.train_iters, warmup))
-    counted = [step for step, skipped in warm if not skipped]
-    seconds = StepSeconds.of(seconds_of(counted, run.batch.global_batch_size))
+    warm = warm_steps(steps, run.training.train_iters, warmup)
+    seconds = StepSeconds.of(seconds_of(warm.counted, run.batch.global_batch_size))
     reported = (
         record.max_memory_allocated_gib
         for record in records
@@ -125,13 +140,13 @@ def summary_of(
     typical = mean if seconds.median is None else seconds.median
     return Summary(
         reports=seconds.n,
-        skipped_reports=len(warm) - len(counted),
+        skipped_reports=len(warm.skipped),
         last_iteration=steps[-1].iteration if steps else None,
         step_seconds_mean=mean,
         step_seconds_median=seconds.median,
         step_seconds_spread=seconds.std,
-        samples_per_second=_last(counted, "samples_per_second"),
-        running_samples_per_second=_last(counted, "running_samples_per_second")
+        samples_per_second=_last(warm.counted, "samples_per_second"),
+        running_samples_per_second=_last(warm.counted, "running_samples_per_second")
         or _rate(run.batch.global_batch_size, mean),
         tflops_per_gpu=tflops_per_gpu(hardware_flops(run), typical, run.world_size),
         model_tflops_per_gpu=tflops_per_gpu(model_flops(run), typical, run.world_size),

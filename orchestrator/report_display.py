@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from orchestrator.campaign import Campaign
 from orchestrator.collection import Collected
-from orchestrator.metrics import measured_steps, seconds_of
+from orchestrator.metrics import seconds_of, warm_steps
 from orchestrator.outcomes import OOM
 from orchestrator.reports import Report
 from orchestrator.sparklines import sparkline
@@ -44,5 +44,5 @@ def _with_step_times(table: Table, times: Sequence[str | None]) -> Table:
 def _step_times(run: Collected, warmup: Warmup) -> str | None:
     """Return the step times of a run after its warm-up as a line of blocks; None without any."""
     planned = run.planned.run
-    counted = measured_steps(run.steps, planned.training.train_iters, warmup)
-    return sparkline(seconds_of(counted, planned.batch.global_batch_size))
+    warm = warm_steps(run.steps, planned.training.train_iters, warmup)
+    return sparkline(seconds_of(warm.counted, planned.batch.global_batch_size))

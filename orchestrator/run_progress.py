@@ -9,7 +9,7 @@ from orchestrator.campaign import PlannedRun
 from orchestrator.flops import hardware_flops, tflops_per_gpu
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.log_starts import STARTS_AGAIN, since_last_start
-from orchestrator.metrics import measured_steps, seconds_of
+from orchestrator.metrics import seconds_of, warm_steps
 from orchestrator.model import Run
 from orchestrator.slow_runs import StepTimes
 from orchestrator.warmup import Warmup
@@ -24,7 +24,8 @@ class Progress:
 
     iteration: the last one reported. iterations: how many there are to be.
     step_seconds: the median after the warm-up, and tflops_per_gpu at it, as reports have them.
-    times: the same for comparing runs.
+    times: the same for comparing runs. overflowed: whether there is no time because each report
+    after the warm-up holds a skipped update.
     """
 
     iteration: int | None = None
@@ -32,6 +33,7 @@ class Progress:
     step_seconds: float | None = None
     tflops_per_gpu: float | None = None
     times: StepTimes | None = None
+    overflowed: bool = False
 
     @property
     def seconds_left(self) -> float | None:
@@ -49,8 +51,8 @@ def progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
     iteration = steps[-1].iteration
     told = (step.iterations for step in reversed(steps) if step.iterations is not None)
     iterations = next(told, run.training.train_iters)
-    counted = measured_steps(steps, run.training.train_iters, warmup)
-    seconds = seconds_of(counted, run.batch.global_batch_size)
+    warm = warm_steps(steps, run.training.train_iters, warmup)
+    seconds = seconds_of(warm.counted, run.batch.global_batch_size)
     median = statistics.median(seconds) if seconds else None
     return Progress(
         iteration=iteration,
@@ -59,6 +61,7 @@ def progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
         step_seconds=median,
         tflops_per_gpu=tflops_per_gpu(hardware_flops(run), median, run.world_size),
         times=StepTimes.of(seconds),
+        overflowed=warm.overflowed,
     )
 
 

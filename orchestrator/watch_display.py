@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from orchestrator import statuses
 from orchestrator.printing import counted, printable
-from orchestrator.slow_runs import sentences
 from orchestrator.tables import DASH, shown
 from orchestrator.watch_tables import (
     STEP,
@@ -18,6 +17,7 @@ from orchestrator.watch_tables import (
     others_text,
     plain_text,
     state_text,
+    warnings,
 )
 from orchestrator.watching import Look, WatchedRun
 
@@ -79,11 +79,11 @@ def picture(look: Look, console: "Console") -> "RenderableType":
     time = datetime.now().astimezone().strftime("%H:%M:%S")
     head = Text(no_wrap=True, overflow="ellipsis")
     head.append(f"{time}  ", "dim").append(statuses.totals(look.statuses, ()), "bold")
-    warnings = [*(Text(printable(note), "red") for note in look.notes)]
-    warnings += [Text(sentence, "yellow") for sentence in sentences(look.slow)]
-    kept = warnings[: max(height // 4, 1)]
-    if len(warnings) > len(kept):
-        kept[-1] = Text(f"and {counted(len(warnings) - len(kept) + 1, 'more warning')}", "yellow")
+    warned = [*(Text(printable(note), "red") for note in look.notes)]
+    warned += [Text(sentence, "yellow") for sentence in warnings(look)]
+    kept = warned[: max(height // 4, 1)]
+    if len(warned) > len(kept):
+        kept[-1] = Text(f"and {counted(len(warned) - len(kept) + 1, 'more warning')}", "yellow")
     for line in kept:
         line.no_wrap, line.overflow = True, "ellipsis"
     # The head, the titles and the rule below them, the line of what is not shown, and the last

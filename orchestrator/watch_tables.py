@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 
-from orchestrator import statuses
+from orchestrator import slow_runs, statuses
 from orchestrator.attempts import NOT_STARTED, SUBMITTED, SUBMITTING
 from orchestrator.outcomes import decided_by
-from orchestrator.slow_runs import sentences
 from orchestrator.slurm_states import WAITING
 from orchestrator.statuses import RunStatus
 from orchestrator.tables import Column, Style, as_text, make_table
@@ -69,12 +68,24 @@ _SLOW: Column[WatchedRun] = Column(
 
 
 def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
-    """Return a table of some of the runs, the totals of all, and a line for each slow run."""
+    """Return a table of some of the runs, the totals of all, and what `warnings` warns of."""
     nodes = (_NODES,) if has_nodes(look.runs) else ()
     slow = (_SLOW,) if look.slow else ()
     columns = (*_BEFORE_NODES, *nodes, *_BEHIND_NODES, *slow)
     totals = statuses.totals(look.statuses, ())
-    return "\n".join((as_text(make_table(columns, runs)), totals, *sentences(look.slow)))
+    return "\n".join((as_text(make_table(columns, runs)), totals, *warnings(look)))
+
+
+def warnings(look: Look) -> list[str]:
+    """Return a line for each slow run, and one for all that have only skipped updates to show."""
+    overflowed = [run.status.planned.label for run in look.runs if run.progress.overflowed]
+    lines = slow_runs.sentences(look.slow)
+    if overflowed:
+        lines.append(
+            "no step time, as every report after the warm-up holds a skipped update: "
+            f"{', '.join(overflowed)}"
+        )
+    return lines
 
 
 def chosen(runs: Sequence[WatchedRun], room: int) -> list[WatchedRun]:

@@ -135,6 +135,7 @@ async function curves(what, title) {
     known.length < some.length ? `${number.format(known.length)} of ${number.format(some.length)} runs report it.` : "",
     shown.length > MOST_CURVES ? `The first ${MOST_CURVES} of ${countRows(shown.length)}, in the table's order.` : "",
     leftOut(known.map(({ detail }) => detail[what])),
+    what === "step_seconds" && known.some(({ detail }) => detail.skipped_seconds.x.length) ? "Reports with a skipped update are not drawn." : "",
   ];
   const shapes = warmupShades(known.map(({ detail }) => detail.warmup));
   const yaxis = axis(title, what === "loss" ? {} : { rangemode: "tozero" });

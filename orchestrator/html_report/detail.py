@@ -1,6 +1,6 @@
 """What the page shows of one run: a value, from which a part of its text is made."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,10 @@ from orchestrator.collection import Collected
 from orchestrator.html_report.page import nodes_of
 from orchestrator.html_report.series import Series, series
 from orchestrator.log_tails import Tail
-from orchestrator.metrics import step_seconds
+from orchestrator.metrics import by_update, step_seconds
 from orchestrator.model import sizes
 from orchestrator.outcomes import GIVEN_UP
+from parsers.records import Step
 
 _STEPS, _LINES = 400, 100
 # Above so many runs each gets less, or nobody could open the page.
@@ -52,6 +53,7 @@ class Detail:
 
     ended: whether it ran and came to an end, so that it should have a log.
     told: the line of the log that says how it ended. warmup: the last iteration left out.
+    step_seconds, skipped_seconds: of reports without, and with, a skipped update.
     sizes: every parameter and size. texts: job script and configuration files, by name.
     """
 
@@ -62,6 +64,7 @@ class Detail:
     warmup: int
     loss: Series
     step_seconds: Series
+    skipped_seconds: Series
     attempts: tuple[PageAttempt, ...]
     sizes: Mapping[str, Any]
     texts: Mapping[str, str]
@@ -73,6 +76,11 @@ def make_detail(
 ) -> Detail:
     """Return what the page shows of a run; its curves have about so many `points` at most."""
     planned, told = run.planned.run, run.told
+
+    def times(steps: Iterable[Step]) -> Series:
+        return series(((step.iteration, step_seconds(step, planned)) for step in steps), points)
+
+    with_update, without = by_update(run.steps)
     return Detail(
         run_id=run.planned.run_id,
         state=run.state,
@@ -80,9 +88,8 @@ def make_detail(
         told=told.text if told else None,
         warmup=campaign.warmup.last_iteration(planned.training.train_iters),
         loss=series(((step.iteration, step.loss) for step in run.steps), points),
-        step_seconds=series(
-            ((step.iteration, step_seconds(step, planned)) for step in run.steps), points
-        ),
+        step_seconds=times(with_update),
+        skipped_seconds=times(without),
         attempts=tuple(_attempt(attempt, campaign) for attempt in run.attempts),
         sizes=sizes(planned),
         texts=texts,

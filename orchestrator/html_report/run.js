@@ -37,16 +37,23 @@ function sizeText(value) {
 const sizeList = (sizes) =>
   element("dl", { class: "sizes" }, ...Object.entries(sizes).map(([name, value]) => pair(name, sizeText(value))));
 
-function curve(detail, what, title, more) {
+/** A curve of reports, and crosses for those `skipped`, which are none of the numbers. */
+function curve(detail, series, skipped, title, more) {
   return () => {
-    const series = detail[what];
-    if (!series.x.length) return null;
+    if (!series.x.length && !skipped?.x.length) return null;
     const data = [{
       type: "scatter", mode: series.x.length > 60 ? "lines" : "lines+markers", x: series.x, y: series.y, showlegend: false,
       line: { color: COLOURS[0], width: 1.5 }, marker: { size: 5 }, hovertemplate: "iteration %{x}<br>%{y:.5~g}<extra></extra>",
     }];
     const shapes = warmupShades([detail.warmup]);
     const note = [detail.warmup ? `Shaded: warm-up, up to iteration ${number.format(detail.warmup)}.` : "", leftOut([series])];
+    if (skipped?.x.length) {
+      data.push({
+        type: "scatter", mode: "markers", x: skipped.x, y: skipped.y, showlegend: false,
+        marker: { symbol: "x-thin-open", size: 7, color: "#8b949e" }, hovertemplate: "iteration %{x}<br>%{y:.5~g}<br>a skipped update<extra></extra>",
+      });
+      note.push("Crosses: reports with a skipped update, no part of the numbers.", leftOut([skipped]));
+    }
     return { data, layout: layout(axis("iteration", { zeroline: false }), axis(title, more), { shapes }), note: note.filter(Boolean).join(" ") };
   };
 }
@@ -80,8 +87,8 @@ function log(tail, ended) {
 
 function runSections(run, detail) {
   runFigures = [
-    figure("Step time", curve(detail, "step_seconds", "step time (s)", { rangemode: "tozero" })),
-    figure("Loss", curve(detail, "loss", "loss", {})),
+    figure("Step time", curve(detail, detail.step_seconds, detail.skipped_seconds, "step time (s)", { rangemode: "tozero" })),
+    figure("Loss", curve(detail, detail.loss, null, "loss", {})),
   ];
   const files = Object.entries(detail.texts);
   return [

@@ -41,7 +41,7 @@ def _slurm_with_accounting() -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def _hasty_slurm() -> Iterator[Cluster]:
     yield from _session_cluster(
-        nodes_32g=2, nodes_16g=0, min_job_age_seconds=10, timeout_seconds=10
+        nodes_32g=2, nodes_16g=0, min_job_age_seconds=20, timeout_seconds=10
     )
 
 
@@ -59,7 +59,7 @@ def sixteen_nodes(_sixteen_nodes: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def hasty_slurm(_hasty_slurm: Cluster) -> Iterator[Cluster]:
-    """A cluster that forgets jobs within seconds, and gives nodes up that are silent for some."""
+    """A cluster that forgets jobs within a minute, and gives nodes up that are silent for some."""
     yield _hasty_slurm
     jobs.clear(_hasty_slurm)
 

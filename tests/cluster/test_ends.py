@@ -197,14 +197,18 @@ esac"""
 
 
 def test_a_job_that_slurm_has_purged_is_told_by_its_log(playground, hasty_slurm) -> None:
-    """Without accounting nobody knows of a job some seconds after its end."""
+    """Without accounting nobody knows of a job some time after its end."""
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(PURGED)
     play.teralog("submit", "campaign.yaml")
     wait_until(lambda: len(play.starts()) == 4, lambda: str(play.events()))
     queue = ("squeue", "-h", "-t", "all")
-    wait_until(lambda: not hasty_slurm.run(*queue).stdout, lambda: hasty_slurm.run(*queue).stdout)
+    wait_until(
+        lambda: not hasty_slurm.run(*queue).stdout,
+        lambda: hasty_slurm.run(*queue).stdout,
+        seconds=180,
+    )
     runs = play.status()
     assert [run["state"] for run in runs] == ["UNKNOWN"] * 4
     assert [run["outcome"] for run in runs] == ["completed", "oom", "failed", "unknown"]

@@ -207,6 +207,10 @@ def test_reports_with_skipped_updates_are_left_out_and_told(
     assert (all_left_out if told else left_out) in done.stdout
     assert (told is None) == ("skipped update" not in done.stderr)
     assert told is None or told in done.stderr
+    every = "skipped update in every report after its warm-up"
+    assert (told is None) == (every not in playground.teralog("noise", "campaign.yaml").stdout)
+    every = "every report after the warm-up holds a skipped update: megatron"
+    assert (told is None) == (every not in playground.teralog("watch", "campaign.yaml").stdout)
 
 
 @pytest.mark.parametrize("warmup", [4, 500])

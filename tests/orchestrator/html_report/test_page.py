@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from orchestrator.html_report.document import document
 from orchestrator.html_report.page import Page, make_page
 from orchestrator.reports import Report, make_report
 from orchestrator.store import CampaignStore
+from parsers.records import Step
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 PHASES = Path(__file__).parents[2] / "data" / "logs" / "colossalai_gpt.log"
@@ -188,6 +190,21 @@ def test_a_run_tells_its_node_and_its_attempts(reported: Callable[..., Reported]
     assert detail.warmup == 1
     assert detail.step_seconds.y == (1.0, 1.0)
     assert (detail.loss.y, detail.loss.not_finite) == ((), 2)
+
+
+def test_reports_with_a_skipped_update_are_no_part_of_the_curve(
+    reported: Callable[..., Reported],
+):
+    """They are drawn beside it, whether in the warm-up or after."""
+    campaign, (run,), _ = reported("", ended(1.0))
+    skips = (1, 0, 1, 0)
+    steps = [
+        Step(offset=at, iteration=at, step_seconds=float(at), skipped_iterations=skip)
+        for at, skip in enumerate(skips, start=1)
+    ]
+    detail = make_detail(campaign, replace(run, steps=steps), {}, None, 100)
+    assert (detail.step_seconds.x, detail.skipped_seconds.x) == ((2, 4), (1, 3))
+    assert detail.skipped_seconds.y == (1.0, 3.0)
 
 
 @pytest.mark.parametrize("runs", [0, 1, 1000, 3000, 10_000, 100_000])
