@@ -15,6 +15,7 @@ from orchestrator.endings import Ending, endings
 from orchestrator.metrics import seconds_of, warm_steps
 from orchestrator.model import sizes
 from orchestrator.outcomes import COMPLETED, run_outcome
+from orchestrator.printing import natural
 from orchestrator.recorded import started_records
 from orchestrator.store import CampaignStore
 from orchestrator.warmup import Warmup
@@ -139,10 +140,11 @@ def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]
 def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
     """Return the runs that were started in a campaign's folder of results, without the warm-up.
 
-    Raises UserError where it is none, or has none.
+    By their labels, numbers in them by size: folders tell nothing of the order in the file. Raises
+    UserError where it is none, or has none.
     """
     store = CampaignStore(folder)
-    records = started_records(store)
+    records = sorted(started_records(store), key=lambda record: natural(record["label"]))
     known = {"run_id", "label", "campaign", "rehearsal", "teralog"}
     return [
         _measured(

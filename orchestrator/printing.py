@@ -1,5 +1,6 @@
 """Text that is safe to print."""
 
+import re
 from collections.abc import Sequence
 
 
@@ -16,6 +17,13 @@ def counted(number: int, what: str, several: str | None = None) -> str:
     several: what other than one are, where that is more than an s: 1 run is, 2 runs are.
     """
     return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """Return what sorts texts as people do, with numbers in them by size: 2 GPUs, 16 GPUs."""
+    # Texts and numbers take turns; of two numbers the one with more digits is the larger.
+    parts = [part.lstrip("0") for part in re.split(r"([0-9]+)", text)]
+    return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)]
 
 
 def named(labels: Sequence[str]) -> str:

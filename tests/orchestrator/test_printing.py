@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.printing import counted, printable
+from orchestrator.printing import counted, natural, printable
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,10 @@ def test_a_verb_agrees_too(number: int, said: str) -> None:
 
 def test_what_would_speak_to_a_terminal_is_not_printed() -> None:
     assert printable("a\x1b[2Jb") == "a\N{REPLACEMENT CHARACTER}[2Jb"
+
+
+def test_numbers_in_a_text_sort_by_their_size() -> None:
+    texts = ["b 1", "a 10 x", "a 9", "a", "10", "9", "a 09", "a 1" + "0" * 5000, "\u0665"]
+    assert sorted(texts, key=natural) == [
+        *("9", "10", "a", "a 9", "a 09", "a 10 x", "a 1" + "0" * 5000, "b 1", "\u0665")
+    ]

@@ -152,6 +152,15 @@ def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Fold
     ]
 
 
+def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
+    """Its runs lie there by their ids, which tell nothing of the order in the campaign's file."""
+    folder.campaign("matrix: {micro_batch_size: [16, 2, 8]}\n", lambda planned: 1.0)
+    results = str(folder.path / "results" / "made-up")
+    for what, baseline in (("made-up.yaml", 16), (results, 2)):
+        found = folder.compared(what, "--by", "micro_batch_size")
+        assert {one["b"] for one in found} == {f"micro_batch_size={baseline}"}
+
+
 def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
     """A seed does not change how much is reckoned; a batch does, and speed is then in tokens."""
     folder.campaign("matrix: {micro_batch_size: [1, 2], seed: [1, 2, 3, 4]}\n", lambda planned: 1.0)
@@ -314,7 +323,7 @@ def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> Non
         store = campaign_store(folder.path / "results", name)
         runs = recorded_runs(store.path, warmup_of(store))
         assert {len(run.step_seconds) for run in runs} == {steps}
-        again = sorted(measured_runs(campaign, store), key=lambda run: run.run_id)
+        again = measured_runs(campaign, store)
         assert [run.step_seconds for run in again] == [run.step_seconds for run in runs]
         assert [run.choices for run in again] == [run.choices for run in runs]
 
