@@ -25,6 +25,14 @@ def common_problems(run: Run) -> Iterator[str]:
         yield "extra_args: --lr-warmup-fraction and --lr-warmup-iters say the same; take one out"
     if "--save" in options and "--save-interval" not in options:
         yield "extra_args: --save needs --save-interval"
+    warmup = whole_number(options, "--lr-warmup-iters") or 0
+    given_decay = whole_number(options, "--lr-decay-iters")
+    decay = run.training.train_iters if given_decay is None else given_decay
+    if warmup >= decay:
+        yield (
+            f"extra_args: --lr-warmup-iters={warmup} must be less than the {decay} iterations that "
+            "the learning rate decays"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +68,9 @@ class _Asked:
         return self.expert_tensor * self.expert_parallel * pipeline
 
     @property
-    def warmup_iters(self) -> int:
-        return self._number("--lr-warmup-iters", 0)
-
-    @property
-    def decay_iters(self) -> int:
-        return self._number("--lr-decay-iters", self.run.training.train_iters)
+    def query_groups(self) -> int | None:
+        grouped = "--group-query-attention" in self.options
+        return self._number("--num-query-groups", 1) if grouped else None
 
 
 # When a run breaks a rule, and the sentence. The rules are those of validate_args, of
@@ -137,10 +142,10 @@ _CORE: tuple[tuple[Callable[[_Asked], bool], str], ...] = (
         ),
     ),
     (
-        lambda asked: asked.warmup_iters >= asked.decay_iters,
+        lambda asked: asked.query_groups is not None and asked.query_groups % asked.tensor != 0,
         (
-            "--lr-warmup-iters={asked.warmup_iters} must be less than the {asked.decay_iters} "
-            "iterations that the learning rate decays"
+            "--num-query-groups={asked.query_groups} is not divisible by "
+            "tensor_parallel_size={asked.tensor}"
         ),
     ),
 )

@@ -161,6 +161,18 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         EXPERT_PARALLEL, 8, EXPERT_TENSOR, 1, **SPLIT
     ),
     "no experts, in so many words": {**CORE, "extra_args": ["--num-experts", "0"]},
+    "query groups that ranks divide": {
+        **CORE,
+        "gpus_per_node": 2,
+        "tensor_parallel_size": 2,
+        "extra_args": ["--group-query-attention", "--num-query-groups", "2"],
+    },
+    "query groups that are not asked for": {
+        **CORE,
+        "gpus_per_node": 2,
+        "tensor_parallel_size": 2,
+        "extra_args": ["--num-query-groups", "1"],
+    },
     "warm-up that ends before the training": {
         **CORE,
         "train_iters": 20,
@@ -237,9 +249,23 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
-    "warm-up to the end of the training": (
-        {**CORE, "train_iters": 20, "extra_args": ["--lr-warmup-iters", "20"]},
-        ["--lr-warmup-iters=20 must be less than the 20 iterations that the learning rate decays"],
+    "query groups that ranks do not divide": (
+        {
+            **CORE,
+            "gpus_per_node": 4,
+            "tensor_parallel_size": 4,
+            "extra_args": ["--group-query-attention", "--num-query-groups", "2"],
+        },
+        ["--num-query-groups=2 is not divisible by tensor_parallel_size=4"],
+    ),
+    "one query group, as it is where none is given, beside tensors split": (
+        {
+            **CORE,
+            "gpus_per_node": 2,
+            "tensor_parallel_size": 2,
+            "extra_args": ["--group-query-attention"],
+        },
+        ["--num-query-groups=1 is not divisible by tensor_parallel_size=2"],
     ),
     "checkpoints saved at no time": (
         {**CORE, "extra_args": ["--save", "/x"]},
@@ -253,6 +279,17 @@ def test_what_megatron_core_refuses_is_said_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
     assert problems_of(run_of(**values)) == [f"extra_args: {problem}" for problem in problems]
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, Any]):
+    arguments = ["--lr-warmup-iters", "20"]
+    assert problems_of(run_of(**program, train_iters=20, extra_args=arguments)) == [
+        (
+            "extra_args: --lr-warmup-iters=20 must be less than the 20 iterations that the "
+            "learning rate decays"
+        )
+    ]
 
 
 def test_a_value_that_is_no_number_is_told_as_such_alone(run_of: RunOf):
