@@ -76,3 +76,23 @@ def slurm_with_accounting(_slurm_with_accounting: Cluster) -> Iterator[Cluster]:
     """The same with slurmdbd: sacct answers, accounts and QOS are enforced."""
     yield _slurm_with_accounting
     jobs.clear(_slurm_with_accounting)
+
+
+@pytest.fixture(params=["slurm", "slurm_with_accounting"])
+def cluster(request: pytest.FixtureRequest) -> Any:
+    """A cluster without accounting, and one with it: what teralog does is the same on both."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def play(playground, cluster) -> Any:
+    """A playground on either cluster."""
+    playground.environment |= cluster.environment
+    return playground
+
+
+@pytest.fixture
+def bare(playground, slurm) -> Any:
+    """A playground on the cluster without accounting."""
+    playground.environment |= slurm.environment
+    return playground

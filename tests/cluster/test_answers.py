@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import time
-from typing import Any
 
 import pytest
 
@@ -15,13 +14,6 @@ pytestmark = pytest.mark.slurm
 
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 SILENT = "echo 'Unable to contact slurm controller' >&2; exit 1"
-
-
-@pytest.fixture
-def bare(playground, slurm) -> Any:
-    """Return a playground on a cluster without accounting."""
-    playground.environment |= slurm.environment
-    return playground
 
 
 def instead(play, **commands: str) -> None:

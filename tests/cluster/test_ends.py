@@ -61,19 +61,6 @@ ENDS = {
 }
 
 
-@pytest.fixture(params=["slurm", "slurm_with_accounting"])
-def cluster(request: pytest.FixtureRequest) -> Any:
-    """Return a cluster without accounting, and one with it."""
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-def play(playground, cluster) -> Any:
-    """Return a playground on the cluster."""
-    playground.environment |= cluster.environment
-    return playground
-
-
 def ended(play, seconds: float = 90) -> dict[str, Any]:
     """Wait until the one run of a playground has ended, and return what `status` says then."""
     found: dict[str, Any] = {}

@@ -2,7 +2,6 @@
 
 import json
 import time
-from typing import Any
 
 import pytest
 
@@ -10,20 +9,6 @@ pytestmark = pytest.mark.slurm
 
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 TOO_LARGE = 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) test -e "$LEDGER.go" || exit 3 ;; esac'
-
-
-@pytest.fixture(params=["slurm", "slurm_with_accounting"])
-def play(request: pytest.FixtureRequest, playground) -> Any:
-    """Return a playground on a cluster without accounting, and on one with it."""
-    playground.environment |= request.getfixturevalue(request.param).environment
-    return playground
-
-
-@pytest.fixture
-def bare(playground, slurm) -> Any:
-    """Return a playground on a cluster without accounting."""
-    playground.environment |= slurm.environment
-    return playground
 
 
 def sweep(play, body: str, profile: str = "") -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,26 +12,6 @@ from orchestrator import locks
 pytestmark = pytest.mark.slurm
 
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
-
-
-@pytest.fixture(params=["slurm", "slurm_with_accounting"])
-def cluster(request: pytest.FixtureRequest) -> Any:
-    """Return a cluster without accounting, and one with it: states are the same on both."""
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-def play(playground, cluster) -> Any:
-    """Return a playground on the cluster."""
-    playground.environment |= cluster.environment
-    return playground
-
-
-@pytest.fixture
-def bare(playground, slurm) -> Any:
-    """Return a playground on a cluster without accounting."""
-    playground.environment |= slurm.environment
-    return playground
 
 
 def scripts(play) -> list[Path]:
