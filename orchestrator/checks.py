@@ -8,8 +8,9 @@ from orchestrator.errors import did_you_mean
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.gpus import full_names, lacks_bf16, matching, memory_gib
 from orchestrator.model import Run
-from orchestrator.user_paths import missing_files, unset_in, unset_variables
+from orchestrator.user_paths import missing_files, unset_variables
 from orchestrator.warmup import Warmup
+from orchestrator.written_paths import unset_in
 
 
 def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
@@ -29,6 +30,7 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     """
     yield from unset_variables(run)
     yield from unset_in("log_folder", cluster.log_folder)
+    yield from unset_in("python", cluster.python)
     if cluster.gpu is not None and cluster.has_gpus:
         yield from _gpu_warnings(cluster, cluster.gpu, run.training.precision)
     framework = FRAMEWORKS[run.framework]

@@ -1,7 +1,7 @@
 """Cluster profiles: where runs go, and what a script must say to get there."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 from typing import Annotated, Literal
@@ -15,6 +15,7 @@ from orchestrator.gpus import Figure, peak_tflops
 from orchestrator.machine import visible_gpus
 from orchestrator.parameters import time_limit_seconds
 from orchestrator.validation import field_types, mapping_problems
+from orchestrator.written_paths import absolute, unset_in
 from orchestrator.yaml_files import read_yaml
 
 LOCAL = "local"
@@ -60,9 +61,10 @@ class Cluster:
     throttle: how many runs of an array go at once. max_array_size: how many an array holds;
         Slurm is asked where it is not given. submission_limit: how many runs of a campaign are in
         the queue at once.
-    log_folder: where logs are written, if not beside the run; a link leads there.
+    log_folder: where logs are written, if not beside the run; a link leads there. Absolute.
     modules, setup: modules to load and lines to run before the training command.
-    python: the Python that job scripts call; this one where it is None.
+    python: the Python that job scripts call, an absolute path or a name on their PATH; this one
+        where it is None.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -126,7 +128,24 @@ def load_cluster(name: str, folder: Path) -> Cluster:
     problems = list(mapping_problems("", Cluster, data))
     if problems:
         raise UserError(*(f"{path}: {problem}" for problem in problems))
-    return Cluster(**data)
+    cluster = Cluster(**data)
+    return replace(
+        cluster,
+        log_folder=_path(cluster.log_folder, path.parent),
+        python=_path(cluster.python, path.parent) if _is_path(cluster.python) else cluster.python,
+    )
+
+
+def _path(written: str | None, folder: Path) -> str | None:
+    # One with a variable that is not set is told as it is written, before anything is done by it.
+    if written is None or any(unset_in("", written)):
+        return written
+    return absolute(written, folder)
+
+
+def _is_path(python: str | None) -> bool:
+    """Return whether a Python is where it is said to be, rather than on the PATH of a job."""
+    return python is not None and ("/" in python or python.startswith(("~", "$")))
 
 
 def _no_profile(name: str, folder: Path) -> str:

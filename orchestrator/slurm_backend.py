@@ -24,7 +24,7 @@ from orchestrator.slurm_commands import SBATCH_SECONDS, SilenceError, cancel
 from orchestrator.slurm_tracking import job_ids, open_attempts, refresh
 from orchestrator.store import CampaignStore, disk_errors
 from orchestrator.submission import render
-from orchestrator.user_paths import unset_in
+from orchestrator.written_paths import unset_in
 
 if TYPE_CHECKING:
     from orchestrator.slurm_submission import SlurmSession

@@ -6,7 +6,6 @@ called under the batch's name. So a submit that was cut short leaves what the ne
 its job, or to be sure that there will be none.
 """
 
-import os
 import secrets
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -247,9 +246,10 @@ class SlurmSession:
         log = self.campaign.cluster.log_folder
         if log is None:
             return folder.claim(number, intent, script.text, written=written)
-        path = Path(os.path.expandvars(log)).expanduser() / self.campaign.name / script.run_id
+        path = Path(log) / self.campaign.name / script.run_id
         path.mkdir(parents=True, exist_ok=True)
-        printed = str(path / f"attempt-{number}.log")
+        # Rehearsals and other folders of results count from 1, too, as do runs that were deleted.
+        printed = str(path / f"attempt-{number}-{intent.batch.rpartition('-')[2]}.log")
         return folder.claim(number, intent, script.text, printed, written)
 
     def _attempt(self, run_id: str, intent: Intent) -> Attempt:

@@ -19,6 +19,7 @@ from orchestrator.printing import counted
 from orchestrator.scripts import job_script
 from orchestrator.store import CampaignStore
 from orchestrator.user_paths import unset_variables, user_paths
+from orchestrator.written_paths import unset_in
 
 
 def possible_runs(
@@ -53,9 +54,12 @@ def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore)
     Returns the job scripts, by the runs' ids. Raises UserError where the disk does not let it, and
     where a path has a variable in it that is not set; each folder is there whole or not at all.
     """
-    unset = dict.fromkeys(said for planned in runs for said in unset_variables(planned.run))
+    cluster = campaign.cluster
+    unset = [f"cluster {cluster.name}: {said}" for said in unset_in("python", cluster.python)]
+    told = dict.fromkeys(said for planned in runs for said in unset_variables(planned.run))
+    unset += [f"{campaign.path}: {said}" for said in told]
     if unset:
-        raise UserError(*(f"{campaign.path}: {said}" for said in unset))
+        raise UserError(*unset)
     # Not by the threads, which are for the disk: at work they stand in each other's way.
     scripts = {
         planned.run_id: job_script(planned, campaign, store.run(planned.run_id).path)

@@ -1,14 +1,11 @@
 """The files and folders of the user's that a run's options name."""
 
-import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import Run
-
-_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
+from orchestrator.written_paths import absolute, unset_in
 
 
 def user_paths(run: Run, folder: Path) -> dict[str, str]:
@@ -16,23 +13,13 @@ def user_paths(run: Run, folder: Path) -> dict[str, str]:
 
     `~` and variables of the environment are those of whoever renders.
     """
-    return {
-        # Unlike Path.expanduser it leaves the home of somebody unknown as it is.
-        name: str((folder / os.path.expanduser(os.path.expandvars(path))).absolute())  # noqa: PTH111
-        for name, path in _given(run)
-    }
+    return {name: absolute(path, folder) for name, path in _given(run)}
 
 
 def unset_variables(run: Run) -> Iterator[str]:
     """Yield a sentence for each path with a variable in it that the environment does not have."""
     for name, path in _given(run):
         yield from unset_in(name, path)
-
-
-def unset_in(name: str, path: str | None) -> Iterator[str]:
-    """Yield a sentence for each variable in a path that the environment does not have."""
-    for variable in _VARIABLE.findall(os.path.expandvars(path or "")):
-        yield f"{name}: {variable} of {path} is not set here"
 
 
 def missing_files(run: Run, folder: Path) -> Iterator[str]:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from practice.jobs import wait_until
 
 from orchestrator import locks
 
@@ -291,17 +292,35 @@ def test_logs_are_printed_and_followed_to_the_end(bare) -> None:
     assert bare.teralog("logs", "campaign.yaml", "gpt").stdout == out
 
 
-def test_logs_may_lie_elsewhere(bare) -> None:
-    """A profile's log_folder; the run's own folder has a link."""
+@pytest.mark.parametrize("written", ["elsewhere", "{folder}/elsewhere"])
+def test_logs_may_lie_elsewhere(bare, written: str) -> None:
+    """A profile's log_folder, relative to the profile; the run's own folder has a link."""
     folder = bare.path / "elsewhere"
+    profile = json.dumps(written.format(folder=bare.path))
     bare.write_slurm_campaign(
-        "echo hello", matrix="seed: [1, 2]", profile=f"log_folder: {json.dumps(str(folder))}\n"
+        "echo hello", matrix="seed: [1, 2]", profile=f"log_folder: {profile}\n"
     )
     bare.teralog("submit", "campaign.yaml")
     runs = bare.wait_for(["COMPLETED"] * 2)
     for run in runs:
         assert Path(run["log"]).is_symlink()
-        assert "hello" in (folder / "play" / run["run_id"] / "attempt-1.log").read_text()
+        [log] = (folder / "play" / run["run_id"]).glob("attempt-1-*.log")
+        assert "hello" in log.read_text()
+
+
+def test_a_log_that_lies_elsewhere_is_of_one_attempt_alone(bare) -> None:
+    """A rehearsal of the run, and one in another folder of results, write others."""
+    profile = f"log_folder: {json.dumps(str(bare.path / 'elsewhere'))}\n"
+    bare.write_slurm_campaign("echo hello", matrix="seed: [1]", profile=profile)
+    for results, how in (("results", ()), ("results", ("--rehearse",)), ("others", ())):
+        bare.environment["TERALOG_RESULTS"] = str(bare.path / results)
+        assert bare.teralog("submit", "campaign.yaml", *how).returncode == 0
+    wait_until(lambda: len(bare.events()) == 6, lambda: str(bare.events()))
+    logs = list(bare.path.glob("*/play/**/attempt-1/output.log"))
+    assert len(logs) == 3
+    for log in logs:
+        wait_until(lambda log=log: "hello" in log.read_text(), lambda: "nothing was printed")
+        assert log.read_text().count("hello") == 1
 
 
 @pytest.mark.parametrize("folder", ["two words", "100%a", "back\\slash", "quo'te\"s"])

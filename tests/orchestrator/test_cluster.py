@@ -68,6 +68,37 @@ def test_a_profile_says_what_slurm_is_to_do(tmp_path: Path):
     assert Cluster(name="a").requeue is None
 
 
+@pytest.mark.parametrize(
+    ("written", "log_folder", "python"),
+    [
+        ("logs", "{folder}/logs", "logs"),
+        ("./bin/python", "{folder}/bin/python", "{folder}/bin/python"),
+        ("../a/b", "{folder}/../a/b", "{folder}/../a/b"),
+        ("/abs", "/abs", "/abs"),
+        ("~/x", "/home/someone/x", "/home/someone/x"),
+        ("$WORK/x", "/work/x", "/work/x"),
+        ("${WORK}x", "/workx", "/workx"),
+        ("$NOWHERE/x", "$NOWHERE/x", "$NOWHERE/x"),
+    ],
+)
+def test_paths_of_a_profile_are_relative_to_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str,
+    log_folder: str,
+    python: str,
+):
+    """But a Python that is a name alone is looked for on the PATH, there where jobs run."""
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.setenv("WORK", "/work")
+    (tmp_path / "far").mkdir()
+    profile = tmp_path / "far" / "a.yaml"
+    profile.write_text(f"log_folder: {written}\npython: {written}\n")
+    told = load_cluster("far/a.yaml", tmp_path)
+    assert told.log_folder == log_folder.format(folder=profile.parent)
+    assert told.python == python.format(folder=profile.parent)
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_profile_loads_and_names_no_account(path: Path):
     """Its GPU is one whose peak is known."""

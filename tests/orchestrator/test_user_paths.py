@@ -77,6 +77,20 @@ def test_nothing_is_rendered_with_a_variable_that_is_not_set(
     assert not (tmp_path / "results").exists()
 
 
+def test_nothing_is_rendered_with_a_python_that_is_not_there(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    """`$NOWHERE/bin/python` would be called in so many words."""
+    (tmp_path / "far.yaml").write_text("python: $NOWHERE/bin/python\n")
+    campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
+    said = "python: $NOWHERE of $NOWHERE/bin/python is not set here"
+    (planned,) = campaign.runs
+    assert planned.warnings == (said,)
+    with pytest.raises(UserError, match=re.escape(f"cluster far: {said}")):
+        render(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
+    assert not (tmp_path / "results").exists()
+
+
 def test_nothing_is_submitted_with_a_log_folder_that_is_not_there(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:

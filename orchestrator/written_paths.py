@@ -1,0 +1,20 @@
+"""Paths as people write them: relative to a file, with `~` and variables of the environment."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
+
+
+def absolute(path: str, folder: Path) -> str:
+    """Return the path that is meant in a file of `folder`, by whoever reads it."""
+    # Unlike Path.expanduser it leaves the home of somebody unknown as it is.
+    return str((folder / os.path.expanduser(os.path.expandvars(path))).absolute())  # noqa: PTH111
+
+
+def unset_in(name: str, path: str | None) -> Iterator[str]:
+    """Yield a sentence for each variable in a path that the environment does not have."""
+    for variable in _VARIABLE.findall(os.path.expandvars(path or "")):
+        yield f"{name}: {variable} of {path} is not set here"
