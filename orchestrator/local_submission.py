@@ -97,9 +97,9 @@ class LocalSession:
         """Return the runs that come after none that Slurm has, and how many others there are."""
         if not self.here:
             return runs, 0
-        from orchestrator.slurm_tracking import open_attempts
+        from orchestrator.slurm_tracking import queued_attempts
 
-        queued = {one.run_id for one in open_attempts(self.campaign.runs, self.store)}
+        queued = {one.run_id for one in queued_attempts(self.campaign.runs, self.store)}
         free = [
             run
             for run in runs
@@ -178,16 +178,25 @@ class LocalBackend:
     ) -> Iterator[tuple[PlannedRun, str]]:
         """Cancel `runs` one by one, and yield each with its state then.
 
-        Without impossible ones, and those that have ended.
+        Without impossible ones, and those that have ended. Raises UserError at the end where one
+        could not be cancelled.
         """
         wanted = CANCELLABLE if state is None else CANCELLABLE & {state}
         states = {run.run_id: store.run(run.run_id).state() for run in runs if not run.problems}
         chosen = [run for run in runs if states.get(run.run_id) in wanted]
         new = [run for run in chosen if not store.run(run.run_id).script.exists()]
         render(campaign, new, store)
+        problems: list[str] = []
         # Those that wait first, or they would start as the others end.
         for planned in sorted(chosen, key=lambda run: states[run.run_id] == RUNNING):
-            yield planned, local.cancel(store.run(planned.run_id))
+            folder = store.run(planned.run_id)
+            try:
+                local.cancel(folder)
+            except UserError as error:
+                problems += error.problems
+            yield planned, folder.state()
+        if problems:
+            raise UserError(*problems)
 
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore

@@ -2,35 +2,22 @@
 
 submitit writes its own script around a pickled function, waits 0.2 s between two jobs, and asks
 sacct alone how a job is, for ever where there is none. So the executor here hands sbatch the text
-it is given, and its job's end is what all of Slurm's commands say of it.
+it is given, and of a job gives the id alone.
 """
 
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from submitit.slurm.slurm import SlurmExecutor, SlurmJob
 
 from orchestrator.errors import UserError
-from orchestrator.slurm_commands import SBATCH_SECONDS, ask_jobs, environment
+from orchestrator.slurm_commands import SBATCH_SECONDS, environment
 
 
 class RefusedError(Exception):
     """sbatch gave no job id; the text is what it said. A job there may be all the same."""
-
-
-class ScriptJob(SlurmJob[str]):
-    """A job that runs a script: it has no pickled result, and is done when Slurm says so."""
-
-    def done(self, force_check: bool = False) -> bool:
-        """Return whether Slurm says that it has ended."""
-        state = ask_jobs([self.job_id]).states.get(self.job_id)
-        return state is not None and state.final
-
-    def results(self) -> list[str]:
-        """Wait for its end; return Slurm's word for it."""
-        self.wait()
-        return [ask_jobs([self.job_id]).states[self.job_id].word]
 
 
 class ScriptExecutor(SlurmExecutor):
@@ -38,8 +25,6 @@ class ScriptExecutor(SlurmExecutor):
 
     `inherited`: descriptors that sbatch is to hold as well, so that a lock lasts as long.
     """
-
-    job_class = ScriptJob
 
     def __init__(self, folder: Path, inherited: Sequence[int] = ()) -> None:
         try:
@@ -51,13 +36,13 @@ class ScriptExecutor(SlurmExecutor):
             ) from None
         self._inherited = tuple(inherited)
 
-    def submit_script(self, script: Path, options: Sequence[str]) -> ScriptJob:
-        """Submit the script in a file.
+    def submit_script(self, script: Path, options: Sequence[str]) -> str:
+        """Submit the script in a file, and return its job's id.
 
         Raises RefusedError where sbatch gives no job id.
         """
         self._script, self._options = script, tuple(options)
-        return self._submit_command("")
+        return self._submit_command("").job_id
 
     def test(self, script: Path) -> str:
         """Return when Slurm would start a script, in its own words; nothing is submitted.
@@ -67,9 +52,9 @@ class ScriptExecutor(SlurmExecutor):
         done = self._run(["sbatch", "--test-only", str(script)])
         return done.stderr.strip().removeprefix("sbatch: ")
 
-    def _submit_command(self, command: str) -> ScriptJob:
+    def _submit_command(self, command: str) -> SlurmJob[Any]:
         done = self._run(self._make_submission_command(self._script))
-        return ScriptJob(self.folder, self._get_job_id_from_submission_command(done.stdout))
+        return SlurmJob(self.folder, self._get_job_id_from_submission_command(done.stdout))
 
     def _make_submission_command(self, submission_file_path: Path) -> list[str]:
         return ["sbatch", "--parsable", *self._options, str(submission_file_path)]

@@ -21,7 +21,7 @@ from orchestrator.run_folders import RunFolder
 from orchestrator.scripts import job_script
 from orchestrator.slurm_batches import Script, batches
 from orchestrator.slurm_commands import SBATCH_SECONDS, SilenceError, cancel
-from orchestrator.slurm_tracking import job_ids, open_attempts, refresh
+from orchestrator.slurm_tracking import job_ids, queued_attempts, refresh
 from orchestrator.store import CampaignStore, disk_errors
 from orchestrator.submission import render
 from orchestrator.written_paths import unset_in
@@ -76,7 +76,8 @@ class SlurmBackend:
         """Cancel `runs` all at once, wait for their ends, and yield each with its state then.
 
         Without those that have ended. Those that were never submitted are marked, where no `state`
-        is asked for.
+        is asked for. Raises UserError where Slurm gives no answer; and at the end where a run that
+        was started in an allocation could not be cancelled.
         """
         notes = refresh(runs, store)
         if notes:
@@ -88,6 +89,7 @@ class SlurmBackend:
             and _is_unended(folder := store.run(run.run_id))
             and state in (None, folder.state().split()[0])
         ]
+        problems: list[str] = []
         for planned in chosen:
             folder = store.run(planned.run_id)
             number, attempts = folder.next_number, folder.attempts()
@@ -98,7 +100,10 @@ class SlurmBackend:
                 # It was started in an allocation.
                 from orchestrator import local
 
-                local.cancel(folder)
+                try:
+                    local.cancel(folder)
+                except UserError as error:
+                    problems += error.problems
         try:
             cancel(_known_jobs(chosen, store), state)
         except SilenceError as silence:
@@ -113,6 +118,8 @@ class SlurmBackend:
                 # Slurm has given it up meanwhile, for one that was cancelled before it.
                 folder.claim(folder.next_number, Ended(CANCELLED, utc_now()))
             yield planned, folder.state()
+        if problems:
+            raise UserError(*problems)
 
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
@@ -243,5 +250,4 @@ def _is_unended(folder: RunFolder) -> bool:
 
 def _known_jobs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
     """Return the ids of the jobs of `runs` that Slurm knows and that have not ended."""
-    opened = open_attempts(runs, store)
-    return list(job_ids([one for one in opened if one.attempt.slurm_state != UNKNOWN], store))
+    return list(job_ids(queued_attempts(runs, store), store))

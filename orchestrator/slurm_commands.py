@@ -5,7 +5,7 @@ No answer is not an answer that knows of nothing: from a silence no one infers t
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.programs import Answer, ask
@@ -64,14 +64,15 @@ def environment() -> dict[str, str]:
     }
 
 
-def ask_jobs(job_ids: Sequence[str]) -> Told:
+def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Told:
     """Ask for the states of jobs and tasks of arrays: sacct, else squeue, else scontrol.
 
-    squeue is also asked where it may know better than accounting.
+    squeue is also asked where it may know better than accounting. names: of the jobs that are
+    meant; others of the same ids are left out. A cluster that is set up anew counts from 1 again.
     """
     if not job_ids:
         return Told({}, frozenset(), (), complete=True)
-    accounted, silences = _sacct(_jobs(job_ids))
+    accounted, silences = _sacct(_jobs(job_ids), names)
     accounted = spread(accounted, job_ids)
     asked = [job_id for job_id in job_ids if doubtful(accounted.get(job_id))]
     queue: dict[str, JobState] | None = {}
@@ -79,12 +80,19 @@ def ask_jobs(job_ids: Sequence[str]) -> Told:
         queue, silent = _queue(_jobs(asked))
         silences += silent
         if queue is not None:
-            queue = spread(queue, asked)
+            meant = {
+                job_id: state
+                for job_id, state in queue.items()
+                if names is None or state.name in names
+            }
+            queue = spread(meant, asked)
     names = frozenset(one.name for told in (accounted, queue or {}) for one in told.values())
     return Told(settle(accounted, queue, asked), names, silences, complete=queue is not None)
 
 
-def _sacct(jobs: Sequence[str]) -> tuple[dict[str, JobState], tuple[str, ...]]:
+def _sacct(
+    jobs: Sequence[str], names: Collection[str] | None
+) -> tuple[dict[str, JobState], tuple[str, ...]]:
     # Text after -X and -P: one line a job, none for its steps, nothing cut off.
     command = ("sacct", "-X", "-P", "-n", "--duplicates", "-o", ",".join(SACCT_FIELDS), "-j")
     states: dict[str, JobState] = {}
@@ -92,7 +100,7 @@ def _sacct(jobs: Sequence[str]) -> tuple[dict[str, JobState], tuple[str, ...]]:
         answer = _ask((*command, ",".join(some)))
         if answer.problem is not None:
             return {}, (answer.problem,)
-        states.update(read_sacct(answer.lines))
+        states.update(read_sacct(answer.lines, names))
     return states, ()
 
 

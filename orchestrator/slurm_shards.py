@@ -137,7 +137,7 @@ def _submit(
             options=StartOptions(throttle=cluster.throttle),
         )
         try:
-            job_id = executor.submit_script(job_folder / "script.sh", options).job_id
+            job_id = executor.submit_script(job_folder / "script.sh", options)
         except RefusedError as refused:
             raise UserError(f"sbatch: {refused}") from None
         folder.submitted(name, ShardJob(job_id, tuple(some)))

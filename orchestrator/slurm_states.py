@@ -4,7 +4,7 @@ The times they print are taken for UTC: `slurm_commands` asks with a clock set t
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.slurm_ids import expand
@@ -95,8 +95,10 @@ class JobState:
         return self.word == "FAILED" and self.reason == "BadConstraints" and self.nodes is None
 
 
-def read_sacct(lines: Iterable[str]) -> dict[str, JobState]:
+def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> dict[str, JobState]:
     """Return what sacct says, by job id; its lines hold SACCT_FIELDS with `|` between them.
+
+    names: of the jobs that are meant, where it may tell of others that had the same id before.
 
     With --duplicates a job that was requeued has a line for each of its starts, oldest first. A job
     whose name has not come yet is left out: nobody can tell whose it is. A task that has a line of
@@ -107,6 +109,8 @@ def read_sacct(lines: Iterable[str]) -> dict[str, JobState]:
     for line in lines:
         fields = _fields(line, SACCT_FIELDS)
         if fields is None or "." in (fields["JobID"] or ".") or fields["JobName"] == _NAMELESS:
+            continue
+        if names is not None and fields["JobName"] not in names:
             continue
         code, number = _exit(fields["ExitCode"])
         one = JobState(

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchestrator.attempts import (
-    UNKNOWN,
     Attempt,
     Batch,
     Intent,
@@ -39,7 +38,7 @@ from orchestrator.slurm_commands import SilenceError, ask_jobs, cancel, max_arra
 from orchestrator.slurm_tracking import (
     close,
     job_ids,
-    open_attempts,
+    queued_attempts,
     recover,
     refresh,
     withdraw,
@@ -81,11 +80,7 @@ class SlurmSession:
         executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
         fitting, line = self._within_limit(runs)
         texts = render(self.campaign, fitting, self.store)
-        opened = [
-            one
-            for one in open_attempts(self.campaign.runs, self.store)
-            if one.attempt.slurm_state != UNKNOWN
-        ]
+        opened = queued_attempts(self.campaign.runs, self.store)
         places = {one.run_id: Place.of(job) for job, one in job_ids(opened, self.store).items()}
         scripts = self._scripts(fitting, texts, {one.run_id for one in opened})
         if options.throttle is None:
@@ -135,7 +130,7 @@ class SlurmSession:
             for batch, job_id, run_id, number in self.store.deleted_attempts()
             if run_id in planned
         }
-        told = ask_jobs(list(lost))
+        told = ask_jobs(list(lost), {batch.name for batch, *_ in lost.values()})
         if not told.complete:
             raise UserError(
                 f"the folders of {counted(len(lost), 'run')} were deleted, and whether "
@@ -156,12 +151,12 @@ class SlurmSession:
         limit = self.campaign.cluster.submission_limit
         if limit is None:
             return runs, None
-        opened = open_attempts(self.campaign.runs, self.store)
-        queued = sum(one.attempt.slurm_state != UNKNOWN for one in opened)
+        queued = len(queued_attempts(self.campaign.runs, self.store))
         room = max(limit - queued, 0)
         if len(runs) <= room:
             return runs, None
-        return runs[:room], (
+        # Of a series those come first that the others come after.
+        return sorted(runs, key=_rank)[:room], (
             f"{counted(len(runs) - room, 'run')} left: the profile's submission_limit is {limit}, "
             f"and {counted(queued, 'was', 'were')} in the queue; submit again when some have ended"
         )
@@ -212,7 +207,7 @@ class SlurmSession:
             after=dependency([before[one.run_id] for one in claimed if one.run_id in before]),
         )
         try:
-            job_id = executor.submit_script(folder.script, arguments).job_id
+            job_id = executor.submit_script(folder.script, arguments)
             receipt = folder.close(Receipt(job_id, utc_now()))
             if receipt.withdrawn:
                 cancel([job_id])
@@ -256,6 +251,11 @@ class SlurmSession:
         number = self._numbers[run_id]
         folder = self.store.run(run_id).attempt_folder(number)
         return Attempt(number, folder, started=None, ended=None, intent=intent)
+
+
+def _rank(run: PlannedRun) -> int:
+    """Return how many runs of its series come before a run."""
+    return 0 if run.series is None else len(run.series.before(run.run_id))
 
 
 def _halfway(done: int, left: int) -> str:

@@ -52,6 +52,11 @@ def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[
             yield Open(planned.run_id, attempts[-1], attempts[-1].intent)
 
 
+def queued_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> list[Open]:
+    """Return those of them that Slurm has, as far as is known: it has not forgotten them."""
+    return [one for one in open_attempts(runs, store) if one.attempt.slurm_state != UNKNOWN]
+
+
 def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
     """Return the attempts that have a job, by its id."""
     found: dict[str, Open] = {}
@@ -78,7 +83,8 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
     opened = list(open_attempts(runs, store))
     silences = dict.fromkeys(_adopt(opened, store))
     jobs = job_ids(opened, store)
-    told = ask_jobs(list(jobs))
+    names = {one.intent.batch for one in jobs.values()}
+    told = ask_jobs(list(jobs), names)
     states = _own_states(told, jobs)
     unheard = [
         job_id
@@ -88,7 +94,7 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
     if told.complete and unheard:
         # While an array changes, Slurm may for a moment know none of it.
         time.sleep(_SECOND_LOOK_SECONDS)
-        told = ask_jobs(list(jobs))
+        told = ask_jobs(list(jobs), names)
         states = _own_states(told, jobs)
 
     def write(job_id: str) -> None:

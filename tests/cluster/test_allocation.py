@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator import locks
+
 pytestmark = pytest.mark.slurm
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
@@ -41,6 +43,9 @@ def play(playground, slurm) -> Any:
     """Return a playground on the cluster."""
     playground.environment |= slurm.environment
     return playground
+
+
+ONE_GPU = "salloc --nodes=1 --gres=gpu:1 --mem=1G --constraint=v100-32g"
 
 
 def run_line(
@@ -152,14 +157,48 @@ def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
     """`--here` takes what is missing only."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]")
     play.teralog("submit", "campaign.yaml", "--hold")
-    done = run_line(
-        play,
-        "salloc --nodes=1 --gres=gpu:1 --mem=1G --constraint=v100-32g",
-        f"{TERALOG} submit campaign.yaml --here",
-    )
+    done = run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here")
     assert done.returncode == 0, done.stderr
     assert play.states() == ["PENDING"] * 2
     play.teralog("cancel", "campaign.yaml")
+
+
+def test_a_run_that_slurm_has_forgotten_keeps_none_of_its_series_back(play) -> None:
+    """Nobody will ever say how it ended."""
+    play.write_slurm_campaign(
+        "true", matrix="micro_batch_size: [1, 2]", profile="submission_limit: 1\n"
+    )
+    with (play.path / "campaign.yaml").open("a") as file:
+        file.write("give_up: micro_batch_size\n")
+    play.teralog("submit", "campaign.yaml", "--hold")
+    [receipt] = play.path.glob("results/play/submissions/*/receipt.json")
+    told = json.loads(receipt.read_text())
+    receipt.write_text(json.dumps({**told, "job_id": "999999"}))
+    assert play.states() == ["UNKNOWN", "NOT_STARTED"]
+    run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here")
+    assert play.states() == ["UNKNOWN", "COMPLETED"]
+
+
+def test_a_run_that_cannot_be_cancelled_keeps_no_other_going(play) -> None:
+    """One runs in an allocation, on another host; the other waits in the queue."""
+    play.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="submission_limit: 1\n")
+    play.teralog("submit", "campaign.yaml", "--hold")
+    assert run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here").returncode == 0
+    assert play.states() == ["PENDING", "COMPLETED"]
+    folder = play.path / "results" / "play" / play.status()[1]["run_id"]
+    attempt = folder / "attempt-1"
+    started = json.loads((attempt / "attempt.json").read_text())
+    (attempt / "attempt.json").write_text(json.dumps({**started, "host": "elsewhere"}))
+    (attempt / "ended.json").unlink()
+    lock = locks.acquire(folder / "run.lock")
+    assert lock is not None
+    try:
+        cancelled = play.teralog("cancel", "campaign.yaml")
+        assert cancelled.returncode == 1
+        assert "was started on elsewhere" in cancelled.stderr
+        assert play.states() == ["CANCELLED", "RUNNING"]
+    finally:
+        os.close(lock)
 
 
 def test_too_small_an_allocation_and_none_at_all_are_said(play) -> None:

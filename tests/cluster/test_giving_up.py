@@ -68,6 +68,17 @@ def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(
     assert sorted(play.starts().values()) == [1] * 7 + [2]
 
 
+def test_of_what_a_limit_leaves_room_for_the_least_come_first(bare) -> None:
+    """Whatever the order of the file."""
+    sweep(bare, WAIT, "submission_limit: 4\n")
+    bare.teralog("submit", "campaign.yaml")
+    waiting = [run["label"] for run in bare.status() if run["state"] == "NOT_STARTED"]
+    assert waiting == [
+        *("ddp micro_batch_size=4", "zero1 micro_batch_size=2"),
+        *("zero2 micro_batch_size=4", "zero2 micro_batch_size=2"),
+    ]
+
+
 def test_what_is_submitted_later_comes_after_what_is_in_the_queue(bare) -> None:
     """A limit leaves the rest to the next submit; the chain holds over both."""
     sweep(bare, f"{WAIT}; {TOO_LARGE.replace('test -e', 'false &&')}", "submission_limit: 4\n")

@@ -86,6 +86,18 @@ def test_what_is_no_line_of_a_job_says_nothing(line: str) -> None:
     assert read_sacct([line]) == {}
 
 
+SOMEONE_S = "7|other|COMPLETED|0:0|2025-01-01T00:00:00|2025-01-02T00:00:00|86400|n1|None"
+MINE = "7|mine|FAILED|1:0|2026-01-01T00:00:00|2026-01-01T00:00:05|5|n2|None"
+
+
+@pytest.mark.parametrize("lines", [(SOMEONE_S, MINE), (MINE, SOMEONE_S)])
+def test_another_job_that_had_the_same_id_is_none_of_a_job_s_starts(lines: tuple[str, ...]):
+    """Accounting keeps those of before a cluster counted from 1 again."""
+    [one] = read_sacct(lines, {"mine"}).values()
+    assert (one.name, one.word, one.seconds) == ("mine", "FAILED", 5.0)
+    assert (one.restarts, one.earlier_seconds) == (0, 0.0)
+
+
 def test_a_task_that_is_listed_has_a_state_of_its_own() -> None:
     """Beside those that are still one."""
     lines = (
