@@ -10,7 +10,8 @@ BIN := $(VENV)/bin
 # with CUDA, for a machine with GPUs.
 TORCH ?= torch==2.13.0
 # Tests share the machine between so many processes; each starts clusters and trainings of its own,
-# and waits for them much of its time.
+# and waits for them much of its time. Who has none left takes some of another's, for those of
+# clusters are the first, and last longest.
 WORKERS ?= 3
 # DeepSpeed compiles its extensions once into this folder.
 export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
@@ -35,7 +36,7 @@ demo: $(VENV)/.installed ## Train seven small models for real and print their ta
 
 .PHONY: test
 test: $(VENV)/.installed slurm-packages ## Run all tests; real training and a real Slurm among them.
-	$(BIN)/python -m pytest --numprocesses $(WORKERS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: check
 check: lint types test ## What CI runs: lint, types, test.
