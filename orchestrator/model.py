@@ -132,7 +132,7 @@ class Run:
 
     @property
     def zero_stage(self) -> int | None:
-        """ZeRO stage (0 to 3), or None where ZeRO has no part in the run."""
+        """ZeRO stage (0 to 3) as the options have it, or None where the framework has no ZeRO."""
         stage: int | None = getattr(self.options, "zero_stage", None)
         return stage
 

@@ -41,6 +41,7 @@ _SAID_BY_PARAMETERS = {
     "--bf16": "precision",
     "--gradient_checkpointing": "activation_checkpointing",
     "--deepspeed": "deepspeed",
+    "--output_dir": "the script",
 }
 
 

@@ -55,12 +55,18 @@ def argument_problems(
     program: the record of what it accepts. said: which of its options other parameters say, by the
     option; were they given twice, the table would tell of another run.
     """
+    by_words = {_words(option): name for option, name in said.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):
-        if option in said:
-            yield f"{parameter}: {option} is what {said[option]} says; take it out"
+        if option.startswith("-") and (name := by_words.get(_words(option))):
+            yield f"{parameter}: {option} is what {name} says; take it out"
     accepted = {
         option: {**takes, "required": False}
         for option, takes in known_program(program)["options"].items()
     }
     for problem in dict.fromkeys(option_problems(arguments, accepted)):
         yield f"{parameter}: {problem}"
+
+
+def _words(option: str) -> str:
+    # The parser of transformers takes --max-steps for --max_steps.
+    return option.replace("_", "-")

@@ -49,7 +49,7 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
         Field(description="Under DeepSpeed, or Megatron alone, which the new branch can."),
     ] = "deepspeed"
     zero_stage: Annotated[
-        int, Field(description="ZeRO stage, 0 to 3; a pipeline goes with 0 and 1.", ge=0, le=3)
+        int, Field(description="ZeRO stage; its pipeline goes with 0 and 1.", ge=0, le=3)
     ] = 0
 
 
@@ -85,8 +85,14 @@ def _without_deepspeed(run: Run) -> Iterator[str]:
 
 def _under_deepspeed(run: Run) -> Iterator[str]:
     options: MegatronDeepspeed3dOptions = run.options
-    yield from zero.pipeline_problems(run)
     layers, stages = _layers_and_stages(run)
+    if options.zero_stage > 1:
+        # The program makes a pipeline of one stage too, and DeepSpeed asks for the kind of model.
+        yield (
+            f"zero_stage={options.zero_stage} divides gradients, which a pipeline adds up, one of "
+            "one stage too: framework megatron_deepspeed_3d goes with 0 and 1, and "
+            "megatron_deepspeed_zero with 2 and 3"
+        )
     if layers is not None and layers < stages:
         yield f"num_layers={layers} is fewer than pipeline_parallel_size={stages}"
     if options.zero_stage and run.training.precision != "fp16":

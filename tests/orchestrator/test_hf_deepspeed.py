@@ -103,6 +103,14 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "script_args: --config_name is what model says; take it out",
         ],
     ),
+    "run_clm, said in its other spelling": (
+        run_clm(script_args=["--max-steps", "5", "--output-dir=/elsewhere", "--output_dir", "/x"]),
+        [
+            "script_args: --max-steps is what train_iters says; take it out",
+            "script_args: --output-dir is what the script says; take it out",
+            "script_args: --output_dir is what the script says; take it out",
+        ],
+    ),
     "arguments that the program does not have": (
         run_clm(script_args=["--streeming", "true"]),
         ["script_args: unrecognized arguments: --streeming true"],

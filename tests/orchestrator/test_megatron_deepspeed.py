@@ -107,16 +107,21 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
-    "ZeRO-2 with a pipeline": (
-        three_d(zero_stage=2),
-        [
-            (
-                "zero_stage=2 divides gradients, which a pipeline adds up: "
-                "pipeline_parallel_size=16 goes with 0 and 1"
-            )
-        ],
-    ),
-    "ZeRO-2 without a pipeline": (three_d(zero_stage=2, pipeline_parallel_size=1), []),
+    **{
+        f"ZeRO-{stage} with a pipeline of {stages}": (
+            three_d(zero_stage=stage, pipeline_parallel_size=stages),
+            [
+                (
+                    f"zero_stage={stage} divides gradients, which a pipeline adds up, one of one "
+                    "stage too: framework megatron_deepspeed_3d goes with 0 and 1, and "
+                    "megatron_deepspeed_zero with 2 and 3"
+                )
+            ],
+        )
+        for stage in (2, 3)
+        for stages in (1, 16)
+    },
+    "ZeRO-1 with a pipeline": (three_d(zero_stage=1), []),
     "3D in bf16": (
         three_d(precision="bf16"),
         ["2021's DeepSpeed has no precision=bf16; try fp16"],
