@@ -118,6 +118,5 @@ def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
         yield f"precision=fp16 needs a GPU, and cluster {cluster.name} has none; try bf16 or fp32"
     if run.training.precision == "bf16" and cluster.gpu is not None and lacks_bf16(cluster.gpu):
         yield f"precision=bf16 is not supported by {cluster.gpu}; try fp16"
-    launcher = getattr(run.options, "launcher", None)
-    if launcher == "srun" and cluster.scheduler != "slurm":
+    if run.options.launcher == "srun" and cluster.scheduler != "slurm":
         yield f"launcher=srun needs a Slurm cluster, and {cluster.name} is none"

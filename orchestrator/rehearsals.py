@@ -15,11 +15,10 @@ def rehearsal_order(run: Run, paths: dict[str, str]) -> dict[str, Any]:
     `accepted` are the options of the run's program, None where those are not known.
     """
     framework = FRAMEWORKS[run.framework]
-    launcher = getattr(run.options, "launcher", None)
     record = framework.program(run)
     return {
         "program": run.framework if record is None else known_program(record)["program"],
-        "launcher": launcher,
+        "launcher": run.options.launcher,
         "nodes": run.resources.nodes,
         "ranks_per_node": run.resources.gpus_per_node,
         "files": list(framework.files(paths)),

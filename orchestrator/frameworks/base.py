@@ -42,7 +42,8 @@ class Framework:
 
     options: frozen dataclass of the parameters that only this framework has. Each field is
         annotated with its type and a pydantic `Field(description=…)`, which is all that checks a
-        campaign file and writes its JSON schema.
+        campaign file and writes its JSON schema. One, or a property, is `launcher`: what starts
+        its ranks, by the parts that `launch.sh.j2` has.
     template: the job script's Jinja file in `slurm_templates`.
     log_formats: what its log is read with.
     problems: yields one sentence for each thing that makes a run impossible.

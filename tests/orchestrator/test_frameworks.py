@@ -39,10 +39,13 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
         case "boolean":
             return st.booleans()
         case "integer":
-            least = schema.get("minimum", 0)
-            return st.integers(least, schema.get("maximum", least + 3))
+            least = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
+            most = schema.get("maximum", schema.get("exclusiveMaximum", least + 4) - 1)
+            return st.integers(least, most)
         case "number":
-            return st.sampled_from([0.5, 1.0])
+            low = schema.get("minimum", schema.get("exclusiveMinimum", 0.0))
+            high = schema.get("maximum", schema.get("exclusiveMaximum", low + 1.0))
+            return st.sampled_from([low + part * (high - low) for part in (0.25, 0.5)])
         # A number among arguments is text by the time a run is made of them.
         case "string" | ["string", "number"]:
             return st.sampled_from(["train.py", "two words", "--flag"])

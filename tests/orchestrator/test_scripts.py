@@ -61,7 +61,8 @@ def test_every_framework_has_a_recorded_script_with_every_launcher(
 ) -> None:
     """A new framework needs a campaign in tests/scripts, and so does a new launcher."""
     names = [path.name for path in RECORDED]
-    assert any(re.match(rf"{framework}-.*launcher-{launcher}", name) for name in names)
+    found = any(re.match(rf"{framework}-.*launcher-{launcher}", name) for name in names)
+    assert found, f"give tests/scripts/{framework}-….yaml a run with launcher: {launcher}"
 
 
 @every_recorded_script
