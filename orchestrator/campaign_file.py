@@ -152,13 +152,28 @@ def _parameter_problems(data: Mapping[str, Any]) -> Iterator[str]:
     frameworks = frameworks_in_play(data)
     defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
     if isinstance(defaults, dict):
-        yield from parameter_problems("defaults", defaults, frameworks)
+        yield from _misplaced("defaults", defaults)
+        yield from parameter_problems("defaults", _in_place(defaults), frameworks)
     if isinstance(matrix, dict):
-        yield from _matrix_problems(matrix, frameworks)
+        yield from _misplaced("matrix", matrix)
+        yield from _matrix_problems(_in_place(matrix), frameworks)
     if isinstance(include, list):
         for index, entry in enumerate(include):
             if isinstance(entry, dict):
-                yield from parameter_problems(f"include[{index}]", entry, frameworks)
+                where = f"include[{index}]"
+                yield from _misplaced(where, entry)
+                yield from parameter_problems(where, _in_place(entry), frameworks)
+
+
+def _misplaced(where: str, values: Mapping[str, Any]) -> Iterator[str]:
+    for name in values:
+        if name in field_types(CampaignFile):
+            yield f"{where}: unknown key {name!r}; it stands at the top of the file"
+
+
+def _in_place(values: Mapping[str, Any]) -> dict[str, Any]:
+    known = field_types(CampaignFile)
+    return {name: value for name, value in values.items() if name not in known}
 
 
 def _matrix_problems(matrix: Mapping[str, Any], frameworks: tuple[str, ...]) -> Iterator[str]:

@@ -140,6 +140,33 @@ DERIVED = frozenset({"data_parallel_size", "num_microbatches"})
 MODEL_SIZES = tuple(field.name for field in dataclasses.fields(ModelSizes))
 
 
+# What programs and schedulers call a parameter, and what it is called here.
+_CALLED_ELSEWHERE = {
+    "batch_size": "micro_batch_size, or global_batch_size",
+    "bf16": "precision: bf16",
+    "block_size": "seq_length",
+    "fp16": "precision: fp16",
+    "gpus": "gpus_per_node",
+    "gradient_accumulation_steps": "num_microbatches",
+    "gradient_checkpointing": "activation_checkpointing",
+    "lr": "learning_rate",
+    "max_steps": "train_iters",
+    "n_embd": "hidden_size",
+    "n_head": "num_attention_heads",
+    "n_layer": "num_layers",
+    "optimizer": "deepspeed: {optimizer: ...}",
+    "per_device_train_batch_size": "micro_batch_size",
+    "pipeline_model_parallel_size": "pipeline_parallel_size",
+    "scheduler": "deepspeed: {scheduler: ...}",
+    "sequence_length": "seq_length",
+    "tensor_model_parallel_size": "tensor_parallel_size",
+    "train_batch_size": "global_batch_size",
+    "train_micro_batch_size_per_gpu": "micro_batch_size",
+    "walltime": "time_limit",
+    "zero_optimization": "deepspeed: {zero_optimization: ...}, and zero_stage",
+}
+
+
 @cache
 def option_names(framework: str) -> frozenset[str]:
     """Return the names of the parameters that only `framework` has."""
@@ -176,7 +203,12 @@ def parameter_problems(
         if not having:
             known = {known for kind in kinds for known in field_types(kind)}
             others = [other for other in FRAMEWORKS if name in option_names(other)]
-            near = f"; it is of {', '.join(others)}" if others else did_you_mean(str(name), known)
+            if others:
+                near = f"; it is of {', '.join(others)}"
+            elif name in _CALLED_ELSEWHERE:
+                near = f"; here it is {_CALLED_ELSEWHERE[name]}"
+            else:
+                near = did_you_mean(str(name), known)
             yield f"{where}: unknown key {name!r}{near}"
         elif isinstance(value, list) and name not in argument_names():
             yield f"{path}: {value!r} is a list; write one value, or under matrix several"

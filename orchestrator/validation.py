@@ -116,7 +116,9 @@ def _expected(context: Mapping[str, Any]) -> list[str]:
 
 
 def _nearest(value: Any, known: list[str]) -> str:
-    hint = did_you_mean(value, known) if isinstance(value, str) else ""
+    # What is meant by these is no word that looks like them.
+    close = isinstance(value, str) and value.lower() not in {"on", "off", "yes", "no"}
+    hint = did_you_mean(value, known) if close else ""
     return hint if hint.startswith("; did") else ""
 
 

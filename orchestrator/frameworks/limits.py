@@ -1,12 +1,15 @@
 """What several programs cannot do, or are not told, as sentences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 
 from orchestrator.known_programs import known_program
 from orchestrator.model import Run, Training
 from orchestrator.workloads.rehearsal import option_problems
 
 _DEFAULT = Training()
+# Of hundreds of options many are alike: one that is meant differs by a letter or two.
+_NEAR = 0.85
 
 
 def unsplit(run: Run) -> Iterator[str]:
@@ -64,7 +67,19 @@ def argument_problems(
         for option, takes in known_program(program)["options"].items()
     }
     for problem in dict.fromkeys(option_problems(arguments, accepted)):
-        yield f"{parameter}: {problem}"
+        yield f"{parameter}: {problem}{_meant(problem, accepted)}"
+
+
+def _meant(problem: str, accepted: Collection[str]) -> str:
+    """Return what was meant by an option that its program does not know; empty where not known."""
+    before, unknown, text = problem.partition("unrecognized arguments: ")
+    option, _, value = text.partition(" ")
+    if before or not unknown:
+        return ""
+    if value and option in accepted:
+        return f"; write it as two: [{option}, {value}]"
+    near = get_close_matches(option, accepted, n=1, cutoff=_NEAR)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _words(option: str) -> str:

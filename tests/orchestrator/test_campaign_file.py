@@ -42,6 +42,17 @@ PROBLEMS = {
             "unknown key 'partition'; it is of cluster profiles",
         ],
     ),
+    "keys of the file among parameters": (
+        (
+            "name: a\ndefaults: {framework: gpt, model: s, repeats: 3}\nmatrix: {warmup: [1]}\n"
+            "include: [{order: file}]\n"
+        ),
+        [
+            "defaults: unknown key 'repeats'; it stands at the top of the file",
+            "matrix: unknown key 'warmup'; it stands at the top of the file",
+            "include[0]: unknown key 'order'; it stands at the top of the file",
+        ],
+    ),
     "an unknown parameter": (
         "name: a\ndefaults: {framework: gpt, micro_batch: 4}\n",
         ["defaults: unknown key 'micro_batch'; did you mean 'micro_batch_size'?"],

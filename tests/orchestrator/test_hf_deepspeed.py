@@ -113,7 +113,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "arguments that the program does not have": (
         run_clm(script_args=["--streeming", "true"]),
-        ["script_args: unrecognized arguments: --streeming true"],
+        [("script_args: unrecognized arguments: --streeming true; did you mean '--streaming'?")],
     ),
     "a vocabulary too small for its tokenizer": (
         run_clm(vocab_size=512),

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import Parallelism, Resources, Training
 from orchestrator.parameters import (
+    _CALLED_ELSEWHERE,
     COMMON,
+    MODEL_SIZES,
     CommonParameters,
+    is_parameter,
     option_names,
     parameter_problems,
     time_limit_seconds,
@@ -96,6 +99,13 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown": (
         {"node": 2},
         ["defaults: unknown key 'node'; did you mean 'nodes'?"],
+    ),
+    "what others call it": (
+        {"train_batch_size": 8, "lr": 1},
+        [
+            "defaults: unknown key 'train_batch_size'; here it is global_batch_size",
+            "defaults: unknown key 'lr'; here it is learning_rate",
+        ],
     ),
     "unknown, like nothing": ({"zzz": 2}, ["defaults: unknown key 'zzz'"]),
     "several": (
@@ -199,3 +209,10 @@ def test_a_parameter_left_out_is_the_one_that_the_file_documents():
             if field.name not in ("time_limit_seconds", "contradicted_data_parallel_size"):
                 assert documented[field.name] == field.default
     assert time_limit_seconds(documented["time_limit"]) == Resources().time_limit_seconds
+
+
+def test_what_others_call_a_parameter_is_none_and_leads_to_one():
+    """To one that all have, or to the keys that are laid over DeepSpeed's configuration."""
+    for other, here in _CALLED_ELSEWHERE.items():
+        assert not is_parameter(other, FRAMEWORKS)
+        assert here.partition(":")[0].partition(",")[0] in COMMON | {"deepspeed"} | set(MODEL_SIZES)

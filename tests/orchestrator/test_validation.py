@@ -74,6 +74,7 @@ MISFITS: list[tuple[str, Any, list[str]]] = [
     ("flag", 1, ["flag: 1 is not true or false"]),
     ("mode", "disk", ["mode: 'disk' is not one of none, cpu, nvme"]),
     ("mode", "nvem", ["mode: 'nvem' is not one of none, cpu, nvme; did you mean 'nvme'?"]),
+    ("mode", "on", ["mode: 'on' is not one of none, cpu, nvme"]),
     ("mode", False, ["mode: False is not one of none, cpu, nvme"]),
     ("version", 2, ["version: 2 is not text; put it in quotes"]),
     ("version", 3, ["version: 3 is not one of 2, core"]),
