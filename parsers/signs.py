@@ -136,6 +136,11 @@ SIGNS = (
         r"^\S+: error: (?:unrecognized arguments|argument |ambiguous option|the following arg)",
     ),
     _sign(_ERROR, _END, b"can't open file", r"can't open file '.*': \[Errno"),
+    _sign(_ERROR, _END, b"__main__' module", r"can't find '__main__' module in '"),
+    # Of the program itself Python tells them without a traceback.
+    _sign(_ERROR, _END, b"SyntaxError: ", r"^SyntaxError: \S"),
+    _sign(_ERROR, _END, b"IndentationError: ", r"^IndentationError: \S"),
+    _sign(_ERROR, _END, b"TabError: ", r"^TabError: \S"),
     _sign(_ERROR, _END, b"finding module spec", r"Error while finding module specification for '"),
     _sign(_ERROR, _END, b": No module named ", r"^\S*python\S*: No module named \S"),
     # Scripts of teralog end with the first command that fails; Slurm has a name of its own for

@@ -42,6 +42,10 @@ LINES = {
     "/usr/bin/python3: No module named torch": (ERROR, None),
     "/usr/bin/python3: Error while finding module specification for 'torch.distributed.run' "
     "(ModuleNotFoundError: No module named 'torch')": (ERROR, None),
+    "SyntaxError: invalid syntax": (ERROR, None),
+    "IndentationError: unexpected indent": (ERROR, None),
+    "TabError: inconsistent use of tabs and spaces in indentation": (ERROR, None),
+    "/usr/bin/python3: can't find '__main__' module in '/a'": (ERROR, None),
     "/a b/job.sh: line 57: /usr/bin/python9: No such file or directory": (ERROR, None),
     "/a b/job.sh: line 21: module: command not found": (ERROR, None),
     "/var/spool/slurmd/job00012/slurm_script: line 17: module: command not found": (ERROR, None),
