@@ -152,8 +152,8 @@ def cancel(
 ) -> None:
     """End the RUNS of CAMPAIGN, given by id or label; all where none is given.
 
-    A run that has not started is marked, and not started; one that has ended stays as it is, and
-    is not named.
+    A run that has not started is marked, and not started, until `retry` does; one that has ended
+    stays as it is, and is not named.
     """
     from orchestrator import submission
     from orchestrator.attempts import SUBMITTED, SUBMITTING
@@ -170,6 +170,12 @@ def cancel(
     if state is not None and state not in UNENDED:
         hint = did_you_mean(state, UNENDED)
         raise UserError(f"--state: {state!r} is no state of runs that have not ended{hint}")
+    if store.only_rehearsed and not runs:
+        # Whoever has just rehearsed seldom means runs that nobody has started.
+        raise UserError(
+            f"{loaded.name} was rehearsed, and no run of it was started: `teralog cancel "
+            f"{campaign} --rehearsed` cancels the rehearsal; name runs that are never to start"
+        )
     done = False
     for planned, now in backend(loaded).cancel(loaded, chosen, store, state):
         click.echo(f"{planned.run_id} {planned.label}: {now}", err=True)
