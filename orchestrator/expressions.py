@@ -11,6 +11,7 @@ A comparison of sizes with something absent is false.
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ Values = Mapping[str, Any]
 Evaluate = Callable[[Values], Any]
 
 MAX_LENGTH = 1000
+# An = that is no part of ==, !=, <= or >=.
+_ASSIGNMENT = re.compile(r"(?<![=!<>])=(?!=)")
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -56,7 +59,8 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
         tree = ast.parse(text.strip(), mode="eval")
         evaluate = _translate(tree.body, frozenset(names))
     except SyntaxError as error:
-        raise UserError(f"{text!r} is not an expression: {error.msg}") from None
+        hint = "; values are compared by ==" if _ASSIGNMENT.search(text) else ""
+        raise UserError(f"{text!r} is not an expression: {error.msg}{hint}") from None
     except (RecursionError, MemoryError, ValueError):
         raise UserError(f"{text!r} is not an expression that can be read") from None
 

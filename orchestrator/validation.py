@@ -77,7 +77,8 @@ def _sentence(detail: Any) -> str:
         case "bool_type":
             return f"{value!r} is not true or false"
         case "string_type":
-            return f"{_as_yaml(value)} is not text; put it in quotes"
+            quotes = "" if isinstance(value, dict | list) else "; put it in quotes"
+            return f"{_as_yaml(value)} is not text{quotes}"
         case "string_too_short":
             return f"{value!r} is too short"
         case "list_type":

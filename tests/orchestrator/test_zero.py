@@ -216,6 +216,16 @@ def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
     assert not list(FRAMEWORKS["gpt"].problems(run_of(**gpt(strategy="zero3", deepspeed=overlay))))
 
 
+@pytest.mark.parametrize("stage", [1, 2])
+def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
+    """DeepSpeed takes it for the CPU, whether or not there is a path."""
+    run = run_of(**deepspeed(zero_stage=stage, offload_optimizer="nvme"))
+    known = FRAMEWORKS[run.framework]
+    assert not list(known.problems(run))
+    said = "offload_optimizer=nvme keeps the states in memory but for ZeRO stage 3"
+    assert said in known.warnings(run)
+
+
 def test_offload_to_nvme_needs_a_path(run_of: RunOf):
     """DeepSpeed's own check lets it pass, and the run would fail."""
     values = deepspeed(zero_stage=3, offload_param="nvme")
