@@ -12,6 +12,7 @@ from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.base import Framework
 from orchestrator.model import Run
 from orchestrator.placement import Placement
+from orchestrator.run_columns import PRECISION
 from orchestrator.tables import Column
 from parsers.deepspeed import DEEPSPEED_TIMER
 
@@ -81,7 +82,7 @@ DEEPSPEED = Framework(
         Column("script", "script", lambda run: PurePath(run.options.script).name),
         Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
         Column("offload", "offload", zero.offload),
-        Column("precision", "precision", lambda run: run.training.precision),
+        PRECISION,
     ),
     needs_model=False,
     paths=("script",),

@@ -11,6 +11,7 @@ from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.limits import unsplit
 from orchestrator.model import Run
 from orchestrator.placement import Placement, ddp_placement, recomputation
+from orchestrator.run_columns import PRECISION
 from orchestrator.tables import Column
 from parsers.deepspeed import DEEPSPEED_TIMER
 from parsers.gpt_workload import GPT_WORKLOAD
@@ -79,6 +80,6 @@ GPT = Framework(
     columns=(
         Column("strategy", "strategy", lambda run: run.options.strategy),
         Column("offload", "offload", zero.offload),
-        Column("precision", "precision", lambda run: run.training.precision),
+        PRECISION,
     ),
 )
