@@ -1,5 +1,6 @@
 """What is asked of a rank in a rehearsal, in place of training."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from orchestrator.frameworks import FRAMEWORKS
@@ -9,8 +10,11 @@ from orchestrator.model import Run
 FILE_NAME = "rehearsal.json"
 
 
-def rehearsal_order(run: Run, paths: dict[str, str]) -> dict[str, Any]:
-    """Return what `workloads/rehearsal.py` is to check; `paths` are the user's, absolute.
+def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> dict[str, Any]:
+    """Return what `workloads/rehearsal.py` is to check.
+
+    paths: the user's, by option, absolute.
+    written: the configuration files in the run's folder, absolute.
 
     `accepted` are the options of the run's program, None where those are not known.
     """
@@ -21,6 +25,6 @@ def rehearsal_order(run: Run, paths: dict[str, str]) -> dict[str, Any]:
         "launcher": run.options.launcher,
         "nodes": run.resources.nodes,
         "ranks_per_node": run.resources.gpus_per_node,
-        "files": list(framework.files(paths)),
+        "files": [*framework.files(paths), *written],
         "accepted": None if record is None else known_program(record)["options"],
     }

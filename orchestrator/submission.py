@@ -70,7 +70,9 @@ def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore)
         files = FRAMEWORKS[planned.run.framework].config_files(planned.run)
         if campaign.rehearsal:
             paths = user_paths(planned.run, campaign.path.parent)
-            files = {**files, rehearsals.FILE_NAME: rehearsals.rehearsal_order(planned.run, paths)}
+            written = [str(store.run(planned.run_id).path / name) for name in files]
+            order = rehearsals.rehearsal_order(planned.run, paths, written)
+            files = {**files, rehearsals.FILE_NAME: order}
         texts = {
             store.run(planned.run_id).script.name: scripts[planned.run_id],
             **{name: json_text(content) for name, content in files.items()},

@@ -65,7 +65,9 @@ def main() -> None:
 
 def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) -> Iterator[str]:
     yield from _module_problems(program)
-    for path in order["files"]:
+    # A program that is no module is opened as well.
+    programs = [] if program.startswith(_MODULE) else [program]
+    for path in (*programs, *order["files"]):
         try:
             _open(path)
         except (OSError, SyntaxError, ValueError) as error:

@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.slurm, pytest.mark.train, pytest.mark.timeout(1800)]
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 NODES = (1, 4, 16)
+# Programs that are not among the files that are opened of a checkout: another in each branch.
+PROGRAMS = {"megatron_deepspeed_3d": ("pretrain_gpt2.py", "pretrain_gpt.py")}
 
 
 def write_campaign(folder: Path, framework: str) -> Campaign:
@@ -47,7 +49,9 @@ def write_campaign(folder: Path, framework: str) -> Campaign:
     loaded = load_campaign(folder / f"{framework}.yaml")
     for planned in loaded.runs:
         assert not planned.problems
-        for path in FRAMEWORKS[framework].files(user_paths(planned.run, folder)):
+        paths = user_paths(planned.run, folder)
+        programs = [f"{paths['source']}/{name}" for name in PROGRAMS.get(framework, ())]
+        for path in (*programs, *FRAMEWORKS[framework].files(paths)):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).touch()
     return loaded

@@ -35,6 +35,7 @@ def start(folder: Path, rank: int, order: dict[str, Any], **environment: str) ->
     """Start the checker as a launcher starts a rank, two a node."""
     folder.mkdir(exist_ok=True)
     (folder / "rehearsal.json").write_text(json.dumps(order))
+    (folder / "train.py").touch()
     node = {"SLURMD_NODENAME": f"gpu{rank // 2}", "SLURM_NODEID": str(rank // 2)}
     ours = {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": "4"}
     return subprocess.Popen(
@@ -54,6 +55,13 @@ def rehearse(folder: Path, order: dict[str, Any], **environment: str) -> tuple[l
     ranks = [start(folder, rank, order, **address, **environment) for rank in range(4)]
     printed = "".join(process.communicate(timeout=100)[0] for process in ranks)
     return [process.returncode for process in ranks], printed
+
+
+def bash(script: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Start a job script by hand, in a folder."""
+    return subprocess.run(
+        ["bash", str(script)], cwd=folder, capture_output=True, text=True, check=False
+    )
 
 
 def test_the_ranks_meet_and_the_first_tells_where_they_are(tmp_path: Path) -> None:
@@ -83,12 +91,22 @@ def test_a_file_that_is_missing_fails_as_it_would(tmp_path: Path) -> None:
 def test_a_script_that_is_no_python_fails_as_it_would(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text('"\\d"\nimport no_such_module\n')
-    codes, printed = rehearse(tmp_path, {**ORDER, "files": [str(script)]})
+    codes, printed = rehearse(tmp_path, ORDER)
     assert (codes, "Warning" in printed) == ([0] * 4, False)
-    script.write_text("def train(:\n")
-    codes, printed = rehearse(tmp_path / "again", {**ORDER, "files": [str(script)]})
+    again = tmp_path / "again"
+    again.mkdir()
+    (again / "train.py").write_text("def train(:\n")
+    codes, printed = rehearse(again, ORDER)
     assert codes == [1] * 4
     assert printed.count("SyntaxError: invalid syntax (train.py, line 1)") == 1
+
+
+def test_the_program_itself_is_opened_though_no_file_is_named(tmp_path: Path) -> None:
+    missing = str(tmp_path / "pretrain_gpt2.py")
+    order = {**ORDER, "launcher": "node", "accepted": None}
+    (said,) = rehearsal._problems(order, missing, [])
+    assert said == f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
+    assert not list(rehearsal._problems(order, "-m json.tool", []))
 
 
 def test_an_option_that_is_refused_fails_as_argparse_does(tmp_path: Path) -> None:
@@ -100,9 +118,10 @@ def test_an_option_that_is_refused_fails_as_argparse_does(tmp_path: Path) -> Non
 def test_a_word_of_the_launcher_that_is_refused_fails_too(tmp_path: Path) -> None:
     """torch.distributed.launch of today hands ranks an option that programs of 2021 do not have."""
     order = {**ORDER, "launcher": "launch", "accepted": {"--num-layers": {}, "--local_rank": {}}}
-    (tmp_path / "rehearsal.json").write_text(json.dumps(order))
+    script = tmp_path / "train.py"
+    script.touch()
     for word, code in (("--local_rank=0", 0), ("--local-rank=0", 2)):
-        found = list(rehearsal._problems({**order, "launcher": "node"}, "train.py", [word]))
+        found = list(rehearsal._problems({**order, "launcher": "node"}, str(script), [word]))
         assert [line.split(" ")[0] for line in found] == (
             ["train.py:", "[rehearsal]"] if code else []
         ), word
@@ -245,3 +264,21 @@ def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
     )
     done = playground.teralog("submit", "campaign.yaml", "--rehearse")
     assert "1 rehearsed run: 1 completed" in done.stderr
+
+
+@pytest.mark.train
+def test_a_configuration_that_is_gone_fails_the_rehearsal(playground) -> None:
+    """DeepSpeed's lies beside the job script, which opens it also when it is started by hand."""
+    pytest.importorskip("deepspeed")
+    playground.write_campaign("true", matrix="strategy: [zero1]")
+    (playground.path / "here.yaml").write_text(
+        f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\n"
+    )
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert "1 rehearsed run: 1 completed" in done.stderr
+    (config,) = (playground.path / "results" / "play" / "rehearsal").glob("*/ds_config.json")
+    config.unlink()
+    script = config.with_name("job.sh")
+    by_hand = bash(script, playground.path)
+    assert by_hand.returncode != 0
+    assert f"FileNotFoundError: [Errno 2] No such file or directory: '{config}'" in by_hand.stdout
