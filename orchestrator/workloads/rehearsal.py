@@ -11,6 +11,7 @@ would run under.
 import importlib.util
 import json
 import os
+import pkgutil
 import socket
 import sys
 import time
@@ -65,12 +66,12 @@ def main() -> None:
 
 def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) -> Iterator[str]:
     yield from _module_problems(program)
-    # A program that is no module is opened as well.
-    programs = [] if program.startswith(_MODULE) else [program]
-    for path in (*programs, *order["files"]):
+    yield from _program_problems(program)
+    for path in order["files"]:
         try:
-            _open(path)
-        except (OSError, SyntaxError, ValueError) as error:
+            if not Path(path).is_dir():
+                Path(path).open("rb").close()
+        except OSError as error:
             yield f"{type(error).__name__}: {error}"
     if order["accepted"] is not None:
         # As argparse begins its last line, with exit code 2.
@@ -84,18 +85,34 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
         yield from _master_problems()
 
 
-def _open(path: str) -> None:
-    """Open a file as its program does.
-
-    Raises OSError, and of a program that is no Python SyntaxError, or ValueError.
-    """
-    if Path(path).is_dir():
+def _program_problems(program: str) -> Iterator[str]:
+    """Yield why Python cannot run a program that is no module, whatever its name ends with."""
+    if program.startswith(_MODULE):
         return
-    with Path(path).open("rb") as file:
-        if path.endswith(".py"):
+    try:
+        path, source = _program_source(program)
+        if not source.startswith(importlib.util.MAGIC_NUMBER):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                compile(file.read(), path, "exec")
+                compile(source, path, "exec")
+    except (ImportError, OSError, SyntaxError, ValueError) as error:
+        yield f"{type(error).__name__}: {error}"
+
+
+def _program_source(program: str) -> tuple[str, bytes]:
+    """Return the file that Python runs of a program, and what is in it.
+
+    Of a folder or a zip file that is the `__main__` in it. Raises OSError, and ImportError where
+    there is none.
+    """
+    finder: Any = pkgutil.get_importer(program)
+    if finder is None:
+        return program, Path(program).read_bytes()
+    spec = finder.find_spec("__main__")
+    if spec is None or spec.loader is None:
+        message = f"can't find '__main__' module in {program!r}"
+        raise ImportError(message)
+    return spec.origin, spec.loader.get_data(spec.origin)
 
 
 def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:

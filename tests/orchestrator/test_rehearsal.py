@@ -2,9 +2,11 @@
 
 import json
 import os
+import py_compile
 import socket
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,54 @@ def test_the_program_itself_is_opened_though_no_file_is_named(tmp_path: Path) ->
     order = {**ORDER, "launcher": "node", "accepted": None}
     (said,) = rehearsal._problems(order, missing, [])
     assert said == f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
+    assert not list(rehearsal._problems(order, "-m json.tool", []))
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"run.sh": "srun python train.py\n"}, "SyntaxError: invalid syntax (run.sh, line 1)"),
+        ({"train": "\0"}, "Error: source code string cannot contain null bytes"),
+        ({"folder/train.py": ""}, "ImportError: can't find '__main__' module in '{program}'"),
+        ({"folder/__main__.py": "train(\n"}, "SyntaxError: '(' was never closed (__main__.py, "),
+        ({"folder/__main__.py": "train()\n"}, None),
+        ({"run": "import no_such_module\n"}, None),
+    ],
+)
+def test_a_program_has_to_be_python_whatever_it_is_called(
+    tmp_path: Path, files: dict[str, str], said: str | None
+) -> None:
+    """Nothing is left beside it."""
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (program,) = tmp_path.iterdir()
+    found = list(rehearsal._program_problems(str(program)))
+    assert len(found) == (said is not None)
+    assert said is None or said.format(program=program) in found[0]
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == sorted(
+        name for name in files if "." in name
+    )
+
+
+def test_a_program_may_be_compiled_or_zipped(tmp_path: Path) -> None:
+    source = tmp_path / "__main__.py"
+    source.write_text("train()\n")
+    compiled = py_compile.compile(str(source), str(tmp_path / "train.pyc"), doraise=True)
+    with zipfile.ZipFile(tmp_path / "train.zip", "w") as archive:
+        archive.write(source, "__main__.py")
+    with zipfile.ZipFile(tmp_path / "empty.zip", "w") as archive:
+        archive.write(source, "train.py")
+    assert not list(rehearsal._program_problems(compiled))
+    assert not list(rehearsal._program_problems(str(tmp_path / "train.zip")))
+    (said,) = rehearsal._program_problems(str(tmp_path / "empty.zip"))
+    assert said == f"ImportError: can't find '__main__' module in '{tmp_path}/empty.zip'"
+
+
+def test_data_need_not_be_python_and_may_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "tokens.py").write_text("these are no tokens of Python (")
+    order = {**ORDER, "launcher": "node", "accepted": None}
+    order["files"] = [str(tmp_path), str(tmp_path / "tokens.py")]
     assert not list(rehearsal._problems(order, "-m json.tool", []))
 
 
