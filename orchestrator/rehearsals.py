@@ -16,7 +16,8 @@ def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> 
     paths: the user's, by option, absolute.
     written: the configuration files in the run's folder, absolute.
 
-    `accepted` are the options of the run's program, None where those are not known.
+    `accepted` are the options of the run's program, None where those are not known; `imports` the
+    modules that it needs, where it is one of teralog's own.
     """
     framework = FRAMEWORKS[run.framework]
     record = framework.program(run)
@@ -26,5 +27,6 @@ def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> 
         "nodes": run.resources.nodes,
         "ranks_per_node": run.resources.gpus_per_node,
         "files": [*framework.files(paths), *written],
+        "imports": list(framework.imports(run)),
         "accepted": None if record is None else known_program(record)["options"],
     }

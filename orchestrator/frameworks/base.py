@@ -67,6 +67,7 @@ class Framework:
     files: from those, what the program opens, so that a rehearsal misses what is not there.
     program: the record in `known_options` of what the run's program accepts on its command line;
         None where it is the user's own.
+    imports: which modules of others its program imports, where that is one of teralog's own.
     unreckoned: which further arguments of a run change what sizes and TFLOPs are reckoned from,
         which are not told of them; for the line under the table.
     steps_on_cpu: whether a run's optimizer steps on the CPU, which then takes all cores of a rank.
@@ -94,6 +95,7 @@ class Framework:
     paths_or_names: tuple[str, ...] = ()
     files: Callable[[Mapping[str, str]], Iterable[str]] = lambda paths: paths.values()
     program: Callable[[Run], str | None] = lambda run: None
+    imports: Callable[[Run], Iterable[str]] = lambda run: ()
     unreckoned: Callable[[Run], Iterable[str]] = lambda run: ()
     steps_on_cpu: Callable[[Run], bool] = lambda run: False
     placement: Callable[[Run], Placement | None] = lambda run: None

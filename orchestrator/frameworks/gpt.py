@@ -76,6 +76,7 @@ GPT = Framework(
     config_files=zero.config_files,
     steps_on_cpu=zero.steps_on_cpu,
     program=lambda run: "gpt",
+    imports=lambda run: ("torch",) if run.options.strategy == "ddp" else ("torch", "deepspeed"),
     placement=placement,
     columns=(
         Column("strategy", "strategy", lambda run: run.options.strategy),

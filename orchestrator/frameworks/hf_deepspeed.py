@@ -136,6 +136,12 @@ def program(run: Run) -> str:
     return {"hf_gpt": "hf-gpt", "run_clm": "hf-run-clm"}[run.options.program]
 
 
+def imports(run: Run) -> tuple[str, ...]:
+    """Return the modules that hf_gpt.py needs; what run_clm.py does depends on its version."""
+    own = run.options.program == "hf_gpt"
+    return ("torch", "deepspeed", "transformers", "accelerate") if own else ()
+
+
 def placement(run: Run) -> Placement:
     """Return where a run keeps what it holds, with the sizes that the Trainer fills in.
 
@@ -182,4 +188,5 @@ HF_DEEPSPEED = Framework(
     paths=("script",),
     paths_or_names=("dataset", "tokenizer"),
     program=program,
+    imports=imports,
 )

@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,10 @@ def main() -> None:
 
 
 def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) -> Iterator[str]:
-    yield from _module_problems(program)
-    yield from _program_problems(program)
+    if program.startswith(_MODULE):
+        yield from _module_problems([program.removeprefix(_MODULE), *order["imports"]])
+    else:
+        yield from _program_problems(program)
     for path in order["files"]:
         try:
             if not Path(path).is_dir():
@@ -87,8 +89,6 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
 
 def _program_problems(program: str) -> Iterator[str]:
     """Yield why Python cannot run a program that is no module, whatever its name ends with."""
-    if program.startswith(_MODULE):
-        return
     try:
         path, source = _program_source(program)
         if not source.startswith(importlib.util.MAGIC_NUMBER):
@@ -133,19 +133,18 @@ def _program(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def _module_problems(program: str) -> Iterator[str]:
-    """Yield why a module cannot be run, by the Python that it is to run under."""
-    if not program.startswith(_MODULE):
-        return
+def _module_problems(modules: Iterable[str]) -> Iterator[str]:
+    """Yield which modules are not found by the Python that is to run or to import them."""
     # Where this file lies is no place that the program would look in.
     sys.path = [path for path in sys.path if path != str(Path(__file__).parent)]
-    try:
-        found = importlib.util.find_spec(program.removeprefix(_MODULE))
-    except ImportError as error:
-        yield f"{type(error).__name__}: {error}"
-    else:
-        if found is None:
-            yield f"ModuleNotFoundError: No module named {program.removeprefix(_MODULE)!r}"
+    for module in modules:
+        try:
+            found = importlib.util.find_spec(module)
+        except ImportError as error:
+            yield f"{type(error).__name__}: {error}"
+        else:
+            if found is None:
+                yield f"ModuleNotFoundError: No module named {module!r}"
 
 
 def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import json
 import os
 import py_compile
+import re
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from orchestrator.rehearsals import rehearsal_order
 from orchestrator.workloads import rehearsal
 from parsers.outcome import read_outcome
 
@@ -22,6 +24,7 @@ ORDER: dict[str, Any] = {
     "nodes": 2,
     "ranks_per_node": 2,
     "files": [],
+    "imports": [],
     "accepted": {"--num-layers": {"type": "int"}},
 }
 RANK = {
@@ -33,11 +36,15 @@ RANK = {
 }
 
 
-def start(folder: Path, rank: int, order: dict[str, Any], **environment: str) -> Any:
-    """Start the checker as a launcher starts a rank, two a node."""
+def prepare(folder: Path, order: dict[str, Any]) -> None:
+    """Write what the ranks read."""
     folder.mkdir(exist_ok=True)
     (folder / "rehearsal.json").write_text(json.dumps(order))
     (folder / "train.py").touch()
+
+
+def start(folder: Path, rank: int, **environment: str) -> Any:
+    """Start the checker as a launcher starts a rank, two a node."""
     node = {"SLURMD_NODENAME": f"gpu{rank // 2}", "SLURM_NODEID": str(rank // 2)}
     ours = {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": "4"}
     return subprocess.Popen(
@@ -54,7 +61,8 @@ def rehearse(folder: Path, order: dict[str, Any], **environment: str) -> tuple[l
     with socket.create_server(("", 0)) as free:
         port = str(free.getsockname()[1])
     address = {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
-    ranks = [start(folder, rank, order, **address, **environment) for rank in range(4)]
+    prepare(folder, order)
+    ranks = [start(folder, rank, **address, **environment) for rank in range(4)]
     printed = "".join(process.communicate(timeout=100)[0] for process in ranks)
     return [process.returncode for process in ranks], printed
 
@@ -187,8 +195,35 @@ def test_a_word_of_the_launcher_that_is_refused_fails_too(tmp_path: Path) -> Non
     ],
 )
 def test_a_module_that_python_does_not_find_is_told(module: str, said: list[str]) -> None:
-    found = list(rehearsal._module_problems(f"-m {module}"))
+    found = list(rehearsal._module_problems([module]))
     assert found == [f"ModuleNotFoundError: {one}" for one in said]
+
+
+def test_a_python_without_what_the_module_imports_fails_as_it_would() -> None:
+    """Of a program that is no module it is not known what it imports first."""
+    order = {**ORDER, "launcher": "node", "accepted": None, "imports": ["json", "no_torch"]}
+    (said,) = rehearsal._problems(order, "-m json.tool", [])
+    assert said == "ModuleNotFoundError: No module named 'no_torch'"
+
+
+@pytest.mark.parametrize(
+    ("values", "program"),
+    [
+        ({"framework": "gpt"}, "gpt.py"),
+        ({"framework": "gpt", "strategy": "zero1"}, "gpt.py"),
+        ({"framework": "hf_deepspeed"}, "hf_gpt.py"),
+    ],
+)
+def test_what_our_programs_import_is_told(
+    run_of: Any, values: dict[str, Any], program: str
+) -> None:
+    """All that is not Python's own, at its head or where it is needed."""
+    source = (CHECKER.parent / program).read_text()
+    loaded = re.findall(r"^(?:import|from) (\w+)|\bload\(\s*\"(\w+)", source, re.MULTILINE)
+    imported = {name for names in loaded for name in names if name} - sys.stdlib_module_names
+    run = run_of(**values)
+    told = set(rehearsal_order(run, {}, [])["imports"])
+    assert told == imported - ({"deepspeed"} if run.zero_stage is None else set())
 
 
 def test_ranks_on_too_few_nodes_are_told(tmp_path: Path) -> None:
@@ -213,7 +248,8 @@ def test_a_master_that_nobody_is_at_is_told(
 def test_a_rank_that_is_there_twice_is_told(tmp_path: Path) -> None:
     (tmp_path / "ranks-local-0").mkdir()
     (tmp_path / "ranks-local-0" / "2.json").write_text("{}")
-    process = start(tmp_path, 2, ORDER, MASTER_ADDR="", MASTER_PORT="")
+    prepare(tmp_path, ORDER)
+    process = start(tmp_path, 2, MASTER_ADDR="", MASTER_PORT="")
     assert "[rehearsal] rank 2 is there twice, again on gpu1" in process.communicate(timeout=100)[0]
     assert process.returncode == 1
 
