@@ -122,6 +122,8 @@ def _rehearsal(folder: Path) -> dict[str, str]:
     return {
         "checker": str(Path(__file__).parent / "workloads" / "rehearsal.py"),
         "order": str(folder / rehearsals.FILE_NAME),
+        # As mktemp takes it.
+        "meeting": str(folder / "ranks-XXXXXX"),
     }
 
 

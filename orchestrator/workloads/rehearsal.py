@@ -1,8 +1,9 @@
 """Stands in a rehearsal where a rank of a training program would, and checks what that would see.
 
-The launcher starts `python rehearsal.py REHEARSAL.json PROGRAM ARGUMENT…` on every rank. It looks
-at the rank's environment, at the files it would open and the options it is given, and ends as the
-program would. All ranks meet, and the first prints what was found on each node.
+The launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every rank. It
+looks at the rank's environment, at the files it would open and the options it is given, and ends as
+the program would. All ranks meet in the folder, which is empty and of this start alone, and the
+first prints what was found on each node.
 
 A stand-alone program of the standard library alone, for it runs under whatever Python the training
 would run under.
@@ -38,12 +39,11 @@ def main() -> None:
     """Take part in the meeting of all ranks, and exit as the program would."""
     # A launcher's own word stands before the program's.
     handed = [word for word in sys.argv[1:2] if word.partition("=")[0] in _OF_LAUNCHERS]
-    order_file, program, *arguments = _program(sys.argv[1 + len(handed) :])
+    order_file, folder, program, *arguments = _program(sys.argv[1 + len(handed) :])
     order = json.loads(Path(order_file).read_text(encoding="utf-8"))
     found = sorted(set(_problems(order, program, [*handed, *arguments])))
     exit_code = 2 if any(" error: " in problem for problem in found) else 1 if found else 0
-    meeting = _meeting_place()
-    meeting.mkdir(exist_ok=True)
+    meeting = Path(folder)
     rank = _rank(order)
     if rank is None:
         print(*found, sep="\n", flush=True)
@@ -127,9 +127,9 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 
 def _program(words: Sequence[str]) -> list[str]:
     """Return words with a program that is a module as one of them."""
-    order, program, *arguments = words
+    order, folder, program, *arguments = words
     if program in ("-m", "--module"):
-        return [order, _MODULE + arguments[0], *arguments[1:]]
+        return [order, folder, _MODULE + arguments[0], *arguments[1:]]
     return list(words)
 
 
@@ -288,12 +288,6 @@ def _master_problems() -> Iterator[str]:
             time.sleep(_POLL_SECONDS)
         else:
             return
-
-
-def _meeting_place() -> Path:
-    """Return a folder that all ranks of this start of the job find, and no others."""
-    job, restart = (os.environ.get(f"SLURM_{what}") for what in ("JOB_ID", "RESTART_COUNT"))
-    return Path(f"ranks-{job or 'local'}-{restart or 0}")
 
 
 def _register(meeting: Path, rank: int, told: Mapping[str, Any]) -> bool:

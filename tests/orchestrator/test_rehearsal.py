@@ -37,8 +37,8 @@ RANK = {
 
 
 def prepare(folder: Path, order: dict[str, Any]) -> None:
-    """Write what the ranks read."""
-    folder.mkdir(exist_ok=True)
+    """Write what the ranks read, and make the folder in which they meet."""
+    (folder / "meeting").mkdir(parents=True, exist_ok=True)
     (folder / "rehearsal.json").write_text(json.dumps(order))
     (folder / "train.py").touch()
 
@@ -48,7 +48,10 @@ def start(folder: Path, rank: int, **environment: str) -> Any:
     node = {"SLURMD_NODENAME": f"gpu{rank // 2}", "SLURM_NODEID": str(rank // 2)}
     ours = {"RANK": str(rank), "LOCAL_RANK": str(rank % 2), "WORLD_SIZE": "4"}
     return subprocess.Popen(
-        [sys.executable, str(CHECKER), "rehearsal.json", "train.py", "--num-layers", "2"],
+        [
+            *(sys.executable, str(CHECKER), "rehearsal.json", "meeting"),
+            *("train.py", "--num-layers", "2"),
+        ],
         cwd=folder,
         env={**os.environ, **node, **ours, **environment},
         stdout=subprocess.PIPE,
@@ -246,9 +249,8 @@ def test_a_master_that_nobody_is_at_is_told(
 
 
 def test_a_rank_that_is_there_twice_is_told(tmp_path: Path) -> None:
-    (tmp_path / "ranks-local-0").mkdir()
-    (tmp_path / "ranks-local-0" / "2.json").write_text("{}")
     prepare(tmp_path, ORDER)
+    (tmp_path / "meeting" / "2.json").write_text("{}")
     process = start(tmp_path, 2, MASTER_ADDR="", MASTER_PORT="")
     assert "[rehearsal] rank 2 is there twice, again on gpu1" in process.communicate(timeout=100)[0]
     assert process.returncode == 1
@@ -350,6 +352,25 @@ def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
     )
     done = playground.teralog("submit", "campaign.yaml", "--rehearse")
     assert "1 rehearsed run: 1 completed" in done.stderr
+
+
+def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playground) -> None:
+    """The ranks of each start meet in a folder of their own beside it, and nothing is left."""
+    pytest.importorskip("torch")
+    playground.write_campaign("true", matrix="seed: [1]")
+    elsewhere = playground.path / "elsewhere"
+    elsewhere.mkdir()
+    (playground.path / "here.yaml").write_text(
+        f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\nsetup: [cd {elsewhere}]\n"
+    )
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert "1 rehearsed run: 1 completed" in done.stderr
+    (script,) = (playground.path / "results" / "play" / "rehearsal").glob("*/job.sh")
+    for _ in range(2):
+        by_hand = bash(script, script.parent)
+        assert (by_hand.returncode, "would start: " in by_hand.stdout) == (0, True), by_hand.stdout
+    assert not list(elsewhere.iterdir())
+    assert not list(script.parent.glob("**/ranks-*"))
 
 
 @pytest.mark.train
