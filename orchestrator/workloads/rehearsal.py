@@ -28,6 +28,7 @@ LAST_WORD = "would start: nothing was trained"
 MEETING_SECONDS = 120.0
 CONNECT_SECONDS = 30.0
 _POLL_SECONDS = 0.2
+_LAST_PORT = 65535
 _VERDICT = "verdict"
 _MODULE = "-m "
 _CONVERT = {"int": int, "float": float, "str": str}
@@ -179,8 +180,12 @@ def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> I
     devices = environment.get("CUDA_VISIBLE_DEVICES")
     if devices and local >= len(devices.split(",")):
         yield f"RuntimeError: CUDA error: invalid device ordinal: rank {rank} sees only {devices}"
-    if not environment.get("MASTER_ADDR") or not environment.get("MASTER_PORT", "").isdecimal():
-        yield "ValueError: MASTER_ADDR and MASTER_PORT are not set"
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        if not environment.get(name):
+            yield f"ValueError: {name} is not set"
+    port = environment.get("MASTER_PORT")
+    if port and _port(environment) is None:
+        yield f"ValueError: MASTER_PORT is {port!r}, and must be a number from 1 to {_LAST_PORT}"
 
 
 def option_problems(
@@ -245,6 +250,11 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _port(environment: Mapping[str, str]) -> int | None:
+    text = environment.get("MASTER_PORT", "")
+    return int(text) if text.isdecimal() and 0 < int(text) <= _LAST_PORT else None
+
+
 def _rank(order: Mapping[str, Any]) -> int | None:
     alone = order["launcher"] == "node"
     text = os.environ.get("SLURM_NODEID", "0") if alone else os.environ.get("RANK", "")
@@ -265,22 +275,22 @@ def _listen(rank: int) -> socket.socket | None:
     Under torchrun the launcher itself listens there; and what cannot be bound is told by those who
     cannot connect.
     """
-    port = os.environ.get("MASTER_PORT", "")
-    if rank or not port.isdecimal() or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+    port = _port(os.environ)
+    if rank or port is None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         return None
     with suppress(OSError):
-        return socket.create_server(("", int(port)))
+        return socket.create_server(("", port))
     return None
 
 
 def _master_problems() -> Iterator[str]:
-    host, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT", "")
-    if not host or not port.isdecimal():
+    host, port = os.environ.get("MASTER_ADDR"), _port(os.environ)
+    if not host or port is None:
         return
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
-            socket.create_connection((host, int(port)), timeout=5).close()
+            socket.create_connection((host, port), timeout=5).close()
         except OSError as error:
             if time.monotonic() > deadline:
                 yield f"torch.distributed.DistNetworkError: connect to {host}:{port}: {error}"

@@ -248,6 +248,16 @@ def test_a_master_that_nobody_is_at_is_told(
     assert said.startswith(f"torch.distributed.DistNetworkError: connect to localhost:{port}: ")
 
 
+@pytest.mark.parametrize("port", ["22x", "65536"])
+def test_a_port_that_is_none_is_no_place_to_meet(
+    monkeypatch: pytest.MonkeyPatch, port: str
+) -> None:
+    for name, value in {**RANK, "MASTER_PORT": port}.items():
+        monkeypatch.setenv(name, value)
+    assert not list(rehearsal._master_problems())
+    assert rehearsal._listen(0) is None
+
+
 def test_a_rank_that_is_there_twice_is_told(tmp_path: Path) -> None:
     prepare(tmp_path, ORDER)
     (tmp_path / "meeting" / "2.json").write_text("{}")
@@ -266,7 +276,11 @@ def test_a_rank_that_is_there_twice_is_told(tmp_path: Path) -> None:
         ({"SLURM_NODEID": "0"}, "RANK is 3 on node 0, with 2 ranks a node"),
         ({"SLURM_NODEID": "1"}, None),
         ({"RANK": "x"}, "RANK is 'x', and must be a number"),
-        ({"MASTER_ADDR": ""}, "MASTER_ADDR and MASTER_PORT are not set"),
+        ({"MASTER_ADDR": ""}, "MASTER_ADDR is not set"),
+        ({"MASTER_PORT": ""}, "MASTER_PORT is not set"),
+        ({"MASTER_PORT": "22x"}, "MASTER_PORT is '22x', and must be a number from 1 to 65535"),
+        ({"MASTER_PORT": "65536"}, "MASTER_PORT is '65536', and must be a number from 1 to 65535"),
+        ({"MASTER_PORT": "0"}, "MASTER_PORT is '0', and must be a number from 1 to 65535"),
         ({"CUDA_VISIBLE_DEVICES": "0"}, "invalid device ordinal: rank 3 sees only 0"),
         ({"CUDA_VISIBLE_DEVICES": "0,1"}, None),
     ],
