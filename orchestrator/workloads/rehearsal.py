@@ -180,6 +180,10 @@ def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> I
     devices = environment.get("CUDA_VISIBLE_DEVICES")
     if devices and local >= len(devices.split(",")):
         yield f"RuntimeError: CUDA error: invalid device ordinal: rank {rank} sees only {devices}"
+    yield from _address_problems(environment)
+
+
+def _address_problems(environment: Mapping[str, str]) -> Iterator[str]:
     for name in ("MASTER_ADDR", "MASTER_PORT"):
         if not environment.get(name):
             yield f"ValueError: {name} is not set"
@@ -226,20 +230,22 @@ def given_options(arguments: Sequence[str]) -> list[tuple[str | None, list[str]]
 
 def _value_problems(option: str, values: list[str], takes: Mapping[str, Any]) -> Iterator[str]:
     wanted = takes.get("values", 1)
-    fits = {"*": True, "+": bool(values), "?": len(values) <= 1}.get(wanted, len(values) == wanted)
-    if not fits:
-        words = {1: "one argument", "+": "at least one argument", "?": "at most one argument"}
-        expected = words.get(wanted, f"{wanted} arguments")
-        yield f"argument {option}: expected {expected}, got {values}"
+    least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(wanted, (wanted, wanted))
+    if len(values) < least:
+        words = {1: "one argument", "+": "at least one argument"}
+        yield f"argument {option}: expected {words.get(wanted, f'{wanted} arguments')}"
+    if most is not None and len(values) > most:
+        yield f"unrecognized arguments: {' '.join(values[most:])}"
     convert, choices = _CONVERT[takes.get("type", "str")], takes.get("choices")
-    for value in values:
+    for value in values[:most]:
         try:
             converted = convert(value)
         except ValueError:
             yield f"argument {option}: invalid {takes['type']} value: {value!r}"
             continue
         if choices is not None and converted not in choices:
-            yield f"argument {option}: invalid choice: {value!r} (choose from {choices})"
+            offered = ", ".join(map(repr, choices))
+            yield f"argument {option}: invalid choice: {converted!r} (choose from {offered})"
 
 
 def _is_number(text: str) -> bool:

@@ -224,7 +224,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             ),
             (
                 "extra_args: argument --recompute-method: invalid choice: 'uniformly' "
-                "(choose from ['uniform', 'block'])"
+                "(choose from 'uniform', 'block')"
             ),
         ],
     ),
