@@ -25,3 +25,12 @@ def whole_number(options: Given, option: str) -> int | None:
         return int(value)
     except ValueError:
         return None
+
+
+def number(options: Given, option: str) -> float | None:
+    """Return the one number that an option has; None where it is absent or has another."""
+    try:
+        (value,) = options.get(option, ())
+        return float(value)
+    except ValueError:
+        return None

@@ -47,6 +47,11 @@ class MegatronLmOptions(MegatronOptions):
         """Whether further arguments say how layers are split over stages."""
         return self.gives(*megatron_pipeline.UNEVEN)
 
+    @property
+    def brings_data(self) -> bool:
+        """Whether further arguments name data."""
+        return self.gives(*megatron_rules.OWN_DATA)
+
 
 def problems(run: Run) -> Iterator[str]:
     """Yield what makes a Megatron-LM run impossible."""
@@ -61,7 +66,8 @@ def problems(run: Run) -> Iterator[str]:
         yield from megatron_programs.data_problems(run)
     else:
         yield from megatron_pipeline.core_problems(run, chunks)
-        yield from megatron_pipeline.interleaving_problems(run, chunks, least_stages=2)
+        overlaps = not options.gives(megatron_pipeline.NO_OVERLAP)
+        yield from megatron_pipeline.interleaving_problems(run, chunks, 2 if overlaps else 3)
         yield from _sequence_problems(run)
         yield from megatron_rules.core_problems(run)
         if (options.vocab_file is None) != (options.merge_file is None):

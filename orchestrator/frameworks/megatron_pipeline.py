@@ -14,6 +14,8 @@ _COUNTED = (
     "--account-for-loss-in-pipeline-split",
 )
 _GROUP = "--microbatch-group-size-per-virtual-pipeline-stage"
+# Without overlap Megatron core, too, interleaves no fewer than three stages.
+NO_OVERLAP = "--no-overlap-p2p-communication"
 # Options of Megatron core by which stages need not have the same number of layers.
 UNEVEN = (_LAYOUT, *_ENDS, *_COUNTED)
 
@@ -139,9 +141,10 @@ def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[
     if chunks == 1:
         return
     if stages < least_stages:
+        beside = f" with {NO_OVERLAP}" if run.options.gives(NO_OVERLAP) else ""
         yield (
-            f"virtual_pipeline_parallel_size={chunks} needs a pipeline of {least_stages} stages or "
-            f"more, not pipeline_parallel_size={stages}"
+            f"virtual_pipeline_parallel_size={chunks}{beside} needs a pipeline of "
+            f"{least_stages} stages or more, not pipeline_parallel_size={stages}"
         )
     if count is None:
         return

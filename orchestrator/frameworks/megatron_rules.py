@@ -3,15 +3,27 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from orchestrator.frameworks.arguments import Given, given, whole_number
+from orchestrator.frameworks import megatron_fsdp
+from orchestrator.frameworks.arguments import Given, given, number, whole_number
 from orchestrator.model import Run
 
+_GONE = {
+    "--warmup": "is no longer valid; use --lr-warmup-fraction",
+    "--encoder-seq-length": "is what seq_length says; take it out",
+    "--encoder-num-layers": "is what num_layers says; take it out",
+}
+_SPLIT_DATA = ("--train-data-path", "--valid-data-path", "--test-data-path")
+# Options that give Megatron core data of the user's own.
+OWN_DATA = (*_SPLIT_DATA, "--data-args-path", "--per-split-data-args-path")
 _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size")
 
 
 def common_problems(run: Run) -> Iterator[str]:
     """Yield which rules of every Megatron since 2 a run breaks, which trains by iterations."""
     options = given(run.options.extra_args)
+    for option, instead in _GONE.items():
+        if option in options:
+            yield f"extra_args: {option} {instead}"
     for option in _BY_SAMPLES:
         # No samples of warm-up are what it has by default.
         if option in options and not (
@@ -33,6 +45,15 @@ def common_problems(run: Run) -> Iterator[str]:
             f"extra_args: --lr-warmup-iters={warmup} must be less than the {decay} iterations that "
             "the learning rate decays"
         )
+    least, rate = number(options, "--min-lr"), run.training.learning_rate
+    if least is not None and least > rate:
+        yield f"extra_args: --min-lr={least:g} is above learning_rate={rate:g}"
+    positions = whole_number(options, "--max-position-embeddings")
+    if positions is not None and run.model is not None and positions < run.model.seq_length:
+        yield (
+            f"extra_args: --max-position-embeddings={positions} is less than "
+            f"seq_length={run.model.seq_length}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +72,10 @@ class _Asked:
         return self.run.parallelism.tensor_parallel_size
 
     @property
+    def pipeline(self) -> int:
+        return self.run.parallelism.pipeline_parallel_size
+
+    @property
     def experts(self) -> int:
         return self._number("--num-experts", 0)
 
@@ -64,8 +89,7 @@ class _Asked:
 
     @property
     def expert_ranks(self) -> int:
-        pipeline = self.run.parallelism.pipeline_parallel_size
-        return self.expert_tensor * self.expert_parallel * pipeline
+        return self.expert_tensor * self.expert_parallel * self.pipeline
 
     @property
     def query_groups(self) -> int | None:
@@ -120,7 +144,7 @@ _CORE: tuple[tuple[Callable[[_Asked], bool], str], ...] = (
         (
             "world_size={asked.run.world_size} is not divisible by --expert-tensor-parallel-size*"
             "--expert-model-parallel-size*pipeline_parallel_size={asked.expert_tensor}*"
-            "{asked.expert_parallel}*{asked.run.parallelism.pipeline_parallel_size}="
+            "{asked.expert_parallel}*{asked.pipeline}="
             "{asked.expert_ranks}"
         ),
     ),
@@ -148,6 +172,12 @@ _CORE: tuple[tuple[Callable[[_Asked], bool], str], ...] = (
             "tensor_parallel_size={asked.tensor}"
         ),
     ),
+    (
+        lambda asked: (
+            "--moe-grouped-gemm" in asked.options and asked.run.training.precision != "bf16"
+        ),
+        "--moe-grouped-gemm needs precision=bf16",
+    ),
 )
 
 
@@ -157,3 +187,29 @@ def core_problems(run: Run) -> Iterator[str]:
     for broken, sentence in _CORE:
         if broken(asked):
             yield f"extra_args: {sentence.format(asked=asked)}"
+    yield from megatron_fsdp.problems(run)
+    yield from _data_problems(asked)
+    yield from _weight_decay_problems(asked.options)
+
+
+def _data_problems(asked: _Asked) -> Iterator[str]:
+    """Yield that a run has several sources of data.
+
+    A file of paths goes without `data_path`; files of each split are not looked at beside it.
+    """
+    options, has_path = asked.options, asked.run.options.data_path is not None
+    sources = ["data_path"] * has_path + ["--mock-data"] * ("--mock-data" in options)
+    sources += [option for option in _SPLIT_DATA if options.get(option)][:1]
+    if has_path and "--data-args-path" in options:
+        sources.append("--data-args-path")
+    if len(sources) > 1:
+        yield f"extra_args: {' and '.join(sources)} are several sources of data; keep one of them"
+
+
+def _weight_decay_problems(options: Given) -> Iterator[str]:
+    style = " ".join(options.get("--weight-decay-incr-style", ("constant",)))
+    for end in ("--start-weight-decay", "--end-weight-decay"):
+        if style != "constant" and end not in options:
+            yield f"extra_args: --weight-decay-incr-style {style} needs {end}"
+        elif style == "constant" and end in options:
+            yield f"extra_args: {end} needs --weight-decay-incr-style linear or cosine"

@@ -320,10 +320,15 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "arguments that make another model, or touch the disk": (
-        core(extra_args=["--swiglu", "--use-torch-fsdp2", "--save", "/x", "--save-interval", "5"]),
+        core(
+            extra_args=[
+                *("--swiglu", "--use-megatron-fsdp", "--ckpt-format", "fsdp_dtensor"),
+                *("--save", "/x", "--save-interval", "5"),
+            ]
+        ),
         [
             "extra_args: sizes, TFLOPs and the forecast know nothing of --swiglu",
-            "extra_args: sizes, TFLOPs and the forecast know nothing of --use-torch-fsdp2",
+            "extra_args: sizes, TFLOPs and the forecast know nothing of --use-megatron-fsdp",
             "extra_args: --save has runs share checkpoints, and is timed with the steps",
         ],
     ),

@@ -22,6 +22,11 @@ PROGRAMS = {
     "2": OF_2021,
     "3d": {**CORE, **DATA, "framework": "megatron_deepspeed_3d", "precision": "fp16"},
 }
+TORCH_FSDP = [
+    "--use-torch-fsdp2",
+    "--no-gradient-accumulation-fusion",
+    "--untie-embeddings-and-output-weights",
+]
 
 
 def problems_of(run: Run) -> list[str]:
@@ -105,8 +110,8 @@ def test_the_user_s_warm_up_takes_the_place_of_the_script_s(
     ("program", "arguments", "expected"),
     [
         ("core", [], True),
-        ("core", ["--use-torch-fsdp2"], False),
-        ("core", ["--use-megatron-fsdp"], False),
+        ("core", TORCH_FSDP, False),
+        ("core", ["--use-megatron-fsdp", "--ckpt-format", "fsdp_dtensor"], False),
         ("2", [], False),
     ],
 )
@@ -184,6 +189,55 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         "extra_args": ["--lr-warmup-iters", "20", "--lr-decay-iters", "100"],
     },
     "checkpoints saved": {**CORE, "extra_args": ["--save", "/x", "--save-interval", "5"]},
+    "positions to spare": {**CORE, "extra_args": ["--max-position-embeddings", "2048"]},
+    "a learning rate that never decays": {
+        **CORE,
+        "learning_rate": 1e-3,
+        "extra_args": ["--min-lr", "1e-3"],
+    },
+    "data for each split": {
+        **CORE,
+        "extra_args": ["--train-data-path", "a", "b", "--valid-data-path", "c"],
+    },
+    "dummy data, in so many words": {**CORE, "extra_args": ["--mock-data"]},
+    "a file of paths for each split, which data_path goes before": {
+        **CORE,
+        "data_path": "tokens",
+        "extra_args": ["--per-split-data-args-path", "paths.json"],
+    },
+    "models of before core": {
+        **CORE,
+        "extra_args": ["--use-legacy-models", "--ckpt-format", "torch"],
+    },
+    "torch's FSDP": {**CORE, "extra_args": TORCH_FSDP},
+    "torch's FSDP with its own checkpoints": {
+        **CORE,
+        "extra_args": [*TORCH_FSDP, "--ckpt-format=torch_dcp"],
+    },
+    "experts in one product": experts("--moe-grouped-gemm"),
+    "a weight decay that grows": {
+        **CORE,
+        "extra_args": [
+            *("--weight-decay-incr-style", "linear"),
+            *("--start-weight-decay", "0", "--end-weight-decay", "0.1"),
+        ],
+    },
+    "two stages of chunks": {
+        **CORE,
+        "gpus_per_node": 2,
+        "pipeline_parallel_size": 2,
+        "virtual_pipeline_parallel_size": 2,
+        "num_microbatches": 2,
+    },
+    "three stages of chunks that wait for each other": {
+        **CORE,
+        "num_layers": 12,
+        "gpus_per_node": 3,
+        "pipeline_parallel_size": 3,
+        "virtual_pipeline_parallel_size": 2,
+        "num_microbatches": 3,
+        "extra_args": ["--no-overlap-p2p-communication"],
+    },
 }
 
 
@@ -271,6 +325,79 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {**CORE, "extra_args": ["--save", "/x"]},
         ["--save needs --save-interval"],
     ),
+    "data of two kinds": (
+        {**CORE, "extra_args": ["--mock-data", "--train-data-path", "a"]},
+        ["--mock-data and --train-data-path are several sources of data; keep one of them"],
+    ),
+    "data for each split beside data for all": (
+        {**CORE, "data_path": "t", "extra_args": ["--valid-data-path", "a"]},
+        ["data_path and --valid-data-path are several sources of data; keep one of them"],
+    ),
+    "dummy data beside data": (
+        {**CORE, "data_path": "t", "extra_args": ["--mock-data"]},
+        ["data_path and --mock-data are several sources of data; keep one of them"],
+    ),
+    "a file of paths beside a path": (
+        {**CORE, "data_path": "t", "extra_args": ["--data-args-path", "paths"]},
+        ["data_path and --data-args-path are several sources of data; keep one of them"],
+    ),
+    "models of before core with checkpoints of core": (
+        {**CORE, "extra_args": ["--use-legacy-models"]},
+        ["--use-legacy-models needs --ckpt-format torch"],
+    ),
+    "Megatron's FSDP with checkpoints of others": (
+        {**CORE, "extra_args": ["--use-megatron-fsdp", "--ckpt-format", "torch"]},
+        ["--use-megatron-fsdp needs --ckpt-format fsdp_dtensor"],
+    ),
+    "checkpoints of Megatron's FSDP without it": (
+        {**CORE, "extra_args": ["--ckpt-format", "fsdp_dtensor"]},
+        ["--ckpt-format fsdp_dtensor needs --use-megatron-fsdp"],
+    ),
+    "checkpoints of torch's FSDP without it": (
+        {**CORE, "extra_args": ["--ckpt-format", "torch_dcp"]},
+        ["--ckpt-format torch_dcp needs --use-torch-fsdp2"],
+    ),
+    "torch's FSDP with all that it lacks": (
+        {
+            **CORE,
+            "gpus_per_node": 2,
+            "pipeline_parallel_size": 2,
+            "use_distributed_optimizer": True,
+            "precision": "fp16",
+            "extra_args": ["--use-torch-fsdp2", "--ckpt-format", "zarr"],
+        },
+        [
+            "--use-torch-fsdp2 needs --no-gradient-accumulation-fusion",
+            "--use-torch-fsdp2 needs --untie-embeddings-and-output-weights",
+            "--use-torch-fsdp2 does not go with pipeline_parallel_size=2",
+            "--use-torch-fsdp2 does not go with use_distributed_optimizer=true",
+            "--use-torch-fsdp2 does not go with precision=fp16; try bf16",
+            "--use-torch-fsdp2 needs --ckpt-format torch_dist or torch_dcp",
+        ],
+    ),
+    "torch's FSDP with experts over ranks": (
+        experts("--expert-model-parallel-size", 8, *TORCH_FSDP),
+        ["--use-torch-fsdp2 does not go with --expert-model-parallel-size=8"],
+    ),
+    "experts in one product of another precision": (
+        experts("--moe-grouped-gemm", precision="fp16"),
+        ["--moe-grouped-gemm needs precision=bf16"],
+    ),
+    "a weight decay that grows from nowhere": (
+        {
+            **CORE,
+            "extra_args": ["--weight-decay-incr-style=cosine", "--end-weight-decay", "0.1"],
+        },
+        ["--weight-decay-incr-style cosine needs --start-weight-decay"],
+    ),
+    "a constant weight decay that ends elsewhere": (
+        {**CORE, "extra_args": ["--end-weight-decay", "0.1"]},
+        ["--end-weight-decay needs --weight-decay-incr-style linear or cosine"],
+    ),
+    "layers said by an older name": (
+        {**CORE, "extra_args": ["--encoder-num-layers", "40"]},
+        ["--encoder-num-layers is what num_layers says; take it out"],
+    ),
 }
 
 
@@ -296,4 +423,62 @@ def test_a_value_that_is_no_number_is_told_as_such_alone(run_of: RunOf):
     run = run_of(**{**CORE, "extra_args": [EXPERT_PARALLEL, "many"]})
     assert problems_of(run) == [
         f"extra_args: argument {EXPERT_PARALLEL}: invalid int value: 'many'"
+    ]
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ["--max-position-embeddings", "1000"],
+            "--max-position-embeddings=1000 is less than seq_length=1024",
+        ),
+        (["--min-lr", "0.1"], "--min-lr=0.1 is above learning_rate=0.001"),
+        (["--warmup", "1"], "--warmup is no longer valid; use --lr-warmup-fraction"),
+        (
+            ["--encoder-seq-length", "1024"],
+            "--encoder-seq-length is what seq_length says; take it out",
+        ),
+    ],
+)
+def test_what_every_megatron_since_2_refuses(
+    run_of: RunOf, program: dict[str, Any], arguments: list[str], problem: str
+):
+    run = run_of(**program, learning_rate=1e-3, extra_args=arguments)
+    assert problems_of(run) == [f"extra_args: {problem}"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mocked"),
+    [
+        ([], True),
+        (["--train-data-path", "a"], False),
+        (["--data-args-path", "paths"], False),
+    ],
+    ids=str,
+)
+def test_data_of_the_user_s_own_takes_the_place_of_dummy_data(
+    campaign_of: Callable[[str], Campaign], arguments: list[str], *, mocked: bool
+):
+    run = {**CORE, "gpus_per_node": 1, "extra_args": arguments}
+    campaign = campaign_of(f"name: data\ninclude: [{run}]\n")
+    script = job_script(campaign.runs[0], campaign, Path("/results/data/run"))
+    assert ("--mock-data" in script) == mocked
+
+
+def test_chunks_of_two_stages_need_communication_that_overlaps(run_of: RunOf):
+    run = run_of(
+        **CORE,
+        gpus_per_node=2,
+        pipeline_parallel_size=2,
+        virtual_pipeline_parallel_size=2,
+        num_microbatches=2,
+        extra_args=["--no-overlap-p2p-communication"],
+    )
+    assert problems_of(run) == [
+        (
+            "virtual_pipeline_parallel_size=2 with --no-overlap-p2p-communication needs a "
+            "pipeline of 3 stages or more, not pipeline_parallel_size=2"
+        )
     ]
