@@ -89,8 +89,6 @@ def _missing_in_2(run: Run) -> Iterator[str]:
 def _sequence_problems(run: Run) -> Iterator[str]:
     split, options = run.parallelism, run.options
     tensor, context = split.tensor_parallel_size, split.context_parallel_size
-    if options.sequence_parallel and tensor == 1:
-        yield "sequence_parallel needs tensor_parallel_size of 2 or more"
     if context > 1 and options.transformer_impl == "local":
         yield f"context_parallel_size={context} needs transformer_impl=transformer_engine"
     elif context > 1 and run.training.precision == "fp32":
@@ -115,6 +113,11 @@ def warnings(run: Run) -> Iterator[str]:
     """Yield what a Megatron-LM run seldom means."""
     yield from megatron_programs.run_warnings(run, run.options.virtual_pipeline_parallel_size)
     yield from megatron_pipeline.forecast_warnings(run)
+    if run.options.sequence_parallel and run.parallelism.tensor_parallel_size == 1:
+        yield (
+            "sequence_parallel=true with tensor_parallel_size=1 has no effect: the program turns "
+            "it off"
+        )
     iterations = run.training.train_iters
     if (
         run.training.precision == "fp16"

@@ -122,6 +122,14 @@ _CORE: tuple[tuple[Callable[[_Asked], bool], str], ...] = (
         "--tp-comm-overlap needs sequence_parallel=true",
     ),
     (
+        lambda asked: (
+            "--tp-comm-overlap" in asked.options
+            and asked.run.options.sequence_parallel
+            and asked.tensor == 1
+        ),
+        "--tp-comm-overlap needs tensor_parallel_size of 2 or more, as sequence_parallel does",
+    ),
+    (
         lambda asked: asked.expert_parallel > 1 and not asked.experts,
         "--expert-model-parallel-size={asked.expert_parallel} needs --num-experts",
     ),

@@ -84,10 +84,6 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "Megatron-LM 2 has no context_parallel_size; version=core has it",
         ],
     ),
-    "sequence parallel alone": (
-        core(sequence_parallel=True),
-        ["sequence_parallel needs tensor_parallel_size of 2 or more"],
-    ),
     "sequences that do not divide into pieces": (
         core(gpus_per_node=3, context_parallel_size=3, precision="bf16"),
         ["seq_length=1024 is not divisible by 2*context_parallel_size=6"],
@@ -330,6 +326,15 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "extra_args: sizes, TFLOPs and the forecast know nothing of --swiglu",
             "extra_args: sizes, TFLOPs and the forecast know nothing of --use-megatron-fsdp",
             "extra_args: --save has runs share checkpoints, and is timed with the steps",
+        ],
+    ),
+    "sequences split among one": (
+        core(sequence_parallel=True),
+        [
+            (
+                "sequence_parallel=true with tensor_parallel_size=1 has no effect: the program "
+                "turns it off"
+            )
         ],
     ),
     "layers across nodes": (

@@ -259,6 +259,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {**CORE, "extra_args": ["--tp-comm-overlap"]},
         ["--tp-comm-overlap needs sequence_parallel=true"],
     ),
+    "communication overlapped with sequences that one rank has": (
+        {**CORE, "sequence_parallel": True, "extra_args": ["--tp-comm-overlap"]},
+        ["--tp-comm-overlap needs tensor_parallel_size of 2 or more, as sequence_parallel does"],
+    ),
     "ranks for experts that are not there": (
         {**CORE, "gpus_per_node": 8, "extra_args": [EXPERT_PARALLEL, "2"]},
         [f"{EXPERT_PARALLEL}=2 needs --num-experts"],
