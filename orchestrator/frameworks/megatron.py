@@ -6,11 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from orchestrator.frameworks import megatron_pipeline, megatron_programs, megatron_rules
+from orchestrator.frameworks import (
+    megatron_pipeline,
+    megatron_programs,
+    megatron_recomputation,
+    megatron_rules,
+)
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_programs import MegatronOptions
 from orchestrator.model import Run
-from orchestrator.placement import Placement, megatron_placement, recomputation
+from orchestrator.placement import Placement, megatron_placement
 from parsers.megatron import MEGATRON as MEGATRON_LOG
 from parsers.megatron_memory import MEGATRON_MEMORY
 
@@ -70,10 +75,16 @@ def problems(run: Run) -> Iterator[str]:
         yield from megatron_pipeline.interleaving_problems(run, chunks, 2 if overlaps else 3)
         yield from _sequence_problems(run)
         yield from megatron_rules.core_problems(run)
+        yield from megatron_recomputation.problems(run)
         if (options.vocab_file is None) != (options.merge_file is None):
             yield "vocab_file and merge_file belong together: give both, or neither"
     yield from megatron_rules.common_problems(run)
-    yield from megatron_programs.argument_problems(run, program(run))
+    yield from megatron_programs.argument_problems(run, program(run), _selective(run))
+
+
+def _selective(run: Run) -> list[str]:
+    """Return the arguments that ask for selective recomputation, which Megatron core has."""
+    return megatron_recomputation.selective(run) if run.options.version == "core" else []
 
 
 def _missing_in_2(run: Run) -> Iterator[str]:
@@ -113,6 +124,8 @@ def warnings(run: Run) -> Iterator[str]:
     """Yield what a Megatron-LM run seldom means."""
     yield from megatron_programs.run_warnings(run, run.options.virtual_pipeline_parallel_size)
     yield from megatron_pipeline.forecast_warnings(run)
+    for option in _selective(run):
+        yield f"extra_args: TFLOPs do not count what {option} computes again"
     if run.options.sequence_parallel and run.parallelism.tensor_parallel_size == 1:
         yield (
             "sequence_parallel=true with tensor_parallel_size=1 has no effect: the program turns "
@@ -131,6 +144,11 @@ def warnings(run: Run) -> Iterator[str]:
         )
 
 
+def unreckoned(run: Run) -> list[str]:
+    """Return the further arguments that change what sizes and TFLOPs are reckoned from."""
+    return megatron_programs.unreckoned(run) + _selective(run)
+
+
 def program(run: Run) -> str:
     """Return the record of what the run's program accepts."""
     return _RECORDS[run.options.version]
@@ -143,7 +161,7 @@ def placement(run: Run) -> Placement:
     return replace(
         megatron_placement(run.training.precision),
         zero_stage=1 if options.use_distributed_optimizer else None,
-        recomputation=recomputation(run.training.activation_checkpointing),
+        recomputation=megatron_recomputation.mode(run),
         checkpoint_num_layers=options.checkpoint_num_layers,
         sequence_parallel=options.sequence_parallel,
         fused_attention=fused and run.training.precision != "fp32",
@@ -157,7 +175,7 @@ MEGATRON = Framework(
     log_formats=(MEGATRON_LOG, MEGATRON_MEMORY),
     problems=problems,
     warnings=warnings,
-    unreckoned=megatron_programs.unreckoned,
+    unreckoned=unreckoned,
     placement=placement,
     columns=megatron_programs.COLUMNS,
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,

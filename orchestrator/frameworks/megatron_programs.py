@@ -1,6 +1,6 @@
 """What Megatron and the programs made from it share: checkout and data, splits, columns."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -148,8 +148,11 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
         )
 
 
-def argument_problems(run: Run, program: str) -> Iterator[str]:
-    """Yield what is wrong with options that all have; `program` names the program's record."""
+def argument_problems(run: Run, program: str, free: Collection[str] = ()) -> Iterator[str]:
+    """Yield what is wrong with options that all have; `program` names the program's record.
+
+    free: options that a run may give although a parameter says something of the kind.
+    """
     options: MegatronOptions = run.options
     if options.checkpoint_num_layers > 1 and not run.training.activation_checkpointing:
         yield (
@@ -157,9 +160,10 @@ def argument_problems(run: Run, program: str) -> Iterator[str]:
             "needs activation_checkpointing=true"
         )
     own = {option: name for option, name in _SAID_BY_OPTIONS.items() if hasattr(options, name)}
-    yield from limits.argument_problems(
-        "extra_args", options.extra_args, program, _SAID_BY_PARAMETERS | own
-    )
+    said = {
+        option: name for option, name in (_SAID_BY_PARAMETERS | own).items() if option not in free
+    }
+    yield from limits.argument_problems("extra_args", options.extra_args, program, said)
 
 
 def data_problems(run: Run) -> Iterator[str]:
@@ -173,12 +177,12 @@ def data_problems(run: Run) -> Iterator[str]:
 _CHANGES_MODEL = (
     "--num-experts", "--expert-model-parallel-size", "--swiglu", "--group-query-attention",
     "--num-query-groups", "--untie-embeddings-and-output-weights", "--kv-channels",
-    "--fp8-format", "--fp8-hybrid", "--normalization", "--position-embedding-type",
-    "--disable-bias-linear", "--exit-interval", "--exit-duration-in-mins",
-    "--make-vocab-size-divisible-by", "--multi-latent-attention", "--mtp-num-layers",
-    "--use-torch-fsdp2", "--use-megatron-fsdp", "--optimizer-cpu-offload",
+    "--fp8-format", "--fp8-hybrid", "--fp4-format", "--normalization", "--position-embedding-type",
+    "--disable-bias-linear", "--make-vocab-size-divisible-by", "--multi-latent-attention",
+    "--mtp-num-layers", "--use-torch-fsdp2", "--use-megatron-fsdp", "--optimizer-cpu-offload",
 )  # fmt: skip
 _TOUCHES_DISK = ("--save", "--load")
+_ENDS = ("--exit-interval", "--exit-duration-in-mins")
 
 
 def unreckoned(run: Run) -> list[str]:
@@ -192,6 +196,11 @@ def _argument_warnings(run: Run) -> Iterator[str]:
     for option in given(run.options.extra_args):
         if option in _TOUCHES_DISK:
             yield f"extra_args: {option} has runs share checkpoints, and is timed with the steps"
+        elif option in _ENDS:
+            yield (
+                f"extra_args: {option} may end a run before its {run.training.train_iters} "
+                "iterations"
+            )
 
 
 def run_warnings(run: Run, chunks: int = 1) -> Iterator[str]:

@@ -328,6 +328,18 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "extra_args: --save has runs share checkpoints, and is timed with the steps",
         ],
     ),
+    "a run that may end early": (
+        core(train_iters=30, extra_args=["--exit-duration-in-mins", "5"]),
+        ["extra_args: --exit-duration-in-mins may end a run before its 30 iterations"],
+    ),
+    "scores computed again": (
+        core(extra_args=["--recompute-granularity", "selective"]),
+        ["extra_args: TFLOPs do not count what --recompute-granularity computes again"],
+    ),
+    "the same in short": (
+        core(extra_args=["--recompute-activations"]),
+        ["extra_args: TFLOPs do not count what --recompute-activations computes again"],
+    ),
     "sequences split among one": (
         core(sequence_parallel=True),
         [
@@ -395,6 +407,7 @@ def low(run: Run) -> float:
         {"sequence_parallel": True},
         {"transformer_impl": "transformer_engine"},
         {"activation_checkpointing": True},
+        {"extra_args": ["--recompute-activations"]},
     ],
     ids=str,
 )
@@ -408,6 +421,56 @@ def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: 
         transformer_impl="local",
     )
     assert low(run_of(**{**usual, **option})) < low(run_of(**usual))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--recompute-granularity", "selective"], "selective"),
+        (["--recompute-activations"], "selective"),
+        (["--recompute-activations", "--recompute-modules", "core_attn"], "selective"),
+        (["--recompute-activations", "--recompute-modules", "core_attn", "mlp"], None),
+        (["--recompute-modules", "mlp"], "none"),
+    ],
+    ids=str,
+)
+def test_the_forecast_knows_what_is_recomputed(
+    run_of: RunOf, arguments: list[str], expected: str | None
+):
+    """Of other modules than attention's scores it does not know the sizes."""
+    run = run_of(**core(extra_args=arguments))
+    assert list(MEGATRON.problems(run)) == []
+    placement = MEGATRON.placement(run)
+    assert placement is not None
+    assert placement.recomputation == expected
+
+
+def test_a_report_tells_that_recomputed_scores_are_not_counted(run_of: RunOf):
+    run = run_of(**core(extra_args=["--recompute-activations"]))
+    assert list(MEGATRON.unreckoned(run)) == ["--recompute-activations"]
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        (
+            core(activation_checkpointing=True, extra_args=["--recompute-activations"]),
+            "--recompute-activations is what activation_checkpointing says; take it out",
+        ),
+        (
+            core(extra_args=["--recompute-granularity", "full"]),
+            "--recompute-granularity is what activation_checkpointing says; take it out",
+        ),
+        (
+            core(extra_args=["--recompute-activations", "--recompute-method", "block"]),
+            "--recompute-method is for whole layers, and not for selective recomputation",
+        ),
+    ],
+)
+def test_whole_layers_are_recomputed_by_the_parameter(
+    run_of: RunOf, values: dict[str, Any], problem: str
+):
+    assert list(MEGATRON.problems(run_of(**values))) == [f"extra_args: {problem}"]
 
 
 def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunOf):
