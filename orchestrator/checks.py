@@ -6,7 +6,14 @@ from pathlib import Path
 from orchestrator.cluster import Cluster
 from orchestrator.errors import did_you_mean
 from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.gpus import full_names, lacks_bf16, matching, memory_gib
+from orchestrator.gpus import (
+    Capability,
+    compute_capability,
+    full_names,
+    lacks_bf16,
+    matching,
+    memory_gib,
+)
 from orchestrator.model import Run
 from orchestrator.user_paths import missing_files, unset_variables
 from orchestrator.warmup import Warmup
@@ -18,6 +25,7 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
     yield from _model_problems(run)
     yield from _batch_problems(run)
     yield from _cluster_problems(run, cluster)
+    yield from _capability_problems(run, cluster)
     yield from FRAMEWORKS[run.framework].problems(run)
     if warmup.last_iteration(run.training.train_iters) >= run.training.train_iters:
         yield f"warmup is {warmup}, which leaves nothing of train_iters={run.training.train_iters}"
@@ -120,3 +128,19 @@ def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
         yield f"precision=bf16 is not supported by {cluster.gpu}; try fp16"
     if run.options.launcher == "srun" and cluster.scheduler != "slurm":
         yield f"launcher=srun needs a Slurm cluster, and {cluster.name} is none"
+
+
+def _capability_problems(run: Run, cluster: Cluster) -> Iterator[str]:
+    has = None if cluster.gpu is None else compute_capability(cluster.gpu)
+    if has is None:
+        return
+    for what, least in FRAMEWORKS[run.framework].needs_capability(run):
+        if has < least:
+            yield (
+                f"{what} needs a GPU of compute capability {_version(least)} or more, and "
+                f"{cluster.gpu} has {_version(has)}"
+            )
+
+
+def _version(capability: Capability) -> str:
+    return "{}.{}".format(*capability)

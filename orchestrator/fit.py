@@ -1,10 +1,10 @@
 """Whether a run will fit: its forecast beside the memory that its cluster has for a rank."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.cluster import Cluster
 from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.gpus import memory_gib
+from orchestrator.gpus import compute_capability, memory_gib
 from orchestrator.machine import host_memory_gib
 from orchestrator.memory import MemoryForecast, forecast
 from orchestrator.model import Run
@@ -23,10 +23,17 @@ class Capacity:
 def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
     """Return what a rank of `run` will need, or None where its model or framework tells too little.
 
-    On a cluster without GPUs it is the host's memory that a rank needs.
+    On a cluster without GPUs it is the host's memory that a rank needs. GPUs that are too old for
+    the framework's fused attention keep its scores.
     """
     placement = FRAMEWORKS[run.framework].placement(run)
-    return None if placement is None else forecast(run, placement, gpu=cluster.has_gpus)
+    if placement is None:
+        return None
+    since = placement.fused_since
+    has = None if cluster.gpu is None else compute_capability(cluster.gpu)
+    if since is not None and has is not None and has < since:
+        placement = replace(placement, fused_attention=False)
+    return forecast(run, placement, gpu=cluster.has_gpus)
 
 
 def capacity(run: Run, cluster: Cluster) -> Capacity | None:

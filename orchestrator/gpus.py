@@ -14,6 +14,16 @@ _H100 = "NVIDIA H100 data sheet (2022), half of what it states with sparsity"
 _CDNA2 = "AMD Instinct MI200 data sheet (2021), half of the card: programs see each die as a GPU"
 
 
+# Major and minor version.
+Capability = tuple[int, int]
+
+# Which instructions a GPU has, by its model: NVIDIA's list, developer.nvidia.com/cuda-gpus.
+_COMPUTE_CAPABILITY: dict[str, Capability] = {
+    "V100": (7, 0), "V100S": (7, 0), "T4": (7, 5), "A100": (8, 0), "A10": (8, 6), "L40S": (8, 9),
+    "H100": (9, 0), "H200": (9, 0), "GH200": (9, 0), "B200": (10, 0),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """One GPU as a program sees it, which is one die of a card that has several.
@@ -36,6 +46,11 @@ class Gpu:
     def name(self) -> str:
         """Model and form factor."""
         return f"{self.model} {self.form_factor}"
+
+    @property
+    def compute_capability(self) -> Capability | None:
+        """Which instructions it has; None of other makers' GPUs, which have no such number."""
+        return _COMPUTE_CAPABILITY.get(self.model)
 
 
 def _gpu(
@@ -142,8 +157,17 @@ def lacks_bf16(name: str) -> bool:
 
     That goes by its model, wherever it stands in the name: no form or size of a V100 has bf16.
     """
-    found = matching(name) or [gpu for gpu in GPUS if gpu.model in name.upper()]
+    found = _of_model(name)
     return bool(found) and not any("bf16" in gpu.peak_tflops for gpu in found)
+
+
+def compute_capability(name: str) -> Capability | None:
+    """Return the compute capability of the GPU that `name` stands for, or None if not known.
+
+    That goes by its model, as above; of several that it may be, the highest.
+    """
+    known = (gpu.compute_capability for gpu in _of_model(name))
+    return max((one for one in known if one is not None), default=None)
 
 
 def full_names() -> list[str]:
@@ -151,6 +175,10 @@ def full_names() -> list[str]:
     return [
         f"{gpu.model}-{gpu.form_factor}-{size}GB".upper() for gpu in GPUS for size in gpu.memory_gib
     ]
+
+
+def _of_model(name: str) -> list[Gpu]:
+    return matching(name) or [gpu for gpu in GPUS if gpu.model in name.upper()]
 
 
 def _own_words(gpu: Gpu) -> set[str]:

@@ -28,6 +28,7 @@ class Placement:
     recomputation: of activations; None where it is not known.
     checkpoint_num_layers: layers between two checkpoints under full recomputation.
     fused_attention: True where no matrix of attention scores is kept; None where unknown.
+    fused_since: the compute capability from which on attention is fused; None where on all GPUs.
     bucket_elements: of each buffer that gradients are reduced through; buckets: how many.
     live_elements: weights that ZeRO-3 holds gathered, at most.
     """
@@ -47,6 +48,7 @@ class Placement:
     partition_activations: bool = False
     sequence_parallel: bool = False
     fused_attention: bool | None = None
+    fused_since: tuple[int, int] | None = None
     bucket_elements: int = 0
     buckets: Range = (0, 0)
     live_elements: int = 0

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.gpus import Capability
 from orchestrator.model import Run
 from orchestrator.placement import Placement
 from orchestrator.tables import Column
@@ -60,6 +61,7 @@ class Framework:
     vocab_size_multiple: what the vocabulary is padded to, per tensor-parallel rank.
     needs_model: whether a run without a model shape makes sense.
     needs_gpus: whether it trains on GPUs alone.
+    needs_capability: what of a run needs a GPU of which compute capability, or a later one.
     paths: the options that name files or folders of the user's, relative to the campaign file;
         templates find them, absolute, in `paths`.
     paths_or_names: options that name such a file or folder where they begin with `.`, `/`, `~` or
@@ -91,6 +93,7 @@ class Framework:
     vocab_size_multiple: int = 1
     needs_model: bool = True
     needs_gpus: bool = False
+    needs_capability: Callable[[Run], Iterable[tuple[str, Capability]]] = lambda run: ()
     paths: tuple[str, ...] = ()
     paths_or_names: tuple[str, ...] = ()
     files: Callable[[Mapping[str, str]], Iterable[str]] = lambda paths: paths.values()

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from orchestrator.frameworks import (
+    megatron_capabilities,
     megatron_pipeline,
     megatron_programs,
     megatron_recomputation,
@@ -157,14 +158,19 @@ def program(run: Run) -> str:
 def placement(run: Run) -> Placement:
     """Return where a run keeps what it holds; Transformer Engine fuses attention of 2 bytes."""
     options: MegatronLmOptions = run.options
-    fused = options.version == "core" and options.transformer_impl == "transformer_engine"
+    fused = (
+        options.version == "core"
+        and options.transformer_impl == "transformer_engine"
+        and run.training.precision != "fp32"
+    )
     return replace(
         megatron_placement(run.training.precision),
         zero_stage=1 if options.use_distributed_optimizer else None,
         recomputation=megatron_recomputation.mode(run),
         checkpoint_num_layers=options.checkpoint_num_layers,
         sequence_parallel=options.sequence_parallel,
-        fused_attention=fused and run.training.precision != "fp32",
+        fused_attention=fused,
+        fused_since=megatron_capabilities.FUSED_ATTENTION if fused else None,
     )
 
 
@@ -180,6 +186,9 @@ MEGATRON = Framework(
     columns=megatron_programs.COLUMNS,
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
     needs_gpus=True,
+    needs_capability=lambda run: (
+        megatron_capabilities.needed(run) if run.options.version == "core" else ()
+    ),
     paths=megatron_programs.PATHS,
     files=megatron_programs.opened("pretrain_gpt.py"),
     program=program,

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.choices import PRECISIONS
-from orchestrator.gpus import GPUS, full_names, matching, memory_gib, peak_tflops
+from orchestrator.gpus import (
+    GPUS,
+    compute_capability,
+    full_names,
+    matching,
+    memory_gib,
+    peak_tflops,
+)
 
 # Names as nvidia-smi, torch, Slurm features and cluster profiles have them: which GPUs they may be,
 # the dense fp16 peak, the memory.
@@ -123,3 +130,24 @@ def test_a_card_of_two_dies_is_two_gpus():
     """What Slurm and torch see of an MI250X is half of the card's 383 TFLOPs."""
     (gpu,) = matching("MI250X")
     assert gpu.dies * gpu.peak_tflops["bf16"] == 383
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("V100-SXM2-32GB", (7, 0)),
+        ("Tesla V100-DGXS-32GB", (7, 0)),
+        ("A100", (8, 0)),
+        ("NVIDIA H100 80GB HBM3", (9, 0)),
+        ("B200", (10, 0)),
+        ("MI300X", None),
+        ("Z9000", None),
+    ],
+)
+def test_a_compute_capability_goes_by_the_model(name: str, expected: tuple[int, int] | None):
+    """Of GPUs of other makers, and of unknown ones, none is known."""
+    assert compute_capability(name) == expected
+
+
+def test_all_of_nvidia_s_gpus_have_a_compute_capability():
+    assert all(gpu.compute_capability for gpu in GPUS if not gpu.model.startswith("MI"))
