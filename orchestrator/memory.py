@@ -59,8 +59,8 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
     """Return what the rank that needs most will occupy: of its GPU, or without one of its host.
 
     Of the pipeline stages, the first keeps most activations and the last has the logits; the
-    heavier one counts. None where the model's shape is not known, or the ranks do not divide into
-    copies of it.
+    heavier one counts. Of a program that may save some of it, only the most is known. None where
+    the model's shape is not known, or the ranks do not divide into copies of it.
     """
     if run.model is None or run.padded_vocab_size is None or run.data_parallel_size is None:
         return None
@@ -69,6 +69,8 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
     ends = sorted({0, run.parallelism.pipeline_parallel_size - 1})
     stages = [Rank(run, run.model, run.padded_vocab_size, placement, stage) for stage in ends]
     tensors = max((_forecast(_parts(rank)) for rank in stages), key=lambda one: one.middle_gib)
+    if placement.may_save:
+        tensors = _forecast(replace(part, low_gib=0.0) for part in tensors.parts)
     context = (
         Part("context", *_GPU_CONTEXT_GIB, "CUDA, the libraries' kernels, NCCL's buffers")
         if gpu

@@ -31,6 +31,8 @@ class Placement:
     fused_since: the compute capability from which on attention is fused; None where on all GPUs.
     bucket_elements: of each buffer that gradients are reduced through; buckets: how many.
     live_elements: weights that ZeRO-3 holds gathered, at most.
+    may_save: whether the program is asked to keep less, by what is not known here; then nothing is
+        known of the least that a rank needs.
     """
 
     weight_bytes: Range
@@ -52,6 +54,7 @@ class Placement:
     bucket_elements: int = 0
     buckets: Range = (0, 0)
     live_elements: int = 0
+    may_save: bool = False
 
 
 def recomputation(activation_checkpointing: bool) -> Recomputation:

@@ -12,6 +12,7 @@ from orchestrator.frameworks import (
     megatron_programs,
     megatron_recomputation,
     megatron_rules,
+    megatron_savings,
 )
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_programs import MegatronOptions
@@ -169,6 +170,7 @@ def placement(run: Run) -> Placement:
         recomputation=megatron_recomputation.mode(run),
         checkpoint_num_layers=options.checkpoint_num_layers,
         sequence_parallel=options.sequence_parallel,
+        may_save=megatron_savings.may_save(run),
         fused_attention=fused,
         fused_since=megatron_capabilities.FUSED_ATTENTION if fused else None,
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from orchestrator.frameworks import megatron_programs
+from orchestrator.frameworks import megatron_programs, megatron_savings
 from orchestrator.frameworks.megatron_programs import Launcher, MegatronOptions
 from orchestrator.model import Run
 from orchestrator.placement import Placement, recomputation
@@ -83,6 +83,7 @@ def placed(run: Run, states: Placement) -> Placement:
         checkpoints_in_cpu=options.checkpoint_in_cpu,
         partition_activations=options.partition_activations,
         fused_attention=False,
+        may_save=megatron_savings.may_save(run),
     )
 
 

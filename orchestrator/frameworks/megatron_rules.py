@@ -182,6 +182,13 @@ _CORE: tuple[tuple[Callable[[_Asked], bool], str], ...] = (
     ),
     (
         lambda asked: (
+            "--optimizer-cpu-offload" in asked.options
+            and "--use-precision-aware-optimizer" not in asked.options
+        ),
+        "--optimizer-cpu-offload needs --use-precision-aware-optimizer",
+    ),
+    (
+        lambda asked: (
             "--moe-grouped-gemm" in asked.options and asked.run.training.precision != "bf16"
         ),
         "--moe-grouped-gemm needs precision=bf16",

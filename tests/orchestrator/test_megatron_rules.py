@@ -387,6 +387,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         experts("--moe-grouped-gemm", precision="fp16"),
         ["--moe-grouped-gemm needs precision=bf16"],
     ),
+    "an optimizer offloaded that keeps to fp32": (
+        {**CORE, "extra_args": ["--optimizer-cpu-offload"]},
+        ["--optimizer-cpu-offload needs --use-precision-aware-optimizer"],
+    ),
     "a weight decay that grows from nowhere": (
         {
             **CORE,

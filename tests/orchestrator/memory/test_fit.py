@@ -142,6 +142,28 @@ def test_a_plan_refuses_what_does_not_fit_and_tells_it_from_the_impossible(
     assert zero2.refusals == (zero2.memory_problem,)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ([], True),
+        (["--use-flash-attn"], True),
+        (["--use-megatron-fsdp", "--ckpt-format", "fsdp_dtensor"], False),
+        (["--optimizer-cpu-offload", "--use-precision-aware-optimizer"], False),
+    ],
+    ids=str,
+)
+def test_a_forecast_refuses_nothing_that_may_need_less(
+    campaign_of: CampaignOf, tmp_path: Path, arguments: list[str], *, refused: bool
+):
+    """It knows nothing of what Megatron is asked to divide or offload."""
+    (tmp_path / "a100.yaml").write_text("{gpus_per_node: 4, gpu: A100-SXM4-80GB}")
+    run = {"framework": "megatron", "source": "m", "model": "18B", "precision": "bf16"}
+    run |= {"gpus_per_node": 4, "extra_args": arguments}
+    (planned,) = campaign_of(f"name: a\ncluster: a100.yaml\ninclude: [{run}]\n").runs
+    assert planned.problems == ()
+    assert (planned.memory_problem is not None) == refused
+
+
 def test_submit_refuses_what_does_not_fit_unless_it_is_forced(playground: Any) -> None:
     """A forecast may be wrong; what is impossible is not to be forced."""
     playground.write_campaign("true", matrix="model: [s, 206B]", gpus_per_node=1)

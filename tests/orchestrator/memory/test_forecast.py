@@ -102,6 +102,14 @@ def test_the_ends_are_the_sums_of_the_parts(split_run: SplitRun):
     assert found.tensors.high_gib < found.high_gib
 
 
+def test_of_what_may_be_saved_only_the_most_is_known(split_run: SplitRun):
+    """But for the context, which nothing saves."""
+    run = split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8)
+    found, saving = made(run), made(run, may_save=True)
+    assert saving.high_gib == found.high_gib
+    assert saving.low_gib == part(saving, "context")[0] == part(found, "context")[0]
+
+
 def test_what_is_not_known_has_no_forecast(split_run: SplitRun):
     """No model, or ranks that make no whole copy of it."""
     assert forecast(split_run(None), FP16) is None
