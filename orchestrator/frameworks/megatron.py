@@ -126,6 +126,7 @@ def warnings(run: Run) -> Iterator[str]:
     """Yield what a Megatron-LM run seldom means."""
     yield from megatron_programs.run_warnings(run, run.options.virtual_pipeline_parallel_size)
     yield from megatron_pipeline.forecast_warnings(run)
+    yield from megatron_savings.warnings(run)
     for option in _selective(run):
         yield f"extra_args: TFLOPs do not count what {option} computes again"
     if run.options.sequence_parallel and run.parallelism.tensor_parallel_size == 1:

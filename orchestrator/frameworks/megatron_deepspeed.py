@@ -95,3 +95,4 @@ def warnings(run: Run) -> Iterator[str]:
             "DeepSpeed of 2021 (0.3) insists on; launcher=launch does"
         )
     yield from megatron_programs.run_warnings(run)
+    yield from megatron_savings.warnings(run)

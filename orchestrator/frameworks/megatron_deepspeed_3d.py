@@ -17,6 +17,7 @@ from orchestrator.frameworks import (
     megatron_pipeline,
     megatron_programs,
     megatron_rules,
+    megatron_savings,
     zero,
 )
 from orchestrator.frameworks.base import Framework
@@ -107,6 +108,7 @@ def warnings(run: Run) -> Iterator[str]:
     """Yield what a run seldom means."""
     if run.options.engine == "megatron":
         yield from megatron_programs.run_warnings(run)
+        yield from megatron_savings.warnings(run)
         return
     yield from megatron_deepspeed.warnings(run)
     layers, stages = _layers_and_stages(run)

@@ -332,6 +332,13 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         core(train_iters=30, extra_args=["--exit-duration-in-mins", "5"]),
         ["extra_args: --exit-duration-in-mins may end a run before its 30 iterations"],
     ),
+    "states of fewer bytes": (
+        core(extra_args=["--use-precision-aware-optimizer", "--optimizer-cpu-offload"]),
+        [
+            ("extra_args: sizes, TFLOPs and the forecast know nothing of --optimizer-cpu-offload"),
+            "extra_args: the forecast knows nothing of --use-precision-aware-optimizer",
+        ],
+    ),
     "scores computed again": (
         core(extra_args=["--recompute-granularity", "selective"]),
         ["extra_args: TFLOPs do not count what --recompute-granularity computes again"],
