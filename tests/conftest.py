@@ -61,7 +61,7 @@ class Playground:
         stand_in.chmod(0o755)
         (self.path / "here.yaml").write_text(
             f"scheduler: local\ngpus_per_node: {self.environment.get('GPUS', 0)}\n"
-            f"python: {json.dumps(str(stand_in))}\n"
+            "python: ./stand-in\n"
         )
         values = {"framework": "gpt", "model": "s", "time_limit": 5, **defaults}
         (self.path / "campaign.yaml").write_text(
@@ -82,7 +82,7 @@ class Playground:
         self.write_campaign(body, matrix, cluster="slurm.yaml", **defaults)
         (self.path / "slurm.yaml").write_text(
             f"gpus_per_node: 4\nconstraint: v100-32g\nmemory: 1G\n"
-            f"python: {json.dumps(str(self.path / 'stand-in'))}\n{textwrap.dedent(profile)}"
+            f"python: ./stand-in\n{textwrap.dedent(profile)}"
         )
 
     def wait_for(self, states: list[str], seconds: float = 90) -> list[dict[str, Any]]:
