@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -68,6 +68,10 @@ class CampaignFile:
     ] = DEFAULT
 
 
+# What these are where parameters are expected.
+_OF_THE_FILE = {one.name: "it stands at the top of the file" for one in fields(CampaignFile)}
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """A campaign file whose every value fits, and what it names: rules, warm-up, cluster."""
@@ -85,7 +89,10 @@ def read_campaign_file(path: Path) -> Checked:
     sentence with the path of the key.
     """
     data = read_yaml(path, "a campaign file", arguments=argument_names())
-    problems = [*_key_problems(data), *_parameter_problems(data)]
+    problems = [
+        *mapping_problems("", CampaignFile, data, _belongs),
+        *_parameter_problems(data),
+    ]
     name = data.get("name")
     if isinstance(name, str) and not _NAME.fullmatch(name):
         problems.append(_name_problem(name))
@@ -115,19 +122,11 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
     return found or tuple(FRAMEWORKS)
 
 
-def _key_problems(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the keys of a file; of those that belong elsewhere, where."""
-    rest = {}
-    for name, value in data.items():
-        if name in field_types(CampaignFile):
-            rest[name] = value
-        elif is_parameter(name, FRAMEWORKS):
-            yield f"unknown key {name!r}; it is a parameter of runs: write it under defaults"
-        elif name in field_types(Cluster):
-            yield f"unknown key {name!r}; it is of cluster profiles"
-        else:
-            rest[name] = value
-    yield from mapping_problems("", CampaignFile, rest)
+def _belongs(name: str) -> str | None:
+    """Return where a key belongs that stands at the top of a file, as far as that is known."""
+    if is_parameter(name, FRAMEWORKS):
+        return "it is a parameter of runs: write it under defaults"
+    return "it is of cluster profiles" if name in field_types(Cluster) else None
 
 
 def _cluster(data: Mapping[str, Any], folder: Path) -> tuple[Cluster | None, tuple[str, ...]]:
@@ -152,28 +151,13 @@ def _parameter_problems(data: Mapping[str, Any]) -> Iterator[str]:
     frameworks = frameworks_in_play(data)
     defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
     if isinstance(defaults, dict):
-        yield from _misplaced("defaults", defaults)
-        yield from parameter_problems("defaults", _in_place(defaults), frameworks)
+        yield from parameter_problems("defaults", defaults, frameworks, _OF_THE_FILE)
     if isinstance(matrix, dict):
-        yield from _misplaced("matrix", matrix)
-        yield from _matrix_problems(_in_place(matrix), frameworks)
+        yield from _matrix_problems(matrix, frameworks)
     if isinstance(include, list):
         for index, entry in enumerate(include):
             if isinstance(entry, dict):
-                where = f"include[{index}]"
-                yield from _misplaced(where, entry)
-                yield from parameter_problems(where, _in_place(entry), frameworks)
-
-
-def _misplaced(where: str, values: Mapping[str, Any]) -> Iterator[str]:
-    for name in values:
-        if name in field_types(CampaignFile):
-            yield f"{where}: unknown key {name!r}; it stands at the top of the file"
-
-
-def _in_place(values: Mapping[str, Any]) -> dict[str, Any]:
-    known = field_types(CampaignFile)
-    return {name: value for name, value in values.items() if name not in known}
+                yield from parameter_problems(f"include[{index}]", entry, frameworks, _OF_THE_FILE)
 
 
 def _matrix_problems(matrix: Mapping[str, Any], frameworks: tuple[str, ...]) -> Iterator[str]:
@@ -185,7 +169,7 @@ def _matrix_problems(matrix: Mapping[str, Any], frameworks: tuple[str, ...]) -> 
         found = (
             problem
             for value in values
-            for problem in parameter_problems("matrix", {name: value}, frameworks)
+            for problem in parameter_problems("matrix", {name: value}, frameworks, _OF_THE_FILE)
         )
         yield from dict.fromkeys(found)
 

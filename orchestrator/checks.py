@@ -131,11 +131,9 @@ def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
 
 
 def _capability_problems(run: Run, cluster: Cluster) -> Iterator[str]:
-    has = None if cluster.gpu is None else compute_capability(cluster.gpu)
-    if has is None:
-        return
     for what, least in FRAMEWORKS[run.framework].needs_capability(run):
-        if has < least:
+        has = None if cluster.gpu is None else compute_capability(cluster.gpu)
+        if has is not None and has < least:
             yield (
                 f"{what} needs a GPU of compute capability {_version(least)} or more, and "
                 f"{cluster.gpu} has {_version(has)}"

@@ -29,10 +29,10 @@ def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
     placement = FRAMEWORKS[run.framework].placement(run)
     if placement is None:
         return None
-    since = placement.fused_since
-    has = None if cluster.gpu is None else compute_capability(cluster.gpu)
-    if since is not None and has is not None and has < since:
-        placement = replace(placement, fused_attention=False)
+    if placement.fused_since is not None and cluster.gpu is not None:
+        has = compute_capability(cluster.gpu)
+        if has is not None and has < placement.fused_since:
+            placement = replace(placement, fused_attention=False)
     return forecast(run, placement, gpu=cluster.has_gpus)
 
 

@@ -190,11 +190,15 @@ def is_parameter(name: str, frameworks: Iterable[str]) -> bool:
 
 
 def parameter_problems(
-    where: str, values: Mapping[str, Any], frameworks: Iterable[str]
+    where: str,
+    values: Mapping[str, Any],
+    frameworks: Iterable[str],
+    elsewhere: Mapping[str, str] = {},
 ) -> Iterator[str]:
     """Yield what is wrong with parameters given at `where`, as sentences that begin with it.
 
     A parameter is known when one of `frameworks` has it, and its value fits when it fits one.
+    elsewhere: what keys are that are no parameters, by their names.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():
@@ -205,6 +209,8 @@ def parameter_problems(
             others = [other for other in FRAMEWORKS if name in option_names(other)]
             if others:
                 near = f"; it is of {', '.join(others)}"
+            elif name in elsewhere:
+                near = f"; {elsewhere[name]}"
             elif name in _CALLED_ELSEWHERE:
                 near = f"; here it is {_CALLED_ELSEWHERE[name]}"
             else:

@@ -1,4 +1,4 @@
-"""Text that is safe to print."""
+"""Text for people: safe to print, with counts and names as they are read and sorted."""
 
 import re
 from collections.abc import Sequence

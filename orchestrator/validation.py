@@ -1,7 +1,7 @@
 """Checking values that people wrote against types, and saying what is wrong in a sentence."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING
 from functools import cache
 from typing import Any, get_type_hints
@@ -11,10 +11,16 @@ from pydantic import TypeAdapter, ValidationError
 from orchestrator.errors import did_you_mean
 
 
-def mapping_problems(where: str, kind: type, values: Mapping[str, Any]) -> Iterator[str]:
+def mapping_problems(
+    where: str,
+    kind: type,
+    values: Mapping[str, Any],
+    belongs: Callable[[str], str | None] = lambda name: None,
+) -> Iterator[str]:
     """Yield what is wrong with `values`, which are to be the fields of the dataclass `kind`.
 
-    `where` begins every sentence; it is empty at the top of a file.
+    `where` begins every sentence; it is empty at the top of a file. `belongs` tells of an unknown
+    key what it is, if it is known elsewhere.
     """
     prefix = f"{where}: " if where else ""
     known = field_types(kind)
@@ -22,7 +28,9 @@ def mapping_problems(where: str, kind: type, values: Mapping[str, Any]) -> Itera
         if name in known:
             yield from field_problems(f"{where}.{name}" if where else name, kind, name, value)
         else:
-            yield f"{prefix}unknown key {name!r}{did_you_mean(str(name), known)}"
+            told = belongs(name)
+            hint = did_you_mean(str(name), known) if told is None else f"; {told}"
+            yield f"{prefix}unknown key {name!r}{hint}"
     for field in dataclasses.fields(kind):
         required = field.default is MISSING and field.default_factory is MISSING
         if required and field.name not in values:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from orchestrator import slow_runs, statuses
 from orchestrator.attempts import NOT_STARTED, SUBMITTED, SUBMITTING
 from orchestrator.outcomes import decided_by
+from orchestrator.printing import named
 from orchestrator.slurm_states import WAITING
 from orchestrator.statuses import RunStatus
 from orchestrator.tables import Column, Style, as_text, make_table
@@ -83,7 +84,7 @@ def warnings(look: Look) -> list[str]:
     if overflowed:
         lines.append(
             "no step time, as every report after the warm-up holds a skipped update: "
-            f"{', '.join(overflowed)}"
+            f"{named(overflowed)}"
         )
     return lines
 

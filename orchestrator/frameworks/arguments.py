@@ -1,7 +1,7 @@
 """Lists of arguments that campaign files hand to programs: their type, and what they give."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, TypeVar
 
 from pydantic import WithJsonSchema
 
@@ -9,6 +9,7 @@ from orchestrator.workloads.rehearsal import given_options
 
 # In a file they may be numbers, which the program gets as they are written.
 Arguments = list[Annotated[str, WithJsonSchema({"type": ["string", "number"]})]]
+Number = TypeVar("Number", int, float)
 # Options with their values.
 Given = Mapping[str, Sequence[str]]
 
@@ -20,17 +21,17 @@ def given(arguments: Sequence[str]) -> Given:
 
 def whole_number(options: Given, option: str) -> int | None:
     """Return the one whole number that an option has; None where it is absent or has another."""
-    try:
-        (value,) = options.get(option, ())
-        return int(value)
-    except ValueError:
-        return None
+    return _one(options, option, int)
 
 
 def number(options: Given, option: str) -> float | None:
     """Return the one number that an option has; None where it is absent or has another."""
+    return _one(options, option, float)
+
+
+def _one(options: Given, option: str, read: Callable[[str], Number]) -> Number | None:
     try:
         (value,) = options.get(option, ())
-        return float(value)
+        return read(value)
     except ValueError:
         return None

@@ -80,11 +80,9 @@ def warnings(run: Run) -> Iterator[str]:
     """Yield what a run of today's DeepSpeed seldom means, where step times are its reports'."""
     yield from left_behind(run)
     yield from _silent_steps(run)
-    for config in config_files(run).values():
-        device = value_at(config, "zero_optimization.offload_optimizer.device")
-        if device == "nvme" and run.zero_stage != _NVME_STAGE:
-            stage = f"ZeRO stage {_NVME_STAGE}"
-            yield f"offload_optimizer=nvme keeps the states in memory but for {stage}"
+    if run.options.offload_optimizer == "nvme" and run.zero_stage != _NVME_STAGE:
+        stage = f"ZeRO stage {_NVME_STAGE}"
+        yield f"offload_optimizer=nvme keeps the states in memory but for {stage}"
 
 
 def left_behind(run: Run) -> Iterator[str]:
