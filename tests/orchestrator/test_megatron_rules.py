@@ -22,11 +22,6 @@ PROGRAMS = {
     "2": OF_2021,
     "3d": {**CORE, **DATA, "framework": "megatron_deepspeed_3d", "precision": "fp16"},
 }
-TORCH_FSDP = [
-    "--use-torch-fsdp2",
-    "--no-gradient-accumulation-fusion",
-    "--untie-embeddings-and-output-weights",
-]
 
 
 def problems_of(run: Run) -> list[str]:
@@ -106,29 +101,6 @@ def test_the_user_s_warm_up_takes_the_place_of_the_script_s(
     assert given == fractions
 
 
-@pytest.mark.parametrize(
-    ("program", "arguments", "expected"),
-    [
-        ("core", [], True),
-        ("core", TORCH_FSDP, False),
-        ("core", ["--use-megatron-fsdp", "--ckpt-format", "fsdp_dtensor"], False),
-        ("2", [], False),
-    ],
-)
-def test_core_has_one_queue_to_a_gpu_but_under_fsdp(
-    campaign_of: Callable[[str], Campaign],
-    program: str,
-    arguments: list[str],
-    *,
-    expected: bool,
-):
-    """What overlaps with computation needs it, and FSDP refuses to start with it."""
-    run = {**PROGRAMS[program], "gpus_per_node": 1, "extra_args": arguments}
-    campaign = campaign_of(f"name: queue\ninclude: [{run}]\n")
-    script = job_script(campaign.runs[0], campaign, Path("/results/queue/run"))
-    assert ("CUDA_DEVICE_MAX_CONNECTIONS" in script) == expected
-
-
 def experts(*arguments: Any, **values: Any) -> dict[str, Any]:
     """Return parameters of a run of Megatron core with a mixture of eight experts."""
     extra = ["--num-experts", "8", *map(str, arguments)]
@@ -204,15 +176,6 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         **CORE,
         "data_path": "tokens",
         "extra_args": ["--per-split-data-args-path", "paths.json"],
-    },
-    "models of before core": {
-        **CORE,
-        "extra_args": ["--use-legacy-models", "--ckpt-format", "torch"],
-    },
-    "torch's FSDP": {**CORE, "extra_args": TORCH_FSDP},
-    "torch's FSDP with its own checkpoints": {
-        **CORE,
-        "extra_args": [*TORCH_FSDP, "--ckpt-format=torch_dcp"],
     },
     "experts in one product": experts("--moe-grouped-gemm"),
     "a weight decay that grows": {
@@ -344,44 +307,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a file of paths beside a path": (
         {**CORE, "data_path": "t", "extra_args": ["--data-args-path", "paths"]},
         ["data_path and --data-args-path are several sources of data; keep one of them"],
-    ),
-    "models of before core with checkpoints of core": (
-        {**CORE, "extra_args": ["--use-legacy-models"]},
-        ["--use-legacy-models needs --ckpt-format torch"],
-    ),
-    "Megatron's FSDP with checkpoints of others": (
-        {**CORE, "extra_args": ["--use-megatron-fsdp", "--ckpt-format", "torch"]},
-        ["--use-megatron-fsdp needs --ckpt-format fsdp_dtensor"],
-    ),
-    "checkpoints of Megatron's FSDP without it": (
-        {**CORE, "extra_args": ["--ckpt-format", "fsdp_dtensor"]},
-        ["--ckpt-format fsdp_dtensor needs --use-megatron-fsdp"],
-    ),
-    "checkpoints of torch's FSDP without it": (
-        {**CORE, "extra_args": ["--ckpt-format", "torch_dcp"]},
-        ["--ckpt-format torch_dcp needs --use-torch-fsdp2"],
-    ),
-    "torch's FSDP with all that it lacks": (
-        {
-            **CORE,
-            "gpus_per_node": 2,
-            "pipeline_parallel_size": 2,
-            "use_distributed_optimizer": True,
-            "precision": "fp16",
-            "extra_args": ["--use-torch-fsdp2", "--ckpt-format", "zarr"],
-        },
-        [
-            "--use-torch-fsdp2 needs --no-gradient-accumulation-fusion",
-            "--use-torch-fsdp2 needs --untie-embeddings-and-output-weights",
-            "--use-torch-fsdp2 does not go with pipeline_parallel_size=2",
-            "--use-torch-fsdp2 does not go with use_distributed_optimizer=true",
-            "--use-torch-fsdp2 does not go with precision=fp16; try bf16",
-            "--use-torch-fsdp2 needs --ckpt-format torch_dist or torch_dcp",
-        ],
-    ),
-    "torch's FSDP with experts over ranks": (
-        experts("--expert-model-parallel-size", 8, *TORCH_FSDP),
-        ["--use-torch-fsdp2 does not go with --expert-model-parallel-size=8"],
     ),
     "experts in one product of another precision": (
         experts("--moe-grouped-gemm", precision="fp16"),
