@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 
 import pytest
-from practice.jobs import state, submit, wait_for, wait_until
+from practice.jobs import fail_node, state, submit, wait_for, wait_until
 from practice.plan import ACCOUNT, PracticeError
 from practice.running import Cluster
 
@@ -95,6 +95,23 @@ def test_a_node_that_fails_takes_its_job_and_comes_back(slurm: Cluster, tmp_path
     slurm.run("scontrol", "update", "nodename=gpu002", "state=resume")
     again = submit(slurm, "true", "--nodelist=gpu002", folder=tmp_path)
     assert wait_for(slurm, again, "COMPLETED") == "COMPLETED"
+
+
+def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_path: Path) -> None:
+    """Given the job again before it is rid of it, it would have Slurm hold it for good."""
+    body = """trap "" TERM; echo "$SLURMD_NODENAME"; [[ -v SLURM_RESTART_COUNT ]] || sleep 600"""
+    options = ("--requeue", "--open-mode=append", "--partition=v100")
+    job = submit(slurm, body, *options, folder=tmp_path)
+    wait_for(slurm, job, "RUNNING")
+    printed = tmp_path / f"{job}.out"
+    wait_until(
+        lambda: printed.exists() and printed.read_text() != "", lambda: "the job has not begun"
+    )
+    node = printed.read_text().strip()
+    fail_node(slurm, node)
+    assert wait_for(slurm, job, "COMPLETED") == "COMPLETED"
+    assert printed.read_text().splitlines()[-1] != node
+    assert "drain" in slurm.run("sinfo", "-hN", "-o", "%T", "-n", node).stdout
 
 
 def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from practice.jobs import wait_until
+from practice.jobs import fail_node, wait_until
 
 from orchestrator import locks
 
@@ -250,7 +251,7 @@ def test_a_node_that_fails_is_told_and_the_run_goes_elsewhere_by_retry(play, clu
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
     node = run["node_list"]
-    cluster.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    fail_node(cluster, node)
     [run] = play.wait_for(["NODE_FAIL"])
     assert run["outcome"] == "node_fail"
     play.go()
@@ -258,7 +259,6 @@ def test_a_node_that_fails_is_told_and_the_run_goes_elsewhere_by_retry(play, clu
     assert retried.returncode == 0
     [run] = play.wait_for(["COMPLETED"])
     assert run["node_list"] != node
-    cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
 
 
 def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(play, cluster) -> None:
@@ -266,16 +266,23 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
     play.write_slurm_campaign(f"echo life ${{SLURM_RESTART_COUNT:-0}}; {WAIT}", matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
-    cluster.run("scontrol", "update", f"nodename={run['node_list']}", "state=down", "reason=test")
-    seen = set()
-    while (run := play.status()[0])["restarts"] != 1 or run["state"] != "RUNNING":
-        seen.add(run["state"])
-        assert run["outcome"] is None
-    assert seen <= {"RUNNING", "PENDING", "REQUEUED", "COMPLETING", "CONFIGURING"}
+    log = Path(run["log"])
+    wait_until(lambda: log.exists() and "life 0" in log.read_text(), lambda: "nothing is printed")
+    fail_node(cluster, run["node_list"])
+    seen: list[dict[str, Any]] = []
+
+    def runs_again() -> bool:
+        seen.extend(play.status())
+        return seen[-1]["restarts"] == 1 and seen[-1]["state"] == "RUNNING"
+
+    wait_until(runs_again, lambda: str(seen[-1]), seconds=120)
+    assert {run["outcome"] for run in seen} == {None}
+    going_on = {"RUNNING", "PENDING", "REQUEUED", "COMPLETING", "CONFIGURING"}
+    assert {run["state"] for run in seen} <= going_on
     play.go()
     [run] = play.wait_for(["COMPLETED"])
     assert run["restarts"] == 1
-    words = [line for line in Path(run["log"]).read_text().splitlines() if line.startswith("life")]
+    words = [line for line in log.read_text().splitlines() if line.startswith("life")]
     assert words == ["life 0", "life 1"]
     assert len(list(play.path.glob("results/play/*/attempt-*"))) == 1
 

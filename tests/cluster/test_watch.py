@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from practice.jobs import fail_node
 
 from orchestrator.node_lists import expand_nodes
 
@@ -214,12 +215,10 @@ def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slur
     watching = play.start("watch", "campaign.yaml", "--interval", "0.2")
     row = rf"^{first['run_id']} .* "
     read_until(watching, rf"{row}RUNNING +1  gpu\d+ +29  30 ")
-    node = first["node_list"]
-    slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    fail_node(slurm, first["node_list"])
     # Fewer iterations than it had, and then all again.
     read_until(watching, rf"{row}\S.* (—|1?\d|2[0-8])  30 ")
     read_until(watching, rf"{row}RUNNING \(restart 1\) +1  gpu\d+ +29  30 ")
-    slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
     play.go()
     printed, complaints = watching.communicate(timeout=TERALOG_SECONDS)
     assert (watching.returncode, complaints) == (0, "")

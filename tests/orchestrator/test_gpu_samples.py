@@ -126,7 +126,7 @@ def assert_ended(calls: Path) -> None:
     """No sampler lives on; it may take a moment to end."""
     pids = [int(line.split()[0]) for line in calls.read_text().splitlines()]
     assert pids
-    psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30)
+    psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=60)
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 

@@ -18,7 +18,7 @@ from orchestrator import locks
 MOMENTS = 10
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait for something that must come."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -101,7 +101,7 @@ def test_a_stopped_submit_stops_its_runs_and_goes_on_later(playground, number: i
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
     submit.send_signal(number)
-    _, err = submit.communicate(timeout=30)
+    _, err = submit.communicate(timeout=60)
     assert submit.returncode == 130
     assert "goes on with what is missing" in err
     assert "Traceback" not in err
@@ -119,11 +119,11 @@ def test_following_a_log_ends_quietly(playground) -> None:
     follow = playground.start("logs", "-f", "campaign.yaml", "gpt")
     assert follow.stdout.readline() == "begun\n"
     follow.send_signal(signal.SIGINT)
-    _, err = follow.communicate(timeout=30)
+    _, err = follow.communicate(timeout=60)
     assert (follow.returncode, err) == (130, "")
     assert playground.states() == ["RUNNING"]
     playground.teralog("cancel", "campaign.yaml")
-    submit.communicate(timeout=30)
+    submit.communicate(timeout=60)
 
 
 def test_a_run_that_takes_too_long_is_ended(playground) -> None:
@@ -211,7 +211,7 @@ def test_cancel_ends_what_runs_and_keeps_what_waits_from_starting(playground) ->
     submit = playground.start("submit", "campaign.yaml", "--slots", "1")
     wait_until(lambda: bool(playground.events()))
     assert playground.teralog("cancel", "campaign.yaml").returncode == 0
-    submit.communicate(timeout=30)
+    submit.communicate(timeout=60)
     assert submit.returncode == 1
     assert playground.states() == ["CANCELLED"] * 4
     assert len(playground.events()) == 1
@@ -234,7 +234,7 @@ def test_a_run_is_cancelled_by_its_label_or_the_beginning_of_its_id(playground) 
     playground.teralog("cancel", "campaign.yaml", "seed=1")
     assert playground.states() == ["CANCELLED", "RUNNING"]
     playground.teralog("cancel", "campaign.yaml", playground.status()[1]["run_id"][:6])
-    submit.communicate(timeout=30)
+    submit.communicate(timeout=60)
     assert playground.states() == ["CANCELLED", "CANCELLED"]
 
 

@@ -83,7 +83,7 @@ def holder(lock: Path) -> Iterator[Callable[..., Holder]]:
 
 def free_at_last(lock: Path) -> bool:
     """Wait until the lock is free: the system takes its time to close a killed process's files."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while locks.is_held(lock) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not locks.is_held(lock)

@@ -80,7 +80,7 @@ def start(token: str, shell: str) -> "subprocess.Popen[bytes]":
 
 def wait_for(token: str, name: str) -> None:
     """Wait until a process with a mark runs a program."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while name not in [process.name() for process in marked(token)]:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -94,7 +94,7 @@ def test_a_process_is_found_by_its_mark_and_ended(token: str, shell: str) -> Non
     end_all(token)
     assert with_mark(token) == []
     assert list(marked(token)) == []
-    job.wait(timeout=20)
+    job.wait(timeout=60)
 
 
 @pytest.mark.parametrize("shell", STUBBORN.values(), ids=STUBBORN)
@@ -105,7 +105,7 @@ def test_what_does_not_end_when_told_is_killed_after_the_grace(token: str, shell
     assert job.stdout.readline() == b"\n"
     end_all(token, group=job.pid, grace_seconds=0.3)
     assert with_mark(token) == []
-    job.wait(timeout=20)
+    job.wait(timeout=60)
 
 
 def test_a_process_is_asked_before_it_is_killed(token: str, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_process_is_asked_before_it_is_killed(token: str, tmp_path: Path) -> N
     assert job.stdout is not None
     assert job.stdout.readline() == b"\n"
     end_all(token, group=job.pid, grace_seconds=60)
-    assert job.wait(timeout=20) == 7
+    assert job.wait(timeout=60) == 7
     assert last.exists()
 
 
@@ -126,8 +126,8 @@ def test_a_process_without_its_mark_ends_with_its_group(token: str) -> None:
     assert job.stdout is not None
     bare = psutil.Process(int(job.stdout.readline()))
     end_all(token, group=job.pid)
-    job.wait(timeout=20)
-    deadline = time.monotonic() + 20
+    job.wait(timeout=60)
+    deadline = time.monotonic() + 60
     while lives(bare):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -141,7 +141,7 @@ def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
         assert job.stdout is not None
         assert job.stdout.readline() == b"\n"
         end_all(token, group=job.pid, grace_seconds=0.1)
-        job.wait(timeout=20)
+        job.wait(timeout=60)
     assert with_mark(token) == []
 
 
@@ -156,12 +156,12 @@ def test_processes_of_another_attempt_live_on(token: str) -> None:
     for other in others:
         other.kill()
         other.wait()
-    job.wait(timeout=20)
+    job.wait(timeout=60)
 
 
 def test_there_may_be_nothing_left_to_end(token: str) -> None:
     """The job has ended by itself, and its group is gone."""
     job = start(token, "true")
-    job.wait(timeout=20)
+    job.wait(timeout=60)
     end_all(token, group=job.pid)
     assert with_mark(token) == []

@@ -49,7 +49,7 @@ class Supervised:
 
     def wait_for(self, line: str) -> None:
         """Wait until the job has printed a line."""
-        log, deadline = self.folder / "output.log", time.monotonic() + 20
+        log, deadline = self.folder / "output.log", time.monotonic() + 60
         while not log.exists() or line not in log.read_text().splitlines():
             assert time.monotonic() < deadline
             time.sleep(0.01)

@@ -57,6 +57,16 @@ def wait_until(
         time.sleep(0.1)
 
 
+def fail_node(cluster: Cluster, node: str) -> None:
+    """Take a node down with what runs on it; it stays away until `clear`, or `state=resume`.
+
+    A node that is down alone serves again as soon as it answers, and may be given the job that it
+    lost before it is rid of it: Slurm then holds the job for good ("launch failed requeued held").
+    """
+    for word in ("drain", "down"):
+        cluster.run("scontrol", "update", f"nodename={node}", f"state={word}", "reason=test")
+
+
 def clear(cluster: Cluster) -> None:
     """End all jobs and bring all nodes back, so that the cluster is as it was."""
     if jobs := cluster.run("squeue", "--noheader", "--format=%A").stdout.split():
