@@ -14,6 +14,7 @@ from orchestrator.frameworks import (
     megatron_rules,
     megatron_savings,
 )
+from orchestrator.frameworks.arguments import given
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.megatron_programs import MegatronOptions
 from orchestrator.model import Run
@@ -90,13 +91,17 @@ def _selective(run: Run) -> list[str]:
 
 
 def _missing_in_2(run: Run) -> Iterator[str]:
-    for name, given in (
+    for name, asked in (
         ("sequence_parallel", run.options.sequence_parallel),
         ("use_distributed_optimizer", run.options.use_distributed_optimizer),
         ("context_parallel_size", run.parallelism.context_parallel_size > 1),
     ):
-        if given:
+        if asked:
             yield f"Megatron-LM 2 has no {name}; version=core has it"
+
+
+def _unfused(options: MegatronLmOptions) -> bool:
+    return given(options.extra_args).get("--attention-backend") == ["unfused"]
 
 
 def _sequence_problems(run: Run) -> Iterator[str]:
@@ -109,6 +114,8 @@ def _sequence_problems(run: Run) -> Iterator[str]:
         yield (
             f"context_parallel_size={context} needs precision=bf16 or fp16, as fused attention does"
         )
+    elif context > 1 and _unfused(options):
+        yield f"context_parallel_size={context} needs another --attention-backend than unfused"
     if run.model is None:
         return
     length = run.model.seq_length
@@ -164,6 +171,7 @@ def placement(run: Run) -> Placement:
         options.version == "core"
         and options.transformer_impl == "transformer_engine"
         and run.training.precision != "fp32"
+        and not _unfused(options)
     )
     return replace(
         megatron_placement(run.training.precision),

@@ -92,6 +92,15 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         core(gpus_per_node=2, context_parallel_size=2),
         ["context_parallel_size=2 needs precision=bf16 or fp16, as fused attention does"],
     ),
+    "sequences split in a backend that is not fused": (
+        core(
+            gpus_per_node=2,
+            context_parallel_size=2,
+            precision="bf16",
+            extra_args=["--attention-backend", "unfused"],
+        ),
+        ["context_parallel_size=2 needs another --attention-backend than unfused"],
+    ),
     "sequences that do not divide among tensor-parallel ranks": (
         core(
             gpus_per_node=4,
