@@ -47,8 +47,8 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
             "the optimizer steps on the CPU with one thread: cores_per_rank in the cluster profile "
             "gives it more"
         )
-    if not cluster.has_gpus and framework.needs_gpus:
-        yield f"framework {run.framework} trains on GPUs, and cluster {cluster.name} has none"
+    if not cluster.has_gpus and (what := framework.needs_gpus(run)):
+        yield f"{what} trains on GPUs, and cluster {cluster.name} has none"
     if cluster.scheduler == "local":
         yield from missing_files(run, folder)
     tensor, gpus = run.parallelism.tensor_parallel_size, run.resources.gpus_per_node

@@ -37,6 +37,11 @@ class Partner:
     columns: Mapping[str, bool]
 
 
+def framework_on_gpus(run: Run) -> str:
+    """Return what of a run trains on GPUs alone, of a program that does nothing else."""
+    return f"framework {run.framework}"
+
+
 @dataclass(frozen=True, slots=True)
 class Framework:
     """A training program: what it accepts, refuses, is started by, and prints.
@@ -60,7 +65,7 @@ class Framework:
     partner: what to compare cells with.
     vocab_size_multiple: what the vocabulary is padded to, per tensor-parallel rank.
     needs_model: whether a run without a model shape makes sense.
-    needs_gpus: whether it trains on GPUs alone.
+    needs_gpus: what of a run trains on GPUs alone, as `framework_on_gpus`; None where nothing does.
     needs_capability: what of a run needs a GPU of which compute capability, or a later one.
     paths: the options that name files or folders of the user's, relative to the campaign file;
         templates find them, absolute, in `paths`.
@@ -92,7 +97,7 @@ class Framework:
     partner: Partner | None = None
     vocab_size_multiple: int = 1
     needs_model: bool = True
-    needs_gpus: bool = False
+    needs_gpus: Callable[[Run], str | None] = lambda run: None
     needs_capability: Callable[[Run], Iterable[tuple[str, Capability]]] = lambda run: ()
     paths: tuple[str, ...] = ()
     paths_or_names: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from orchestrator import presets
 from orchestrator.frameworks import colossalai
-from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.base import Framework, framework_on_gpus
 
 BENCHMARK = "benchmark_gpt_dummy.py"
 
@@ -30,7 +30,7 @@ COLOSSALAI_GPT = Framework(
     measures=colossalai.MEASURES,
     measured_by=colossalai.MEASURED_BY,
     reports_steps=False,
-    needs_gpus=True,
+    needs_gpus=framework_on_gpus,
     paths=("source",),
     files=colossalai.files(BENCHMARK),
     steps_on_cpu=colossalai.steps_on_cpu,

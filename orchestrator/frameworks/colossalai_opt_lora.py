@@ -8,7 +8,7 @@ from pydantic import Field
 
 from orchestrator import presets
 from orchestrator.frameworks import colossalai
-from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.base import Framework, framework_on_gpus
 from orchestrator.model import Run
 from orchestrator.tables import Column
 
@@ -57,7 +57,7 @@ COLOSSALAI_OPT_LORA = Framework(
     measures=colossalai.MEASURES,
     measured_by=colossalai.MEASURED_BY,
     reports_steps=False,
-    needs_gpus=True,
+    needs_gpus=framework_on_gpus,
     paths=("source",),
     files=colossalai.files(BENCHMARK),
     steps_on_cpu=colossalai.steps_on_cpu,

@@ -136,6 +136,17 @@ def program(run: Run) -> str:
     return {"hf_gpt": "hf-gpt", "run_clm": "hf-run-clm"}[run.options.program]
 
 
+def needs_gpus(run: Run) -> str | None:
+    """Return what trains on GPUs alone: run_clm.py with ZeRO 3.
+
+    transformers makes its model before the processes know of each other, and on CPUs DeepSpeed
+    takes the world for one rank then and refuses the batch.
+    """
+    if run.options.program == "run_clm" and run.zero_stage == 3:
+        return "zero_stage=3 of program=run_clm"
+    return None
+
+
 def imports(run: Run) -> tuple[str, ...]:
     """Return the modules that hf_gpt.py needs; what run_clm.py does depends on its version."""
     own = run.options.program == "hf_gpt"
@@ -173,6 +184,7 @@ HF_DEEPSPEED = Framework(
     log_formats=(GPT_WORKLOAD, HF_TRAINER_RESULT, HF_TRAINER_METRICS, HF_TRAINER_REPORTS),
     problems=problems,
     warnings=zero.left_behind,
+    needs_gpus=needs_gpus,
     config_files=config_files,
     steps_on_cpu=zero.steps_on_cpu,
     placement=placement,

@@ -15,7 +15,7 @@ from orchestrator.frameworks import (
     megatron_savings,
 )
 from orchestrator.frameworks.arguments import given
-from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.base import Framework, framework_on_gpus
 from orchestrator.frameworks.megatron_programs import MegatronOptions
 from orchestrator.model import Run
 from orchestrator.placement import Placement, megatron_placement
@@ -196,7 +196,7 @@ MEGATRON = Framework(
     placement=placement,
     columns=megatron_programs.COLUMNS,
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
-    needs_gpus=True,
+    needs_gpus=framework_on_gpus,
     needs_capability=lambda run: (
         megatron_capabilities.needed(run) if run.options.version == "core" else ()
     ),

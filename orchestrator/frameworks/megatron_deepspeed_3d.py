@@ -20,7 +20,7 @@ from orchestrator.frameworks import (
     megatron_savings,
     zero,
 )
-from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.base import Framework, framework_on_gpus
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
 from orchestrator.model import Run
 from orchestrator.placement import Placement, deepspeed_placement, megatron_placement
@@ -173,7 +173,7 @@ MEGATRON_DEEPSPEED_3D = Framework(
         *megatron_programs.COLUMNS,
     ),
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
-    needs_gpus=True,
+    needs_gpus=framework_on_gpus,
     paths=megatron_programs.PATHS,
     # The program itself has another name in each branch.
     files=megatron_programs.opened("megatron/arguments.py"),

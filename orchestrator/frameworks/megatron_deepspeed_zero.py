@@ -9,7 +9,7 @@ from pydantic import Field
 from orchestrator import run_columns
 from orchestrator.deepspeed_config import FILE_NAME, program_config
 from orchestrator.frameworks import limits, megatron_deepspeed, megatron_programs, zero
-from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.base import Framework, framework_on_gpus
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
 from orchestrator.model import Run
 from orchestrator.placement import Placement
@@ -174,7 +174,7 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
         Column("offload", "offload", zero.offload),
     ),
     vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
-    needs_gpus=True,
+    needs_gpus=framework_on_gpus,
     paths=megatron_programs.PATHS,
     files=megatron_programs.opened("pretrain_gpt2.py"),
     program=lambda run: _RECORD,

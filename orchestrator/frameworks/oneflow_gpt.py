@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from orchestrator.frameworks.base import Framework, Logged, Partner
+from orchestrator.frameworks.base import Framework, Logged, Partner, framework_on_gpus
 from orchestrator.frameworks.gpu_usage import GPU_MEMORY, GPU_SAMPLES, GPU_USE
 from orchestrator.frameworks.limits import unaccumulated, unheard, unsplit
 from orchestrator.model import Run
@@ -117,7 +117,7 @@ ONEFLOW_GPT = Framework(
         base="off",
         columns={"gpu_memory_mib": True, "running_samples_per_second": False},
     ),
-    needs_gpus=True,
+    needs_gpus=framework_on_gpus,
     paths=("source", "dataset"),
     files=lambda paths: (
         f"{paths['source']}/src/train.py",

@@ -246,6 +246,25 @@ def test_a_program_that_needs_gpus_is_worth_a_look_without_any(
 
 
 @pytest.mark.parametrize(
+    ("stage", "cluster", "said"),
+    [
+        (3, CPUS, ["zero_stage=3 of program=run_clm trains on GPUs, and cluster here has none"]),
+        (2, CPUS, []),
+        (3, V100, []),
+    ],
+)
+def test_run_clm_with_parameters_divided_is_worth_a_look_without_gpus(
+    run_of: RunOf, stage: int, cluster: Cluster, said: list[str], tmp_path: Path
+):
+    """There DeepSpeed refuses its batch."""
+    files = {name: str(tmp_path / name) for name in ("script", "dataset")}
+    for path in files.values():
+        Path(path).touch()
+    run = run_of(framework="hf_deepspeed", program="run_clm", zero_stage=stage, **files)
+    assert list(run_warnings(run, cluster, Path())) == said
+
+
+@pytest.mark.parametrize(
     ("values", "cores", "warned"),
     [
         ({"strategy": "zero2", "offload_optimizer": "cpu"}, None, True),
