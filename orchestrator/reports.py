@@ -146,9 +146,13 @@ def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
         yield from _of_unreckoned(runs)
     yield f"warm-up left out: {campaign.warmup}; "
     yield from _of_skipped_updates(runs)
+    on_cpu = [run for run in runs if run.summary.device == "cpu" or not campaign.cluster.has_gpus]
     if there & {"memory_allocated_gib", "max_memory_allocated_gib"}:
-        owner = "GPU allocator's" if campaign.cluster.has_gpus else "rank 0's resident set"
+        owner = "GPU allocator's" if len(on_cpu) < len(runs) else "rank 0's resident set"
         yield f"memory: {owner}; "
+    if on_cpu and campaign.cluster.has_gpus:
+        labels = named([run.planned.label for run in on_cpu])
+        yield f"trained on the CPU, though cluster {campaign.cluster.name} has GPUs: {labels}; "
 
 
 def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
