@@ -210,6 +210,7 @@ import os
 os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")  # 0: any free port
 import deepspeed, torch
+from orchestrator.workloads.rank_process import leave
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
 config = {
     "train_micro_batch_size_per_gpu": 4,
@@ -221,7 +222,7 @@ engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters
 for _ in range(3):
     engine.backward(engine(torch.randn(4, 64)).sum())
     engine.step()
-torch.distributed.destroy_process_group()
+leave(0)
 """
 
 
