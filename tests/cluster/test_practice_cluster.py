@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 
 import pytest
-from practice.jobs import fail_node, state, submit, wait_for, wait_until
+from practice.jobs import clear, fail_node, state, submit, wait_for, wait_until
 from practice.plan import ACCOUNT, PracticeError
 from practice.running import Cluster
 
@@ -111,7 +111,10 @@ def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_p
     fail_node(slurm, node)
     assert wait_for(slurm, job, "COMPLETED") == "COMPLETED"
     assert printed.read_text().splitlines()[-1] != node
-    assert "drain" in slurm.run("sinfo", "-hN", "-o", "%T", "-n", node).stdout
+    state_of_node = ("sinfo", "--noheader", "--nodes", node, "--partition=v100", "--format=%T")
+    assert slurm.run(*state_of_node).stdout == "drained\n"
+    clear(slurm)
+    assert slurm.run(*state_of_node).stdout == "idle\n"
 
 
 def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:

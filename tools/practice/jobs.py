@@ -73,7 +73,7 @@ def clear(cluster: Cluster) -> None:
         cluster.run("scancel", *jobs)
 
     def idle() -> bool:
-        states = cluster.run("sinfo", "--noheader", "--Node", "--partition=v100", "--format=%n %T")
+        states = cluster.run("sinfo", "--noheader", "--Node", "--partition=v100", "--format=%N %T")
         by_node = dict(line.split() for line in states.stdout.splitlines())
         for node in (node for node, said in by_node.items() if said.startswith(("down", "drain"))):
             cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
