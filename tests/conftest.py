@@ -85,7 +85,7 @@ class Playground:
             f"python: ./stand-in\n{textwrap.dedent(profile)}"
         )
 
-    def wait_for(self, states: list[str], seconds: float = 90) -> list[dict[str, Any]]:
+    def wait_for(self, states: list[str], seconds: float = 180) -> list[dict[str, Any]]:
         """Wait until the runs are in these states, and return what `status` says then."""
         deadline = time.monotonic() + seconds
         while True:

@@ -275,7 +275,7 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
         seen.extend(play.status())
         return seen[-1]["restarts"] == 1 and seen[-1]["state"] == "RUNNING"
 
-    wait_until(runs_again, lambda: str(seen[-1]), seconds=120)
+    wait_until(runs_again, lambda: str(seen[-1]))
     assert {run["outcome"] for run in seen} == {None}
     going_on = {"RUNNING", "PENDING", "REQUEUED", "COMPLETING", "CONFIGURING"}
     assert {run["state"] for run in seen} <= going_on

@@ -30,7 +30,7 @@ def state(cluster: Cluster, job: str) -> str:
     return " ".join(sorted(set(listed.stdout.split())))
 
 
-def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 60) -> str:
+def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 120) -> str:
     """Wait until a job's state is as a pattern says, and return the state.
 
     Raises PracticeError where it ends otherwise, or not in time.
@@ -42,12 +42,16 @@ def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 60) -> s
         found = state(cluster, job)
         return re.fullmatch(pattern, found) is not None
 
-    wait_until(reached, lambda: f"job {job} is {found}, not {pattern}", seconds)
+    def problem() -> str:
+        why = cluster.run("squeue", "--noheader", f"--jobs={job}", "--format=%r").stdout.strip()
+        return f"job {job} is {found} ({why}), not {pattern}"
+
+    wait_until(reached, problem, seconds)
     return found
 
 
 def wait_until(
-    condition: Callable[[], bool], problem: Callable[[], str], seconds: float = 60
+    condition: Callable[[], bool], problem: Callable[[], str], seconds: float = 120
 ) -> None:
     """Wait until something holds; PracticeError with the problem where it does not in time."""
     deadline = time.monotonic() + seconds
