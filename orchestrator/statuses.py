@@ -1,5 +1,6 @@
 """Where a campaign stands: a line a run, and totals."""
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from orchestrator.endings import endings
 from orchestrator.outcomes import COMPLETED, GIVEN_UP, decided_by
 from orchestrator.printing import counted
 from orchestrator.slow_runs import SlowRun
+from orchestrator.slurm_ids import compact_ids
 from orchestrator.store import CampaignStore
 from orchestrator.tables import EXACT, Column, Style, Table, make_table, shown
 from parsers.records import Outcome
@@ -167,6 +169,21 @@ def _hours(statuses: Sequence[RunStatus]) -> str:
     used = sum(status.gpu_hours or 0.0 for status in statuses)
     asked = sum(status.planned.run.resources.gpu_hours for status in statuses)
     return f"; {shown(used, EXACT)} of {shown(asked, EXACT)} GPU-hours used"
+
+
+def held_line(statuses: Sequence[RunStatus]) -> str | None:
+    """Return how jobs go on that Slurm starts only when somebody releases them; None without any.
+
+    Those that were submitted so, and those whose launch failed or that an administrator has held.
+    """
+    # JobHeldUser, JobHeldAdmin, launch failed requeued held
+    held = [one for one in statuses if "held" in (one.reason or "").lower()]
+    jobs = [one.seen.job_id for one in held if one.seen and one.seen.job_id]
+    if not jobs:
+        return None
+    are = counted(len(jobs), "run is", "runs are")
+    release = shlex.join(["scontrol", "release", *compact_ids(jobs)])
+    return f"{are} held by Slurm until released: {release}"
 
 
 def failure_line(status: RunStatus) -> str:

@@ -78,7 +78,7 @@ def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
 
 
 def warnings(look: Look) -> list[str]:
-    """Return a line for each slow run, and one for all that have only skipped updates to show."""
+    """Return a line for each slow run, one for all without an update, and one for those held."""
     overflowed = [run.status.planned.label for run in look.runs if run.progress.overflowed]
     lines = slow_runs.sentences(look.slow)
     if overflowed:
@@ -86,6 +86,8 @@ def warnings(look: Look) -> list[str]:
             "no step time, as every report after the warm-up holds a skipped update: "
             f"{named(overflowed)}"
         )
+    if held := statuses.held_line(look.statuses):
+        lines.append(held)
     return lines
 
 

@@ -139,6 +139,8 @@ def status(campaign: Path, results: Path, *, rehearsed: bool, as_json: bool) -> 
     click.echo(statuses.totals(found, store.other_runs(loaded)))
     for sentence in slow_runs.sentences(slow.values()):
         click.echo(sentence)
+    if held := statuses.held_line(found):
+        click.echo(held)
 
 
 @click.command()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,21 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
     words = [line for line in log.read_text().splitlines() if line.startswith("life")]
     assert words == ["life 0", "life 1"]
     assert len(list(play.path.glob("results/play/*/attempt-*"))) == 1
+
+
+def test_runs_that_slurm_holds_are_told_with_what_lets_them_go(play, cluster) -> None:
+    """Three of one array and one job, by `submit --hold`; the line is one for a shell."""
+    play.write_slurm_campaign("true", matrix="seed: [1, 2, 3]")
+    with (play.path / "campaign.yaml").open("a") as file:
+        file.write("include: [{seed: 4, gpus_per_node: 2}]\n")
+    play.teralog("submit", "campaign.yaml", "--hold")
+    told = play.teralog("status", "campaign.yaml").stdout.splitlines()[-1]
+    found = re.fullmatch(r"4 runs are held by Slurm until released: (scontrol release .*)", told)
+    assert found, told
+    assert told in play.teralog("watch", "campaign.yaml", "--once").stdout.splitlines()
+    cluster.run("bash", "-c", found[1])
+    play.wait_for(["COMPLETED"] * 4)
+    assert "held" not in play.teralog("status", "campaign.yaml").stdout
 
 
 def test_logs_are_printed_and_followed_to_the_end(bare) -> None:
