@@ -77,6 +77,18 @@ def removed_keys(config: Mapping[str, Any]) -> Iterator[str]:
             yield f"DeepSpeed {record['deepspeed']} refuses {key!r}: only earlier ones have it"
 
 
+def unknown_types(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one sentence for each optimizer and scheduler that neither DeepSpeed nor torch has."""
+    record = _record()
+    for section, known in record["types"].items():
+        chosen = config.get(section)
+        name = chosen.get("type") if isinstance(chosen, Mapping) else None
+        # Those of DeepSpeed's own optimizers it takes in any case.
+        if isinstance(name, str) and not {name, name.lower()} & {*known}:
+            there = did_you_mean(name, known)
+            yield f"DeepSpeed {record['deepspeed']} knows no {section} {name!r}{there}"
+
+
 def _renamed(path: tuple[str, ...]) -> Mapping[str, str]:
     renamed: Mapping[str, str] = _record()["renamed"].get(".".join(path), {})
     return renamed

@@ -18,9 +18,13 @@ class UserError(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the known word nearest to `word`, or a short list of all."""
+    """Return `; did you mean 'x'?` for the known word nearest to `word`, or a short list of all.
+
+    The nearest is the one that differs in its case alone, where there is one.
+    """
     choices = sorted(known)
-    near = get_close_matches(word, choices, n=1, cutoff=0.6)
+    near = [choice for choice in choices if choice.casefold() == word.casefold()]
+    near += get_close_matches(word, choices, n=1, cutoff=0.6)
     if near:
         return f"; did you mean {near[0]!r}?"
     return f"; known are {', '.join(choices)}" if 0 < len(choices) <= MAX_LISTED else ""

@@ -109,6 +109,32 @@ def removed_keys() -> list[str]:
     return sorted({*known} & _REMOVED_TOP_LEVEL_CONFIG_KEYS.keys())
 
 
+def known_types() -> dict[str, list[str]]:
+    """Return the `type`s of optimizers and of schedulers: DeepSpeed's own, and torch's.
+
+    Those of DeepSpeed's optimizers are in lower case, and it takes them in any.
+    """
+    import torch
+    from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS
+    from deepspeed.runtime.lr_schedules import VALID_LR_SCHEDULES
+
+    optimizers = _kinds_in(torch.optim, torch.optim.Optimizer)
+    schedulers = _kinds_in(torch.optim.lr_scheduler, torch.optim.lr_scheduler.LRScheduler)
+    return {
+        "optimizer": sorted({*DEEPSPEED_OPTIMIZERS, *optimizers}),
+        "scheduler": sorted({*VALID_LR_SCHEDULES, *schedulers}),
+    }
+
+
+def _kinds_in(module: Any, base: type) -> list[str]:
+    return [
+        name
+        for name, found in vars(module).items()
+        if isinstance(found, type) and issubclass(found, base) and found is not base
+        if not name.startswith("_")
+    ]
+
+
 def _today(model: Any, name: str) -> str:
     field = model.model_fields[name]
     extra = field.json_schema_extra or {}
@@ -169,6 +195,7 @@ def main() -> None:
         "values": known_values(),
         "renamed": renamed_keys(),
         "removed": removed_keys(),
+        "types": known_types(),
     }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     print(f"wrote {RECORD.name}", file=sys.stderr)

@@ -10,7 +10,13 @@ from orchestrator.deepspeed_config import (
     deepspeed_config,
     value_at,
 )
-from orchestrator.deepspeed_keys import refused_values, removed_keys, renamed_keys, unknown_keys
+from orchestrator.deepspeed_keys import (
+    refused_values,
+    removed_keys,
+    renamed_keys,
+    unknown_keys,
+    unknown_types,
+)
 from orchestrator.model import Run
 from orchestrator.placement import ZERO_LIVE, ZERO_PREFETCH, Placement, deepspeed_placement
 
@@ -86,8 +92,9 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def left_behind(run: Run) -> Iterator[str]:
-    """Yield which keys only an earlier DeepSpeed takes, which the cluster may have."""
+    """Yield which keys and types only an earlier DeepSpeed takes, which the cluster may have."""
     yield from removed_keys(run.options.deepspeed)
+    yield from unknown_types(run.options.deepspeed)
 
 
 def _silent_steps(run: Run) -> Iterator[str]:

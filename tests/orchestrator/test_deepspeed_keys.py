@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.deepspeed_keys import refused_values, renamed_keys, unknown_keys
+from orchestrator.deepspeed_keys import refused_values, renamed_keys, unknown_keys, unknown_types
 from orchestrator.frameworks import FRAMEWORKS
 from orchestrator.model import Run
 
@@ -174,6 +174,38 @@ def test_a_key_that_only_an_early_deepspeed_takes_is_told(run_of: RunOf, values:
     assert told not in framework.warnings(run_of(**values))
 
 
+VERSION = RECORD["deepspeed"]
+TYPES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "none": ({"optimizer": {"params": {"lr": 0.1}}, "scheduler": None}, []),
+    "DeepSpeed's own, in any case": (
+        {"optimizer": {"type": "Lamb"}, "scheduler": {"type": "WarmupLR"}},
+        [],
+    ),
+    "torch's": ({"optimizer": {"type": "RMSprop"}, "scheduler": {"type": "StepLR"}}, []),
+    "misspelt": (
+        {"optimizer": {"type": "AdmaW"}, "scheduler": {"type": "WarmUpLR"}},
+        [
+            f"DeepSpeed {VERSION} knows no optimizer 'AdmaW'; did you mean 'AdamW'?",
+            f"DeepSpeed {VERSION} knows no scheduler 'WarmUpLR'; did you mean 'WarmupLR'?",
+        ],
+    ),
+    "torch's in another case": (
+        {"optimizer": {"type": "rmsprop"}},
+        [f"DeepSpeed {VERSION} knows no optimizer 'rmsprop'; did you mean 'RMSprop'?"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("written", "told"), TYPES.values(), ids=TYPES)
+def test_an_optimizer_or_scheduler_that_nobody_has_is_worth_a_look(
+    run_of: RunOf, written: dict[str, Any], told: list[str]
+):
+    """An earlier DeepSpeed may have it."""
+    assert list(unknown_types(written)) == told
+    run = run_of(framework="gpt", strategy="zero1", deepspeed=written)
+    assert [one for one in FRAMEWORKS["gpt"].warnings(run) if "knows no" in one] == told
+
+
 def test_deepspeed_itself_refuses_what_is_recorded_as_removed():
     """Each by itself, in a configuration that is right else."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
@@ -207,6 +239,7 @@ def test_the_record_is_what_deepspeed_knows(recorder: ModuleType):
     assert recorder.known_values() == RECORD["values"]
     assert recorder.renamed_keys() == RECORD["renamed"]
     assert recorder.removed_keys() == RECORD["removed"]
+    assert recorder.known_types() == RECORD["types"]
 
 
 # Of what DeepSpeed's own class takes, and of what it refuses, values by section and key.
