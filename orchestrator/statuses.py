@@ -1,5 +1,6 @@
 """Where a campaign stands: a line a run, and totals."""
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -176,8 +177,8 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
 
     Those that were submitted so, and those whose launch failed or that an administrator has held.
     """
-    # JobHeldUser, JobHeldAdmin, launch failed requeued held
-    held = [one for one in statuses if "held" in (one.reason or "").lower()]
+    # JobHeldUser, JobHeldAdmin, JobHoldMaxRequeue, launch failed requeued held
+    held = [one for one in statuses if re.search("held|hold", one.reason or "", re.IGNORECASE)]
     jobs = [one.seen.job_id for one in held if one.seen and one.seen.job_id]
     if not jobs:
         return None

@@ -180,6 +180,7 @@ _CHANGES_MODEL = (
     "--fp8-format", "--fp8-hybrid", "--fp4-format", "--normalization", "--position-embedding-type",
     "--disable-bias-linear", "--make-vocab-size-divisible-by", "--multi-latent-attention",
     "--mtp-num-layers", "--use-torch-fsdp2", "--use-megatron-fsdp", "--optimizer-cpu-offload",
+    "--tokenizer-type",
 )  # fmt: skip
 _TOUCHES_DISK = ("--save", "--load")
 _ENDS = ("--exit-interval", "--exit-duration-in-mins")

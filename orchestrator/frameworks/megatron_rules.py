@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 
-from orchestrator.frameworks import megatron_fsdp
+from orchestrator.frameworks import megatron_combinations, megatron_fsdp
 from orchestrator.frameworks.arguments import Given, given, number, whole_number
 from orchestrator.model import Run
 
@@ -15,6 +16,7 @@ _GONE = {
 _SPLIT_DATA = ("--train-data-path", "--valid-data-path", "--test-data-path")
 # Options that give Megatron core data of the user's own.
 OWN_DATA = (*_SPLIT_DATA, "--data-args-path", "--per-split-data-args-path")
+_LEVELS = "--hierarchical-context-parallel-sizes"
 _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size")
 
 
@@ -33,6 +35,9 @@ def common_problems(run: Run) -> Iterator[str]:
                 f"extra_args: {option} is for a training by samples, and this one is by "
                 "iterations, as train_iters says; take it out"
             )
+    fraction = number(options, "--lr-warmup-fraction")
+    if fraction is not None and not 0 <= fraction < 1:
+        yield f"extra_args: --lr-warmup-fraction={fraction:g} must be at least 0 and less than 1"
     if "--lr-warmup-fraction" in options and whole_number(options, "--lr-warmup-iters"):
         yield "extra_args: --lr-warmup-fraction and --lr-warmup-iters say the same; take one out"
     if "--save" in options and "--save-interval" not in options:
@@ -40,7 +45,9 @@ def common_problems(run: Run) -> Iterator[str]:
     warmup = whole_number(options, "--lr-warmup-iters") or 0
     given_decay = whole_number(options, "--lr-decay-iters")
     decay = run.training.train_iters if given_decay is None else given_decay
-    if warmup >= decay:
+    if decay < 1:
+        yield f"extra_args: --lr-decay-iters={decay} must be 1 or more"
+    elif warmup >= decay:
         yield (
             f"extra_args: --lr-warmup-iters={warmup} must be less than the {decay} iterations that "
             "the learning rate decays"
@@ -54,6 +61,7 @@ def common_problems(run: Run) -> Iterator[str]:
             f"extra_args: --max-position-embeddings={positions} is less than "
             f"seq_length={run.model.seq_length}"
         )
+    yield from megatron_combinations.common_problems(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,27 +108,6 @@ class _Asked:
 # When a run breaks a rule, and the sentence. The rules are those of validate_args, of
 # TransformerConfig, initialize_model_parallel and MoELayer.
 _CORE: tuple[tuple[Callable[[_Asked], bool], str], ...] = (
-    (
-        lambda asked: (
-            "--overlap-param-gather" in asked.options
-            and "--use-megatron-fsdp" not in asked.options
-            and not asked.run.options.use_distributed_optimizer
-        ),
-        "--overlap-param-gather needs use_distributed_optimizer=true",
-    ),
-    (
-        lambda asked: (
-            "--overlap-param-gather" in asked.options
-            and "--overlap-grad-reduce" not in asked.options
-        ),
-        "--overlap-param-gather needs --overlap-grad-reduce",
-    ),
-    (
-        lambda asked: (
-            "--tp-comm-overlap" in asked.options and not asked.run.options.sequence_parallel
-        ),
-        "--tp-comm-overlap needs sequence_parallel=true",
-    ),
     (
         lambda asked: (
             "--tp-comm-overlap" in asked.options
@@ -180,19 +167,6 @@ _CORE: tuple[tuple[Callable[[_Asked], bool], str], ...] = (
             "tensor_parallel_size={asked.tensor}"
         ),
     ),
-    (
-        lambda asked: (
-            "--optimizer-cpu-offload" in asked.options
-            and "--use-precision-aware-optimizer" not in asked.options
-        ),
-        "--optimizer-cpu-offload needs --use-precision-aware-optimizer",
-    ),
-    (
-        lambda asked: (
-            "--moe-grouped-gemm" in asked.options and asked.run.training.precision != "bf16"
-        ),
-        "--moe-grouped-gemm needs precision=bf16",
-    ),
 )
 
 
@@ -202,9 +176,20 @@ def core_problems(run: Run) -> Iterator[str]:
     for broken, sentence in _CORE:
         if broken(asked):
             yield f"extra_args: {sentence.format(asked=asked)}"
+    yield from megatron_combinations.core_problems(run)
     yield from megatron_fsdp.problems(run)
     yield from _data_problems(asked)
     yield from _weight_decay_problems(asked.options)
+    yield from _context_problems(asked)
+
+
+def _context_problems(asked: _Asked) -> Iterator[str]:
+    levels, ranks = asked.options.get(_LEVELS), asked.run.parallelism.context_parallel_size
+    if levels and all(level.isdecimal() for level in levels):
+        product = prod(map(int, levels))
+        if product != ranks:
+            sizes = "*".join(levels)
+            yield f"extra_args: {_LEVELS} {sizes}={product} must be context_parallel_size={ranks}"
 
 
 def _data_problems(asked: _Asked) -> Iterator[str]:

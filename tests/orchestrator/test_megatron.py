@@ -342,7 +342,10 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["extra_args: --exit-duration-in-mins may end a run before its 30 iterations"],
     ),
     "states of fewer bytes": (
-        core(extra_args=["--use-precision-aware-optimizer", "--optimizer-cpu-offload"]),
+        core(
+            use_distributed_optimizer=True,
+            extra_args=["--use-precision-aware-optimizer", "--optimizer-cpu-offload"],
+        ),
         [
             ("extra_args: sizes, TFLOPs and the forecast know nothing of --optimizer-cpu-offload"),
             "extra_args: the forecast knows nothing of --use-precision-aware-optimizer",

@@ -212,7 +212,7 @@ def test_what_megatron_core_accepts_is_no_problem(run_of: RunOf, values: dict[st
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "parameters gathered from no optimizer that has parts of them": (
         {**CORE, "extra_args": ["--overlap-grad-reduce", "--overlap-param-gather"]},
-        ["--overlap-param-gather needs use_distributed_optimizer=true"],
+        ["--overlap-param-gather needs use_distributed_optimizer=true or --use-megatron-fsdp"],
     ),
     "parameters gathered while gradients wait": (
         {**CORE, "use_distributed_optimizer": True, "extra_args": ["--overlap-param-gather"]},
@@ -316,6 +316,15 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {**CORE, "extra_args": ["--optimizer-cpu-offload"]},
         ["--optimizer-cpu-offload needs --use-precision-aware-optimizer"],
     ),
+    "sequences split at levels that make another number of ranks": (
+        {
+            **CORE,
+            "gpus_per_node": 2,
+            "context_parallel_size": 2,
+            "extra_args": ["--hierarchical-context-parallel-sizes", "2", "2"],
+        },
+        ["--hierarchical-context-parallel-sizes 2*2=4 must be context_parallel_size=2"],
+    ),
     "a weight decay that grows from nowhere": (
         {
             **CORE,
@@ -368,6 +377,11 @@ def test_a_value_that_is_no_number_is_told_as_such_alone(run_of: RunOf):
             "--max-position-embeddings=1000 is less than seq_length=1024",
         ),
         (["--min-lr", "0.1"], "--min-lr=0.1 is above learning_rate=0.001"),
+        (["--lr-decay-iters", "0"], "--lr-decay-iters=0 must be 1 or more"),
+        (
+            ["--lr-warmup-fraction", "1.5"],
+            "--lr-warmup-fraction=1.5 must be at least 0 and less than 1",
+        ),
         (["--warmup", "1"], "--warmup is no longer valid; use --lr-warmup-fraction"),
         (
             ["--encoder-seq-length", "1024"],
