@@ -8,7 +8,7 @@ from pydantic import Field
 
 from orchestrator import run_columns
 from orchestrator.deepspeed_config import FILE_NAME, trainer_config, trainer_sizes
-from orchestrator.frameworks import zero
+from orchestrator.frameworks import hf_trainer, zero
 from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.limits import argument_problems, unsplit
@@ -129,6 +129,8 @@ def problems(run: Run) -> Iterator[str]:
             if value:
                 yield f"{name} is for program=run_clm, and this run's is hf_gpt"
     yield from zero.config_problems(run, config_files(run), filled_in=True)
+    for config in config_files(run).values():
+        yield from hf_trainer.mismatches(run, config)
 
 
 def program(run: Run) -> str:
