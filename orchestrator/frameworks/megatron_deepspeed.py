@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from orchestrator.frameworks import megatron_programs, megatron_savings
+from orchestrator.frameworks import megatron_programs, megatron_rules, megatron_savings
+from orchestrator.frameworks.arguments import given, whole_number
 from orchestrator.frameworks.megatron_programs import Launcher, MegatronOptions
 from orchestrator.model import Run
 from orchestrator.placement import Placement, recomputation
@@ -61,6 +62,15 @@ def checkpointing_problems(run: Run) -> Iterator[str]:
         yield "contiguous_checkpointing needs partition_activations=true"
 
 
+def optimizer_problems(run: Run) -> Iterator[str]:
+    """Yield that a section is ignored: DeepSpeed takes the optimizer that Megatron hands to it."""
+    if "optimizer" in run.options.deepspeed:
+        yield (
+            "deepspeed: optimizer is ignored, for the program has one of its own; say what it "
+            "should be in extra_args"
+        )
+
+
 def version_1_problems(run: Run) -> Iterator[str]:
     """Yield what Megatron 1.1.5 does not have."""
     if run.training.precision == "bf16":
@@ -71,6 +81,13 @@ def version_1_problems(run: Run) -> Iterator[str]:
             f"Megatron 1.1.5 has no MLP of ffn_hidden_size={model.ffn_width}: "
             f"it is 4*hidden_size={4 * model.hidden_size}"
         )
+    unique = whole_number(given(run.options.extra_args), "--num-unique-layers")
+    if unique is not None and model is not None and (unique < 1 or model.num_layers % unique):
+        yield (
+            f"extra_args: --num-unique-layers={unique} does not divide "
+            f"num_layers={model.num_layers}"
+        )
+    yield from megatron_rules.problems_of_all(run)
 
 
 def placed(run: Run, states: Placement) -> Placement:

@@ -20,6 +20,7 @@ from orchestrator.frameworks import (
     megatron_savings,
     zero,
 )
+from orchestrator.frameworks.arguments import given, whole_number
 from orchestrator.frameworks.base import Framework, framework_on_gpus
 from orchestrator.frameworks.megatron_deepspeed import MegatronDeepspeedOptions
 from orchestrator.model import Run
@@ -30,6 +31,7 @@ from parsers.megatron import MEGATRON
 from parsers.megatron_memory import MEGATRON_MEMORY
 
 _RECORDS = {"new": "megatron-deepspeed-2.4", "old": "megatron-lm-1.1.5-3d"}
+_OF_A_CHUNK = "--num-layers-per-virtual-pipeline-stage"
 # As the scripts of 2021 have it, of each branch.
 _LOSS_SCALING = {
     "new": {"loss_scale_window": 500, "initial_scale_power": 12},
@@ -78,10 +80,27 @@ def _without_deepspeed(run: Run) -> Iterator[str]:
         yield "branch=old runs under DeepSpeed only: engine must be deepspeed"
     else:
         yield from megatron_pipeline.checkpoint_problems_of_2(run)
+        yield from _interleaving_problems(run)
     asked = megatron_deepspeed.checkpointing(run)
     asked += ["zero_stage"] * bool(options.zero_stage) + ["deepspeed"] * bool(options.deepspeed)
     if asked:
         yield f"engine=megatron runs without DeepSpeed: take {', '.join(asked)} out"
+
+
+def _interleaving_problems(run: Run) -> Iterator[str]:
+    """Yield why stages cannot take turns, where that is asked for as Megatron 2.4 has it."""
+    each = whole_number(given(run.options.extra_args), _OF_A_CHUNK)
+    layers, stages = _layers_and_stages(run)
+    if each is None or layers is None or layers % stages:
+        return
+    if each < 1 or layers // stages % each:
+        yield (
+            f"extra_args: {_OF_A_CHUNK}={each} does not divide the {layers // stages} layers of a "
+            "pipeline stage"
+        )
+    else:
+        chunks = layers // stages // each
+        yield from megatron_pipeline.interleaving_problems(run, chunks, least_stages=3)
 
 
 def _under_deepspeed(run: Run) -> Iterator[str]:
@@ -101,6 +120,7 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
     elif options.branch == "new" and run.training.precision == "bf16":
         yield "2021's DeepSpeed has no precision=bf16; try fp16"
     yield from megatron_deepspeed.checkpointing_problems(run)
+    yield from megatron_deepspeed.optimizer_problems(run)
     yield from zero.config_problems(run, config_files(run), kept=megatron_deepspeed.KEYS_OF_2021)
 
 

@@ -66,6 +66,7 @@ def problems(run: Run) -> Iterator[str]:
     yield from limits.whole_sequences(run)
     yield from megatron_deepspeed.version_1_problems(run)
     yield from megatron_deepspeed.checkpointing_problems(run)
+    yield from megatron_deepspeed.optimizer_problems(run)
     yield from _checkpoint_problems(run)
     yield from _tiling_problems(run)
     yield from zero.config_problems(run, config_files(run), kept=megatron_deepspeed.KEYS_OF_2021)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from orchestrator import run_columns
 from orchestrator.frameworks import limits
-from orchestrator.frameworks.arguments import Arguments, given
+from orchestrator.frameworks.arguments import Arguments, given, whole_number
 from orchestrator.model import Run
 from orchestrator.presets import GPT2_VOCAB_SIZE
 
@@ -202,6 +202,12 @@ def _argument_warnings(run: Run) -> Iterator[str]:
                 f"extra_args: {option} may end a run before its {run.training.train_iters} "
                 "iterations"
             )
+    interval = whole_number(given(run.options.extra_args), "--log-interval")
+    if interval is not None and interval > run.training.train_iters:
+        yield (
+            f"extra_args: of train_iters={run.training.train_iters} steps none is reported with "
+            f"--log-interval {interval}"
+        )
 
 
 def run_warnings(run: Run, chunks: int = 1) -> Iterator[str]:

@@ -8,7 +8,10 @@ from orchestrator.frameworks import megatron_combinations, megatron_fsdp
 from orchestrator.frameworks.arguments import Given, given, number, whole_number
 from orchestrator.model import Run
 
-_GONE = {
+_NOT_FOR_RUNS = {
+    "--yaml-cfg": "puts a file in place of all arguments; say them one by one",
+    "--skip-train": "leaves nothing to measure; take it out",
+    "--use-checkpoint-args": "takes sizes from a checkpoint; the run says them",
     "--warmup": "is no longer valid; use --lr-warmup-fraction",
     "--encoder-seq-length": "is what seq_length says; take it out",
     "--encoder-num-layers": "is what num_layers says; take it out",
@@ -20,10 +23,26 @@ _LEVELS = "--hierarchical-context-parallel-sizes"
 _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size")
 
 
+def problems_of_all(run: Run) -> Iterator[str]:
+    """Yield which rules of every Megatron a run breaks, 1.1.5 among them."""
+    options = given(run.options.extra_args)
+    if "--save" in options and "--save-interval" not in options:
+        yield "extra_args: --save needs --save-interval"
+    least, rate = number(options, "--min-lr"), run.training.learning_rate
+    if least is not None and least > rate:
+        yield f"extra_args: --min-lr={least:g} is above learning_rate={rate:g}"
+    positions = whole_number(options, "--max-position-embeddings")
+    if positions is not None and run.model is not None and positions < run.model.seq_length:
+        yield (
+            f"extra_args: --max-position-embeddings={positions} is less than "
+            f"seq_length={run.model.seq_length}"
+        )
+
+
 def common_problems(run: Run) -> Iterator[str]:
     """Yield which rules of every Megatron since 2 a run breaks, which trains by iterations."""
     options = given(run.options.extra_args)
-    for option, instead in _GONE.items():
+    for option, instead in _NOT_FOR_RUNS.items():
         if option in options:
             yield f"extra_args: {option} {instead}"
     for option in _BY_SAMPLES:
@@ -40,8 +59,6 @@ def common_problems(run: Run) -> Iterator[str]:
         yield f"extra_args: --lr-warmup-fraction={fraction:g} must be at least 0 and less than 1"
     if "--lr-warmup-fraction" in options and whole_number(options, "--lr-warmup-iters"):
         yield "extra_args: --lr-warmup-fraction and --lr-warmup-iters say the same; take one out"
-    if "--save" in options and "--save-interval" not in options:
-        yield "extra_args: --save needs --save-interval"
     warmup = whole_number(options, "--lr-warmup-iters") or 0
     given_decay = whole_number(options, "--lr-decay-iters")
     decay = run.training.train_iters if given_decay is None else given_decay
@@ -52,15 +69,7 @@ def common_problems(run: Run) -> Iterator[str]:
             f"extra_args: --lr-warmup-iters={warmup} must be less than the {decay} iterations that "
             "the learning rate decays"
         )
-    least, rate = number(options, "--min-lr"), run.training.learning_rate
-    if least is not None and least > rate:
-        yield f"extra_args: --min-lr={least:g} is above learning_rate={rate:g}"
-    positions = whole_number(options, "--max-position-embeddings")
-    if positions is not None and run.model is not None and positions < run.model.seq_length:
-        yield (
-            f"extra_args: --max-position-embeddings={positions} is less than "
-            f"seq_length={run.model.seq_length}"
-        )
+    yield from problems_of_all(run)
     yield from megatron_combinations.common_problems(run)
 
 

@@ -14,11 +14,14 @@ from orchestrator.frameworks.gpu_usage import GPU_MEMORY, GPU_SAMPLES, GPU_USE
 from orchestrator.frameworks.limits import unaccumulated, unheard, unsplit
 from orchestrator.model import Run
 from orchestrator.placement import Placement, megatron_placement
+from orchestrator.presets import GPT2_VOCAB_SIZE
 from orchestrator.tables import Column
 from parsers.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
 
 # It reports each so many iterations, unless told otherwise.
 REPORT_INTERVAL = 10
+# A file of tokens, where texts are encoded as GPT-2's.
+_TOKENS = ".npz"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,20 @@ def problems(run: Run) -> Iterator[str]:
         )
 
 
+def warnings(run: Run) -> Iterator[str]:
+    """Yield what a run seldom means: that texts have tokens which its vocabulary does not."""
+    model = run.model
+    if (
+        model is not None
+        and model.vocab_size < GPT2_VOCAB_SIZE
+        and not run.options.dataset.endswith(_TOKENS)
+    ):
+        yield (
+            f"vocab_size={model.vocab_size} is less than GPT-2's {GPT2_VOCAB_SIZE} tokens, as "
+            "which the program reads texts"
+        )
+
+
 def placement(run: Run) -> Placement:
     """Return where a run keeps what it holds: in fp16 as Megatron does, beside fp32 weights.
 
@@ -93,6 +110,7 @@ ONEFLOW_GPT = Framework(
     template="oneflow_gpt.sh.j2",
     log_formats=(ONEFLOW_STEP, ONEFLOW_TABLE, ONEFLOW_MEMORY, ONEFLOW_ARGUMENTS, *GPU_SAMPLES),
     problems=problems,
+    warnings=warnings,
     placement=placement,
     columns=(
         Column(
@@ -117,6 +135,8 @@ ONEFLOW_GPT = Framework(
         base="off",
         columns={"gpu_memory_mib": True, "running_samples_per_second": False},
     ),
+    # The program pads it so itself.
+    vocab_size_multiple=128,
     needs_gpus=framework_on_gpus,
     paths=("source", "dataset"),
     files=lambda paths: (

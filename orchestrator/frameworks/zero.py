@@ -27,6 +27,10 @@ Launcher = Literal["torchrun", "deepspeed", "srun"]
 _NVME_STAGE = 3
 
 
+# Those whose states ZeRO divides: ZERO_SUPPORTED_OPTIMIZERS of DeepSpeed 0.19.8, by `type`.
+TESTED_OPTIMIZERS = ("adagrad", "adam", "adamw", "lion", "muon")
+
+
 def problems(run: Run) -> Iterator[str]:
     """Yield what DeepSpeed refuses, or would ignore in silence."""
     yield from config_problems(run, config_files(run))
@@ -56,8 +60,31 @@ def config_problems(
         yield from renamed_keys(config, kept)
         yield from refused_values(config)
         yield from contradictions(run, config, filled_in=filled_in)
+        yield from _optimizer_problems(config, stage)
+        yield from _print_problems(config)
         if stage == _NVME_STAGE:
             yield from _homeless_offload(config)
+
+
+def _optimizer_problems(config: dict[str, Any], stage: int | None) -> Iterator[str]:
+    kind = value_at(config, "optimizer.type", absent="AdamW")
+    if not isinstance(kind, str):
+        yield f"deepspeed: optimizer.type={kind!r} is not the name of an optimizer"
+    elif (
+        stage
+        and kind.lower() not in TESTED_OPTIMIZERS
+        and config.get("zero_allow_untested_optimizer") is not True
+    ):
+        yield (
+            f"deepspeed: optimizer.type={kind} is none that ZeRO is tested with, and DeepSpeed "
+            "refuses it without zero_allow_untested_optimizer: true"
+        )
+
+
+def _print_problems(config: dict[str, Any]) -> Iterator[str]:
+    interval = config.get("steps_per_print")
+    if interval is not None and (not isinstance(interval, int) or interval < 1):
+        yield f"deepspeed: steps_per_print={interval!r} must be a whole number, 1 or more"
 
 
 def pipeline_problems(run: Run) -> Iterator[str]:
@@ -103,8 +130,8 @@ def _silent_steps(run: Run) -> Iterator[str]:
     for config in config_files(run).values():
         none_with = f"deepspeed: of train_iters={iterations} steps DeepSpeed reports none with"
         interval, level = config["steps_per_print"], config["log_level"]
-        if isinstance(interval, int) and interval > iterations:
-            yield f"{none_with} steps_per_print={interval}"
+        if interval is None or (isinstance(interval, int) and interval > iterations):
+            yield f"{none_with} steps_per_print={'null' if interval is None else interval}"
         if level not in ("debug", "info"):
             yield f"{none_with} log_level={level}"
 

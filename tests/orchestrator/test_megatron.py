@@ -351,6 +351,14 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "extra_args: the forecast knows nothing of --use-precision-aware-optimizer",
         ],
     ),
+    "no report": (
+        core(extra_args=["--log-interval", "21"], train_iters=20),
+        ["extra_args: of train_iters=20 steps none is reported with --log-interval 21"],
+    ),
+    "tokens of another vocabulary": (
+        core(extra_args=["--tokenizer-type", "HuggingFaceTokenizer"]),
+        ["extra_args: sizes, TFLOPs and the forecast know nothing of --tokenizer-type"],
+    ),
     "scores computed again": (
         core(extra_args=["--recompute-granularity", "selective"]),
         ["extra_args: TFLOPs do not count what --recompute-granularity computes again"],

@@ -48,6 +48,10 @@ def zero(**values: Any) -> dict[str, Any]:
     return {"framework": "megatron_deepspeed_zero", **COMMON, **values}
 
 
+REFUSED_BY_1 = [
+    *("--num-unique-layers", "5", "--save", "/x", "--min-lr", "1"),
+    *("--max-position-embeddings", "512"),
+]
 PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "new branch, all well": (three_d(), []),
     "old branch, all well": (
@@ -122,6 +126,57 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         for stages in (1, 16)
     },
     "ZeRO-1 with a pipeline": (three_d(zero_stage=1), []),
+    "an optimizer for DeepSpeed": (
+        three_d(deepspeed={"optimizer": {"type": "Adam"}}),
+        [
+            (
+                "deepspeed: optimizer is ignored, for the program has one of its own; say what it "
+                "should be in extra_args"
+            )
+        ],
+    ),
+    "chunks that do not divide a stage": (
+        three_d(
+            engine="megatron",
+            num_layers=96,
+            extra_args=["--num-layers-per-virtual-pipeline-stage", "4"],
+        ),
+        [
+            (
+                "extra_args: --num-layers-per-virtual-pipeline-stage=4 does not divide the 6 "
+                "layers of a pipeline stage"
+            )
+        ],
+    ),
+    "chunks for too few micro-batches": (
+        three_d(
+            engine="megatron",
+            num_layers=96,
+            num_microbatches=24,
+            extra_args=["--num-layers-per-virtual-pipeline-stage", "3"],
+        ),
+        [
+            (
+                "virtual_pipeline_parallel_size=2: num_microbatches=24 is not divisible by "
+                "pipeline_parallel_size=16"
+            )
+        ],
+    ),
+    **{
+        f"what Megatron 1.1.5 refuses, {which}": (
+            values | {"learning_rate": 1e-3},
+            [
+                "extra_args: --num-unique-layers=5 does not divide num_layers=64",
+                "extra_args: --save needs --save-interval",
+                "extra_args: --min-lr=1 is above learning_rate=0.001",
+                "extra_args: --max-position-embeddings=512 is less than seq_length=1024",
+            ],
+        )
+        for which, values in {
+            "3D": three_d(branch="old", num_layers=64, extra_args=REFUSED_BY_1),
+            "ZeRO": zero(num_layers=64, extra_args=REFUSED_BY_1),
+        }.items()
+    },
     "3D in bf16": (
         three_d(precision="bf16"),
         ["2021's DeepSpeed has no precision=bf16; try fp16"],

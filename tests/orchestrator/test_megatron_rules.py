@@ -336,6 +336,14 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {**CORE, "extra_args": ["--end-weight-decay", "0.1"]},
         ["--end-weight-decay needs --weight-decay-incr-style linear or cosine"],
     ),
+    "a file in place of arguments": (
+        {**CORE, "extra_args": ["--yaml-cfg", "all.yaml"]},
+        ["--yaml-cfg puts a file in place of all arguments; say them one by one"],
+    ),
+    "no training": (
+        {**CORE, "extra_args": ["--skip-train"]},
+        ["--skip-train leaves nothing to measure; take it out"],
+    ),
     "layers said by an older name": (
         {**CORE, "extra_args": ["--encoder-num-layers", "40"]},
         ["--encoder-num-layers is what num_layers says; take it out"],

@@ -58,6 +58,26 @@ def test_what_the_program_cannot_do_is_said(run_of: RunOf, values: dict[str, Any
     assert said.startswith(begins)
 
 
+@pytest.mark.parametrize(
+    ("vocab_size", "dataset", "padded", "warned"),
+    [
+        (50304, "texts", 50304, False),
+        (50257, "texts", 50304, False),
+        (512, "texts", 512, True),
+        (500, "tokens.npz", 512, False),
+    ],
+)
+def test_the_vocabulary_is_padded_and_holds_the_tokens_of_texts(
+    run_of: RunOf, vocab_size: int, dataset: str, padded: int, *, warned: bool
+):
+    """The program reads texts with GPT-2's tokens."""
+    run = oneflow(run_of, vocab_size=vocab_size, dataset=dataset)
+    assert run.padded_vocab_size == padded
+    warnings = list(FRAMEWORKS["oneflow_gpt"].warnings(run))
+    assert len(warnings) == warned
+    assert all("vocab_size=512 is less than GPT-2's 50257 tokens" in one for one in warnings)
+
+
 def test_the_campaign_has_the_rows_of_the_page_in_its_order():
     campaign = load_campaign(EXAMPLE)
     assert not any(planned.refusals for planned in campaign.runs)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Campaign oneflow_gpt-local-gpus, run d7f2b6ad2bd1: gpus_per_node=1
+# Campaign oneflow_gpt-local-gpus, run 8f43825cec94: gpus_per_node=1
 # Rendered by teralog VERSION.
 set -eo pipefail
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Campaign oneflow_gpt-local-gpus, run 132db114d5d7: gpus_per_node=8
+# Campaign oneflow_gpt-local-gpus, run e227734a69dc: gpus_per_node=8
 # Rendered by teralog VERSION.
 set -eo pipefail
 

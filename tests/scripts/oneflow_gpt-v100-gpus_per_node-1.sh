@@ -1,13 +1,13 @@
 #!/bin/bash
-#SBATCH --job-name=oneflow_gpt-v100-ba3f4f2c2803
-#SBATCH --comment=ba3f4f2c2803
+#SBATCH --job-name=oneflow_gpt-v100-c54e9f934e53
+#SBATCH --comment=c54e9f934e53
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
 #SBATCH --gres=gpu:1
 #SBATCH --cpus-per-task=10
 #SBATCH --time=0:30:00
-#SBATCH --output=/results/oneflow_gpt-v100/ba3f4f2c2803/slurm-%j.out
-# Campaign oneflow_gpt-v100, run ba3f4f2c2803: gpus_per_node=1
+#SBATCH --output=/results/oneflow_gpt-v100/c54e9f934e53/slurm-%j.out
+# Campaign oneflow_gpt-v100, run c54e9f934e53: gpus_per_node=1
 # Rendered by teralog VERSION.
 set -eo pipefail
 

@@ -1,13 +1,13 @@
 #!/bin/bash
-#SBATCH --job-name=oneflow_gpt-v100-db991c7cb941
-#SBATCH --comment=db991c7cb941
+#SBATCH --job-name=oneflow_gpt-v100-d5776357a102
+#SBATCH --comment=d5776357a102
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
 #SBATCH --gres=gpu:8
 #SBATCH --cpus-per-task=80
 #SBATCH --time=0:30:00
-#SBATCH --output=/results/oneflow_gpt-v100/db991c7cb941/slurm-%j.out
-# Campaign oneflow_gpt-v100, run db991c7cb941: gpus_per_node=8
+#SBATCH --output=/results/oneflow_gpt-v100/d5776357a102/slurm-%j.out
+# Campaign oneflow_gpt-v100, run d5776357a102: gpus_per_node=8
 # Rendered by teralog VERSION.
 set -eo pipefail
 

@@ -1,13 +1,13 @@
 #!/bin/bash
-#SBATCH --job-name=oneflow_gpt-v100-08014628dac6
-#SBATCH --comment=08014628dac6
+#SBATCH --job-name=oneflow_gpt-v100-8dbcb90938ac
+#SBATCH --comment=8dbcb90938ac
 #SBATCH --nodes=16
 #SBATCH --ntasks-per-node=1
 #SBATCH --gres=gpu:8
 #SBATCH --cpus-per-task=80
 #SBATCH --time=0:30:00
-#SBATCH --output=/results/oneflow_gpt-v100/08014628dac6/slurm-%j.out
-# Campaign oneflow_gpt-v100, run 08014628dac6: 'nodes=16 gpus_per_node=8 optimizer_placement=on'
+#SBATCH --output=/results/oneflow_gpt-v100/8dbcb90938ac/slurm-%j.out
+# Campaign oneflow_gpt-v100, run 8dbcb90938ac: 'nodes=16 gpus_per_node=8 optimizer_placement=on'
 # Rendered by teralog VERSION.
 set -eo pipefail
 

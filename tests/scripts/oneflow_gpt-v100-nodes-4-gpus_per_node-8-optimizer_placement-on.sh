@@ -1,13 +1,13 @@
 #!/bin/bash
-#SBATCH --job-name=oneflow_gpt-v100-d98761645d0e
-#SBATCH --comment=d98761645d0e
+#SBATCH --job-name=oneflow_gpt-v100-2e3c160837c4
+#SBATCH --comment=2e3c160837c4
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
 #SBATCH --gres=gpu:8
 #SBATCH --cpus-per-task=80
 #SBATCH --time=0:30:00
-#SBATCH --output=/results/oneflow_gpt-v100/d98761645d0e/slurm-%j.out
-# Campaign oneflow_gpt-v100, run d98761645d0e: 'nodes=4 gpus_per_node=8 optimizer_placement=on'
+#SBATCH --output=/results/oneflow_gpt-v100/2e3c160837c4/slurm-%j.out
+# Campaign oneflow_gpt-v100, run 2e3c160837c4: 'nodes=4 gpus_per_node=8 optimizer_placement=on'
 # Rendered by teralog VERSION.
 set -eo pipefail
 

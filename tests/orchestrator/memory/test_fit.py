@@ -148,14 +148,14 @@ def test_a_plan_refuses_what_does_not_fit_and_tells_it_from_the_impossible(
         ([], True),
         (["--use-flash-attn"], True),
         (["--use-megatron-fsdp", "--ckpt-format", "fsdp_dtensor"], False),
-        (["--optimizer-cpu-offload", "--use-precision-aware-optimizer"], False),
+        (["--grad-reduce-in-bf16"], False),
     ],
     ids=str,
 )
 def test_a_forecast_refuses_nothing_that_may_need_less(
     campaign_of: CampaignOf, tmp_path: Path, arguments: list[str], *, refused: bool
 ):
-    """It knows nothing of what Megatron is asked to divide or offload."""
+    """It knows nothing of what Megatron is asked to divide, or to keep in fewer bytes."""
     (tmp_path / "a100.yaml").write_text("{gpus_per_node: 4, gpu: A100-SXM4-80GB}")
     run = {"framework": "megatron", "source": "m", "model": "18B", "precision": "bf16"}
     run |= {"gpus_per_node": 4, "extra_args": arguments}
