@@ -83,10 +83,12 @@ def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) 
     )
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: "sleep" in playground.process_names())
-    for process in playground.processes():
-        with contextlib.suppress(psutil.Error):
-            if process.name() not in ("sleep", "bash", "stand-in"):
-                process.kill()
+    # Stopped first, and then killed: one that outlives another by a moment would end the job.
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in playground.processes():
+            with contextlib.suppress(psutil.Error):
+                if process.name() not in ("sleep", "bash", "stand-in"):
+                    process.send_signal(number)
     submit.communicate()
     assert "sleep" in playground.process_names()
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
