@@ -16,9 +16,6 @@ from typing import Any
 
 import psutil
 import pytest
-from click.testing import CliRunner
-
-from orchestrator.cli import main
 
 # A shell starts what it has in the background with Ctrl-C ignored, and nohup with SIGHUP ignored:
 # what these tests start would inherit that.
@@ -116,15 +113,10 @@ class Playground:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def status(self) -> list[dict[str, Any]]:
-        """Return what `teralog status --json` says.
-
-        It is called within this process: tests that wait ask so often that starting a Python each
-        time was most of what they did.
-        """
-        called = CliRunner(env=self.environment)
-        with contextlib.chdir(self.path):
-            said = called.invoke(main, ["status", "campaign.yaml", "--json"])
-        found: list[dict[str, Any]] = json.loads(said.stdout)
+        """Return what `teralog status --json` says."""
+        found: list[dict[str, Any]] = json.loads(
+            self.teralog("status", "campaign.yaml", "--json").stdout
+        )
         return found
 
     def states(self) -> list[str]:

@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 
 import pytest
-from practice.jobs import clear, fail_node, state, submit, wait_for, wait_until
+from practice.jobs import clear, fail_node, let_time_run_out, state, submit, wait_for, wait_until
 from practice.plan import ACCOUNT, PracticeError
 from practice.running import Cluster
 
@@ -143,7 +143,7 @@ def test_a_job_over_its_time_ends_as_timeout(slurm: Cluster, tmp_path: Path) -> 
     """Slurm looks every 30 s only, so its end is moved to now rather than waited for."""
     job = submit(slurm, "sleep 300", "--time=10", folder=tmp_path)
     wait_for(slurm, job, "RUNNING")
-    slurm.run("scontrol", "update", f"jobid={job}", "EndTime=now")
+    let_time_run_out(slurm, job)
     assert wait_for(slurm, job, "TIMEOUT", seconds=90) == "TIMEOUT"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from practice.jobs import fail_node, wait_until
+from practice.jobs import fail_node, let_time_run_out, wait_until
 
 from orchestrator import locks
 
@@ -232,7 +232,8 @@ def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
     play.write_slurm_campaign(WAIT, matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
-    cluster.run("scontrol", "update", f"jobid={run['job_id']}", "EndTime=now")
+    wait_until(lambda: bool(play.starts()), lambda: "it has not begun")
+    let_time_run_out(cluster, run["job_id"])
     [run] = play.wait_for(["TIMEOUT"])
     assert run["outcome"] == "timeout"
     play.go()
@@ -267,8 +268,7 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
     play.write_slurm_campaign(f"echo life ${{SLURM_RESTART_COUNT:-0}}; {WAIT}", matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
-    log = Path(run["log"])
-    wait_until(lambda: log.exists() and "life 0" in log.read_text(), lambda: "nothing is printed")
+    wait_until(lambda: bool(play.starts()), lambda: "it has not begun")
     fail_node(cluster, run["node_list"])
     seen: list[dict[str, Any]] = []
 
@@ -283,7 +283,7 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
     play.go()
     [run] = play.wait_for(["COMPLETED"])
     assert run["restarts"] == 1
-    words = [line for line in log.read_text().splitlines() if line.startswith("life")]
+    words = [line for line in Path(run["log"]).read_text().splitlines() if line.startswith("life")]
     assert words == ["life 0", "life 1"]
     assert len(list(play.path.glob("results/play/*/attempt-*"))) == 1
 
