@@ -178,7 +178,7 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
     Those that were submitted so, and those whose launch failed or that an administrator has held.
     """
     # JobHeldUser, JobHeldAdmin, JobHoldMaxRequeue, launch failed requeued held
-    held = [one for one in statuses if re.search("held|hold", one.reason or "", re.IGNORECASE)]
+    held = [one for one in statuses if re.search("h[eo]ld", one.reason or "", re.IGNORECASE)]
     jobs = [one.seen.job_id for one in held if one.seen and one.seen.job_id]
     if not jobs:
         return None

@@ -128,8 +128,9 @@ def problems(run: Run) -> Iterator[str]:
         for name, value in given.items():
             if value:
                 yield f"{name} is for program=run_clm, and this run's is hf_gpt"
-    yield from zero.config_problems(run, config_files(run), filled_in=True)
-    for config in config_files(run).values():
+    files = config_files(run)
+    yield from zero.config_problems(run, files, filled_in=True)
+    for config in files.values():
         yield from hf_trainer.mismatches(run, config)
 
 

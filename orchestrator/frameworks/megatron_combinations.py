@@ -8,10 +8,11 @@ or as `name>1` where any larger number counts.
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrator.frameworks import megatron_fsdp
 from orchestrator.frameworks.arguments import Given, given
 from orchestrator.model import Run
 
-_FSDP2, _FSDP = "--use-torch-fsdp2", "--use-megatron-fsdp"
+_FSDP2, _FSDP = megatron_fsdp.TORCH, megatron_fsdp.MEGATRON
 _DISTRIBUTED, _RECOMPUTED = "use_distributed_optimizer=true", "activation_checkpointing=true"
 _MUON, _GATHER, _LEGACY = "--optimizer=muon", "--overlap-param-gather", "--use-legacy-models"
 _ENGINE, _POSITIONS = "transformer_impl=transformer_engine", "--position-embedding-type"

@@ -67,9 +67,7 @@ def let_time_run_out(cluster: Cluster, job: str) -> None:
     Not to this second, which is over where Slurm comes to it in the next, and then refuses it.
     Raises PracticeError, with scontrol's words, where it is refused.
     """
-    done = cluster.run("scontrol", "update", f"jobid={job}", "EndTime=now+2")
-    if done.returncode != 0:
-        raise PracticeError(done.stderr.strip())
+    _update(cluster, f"jobid={job}", "EndTime=now+2")
 
 
 def fail_node(cluster: Cluster, node: str) -> None:
@@ -77,9 +75,16 @@ def fail_node(cluster: Cluster, node: str) -> None:
 
     A node that is down alone serves again as soon as it answers, and may be given the job that it
     lost before it is rid of it: Slurm then holds the job for good ("launch failed requeued held").
+    Raises PracticeError, with scontrol's words, where it is refused.
     """
     for word in ("drain", "down"):
-        cluster.run("scontrol", "update", f"nodename={node}", f"state={word}", "reason=test")
+        _update(cluster, f"nodename={node}", f"state={word}", "reason=test")
+
+
+def _update(cluster: Cluster, *words: str) -> None:
+    done = cluster.run("scontrol", "update", *words)
+    if done.returncode != 0:
+        raise PracticeError(done.stderr.strip())
 
 
 def clear(cluster: Cluster) -> None:
