@@ -45,6 +45,7 @@ check: lint types test ## What CI runs: lint, types, test.
 lint: $(VENV)/.installed ## Check style and format.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 .PHONY: types
 types: $(VENV)/.installed ## Check types, strictly.

@@ -17,15 +17,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.campaign import load_campaign
-from orchestrator.collection import Collected, collect, collect_runs
-from orchestrator.metrics import Summary, step_seconds
-from orchestrator.model import sizes
-from orchestrator.recorded import recorded_campaign
-from orchestrator.store import CampaignStore, campaign_store
-from orchestrator.warmup import Warmup
-from parsers.frames import with_numbers
+from orchestrator.campaign.campaign import load_campaign
+from orchestrator.collect.collected import Collected, collect, collect_runs
+from orchestrator.measure.summary import Summary, step_seconds
+from orchestrator.measure.warmup import Warmup
+from orchestrator.run.model import sizes
+from orchestrator.store.campaign_store import CampaignStore, campaign_store
+from orchestrator.store.recorded_runs import recorded_campaign
 from parsers.records import Step
+from parsers.summary.frames import with_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def runs(source: _Path, results: _Path = "results") -> "pd.DataFrame":
     - micro_batch_size, global_batch_size: sequences; num_microbatches: an optimizer step and rank.
     - time_limit_seconds, gpu_hours: what is asked for.
     - state, outcome: docs/results.md has the words; outcome is None before the end.
-    - what was measured after the warm-up, the fields of `orchestrator.metrics.Summary`: reports
+    - what was measured after the warm-up, the fields of `Summary`: reports
       (how many), skipped_reports (how many more, with skipped updates), last_iteration,
       step_seconds_mean, step_seconds_median, step_seconds_spread (sample standard deviation),
       samples_per_second, running_samples_per_second,
@@ -61,7 +61,7 @@ def runs(source: _Path, results: _Path = "results") -> "pd.DataFrame":
       device_memory_gib, gpu_utilization_percent.
     - measures that only the framework has.
 
-    Raises `orchestrator.errors.UserError` where the file has mistakes, or the folder has no run.
+    Raises UserError if the file has mistakes, or the folder has no run.
     """
     return runs_frame(_collected(source, results)[0])
 

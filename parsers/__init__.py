@@ -1,20 +1,28 @@
-"""Log bytes to records: what a training program's log says, with the place where it says so.
+"""Read what a training program's log contains: bytes to records, each with its line.
 
-`parsers.read("slurm-123.out")` returns the runs that a log tells of.
+`parsers.read("slurm-123.out")` returns the runs in a log, `parsers.read_pair` those of a log that
+is split into output and errors, and `parsers.read_appended` what was added since an earlier call.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from parsers.reading import read as read
+    from parsers.runs.pairs import read_pair as read_pair
+    from parsers.runs.reading import read as read
+    from parsers.scan.resume import read_appended as read_appended
 
-__all__ = ["read"]
+__all__ = ["read", "read_appended", "read_pair"]
+
+_MODULES = {
+    "read": "parsers.runs.reading",
+    "read_appended": "parsers.scan.resume",
+    "read_pair": "parsers.runs.pairs",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when it is asked for: who imports a single format needs no reader.
-    if name == "read":
-        from parsers.reading import read
-
-        return read
+    # Loaded when asked for: importing a single format needs no reader.
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

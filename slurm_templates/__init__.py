@@ -1,1 +1,1 @@
-"""Jinja templates of job scripts: text only, rendered by `orchestrator.scripts`."""
+"""Jinja templates of job scripts: text only, rendered by `orchestrator.submit.scripts`."""

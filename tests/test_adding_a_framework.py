@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "adding-a-framework.md"
-TABLE = "orchestrator/frameworks/__init__.py"
+TABLE = "orchestrator/frameworks/table.py"
 NEEDED = ("orchestrator", "parsers", "slurm_templates", "tools", "tests", "pyproject.toml")
 
 
@@ -73,7 +73,10 @@ def test_the_document_names_a_module_a_line_a_template_and_two_samples():
 
 
 def test_a_framework_that_was_added_so_keeps_the_contract(followed: Path):
-    tests = ("tests/orchestrator/test_frameworks.py", "tests/orchestrator/test_scripts.py")
+    tests = (
+        "tests/orchestrator/frameworks/test_frameworks.py",
+        "tests/orchestrator/submit/test_scripts.py",
+    )
     done = run(
         followed, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *tests, "-k", "toy"
     )
@@ -83,7 +86,7 @@ def test_a_framework_that_was_added_so_keeps_the_contract(followed: Path):
 
 def test_a_framework_that_was_added_so_is_planned_and_rendered(followed: Path, tmp_path: Path):
     campaign = str(followed / "tests" / "scripts" / "toy-v100.yaml")
-    main = ("-c", "from orchestrator.cli import main; main()")
+    main = ("-c", "from orchestrator.cli.main import main; main()")
     planned = run(followed, *main, "plan", campaign)
     assert planned.returncode == 0, planned.stderr
     assert "4 runs on v100" in planned.stdout

@@ -9,9 +9,9 @@ import pytest
 import readme
 from click.testing import CliRunner
 
-from orchestrator.cli import SECTIONS, main
-from orchestrator.presets import PRESETS
-from orchestrator.starter import STARTER
+from orchestrator.campaign.starter import STARTER
+from orchestrator.cli.main import SECTIONS, main
+from orchestrator.run.presets import PRESETS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(path for path in ROOT.rglob("*.md") if ".venv" not in path.parts)
@@ -66,8 +66,8 @@ def test_every_preset_stands_in_the_campaign_file_s_document() -> None:
 
 def test_every_parameter_stands_in_the_campaign_file_s_document() -> None:
     """What a campaign file may say is written down."""
-    from orchestrator.frameworks import FRAMEWORKS
-    from orchestrator.parameters import COMMON, option_names
+    from orchestrator.campaign.parameters import COMMON, option_names
+    from orchestrator.frameworks.table import FRAMEWORKS
 
     document = (ROOT / "docs" / "campaign-file.md").read_text()
     names = COMMON.union(*(option_names(name) for name in FRAMEWORKS))
@@ -77,7 +77,7 @@ def test_every_parameter_stands_in_the_campaign_file_s_document() -> None:
 def test_what_is_said_of_a_log_stands_in_its_document() -> None:
     """Kinds of ends, names of the JSON, options."""
     from parsers.records import OutcomeKind
-    from parsers.rows import RUN_NAMES
+    from parsers.summary.rows import RUN_NAMES
 
     document = (ROOT / "docs" / "parse.md").read_text()
     kinds = {kind.value for kind in OutcomeKind}

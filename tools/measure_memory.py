@@ -23,10 +23,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from orchestrator.expansion import Entry, make_run
-from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.memory import GIB, forecast
-from orchestrator.model import Run, sizes
+from orchestrator.campaign.expansion import Entry, make_run
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.memory.forecast import GIB, forecast
+from orchestrator.run.model import Run, sizes
 from orchestrator.workloads import gpt, gpt_model
 from orchestrator.workloads.reporting import report
 from orchestrator.workloads.settings import Settings

@@ -15,10 +15,10 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
-from orchestrator.cli import main as teralog
-from orchestrator.flops import bigscience_flops, tflops_per_gpu
-from orchestrator.pages.cells import read_parameters
-from orchestrator.tables import Cell, Column, as_markdown, make_table
+from orchestrator.cli.main import main as teralog
+from orchestrator.common.tables import Cell, Column, as_markdown, make_table
+from orchestrator.markdown.meaning.cells import read_parameters
+from orchestrator.run.flops import bigscience_flops, tflops_per_gpu
 
 ROOT = Path(__file__).parent.parent
 PUBLISHED = ROOT / "results" / "published"

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-RECORD = Path(__file__).parent.parent / "orchestrator" / "deepspeed_keys.json"
+PACKAGE = Path(__file__).parent.parent / "orchestrator" / "frameworks" / "deepspeed"
+RECORD = PACKAGE / "known_keys.json"
 
 # Sections DeepSpeed reads from plain dictionaries; those it validates are read off their models.
 PLAIN_SECTIONS = (

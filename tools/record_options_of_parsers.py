@@ -16,7 +16,7 @@ from typing import Any
 
 from orchestrator.workloads import gpt, hf_gpt
 
-RECORDS = Path(__file__).parent.parent / "orchestrator" / "known_options"
+RECORDS = Path(__file__).parent.parent / "orchestrator" / "frameworks" / "known_options"
 REPOSITORY = "https://github.com/huggingface/transformers"
 RUN_CLM = "examples/pytorch/language-modeling/run_clm.py"
 # Name to type, of ModelArguments and DataTrainingArguments; a bool is a flag, as in the others.

@@ -5,10 +5,10 @@ parsers of those that can.
 
     python tools/record_options_of_source.py NAME --program TEXT --source URL ARGUMENTS.py…
 
-writes orchestrator/known_options/NAME.json. Nothing of the program is run or imported: every call
-of `add_argument` is read off the syntax tree. What is computed there (choices from an enumeration,
-a type that is a function) is left open: such an option takes any text. Options that a program
-makes of the fields of a dataclass are not seen.
+writes orchestrator/frameworks/known_options/NAME.json. Nothing of the program is run or imported:
+every call of `add_argument` is read from the syntax tree. A value that is computed there (choices
+from an enumeration, a type that is a function) is left open: such an option takes any text. Options
+made from the fields of a dataclass are not found.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).parent.parent / "orchestrator" / "known_options"
+RECORDS = Path(__file__).parent.parent / "orchestrator" / "frameworks" / "known_options"
 TYPES = ("int", "float", "str")
 # What deepspeed.add_config_arguments adds to a parser, in every version since 0.3.
 DEEPSPEED: dict[str, dict[str, Any]] = {

@@ -8,9 +8,9 @@ import re
 import sys
 from pathlib import Path
 
-from orchestrator.campaign import load_campaign
-from orchestrator.scripts import job_script
-from orchestrator.version import version
+from orchestrator.campaign.campaign import load_campaign
+from orchestrator.common.version import version
+from orchestrator.submit.scripts import job_script
 
 RECORDS = Path(__file__).parent.parent / "tests" / "scripts"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from orchestrator.cli.common import complain, json_option, print_objects
-from orchestrator.printing import counted
+from orchestrator.common.text import counted
 
 
 @click.command("check-tables")
@@ -26,9 +26,9 @@ def check_tables(files: tuple[Path, ...], gpu: str | None, as_json: bool) -> Non
     """
     from dataclasses import asdict
 
-    from orchestrator.errors import UserError
-    from orchestrator.pages.table_checks import Checked, check_document
-    from orchestrator.pages.table_peaks import gpus_called
+    from orchestrator.common.errors import UserError
+    from orchestrator.markdown.check.page import Checked, check_document
+    from orchestrator.markdown.check.peaks import gpus_called
 
     measured_on = gpus_called(gpu) if gpu else []
     checked: list[Checked] = []

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from orchestrator.printing import printable
+from orchestrator.common.text import printable
 
 if TYPE_CHECKING:
-    from orchestrator.campaign import Campaign
-    from orchestrator.statuses import RunStatus
-    from orchestrator.store import CampaignStore
+    from orchestrator.campaign.campaign import Campaign
+    from orchestrator.status.table import RunStatus
+    from orchestrator.store.campaign_store import CampaignStore
 
 Command = Callable[..., None]
 
@@ -85,7 +85,7 @@ def for_people() -> bool:
 
 def load(campaign: Path) -> "Campaign":
     """Return the campaign of a file. Raises UserError, with all that is wrong with it."""
-    from orchestrator.campaign import load_campaign
+    from orchestrator.campaign.campaign import load_campaign
 
     return load_campaign(campaign)
 
@@ -99,7 +99,7 @@ def open_campaign(
     """
     from dataclasses import replace
 
-    from orchestrator.store import campaign_store
+    from orchestrator.store.campaign_store import campaign_store
 
     loaded = load(campaign)
     if rehearsed:
@@ -114,7 +114,7 @@ def refresh(campaign: "Campaign", store: "CampaignStore") -> None:
 
     And where nothing was measured, that something was rehearsed.
     """
-    from orchestrator.backends import backend
+    from orchestrator.submit.choose_backend import backend
 
     with told_if_slow("asking Slurm …"):
         notes = backend(campaign).refresh(campaign.runs, store)
@@ -160,7 +160,7 @@ def submit_line(campaign: "Campaign") -> str:
 
 def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
     """Say how runs failed and what starts them again, and exit with 1, where there are any."""
-    from orchestrator import statuses
+    from orchestrator.status import table as statuses
 
     for status in failed:
         click.echo(statuses.failure_line(status), err=True)

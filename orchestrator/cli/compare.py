@@ -19,13 +19,13 @@ from orchestrator.cli.common import (
     refresh,
     results_option,
 )
-from orchestrator.errors import UserError
+from orchestrator.common.errors import UserError
 
 if TYPE_CHECKING:
-    from orchestrator.kinds import Pairing
-    from orchestrator.measured import MeasuredRun
-    from orchestrator.verdicts import Compared
-    from orchestrator.warmup import Warmup
+    from orchestrator.compare.measured_run import MeasuredRun
+    from orchestrator.compare.pairing import Pairing
+    from orchestrator.compare.text import Compared
+    from orchestrator.measure.warmup import Warmup
 
 
 class Percent(click.ParamType[float]):
@@ -76,8 +76,10 @@ def compare(
     row of it, as page.md:14. Without B, --by, or --a and --b, choose among the runs of A. A run
     counts once, however many steps it has; runs that share an allocation are compared within it.
     """
-    from orchestrator import kinds, published_rows, verdicts
-    from orchestrator.tables import as_text
+    from orchestrator.common.tables import as_text
+    from orchestrator.compare import pairing as kinds
+    from orchestrator.compare import published_row
+    from orchestrator.compare import text as verdicts
 
     _refuse_misuse(a, b, by, expression_a, expression_b)
     side = _side(a, results)
@@ -86,8 +88,8 @@ def compare(
         pairings, alone = kinds.by_parameter(runs, _known(by, runs))
     else:
         chosen = _holding("--a", expression_a, runs)
-        if b and published_rows.is_published(b):
-            pairings, alone = published_rows.published_pairings(chosen, b)
+        if b and published_row.is_published(b):
+            pairings, alone = published_row.published_pairings(chosen, b)
         else:
             other = _side(b, results, side.warmup) if b else side
             if b and other.folder == side.folder and not (expression_a or expression_b):
@@ -117,9 +119,9 @@ def compare(
 @json_option
 def noise(campaign: Path, results: Path, as_json: bool) -> None:
     """Say how far the runs of CAMPAIGN vary, and whence: steps, runs, allocations, hours, nodes."""
-    from orchestrator import noise_page
-    from orchestrator.measured import measured_runs
-    from orchestrator.tables import as_text
+    from orchestrator.common.tables import as_text
+    from orchestrator.compare import noise as noise_page
+    from orchestrator.compare.measured_run import measured_runs
 
     loaded, store = open_campaign(campaign, results)
     refresh(loaded, store)
@@ -135,7 +137,7 @@ def _refuse_misuse(
     a: str, b: str | None, by: str | None, expression_a: str | None, expression_b: str | None
 ) -> None:
     """Raise UsageError where it is not said what to compare, or more than one thing."""
-    from orchestrator.published_rows import is_published
+    from orchestrator.compare.published_row import is_published
 
     if is_published(a):
         raise click.UsageError("A is what was run here; a published table can be B")
@@ -153,7 +155,7 @@ def _matched(
     names: tuple[str, str] | None,
 ) -> "tuple[list[Pairing], list[str]]":
     """Return the pairings of runs of one campaign, or of two with these names."""
-    from orchestrator import kinds
+    from orchestrator.compare import pairing as kinds
 
     both = [run.label for run in chosen if any(run is other for other in others)]
     if both:
@@ -197,9 +199,9 @@ def _side(path: str, results: Path, warmup: "Warmup | None" = None) -> _Side:
     """Return a campaign's file or folder of results as a side; its own warm-up if none is given."""
     from dataclasses import replace
 
-    from orchestrator.measured import measured_runs, recorded_runs
-    from orchestrator.recorded import warmup_of
-    from orchestrator.store import CampaignStore
+    from orchestrator.compare.measured_run import measured_runs, recorded_runs
+    from orchestrator.store.campaign_store import CampaignStore
+    from orchestrator.store.recorded_runs import warmup_of
 
     if Path(path).is_dir():
         store = CampaignStore(Path(path).resolve())
@@ -213,7 +215,7 @@ def _side(path: str, results: Path, warmup: "Warmup | None" = None) -> _Side:
 
 
 def _known(name: str, runs: "Sequence[MeasuredRun]") -> str:
-    from orchestrator.errors import did_you_mean
+    from orchestrator.common.errors import did_you_mean
 
     names = {name for run in runs for name in run.values}
     if name not in names:
@@ -225,7 +227,7 @@ def _holding(
     option: str, expression: str | None, runs: "Sequence[MeasuredRun]"
 ) -> "list[MeasuredRun]":
     """Return the runs that an expression holds of; all where there is none."""
-    from orchestrator.expressions import places_where
+    from orchestrator.common.expressions import places_where
 
     if expression is None:
         return list(runs)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from orchestrator.choices import PRECISIONS, Biases, Norm
 from orchestrator.cli.common import (
     Command,
     Positive,
@@ -17,9 +16,10 @@ from orchestrator.cli.common import (
     print_json,
     print_objects,
 )
+from orchestrator.run.shape import PRECISIONS, Biases, Norm
 
 if TYPE_CHECKING:
-    from orchestrator.cases import Case
+    from orchestrator.estimate.case import Case
 
 _SIZE = click.IntRange(min=1)
 _POSITIVE = Positive()
@@ -81,15 +81,15 @@ def estimate() -> None:
 @json_option
 def params(campaign: Path | None, as_json: bool, **options: Any) -> None:
     """Count the parameters of a model, or of every run of CAMPAIGN."""
-    from orchestrator import estimates
+    from orchestrator.estimate import params_and_flops
 
     cases = _cases(campaign, options)
     if not as_json:
-        click.echo(estimates.parameters_text(cases))
+        click.echo(params_and_flops.parameters_text(cases))
     elif campaign is None:
-        print_json(estimates.parameters_record(cases[0]))
+        print_json(params_and_flops.parameters_record(cases[0]))
     else:
-        print_objects([estimates.parameters_record(case) for case in cases])
+        print_objects([params_and_flops.parameters_record(case) for case in cases])
 
 
 @estimate.command()
@@ -108,16 +108,16 @@ def flops(campaign: Path | None, as_json: bool, step_seconds: float | None, **op
 
     With --world-size and --step-seconds also TFLOPs per GPU; with --gpu also MFU and HFU.
     """
-    from orchestrator import estimates
+    from orchestrator.estimate import params_and_flops
 
     cases = _cases(campaign, options)
     timed = step_seconds is not None and cases[0].world_size is not None
     if campaign is None and not timed and (step_seconds is not None or cases[0].peak is not None):
         complain("TFLOPs per GPU, MFU and HFU need both --world-size and --step-seconds")
     if as_json:
-        print_objects(estimates.flops_records(cases, step_seconds))
+        print_objects(params_and_flops.flops_records(cases, step_seconds))
     else:
-        click.echo(estimates.flops_text(cases, step_seconds))
+        click.echo(params_and_flops.flops_text(cases, step_seconds))
 
 
 @estimate.command()
@@ -136,7 +136,7 @@ def flops(campaign: Path | None, as_json: bool, step_seconds: float | None, **op
 @json_option
 def memory(campaign: Path | None, as_json: bool, **options: Any) -> None:
     """Forecast the memory that a rank needs, of a model or of CAMPAIGN's runs, part by part."""
-    from orchestrator import memory_estimates
+    from orchestrator.estimate import memory as memory_estimates
 
     if campaign is None:
         estimates = [memory_estimates.memory_estimate(options)]
@@ -169,7 +169,7 @@ def time(
     **options: Any,
 ) -> None:
     """Work out how long a training takes: from --tokens and speed, or --step-seconds."""
-    from orchestrator import training_time
+    from orchestrator.estimate import time as training_time
 
     if campaign is None:
         trainings = [training_time.option_training(options)]
@@ -186,7 +186,7 @@ def time(
 
 def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
     """Return what is asked for. Raises UserError, and UsageError where it is asked twice."""
-    from orchestrator import cases
+    from orchestrator.estimate import case as cases
 
     if campaign is None:
         return [cases.option_case(options)]

@@ -17,8 +17,8 @@ from orchestrator.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from orchestrator.campaign import PlannedRun
-    from orchestrator.warmup import Warmup
+    from orchestrator.campaign.campaign import PlannedRun
+    from orchestrator.measure.warmup import Warmup
 
 
 @click.command()
@@ -32,16 +32,16 @@ def history(campaign: Path, run: str, *, results: Path, as_json: bool) -> None:
     CAMPAIGN is a campaign file, or a folder of results; RUN is given by id or label. Every attempt
     that completed counts which has the same parameters but for repeat and seed.
     """
-    from orchestrator import history as told
-    from orchestrator import submission
-    from orchestrator.errors import UserError
-    from orchestrator.past_runs import configuration, past_runs
-    from orchestrator.tables import as_text
+    from orchestrator.common.errors import UserError
+    from orchestrator.common.tables import as_text
+    from orchestrator.compare import history as told
+    from orchestrator.compare.past_runs import configuration, past_runs
+    from orchestrator.submit import selection
 
     planned, warmup, damaged = _planned(campaign, results)
     for one in damaged:
         complain(f"not looked at: {one}")
-    chosen = submission.choose(planned, [run])
+    chosen = selection.choose(planned, [run])
     if len({configuration(one.run) for one in chosen}) > 1:
         several = ", ".join(one.run_id for one in chosen)
         raise UserError(f"{run!r} is the label of several runs; give the id of one: {several}")
@@ -61,9 +61,9 @@ def history(campaign: Path, run: str, *, results: Path, as_json: bool) -> None:
 
 def _planned(campaign: Path, results: Path) -> "tuple[Sequence[PlannedRun], Warmup, Sequence[str]]":
     """Return a campaign's runs, its warm-up, and what is damaged, so far as that was met."""
-    from orchestrator.errors import UserError
-    from orchestrator.recorded import readable_records, recorded_campaign
-    from orchestrator.store import CampaignStore
+    from orchestrator.common.errors import UserError
+    from orchestrator.store.campaign_store import CampaignStore
+    from orchestrator.store.recorded_runs import readable_records, recorded_campaign
 
     if campaign.is_dir():
         of_folder = CampaignStore(campaign.absolute())

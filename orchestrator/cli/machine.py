@@ -11,8 +11,8 @@ from orchestrator.cli.common import json_option, print_objects
 @json_option
 def doctor(as_json: bool) -> None:
     """Say what this machine has, what it lacks, and what to type."""
-    from orchestrator import diagnosis
-    from orchestrator.tables import as_text
+    from orchestrator.common.tables import as_text
+    from orchestrator.doctor import findings as diagnosis
 
     findings = diagnosis.examine()
     if as_json:

@@ -9,19 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.common import (
-    complain,
-    interruptible,
-    print_objects,
-    results_option,
-)
-from orchestrator.errors import UserError
+from orchestrator.cli.common import complain, interruptible, print_objects, results_option
+from orchestrator.common.errors import UserError
 
 if TYPE_CHECKING:
-    from orchestrator.log_files import Log
-    from orchestrator.log_summaries import Found
-    from parsers.rows import Row
-    from parsers.warmup import WarmupPolicy
+    from orchestrator.logs.find import Log
+    from orchestrator.logs.read import Found
+    from parsers.summary.rows import Row
+    from parsers.summary.warmup import WarmupPolicy
 
 _SHARDS = 16
 
@@ -88,13 +83,14 @@ def parse(
 
     With --on-slurm what is printed is the same. Ctrl-C leaves the jobs.
     """
-    from orchestrator import log_files, log_summaries, log_tables
-    from orchestrator.tables import as_csv, as_markdown, as_text
+    from orchestrator.common.tables import as_csv, as_markdown, as_text
+    from orchestrator.logs import find, tables
+    from orchestrator.logs import read as log_summaries
 
     policy = _policy(warmup)
     if layout == "parquet" and sys.stdout.isatty():
         raise UserError("--format parquet: is not for a terminal; add `> runs.parquet`")
-    found = log_files.find_logs(paths)
+    found = find.find_logs(paths)
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
     keep_skipped = skipped == "keep"
@@ -109,13 +105,13 @@ def parse(
         with _progress(found.logs) as tell:
             read = log_summaries.read_logs(found.logs, policy, keep_skipped=keep_skipped, tell=tell)
     if layout == "json":
-        print_objects(log_tables.json_objects(read.summaries, steps=steps))
+        print_objects(tables.json_objects(read.summaries, steps=steps))
     elif layout == "parquet":
-        _print_parquet(log_tables.rows(read.summaries, steps=steps), log_tables.names(steps=steps))
+        _print_parquet(tables.rows(read.summaries, steps=steps), tables.names(steps=steps))
     elif layout == "csv":
-        click.echo(as_csv(log_tables.rows_table(read.summaries, steps=steps)), nl=False)
+        click.echo(as_csv(tables.rows_table(read.summaries, steps=steps)), nl=False)
     elif read.summaries:
-        table = log_tables.human_table(read.summaries, steps=steps)
+        table = tables.human_table(read.summaries, steps=steps)
         click.echo(as_markdown(table) if layout == "md" else as_text(table))
     if read.summaries:
         for line in log_summaries.closing_lines(read, policy, keep_skipped=keep_skipped):
@@ -136,7 +132,7 @@ def _refuse_unreadable(paths: tuple[str, ...]) -> None:
 
 
 def _policy(text: str) -> "WarmupPolicy":
-    from parsers.warmup import WarmupPolicy
+    from parsers.summary.warmup import WarmupPolicy
 
     try:
         return WarmupPolicy.parse(text)
@@ -153,9 +149,9 @@ def _read_on_slurm(
     keep_skipped: bool,
     count: int | None,
 ) -> "list[Found]":
-    from orchestrator.cluster import load_cluster
-    from orchestrator.shards import Reader, code_fingerprint
-    from orchestrator.slurm_shards import read_on_slurm
+    from orchestrator.hardware.cluster import load_cluster
+    from orchestrator.logs.archive.on_slurm import read_on_slurm
+    from orchestrator.logs.archive.shards import Reader, code_fingerprint
 
     cluster = load_cluster(str(profile), Path())
     if cluster.scheduler != "slurm":
@@ -175,7 +171,7 @@ def _read_on_slurm(
 
 
 def _print_parquet(rows: "Sequence[Row]", names: "Sequence[str]") -> None:
-    from parsers.frames import parquet
+    from parsers.summary.frames import parquet
 
     try:
         click.echo(parquet(rows, names), nl=False)

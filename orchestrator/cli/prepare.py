@@ -15,7 +15,7 @@ from orchestrator.cli.common import (
     results_option,
     skip_option,
 )
-from orchestrator.printing import counted
+from orchestrator.common.text import counted
 
 
 @click.command()
@@ -25,7 +25,7 @@ from orchestrator.printing import counted
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def init(file: Path, force: bool) -> None:
     """Write a commented campaign file to start from."""
-    from orchestrator.starter import write_starter
+    from orchestrator.campaign.starter import write_starter
 
     write_starter(file, force)
     click.echo(f"wrote {file}; now: teralog plan {file}", err=True)
@@ -34,7 +34,7 @@ def init(file: Path, force: bool) -> None:
 @click.command()
 def schema() -> None:
     """Print the JSON schema of campaign files, for editors."""
-    from orchestrator.schema import campaign_schema
+    from orchestrator.campaign.schema import campaign_schema
 
     print_json(campaign_schema())
 
@@ -49,16 +49,17 @@ def plan(campaign: Path, results: Path, as_json: bool) -> None:
     What is possible and seldom meant is worth a look. Exits with 1 where a run is impossible, or
     will not fit.
     """
-    from orchestrator import plans
-    from orchestrator.tables import as_text
+    from orchestrator.campaign import plan as plans
+    from orchestrator.collect.calibrations import calibrations_by
+    from orchestrator.common.tables import as_text
 
     loaded, store = open_campaign(campaign, results)
     runs = []
     if store.path.is_dir():
-        from orchestrator.collection import collect
+        from orchestrator.collect.collected import collect
 
         runs = collect(loaded, store)
-    known = plans.calibrations_by(loaded, runs)
+    known = calibrations_by(loaded, runs)
     if as_json:
         print_objects(plans.plan_records(loaded, known))
     else:
@@ -80,9 +81,10 @@ def plan(campaign: Path, results: Path, as_json: bool) -> None:
 @skip_option
 def render(campaign: Path, results: Path, skip_impossible: bool) -> None:
     """Write the folder of each run of CAMPAIGN: run.json, job.sh, configuration files."""
-    from orchestrator import submission
+    from orchestrator.submit import selection
+    from orchestrator.submit.render import render as render_runs
 
     loaded, store = open_campaign(campaign, results)
-    runs = submission.possible_runs(loaded, skip_impossible, force=True)
-    submission.render(loaded, runs, store)
+    runs = selection.possible_runs(loaded, skip_impossible, force=True)
+    render_runs(loaded, runs, store)
     click.echo(f"wrote {counted(len(runs), 'run')} to {store.path}", err=True)

@@ -4,13 +4,8 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.common import (
-    campaign_argument,
-    open_campaign,
-    refresh,
-    results_option,
-)
-from orchestrator.printing import counted
+from orchestrator.cli.common import campaign_argument, open_campaign, refresh, results_option
+from orchestrator.common.text import counted
 
 
 @click.command()
@@ -18,11 +13,12 @@ from orchestrator.printing import counted
 @results_option
 def collect(campaign: Path, results: Path) -> None:
     """Read the logs of CAMPAIGN's runs; write steps.csv and runs.csv."""
-    from orchestrator import collection, frames
+    from orchestrator import frames
+    from orchestrator.collect import collected
 
     loaded, store = open_campaign(campaign, results)
     refresh(loaded, store)
-    runs = collection.collect(loaded, store)
+    runs = collected.collect(loaded, store)
     steps = frames.steps_frame(runs, loaded.warmup)
     for name, frame in (("steps.csv", steps), ("runs.csv", frames.runs_frame(runs))):
         click.echo(store.write(name, frame.to_csv(index=False)))

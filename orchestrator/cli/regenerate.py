@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.common import Positive, complain
-from orchestrator.errors import UserError, did_you_mean
-from orchestrator.printing import printable
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.common.text import printable
 
 if TYPE_CHECKING:
-    from orchestrator.pages.regeneration import Regenerated
+    from orchestrator.markdown.regenerate.page import Regenerated
 
 
 @click.command("regenerate-tflops")
@@ -66,9 +66,9 @@ def regenerate_tflops(
     <!-- teralog: seq_length=2048 factor=4 --> in FILE goes before the options. Rows that look
     like results and are not understood are listed. FILE may be - for standard input.
     """
-    from orchestrator.pages.columns import Meaning
-    from orchestrator.pages.page_settings import Formula, Settings
-    from orchestrator.pages.regeneration import regenerate
+    from orchestrator.markdown.meaning.columns import Meaning
+    from orchestrator.markdown.meaning.settings import Formula, Settings
+    from orchestrator.markdown.regenerate.page import regenerate
 
     if in_place and (diff or check):
         raise click.UsageError("--in-place goes neither with --diff nor with --check")
@@ -104,7 +104,7 @@ def regenerate_tflops(
 
 
 def _columns(add: str) -> Sequence[str]:
-    from orchestrator.pages.computed_columns import COMPUTED
+    from orchestrator.markdown.regenerate.columns import COMPUTED
 
     names = [name.strip() for name in add.split(",") if name.strip()]
     for name in names:
@@ -137,7 +137,7 @@ def _write(
     if sys.stdout is None and not in_place:
         raise UserError(" standard output is closed")
     if diff:
-        from orchestrator.pages.line_diff import line_diff
+        from orchestrator.markdown.document.write import line_diff
 
         sys.stdout.buffer.writelines(line_diff(old, made.data, file))
     elif check:
@@ -147,7 +147,7 @@ def _write(
     elif not in_place:
         sys.stdout.buffer.write(made.data)
     elif made.data != old:
-        from orchestrator.pages.in_place import overwrite
+        from orchestrator.markdown.document.write import overwrite
 
         overwrite(Path(file), made.data)
     if in_place or check:

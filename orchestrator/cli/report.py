@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from orchestrator.cli.common import (
-    for_people,
-    open_campaign,
-    refresh,
-    results_option,
-)
-from orchestrator.printing import printable
+from orchestrator.cli.common import for_people, open_campaign, refresh, results_option
+from orchestrator.common.text import printable
 
 if TYPE_CHECKING:
-    from orchestrator.campaign import Campaign
-    from orchestrator.collection import Collected
-    from orchestrator.reports import Report
-    from orchestrator.store import CampaignStore
+    from orchestrator.campaign.campaign import Campaign
+    from orchestrator.collect.collected import Collected
+    from orchestrator.report.report import Report
+    from orchestrator.store.campaign_store import CampaignStore
 
 _FORMATS = ("text", "markdown", "csv", "json", "latex")
 
@@ -86,9 +81,10 @@ def report(
         return
     from datetime import datetime
 
-    from orchestrator import collection, reports
-    from orchestrator.arrangement import arranged
-    from orchestrator.left_out import left_out
+    from orchestrator.collect import collected as collection
+    from orchestrator.report import report as reports
+    from orchestrator.report.missing import left_out
+    from orchestrator.report.sort_and_filter import arranged
 
     if by_node and (as_html or only is not None or by is not None or update or layout != "text"):
         raise click.UsageError("--by-node prints another table, and goes with none of the others")
@@ -98,7 +94,7 @@ def report(
         _print_nodes(loaded, store)
         return
     if as_html:
-        from orchestrator import html
+        from orchestrator.report.html import write as html
 
         html.refuse_foreign(store.path / "report.html", of_tables=False)
     collected = collection.collect(loaded, store)
@@ -130,8 +126,8 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
         raise click.UsageError(
             f"{page} is a page of tables; with --html they become a page of HTML beside it"
         )
-    from orchestrator import html
-    from orchestrator.files import write_text
+    from orchestrator.common.files import write_text
+    from orchestrator.report.html import write as html
 
     made, place = html.tables_html(page), page.with_suffix(".html")
     html.refuse_foreign(place, of_tables=True)
@@ -141,10 +137,10 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
 
 def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
     """Put the report between its marks in a page of the user's own; return what was done."""
-    from orchestrator.errors import UserError
-    from orchestrator.pages.in_place import overwrite
-    from orchestrator.pages.report_marks import with_report
-    from orchestrator.reports import table_markdown
+    from orchestrator.common.errors import UserError
+    from orchestrator.markdown.document.report_marks import with_report
+    from orchestrator.markdown.document.write import overwrite
+    from orchestrator.report.report import table_markdown
 
     old = page.read_bytes()
     try:
@@ -167,16 +163,16 @@ def _write(
     as_html: bool,
 ) -> str:
     """Write the files of the report; return what was done."""
-    from orchestrator import reports
-    from orchestrator.files import json_text
-    from orchestrator.tables import as_csv
+    from orchestrator.common.files import json_text
+    from orchestrator.common.tables import as_csv
+    from orchestrator.report import report as reports
 
     page = store.write("report.md", reports.report_markdown(campaign, report, runs, gone))
     store.write("report.csv", as_csv(report.table))
     store.write("report.json", json_text(reports.report_json(campaign, report, runs)))
     others = ".csv and .json"
     if as_html:
-        from orchestrator import html
+        from orchestrator.report.html import write as html
 
         store.write("report.html", html.report_html(campaign, store, report, runs, gone))
         others = ".csv, .json and .html"
@@ -186,9 +182,10 @@ def _write(
 def _print(
     campaign: "Campaign", report: "Report", runs: "Sequence[Collected]", layout: str
 ) -> None:
-    from orchestrator import latex, reports
-    from orchestrator.files import json_text
-    from orchestrator.tables import as_csv, as_text
+    from orchestrator.common import latex
+    from orchestrator.common.files import json_text
+    from orchestrator.common.tables import as_csv, as_text
+    from orchestrator.report import report as reports
 
     match layout:
         case "markdown":
@@ -200,7 +197,7 @@ def _print(
         case "latex":
             click.echo(f"{latex.as_latex(report.table)}\n{latex.latex_comment(report.provenance)}")
         case _ if for_people():
-            from orchestrator.report_display import show_report
+            from orchestrator.report.terminal import show_report
 
             show_report(campaign, report, runs)
         case _:
@@ -213,9 +210,10 @@ def _print_nodes(campaign: "Campaign", store: "CampaignStore") -> None:
     It stands under `report` and not under `status`, for it is a result: the same step times from
     the same logs, put together by where they were measured.
     """
-    from orchestrator import node_speeds, statuses, step_timing
-    from orchestrator.tables import as_text
+    from orchestrator.common.tables import as_text
+    from orchestrator.status import slow_nodes, step_times
+    from orchestrator.status import table as statuses
 
-    timed = step_timing.timed_runs(campaign, store, statuses.run_statuses(campaign, store))
-    click.echo(as_text(node_speeds.table(node_speeds.node_speeds(timed))))
-    click.echo(node_speeds.HOW_MADE)
+    timed = step_times.timed_runs(campaign, store, statuses.run_statuses(campaign, store))
+    click.echo(as_text(slow_nodes.table(slow_nodes.node_speeds(timed))))
+    click.echo(slow_nodes.HOW_MADE)

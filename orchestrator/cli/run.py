@@ -27,8 +27,8 @@ from orchestrator.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from orchestrator.campaign import Campaign, PlannedRun
-    from orchestrator.store import CampaignStore
+    from orchestrator.campaign.campaign import Campaign, PlannedRun
+    from orchestrator.store.campaign_store import CampaignStore
 
 start_options = options(
     click.option(
@@ -93,17 +93,18 @@ def submit(
     with what is missing. On a Slurm cluster it submits, prints the jobs' ids and returns; runs that
     ask for the same go as one array. Exits with 1 where a run failed.
     """
-    from orchestrator import submission
-    from orchestrator.backends import StartOptions, backend
+    from orchestrator.submit import selection
+    from orchestrator.submit.backend import StartOptions
+    from orchestrator.submit.choose_backend import backend
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearse)
-    place, options = backend(loaded, here=here), StartOptions(**start)
+    place, options = backend(loaded, here=here), StartOptions.of(**start)
     place.refuse(options)
-    runs = submission.possible_runs(loaded, skip_impossible, force=force)
+    runs = selection.possible_runs(loaded, skip_impossible, force=force)
     if not accept_changes:
-        submission.refuse_edited(loaded, store)
+        selection.refuse_edited(loaded, store)
     if test_only:
-        missing = submission.missing_runs(runs, store)
+        missing = selection.missing_runs(runs, store)
         for planned, said in place.estimates(loaded, missing, store):
             click.echo(f"{planned.run_id} {planned.label}: {said}")
         if not missing:
@@ -111,7 +112,7 @@ def submit(
         return
     with interruptible(_stopped(loaded)), place.session(loaded, store, complain) as session:
         _complain_all(session.settle(runs))
-        missing = submission.missing_runs(runs, store)
+        missing = selection.missing_runs(runs, store)
         store.save_submission(loaded)
         for line in session.start(missing, options):
             click.echo(line)
@@ -125,13 +126,14 @@ def submit(
 @json_option
 def status(campaign: Path, results: Path, *, rehearsed: bool, as_json: bool) -> None:
     """Show the state of every run of CAMPAIGN, and which runs are far slower than their repeats."""
-    from orchestrator import slow_runs, statuses, step_timing
-    from orchestrator.tables import as_text
+    from orchestrator.common.tables import as_text
+    from orchestrator.status import slow_runs, step_times
+    from orchestrator.status import table as statuses
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     refresh(loaded, store)
     found = statuses.run_statuses(loaded, store)
-    slow = slow_runs.slow_runs(step_timing.timed_runs(loaded, store, found))
+    slow = slow_runs.slow_runs(step_times.timed_runs(loaded, store, found))
     if as_json:
         print_objects(statuses.records(found, slow))
         return
@@ -157,14 +159,14 @@ def cancel(
     A run that has not started is marked, and not started, until `retry` does; one that has ended
     stays as it is, and is not named.
     """
-    from orchestrator import submission
-    from orchestrator.attempts import SUBMITTED, SUBMITTING
-    from orchestrator.backends import backend
-    from orchestrator.errors import UserError, did_you_mean
-    from orchestrator.slurm_states import UNENDED
+    from orchestrator.common.errors import UserError, did_you_mean
+    from orchestrator.slurm.states import UNENDED
+    from orchestrator.store.records import SUBMITTED, SUBMITTING
+    from orchestrator.submit import selection
+    from orchestrator.submit.choose_backend import backend
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    chosen = submission.choose(loaded.runs, runs)
+    chosen = selection.choose(loaded.runs, runs)
     state = state and state.upper()
     if state in (SUBMITTING, SUBMITTED):
         # So they are called until Slurm has been asked, which is done first.
@@ -208,22 +210,24 @@ def retry(
 
     RUNS, given by id or label, and --only narrow the choice.
     """
-    from orchestrator import outcomes, submission
-    from orchestrator.backends import StartOptions, backend
+    from orchestrator.collect import outcomes
+    from orchestrator.submit import selection
+    from orchestrator.submit.backend import StartOptions
+    from orchestrator.submit.choose_backend import backend
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    place, options = backend(loaded), StartOptions(**start)
+    place, options = backend(loaded), StartOptions.of(**start)
     place.refuse(options)
     wanted = outcomes.parse_outcomes(only)
-    submission.seconds_of(time_limit)
+    selection.seconds_of(time_limit)
     with interruptible(_stopped(loaded)), place.session(loaded, store, complain) as session:
-        possible = [run for run in submission.choose(loaded.runs, runs) if not run.problems]
+        possible = [run for run in selection.choose(loaded.runs, runs) if not run.problems]
         _complain_all(session.settle(possible))
-        chosen = submission.ended_runs(possible, store, wanted)
+        chosen = selection.ended_runs(possible, store, wanted)
         if not chosen:
-            missing = submission.missing_runs(possible, store)
+            missing = selection.missing_runs(possible, store)
             _say_nothing_ended(loaded, wanted, named=bool(runs), missing=bool(missing))
-        for line in session.start(submission.with_time_limit(chosen, time_limit), options):
+        for line in session.start(selection.with_time_limit(chosen, time_limit), options):
             click.echo(line)
     _finish_submit(loaded, store, chosen)
 
@@ -261,12 +265,12 @@ def salloc(
 
     Within the allocation, `teralog submit --here` runs them.
     """
-    from orchestrator import submission
-    from orchestrator.slurm_backend import batch_line, salloc_line
+    from orchestrator.submit import selection
+    from orchestrator.submit.slurm import batch_line, salloc_line
 
     loaded, store = open_campaign(campaign, results)
-    runs = submission.missing_runs(submission.possible_runs(loaded, skip_impossible=True), store)
-    seconds = submission.seconds_of(time_limit)
+    runs = selection.missing_runs(selection.possible_runs(loaded, skip_impossible=True), store)
+    seconds = selection.seconds_of(time_limit)
     if batch:
         line = batch_line(loaded, runs, store, seconds, _submit_here(campaign, results, loaded))
     else:
@@ -301,18 +305,19 @@ def logs(
     attempt: int | None,
 ) -> None:
     """Print what a RUN of CAMPAIGN, given by id or label, has printed."""
-    from orchestrator import following, submission
-    from orchestrator.backends import backend
+    from orchestrator.status import log_text
+    from orchestrator.submit import selection
+    from orchestrator.submit.choose_backend import backend
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    chosen = submission.choose(loaded.runs, [run])
-    log = submission.log_of(chosen, store, attempt, waiting=follow)
+    chosen = selection.choose(loaded.runs, [run])
+    log = selection.log_of(chosen, store, attempt, waiting=follow)
 
     def ended() -> bool:
         backend(loaded).refresh(chosen, store)
-        return submission.has_ended(chosen[0], store)
+        return selection.has_ended(chosen[0], store)
 
-    parts = following.follow(log, ended) if follow else following.read_from(log)
+    parts = log_text.follow(log, ended) if follow else log_text.read_from(log)
     with interruptible():
         for part in parts:
             sys.stdout.buffer.write(part)
@@ -327,7 +332,7 @@ def _complain_all(notes: Sequence[str]) -> None:
 def _finish_submit(
     campaign: "Campaign", store: "CampaignStore", runs: "Sequence[PlannedRun]"
 ) -> None:
-    from orchestrator import statuses
+    from orchestrator.status import table as statuses
 
     found = statuses.run_statuses(campaign, store)
     click.echo(statuses.totals(found, store.other_runs(campaign)), err=True)

@@ -17,7 +17,7 @@ from orchestrator.cli.common import (
     results_option,
     submit_line,
 )
-from orchestrator.printing import counted
+from orchestrator.common.text import counted
 
 _STOPPED = "no longer watching; the runs go on"
 
@@ -42,9 +42,9 @@ def watch(campaign: Path, results: Path, *, rehearsed: bool, interval: float, on
     or with NO_COLOR, lines are printed as there is news. Ctrl-C ends the watching, and no run.
     Exits with 1 where a run failed.
     """
-    from orchestrator.attempts import NOT_STARTED
-    from orchestrator.watch_display import show_live, show_plain
-    from orchestrator.watching import looks
+    from orchestrator.status.watch import looks
+    from orchestrator.status.watch_terminal import show_live, show_plain
+    from orchestrator.store.records import NOT_STARTED
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     all_looks = itertools.islice(looks(loaded, store, interval), 1 if once else None)

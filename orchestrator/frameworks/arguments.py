@@ -1,7 +1,13 @@
-"""Lists of arguments that campaign files hand to programs: their type, and what they give."""
+"""Lists of arguments that campaign files hand to programs: their type, and what they give.
 
+What the training programs are and accept on their command lines, as recorded.
+"""
+
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, TypeVar
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Any, TypeVar
 
 from pydantic import WithJsonSchema
 
@@ -35,3 +41,13 @@ def _one(options: Given, option: str, read: Callable[[str], Number]) -> Number |
         return read(value)
     except ValueError:
         return None
+
+
+@cache
+def known_program(record: str) -> dict[str, Any]:
+    """Return the record of a training program: its name, its source, the options it accepts."""
+    text = (files("orchestrator.frameworks") / "known_options" / f"{record}.json").read_text(
+        encoding="utf-8"
+    )
+    found: dict[str, Any] = json.loads(text)
+    return found

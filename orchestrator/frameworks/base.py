@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.gpus import Capability
-from orchestrator.model import Run
-from orchestrator.placement import Placement
-from orchestrator.tables import Column
+from orchestrator.common.tables import Column
+from orchestrator.hardware.gpus import Capability
+from orchestrator.memory.placement import Placement
+from orchestrator.run.model import Run
 from parsers.records import Record
-from parsers.scan import AnyFormat
+from parsers.scan.reader import AnyFormat
 
 if TYPE_CHECKING:
-    from orchestrator.metrics import Summary
+    from orchestrator.measure.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)

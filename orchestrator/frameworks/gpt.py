@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from orchestrator.frameworks import zero
+from orchestrator.common.tables import Column
 from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.limits import unsplit
-from orchestrator.model import Run
-from orchestrator.placement import Placement, ddp_placement, recomputation
-from orchestrator.run_columns import PRECISION
-from orchestrator.tables import Column
-from parsers.deepspeed import DEEPSPEED_TIMER
-from parsers.gpt_workload import GPT_WORKLOAD
+from orchestrator.memory.placement import Placement, ddp_placement, recomputation
+from orchestrator.run.columns import PRECISION
+from orchestrator.run.model import Run
+from parsers.formats.deepspeed import DEEPSPEED_TIMER
+from parsers.formats.gpt_workload import GPT_WORKLOAD
 
 Strategy = Literal["ddp", "zero0", "zero1", "zero2", "zero3"]
 Device = Literal["none", "cpu"]

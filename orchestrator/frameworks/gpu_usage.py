@@ -1,9 +1,9 @@
 """What was sampled of a run's GPUs, beside it or into its log, as columns of a report."""
 
+from orchestrator.common.tables import Column
 from orchestrator.frameworks.base import Logged
-from orchestrator.gpu_samples import by_device, utilization_percent
-from orchestrator.tables import Column
-from parsers.nvidia_smi import NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV
+from orchestrator.measure.gpu_samples import by_device, utilization_percent
+from parsers.formats.nvidia_smi import NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV
 from parsers.records import Usage, UsageSource
 
 GPU_SAMPLES = (NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV)

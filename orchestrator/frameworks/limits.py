@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
-from orchestrator.known_programs import known_program
-from orchestrator.model import Run, Training
+from orchestrator.frameworks.arguments import known_program
+from orchestrator.run.model import Run, Training
 from orchestrator.workloads.rehearsal import option_problems
 
 _DEFAULT = Training()

@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from orchestrator.common.tables import Column
 from orchestrator.frameworks.base import Framework, Logged, Partner, framework_on_gpus
 from orchestrator.frameworks.gpu_usage import GPU_MEMORY, GPU_SAMPLES, GPU_USE
 from orchestrator.frameworks.limits import unaccumulated, unheard, unsplit
-from orchestrator.model import Run
-from orchestrator.placement import Placement, megatron_placement
-from orchestrator.presets import GPT2_VOCAB_SIZE
-from orchestrator.tables import Column
-from parsers.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
+from orchestrator.memory.placement import Placement, megatron_placement
+from orchestrator.run.model import Run
+from orchestrator.run.presets import GPT2_VOCAB_SIZE
+from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
 
 # It reports each so many iterations, unless told otherwise.
 REPORT_INTERVAL = 10

@@ -1,1 +1,1 @@
-"""Training programs that really run, and a rehearsal's; they need nothing outside this folder."""
+"""Training programs that run on their own, without the rest of teralog."""

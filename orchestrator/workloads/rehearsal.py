@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+ORDER_FILE = "rehearsal.json"
 # Once all ranks have met and nothing is wrong; a log without it is of no rehearsal.
 LAST_WORD = "would start: nothing was trained"
 # Ranks start within seconds of each other, unless they share a small machine.

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from orchestrator.compare import Comparison, Timing, Verdict, compare
+from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare
 
 ALLOCATION = math.log(1.4)
 RUN = 0.02

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from orchestrator.history import history
-from orchestrator.past_runs import PastRun
+from orchestrator.compare.history import history
+from orchestrator.compare.past_runs import PastRun
 
 ALLOCATION = math.log(1.4)
 RUN = 0.02

@@ -25,15 +25,15 @@ from functools import partial
 from pathlib import Path
 
 from generated_logs import pieces, write_log
-
-from parsers.many import Log, read_each, share_logs
-from parsers.megatron import MEGATRON
-from parsers.reading import read
-from parsers.resume import ReadState, read_appended
-from parsers.runs import LogRun
-from parsers.summary import summarise
 from parsers.values import read_values
-from parsers.warmup import WarmupPolicy
+
+from parsers.formats.megatron.iterations import MEGATRON
+from parsers.runs.many import Log, read_each, share_logs
+from parsers.runs.reading import read
+from parsers.runs.run import LogRun
+from parsers.scan.resume import ReadState, read_appended
+from parsers.summary.run import summarise
+from parsers.summary.warmup import WarmupPolicy
 
 ANCHOR = b"elapsed time per iteration (ms): "
 VALUE = re.compile(re.escape(ANCHOR) + rb"([0-9.]+)")
@@ -283,7 +283,9 @@ def measure_growth(folder: Path) -> None:
 
 def measure_start(rounds: int) -> None:
     """Print what importing the reader takes."""
-    method = Method("", lambda: count_lines([sys.executable, "-c", "import parsers.reading"], None))
+    method = Method(
+        "", lambda: count_lines([sys.executable, "-c", "import parsers.runs.reading"], None)
+    )
     seconds = statistics.median(1 / speed(method, 10**9, 0).wall for _ in range(rounds))
     print(f"\nan interpreter that imports the reader: {seconds:.3f} s")
 

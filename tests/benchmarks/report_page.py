@@ -16,13 +16,13 @@ from typing import Any
 
 import psutil
 
-from orchestrator.attempts import Ended
-from orchestrator.campaign import load_campaign
-from orchestrator.collection import collect
-from orchestrator.html import report_html
-from orchestrator.reports import make_report, report_markdown
-from orchestrator.run_folders import write_ended
-from orchestrator.store import CampaignStore
+from orchestrator.campaign.campaign import load_campaign
+from orchestrator.collect.collected import collect
+from orchestrator.report.html.write import report_html
+from orchestrator.report.report import make_report, report_markdown
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.folders import write_ended
+from orchestrator.store.records import Ended
 
 CAMPAIGN = """\
 name: bench

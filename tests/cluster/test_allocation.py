@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import locks
+from orchestrator.common import locks
 
 pytestmark = pytest.mark.slurm
 

@@ -34,10 +34,10 @@ WITHOUT_LOCK = """\
 import sys
 from pathlib import Path
 from orchestrator import submission
-from orchestrator.backends import StartOptions
-from orchestrator.campaign import load_campaign
-from orchestrator.slurm_submission import SlurmSession
-from orchestrator.store import campaign_store
+from orchestrator.submit.backend import StartOptions
+from orchestrator.campaign.campaign import load_campaign
+from orchestrator.submit.slurm_session import SlurmSession
+from orchestrator.store.campaign_store import campaign_store
 campaign = load_campaign(Path("campaign.yaml"))
 store = campaign_store(Path("results"), campaign.name)
 session = SlurmSession(campaign, store, None)
@@ -255,9 +255,9 @@ def test_runs_that_another_host_is_submitting_are_left_to_it(play) -> None:
         """
         import sys
         from pathlib import Path
-        from orchestrator.attempts import Intent
-        from orchestrator.campaign import load_campaign
-        from orchestrator.store import campaign_store
+        from orchestrator.store.records import Intent
+        from orchestrator.campaign.campaign import load_campaign
+        from orchestrator.store.campaign_store import campaign_store
         campaign = load_campaign(Path("campaign.yaml"))
         store = campaign_store(Path("results"), campaign.name)
         intent = Intent("play-array-elsewhere", "another-host", sys.argv[1])

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from practice.running import Cluster
 
-from orchestrator.campaign import Campaign, load_campaign
-from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.printing import counted
-from orchestrator.user_paths import user_paths
+from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.campaign.user_paths import user_paths
+from orchestrator.common.text import counted
+from orchestrator.frameworks.table import FRAMEWORKS
 
 pytestmark = [pytest.mark.slurm, pytest.mark.train, pytest.mark.timeout(1800)]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from practice.jobs import fail_node, let_time_run_out, wait_until
 
-from orchestrator import locks
+from orchestrator.common import locks
 
 pytestmark = pytest.mark.slurm
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from practice.jobs import fail_node
 
-from orchestrator.node_lists import expand_nodes
+from orchestrator.slurm.lists import expand_nodes
 
 pytestmark = pytest.mark.slurm
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from orchestrator.attempts import Attempt, Ended, Started
-from orchestrator.campaign import Campaign, load_campaign
-from orchestrator.collection import Collected, collect
-from orchestrator.errors import UserError
-from orchestrator.expansion import Entry, make_run
-from orchestrator.model import Run
-from orchestrator.reports import Report, make_report
-from orchestrator.run_folders import RunFolder, write_ended, write_started
-from orchestrator.store import CampaignStore
+from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.campaign.expansion import Entry, make_run
+from orchestrator.collect.collected import Collected, collect
+from orchestrator.common.errors import UserError
+from orchestrator.report.report import Report, make_report
+from orchestrator.run.model import Run
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.folders import RunFolder, write_ended, write_started
+from orchestrator.store.records import Attempt, Ended, Started
 
 # How long an example takes depends on the machine, and is nothing to fail for.
 settings.register_profile("teralog", deadline=None)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from orchestrator import frames
+from orchestrator.campaign.parameters import option_names
 from orchestrator.frames import runs_frame, steps_frame
-from orchestrator.parameters import option_names
-from orchestrator.store import CampaignStore
-from orchestrator.submission import render
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.submit.render import render
 
 LOG = "".join(
     f"[teralog] iteration {number}/4 | step_seconds 0.5 | samples_per_second 16 | loss nan "

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from parsers.outcome import read_outcome
 from parsers.records import Outcome
+from parsers.runs.outcome import read_outcome
 
 # Where tests find what several of them print: tests are no package.
 sys.path.append(str(Path(__file__).parent))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.anchors import AnchorSearch
+from parsers.scan.anchors import AnchorSearch
 
 # Small alphabet: anchors that overlap, hold and hide each other are the rule.
 words = st.text(alphabet="ab:", min_size=1, max_size=4).map(str.encode)

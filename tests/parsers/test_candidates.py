@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.candidates import Pass
-from parsers.sources import open_source
-from parsers.wanted import Candidate, Wanted
-from parsers.window import Bounds
+from parsers.scan.candidates import Pass
+from parsers.scan.sources import open_source
+from parsers.scan.wanted import Candidate, Wanted
+from parsers.scan.window import Bounds
 
 # How many further lines are wanted with a line that holds it.
 WANTED = {b"one": 0, b"two": 2, b"many": 9}
@@ -176,7 +176,7 @@ def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -
         file.truncate(2**30)
     # Not by getrusage: a new process takes over the peak of the one that has started it.
     code = (
-        "import re, sys; from parsers.reading import read; peak = lambda:"
+        "import re, sys; from parsers.runs.reading import read; peak = lambda:"
         " int(re.search(r'VmHWM:\\s*([0-9]+)', open('/proc/self/status').read())[1]);"
         "before = peak(); read(sys.argv[1]); print(peak() - before)"
     )

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.records import Record, RunTotals
-from parsers.scan import decode
+from parsers.scan.reader import decode
 
 
 def parse(line: str) -> list[Record]:

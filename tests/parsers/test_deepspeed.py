@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.deepspeed import DEEPSPEED_TIMER
+from parsers.formats.deepspeed import DEEPSPEED_TIMER
 from parsers.records import Step
 
 

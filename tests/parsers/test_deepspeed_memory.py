@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.deepspeed_memory import DEEPSPEED_MEMORY
+from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
 from parsers.records import Record, Usage, UsageSource
-from parsers.scan import decode
+from parsers.scan.reader import decode
 
 LOGS = Path(__file__).parents[3] / "shared" / "logs"
 

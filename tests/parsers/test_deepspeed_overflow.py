@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.deepspeed import DEEPSPEED_TIMER
-from parsers.deepspeed_overflow import DEEPSPEED_OVERFLOW
-from parsers.merge import merge_skipped
-from parsers.reading import read
+from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_TIMER
 from parsers.records import SkippedStep, Step
-from parsers.scan import decode
+from parsers.runs.reading import read
+from parsers.scan.reader import decode
+from parsers.steps.merge import merge_skipped
 
 HYSTERESIS = "hysteresis is 2. Reducing hysteresis to 1"
 SKIPPING = "OVERFLOW! Rank 0 Skipping step."

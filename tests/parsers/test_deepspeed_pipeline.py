@@ -2,7 +2,7 @@
 
 import pytest
 
-from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
+from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
 from parsers.records import Step
 
 

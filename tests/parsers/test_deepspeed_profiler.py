@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.deepspeed_profiler import DEEPSPEED_PROFILER
+from parsers.formats.deepspeed_profiler import DEEPSPEED_PROFILER
 from parsers.records import Record, RunTotals, Timers
-from parsers.scan import decode
+from parsers.scan.reader import decode
 
 
 def parse(text: str) -> list[Record]:

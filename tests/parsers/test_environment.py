@@ -2,7 +2,7 @@
 
 import pytest
 
-from parsers.environment import ENVIRONMENT
+from parsers.formats.environment import ENVIRONMENT
 from parsers.records import Setting
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
 from parsers.fields import NUMBER, finite, printed
-from parsers.megatron_fields import MEGATRON_FIELDS, step_values
+from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
+from parsers.formats.megatron.fields import MEGATRON_FIELDS, step_values
 
 
 @given(st.floats())

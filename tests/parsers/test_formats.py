@@ -3,17 +3,17 @@
 import importlib
 import pkgutil
 
-import parsers
-from parsers.formats import ALL_FORMATS
-from parsers.scan import LogFormat, TableFormat
+from parsers import formats
+from parsers.formats.table import ALL_FORMATS
+from parsers.scan.reader import LogFormat, TableFormat
 
 
 def test_every_format_is_in_the_table() -> None:
     """Whatever a module of the package calls a format."""
     made = {
         value.name
-        for module in pkgutil.iter_modules(parsers.__path__)
-        for value in vars(importlib.import_module(f"parsers.{module.name}")).values()
+        for module in pkgutil.walk_packages(formats.__path__, "parsers.formats.")
+        for value in vars(importlib.import_module(module.name)).values()
         if isinstance(value, LogFormat | TableFormat)
     }
     assert {one.name for one in ALL_FORMATS} == made

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
-from parsers.deepspeed_memory import DEEPSPEED_MEMORY
-from parsers.deepspeed_profiler import DEEPSPEED_PROFILER
 from parsers.fields import NUMBER
-from parsers.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_RESULT
-from parsers.nvidia_smi import (
+from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
+from parsers.formats.deepspeed_profiler import DEEPSPEED_PROFILER
+from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_RESULT
+from parsers.formats.nvidia_smi import (
     NVIDIA_SMI_CSV,
     NVIDIA_SMI_DMON,
     NVIDIA_SMI_MEMORY_CSV,
     NVIDIA_SMI_TABLE,
 )
-from parsers.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
+from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
 from parsers.records import Record, Setting, Timers
-from parsers.scan import LogFormat, TableFormat, decode
+from parsers.scan.reader import LogFormat, TableFormat, decode
 
 
 @dataclass(frozen=True)

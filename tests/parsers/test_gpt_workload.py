@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.gpt_workload import GPT_WORKLOAD
+from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.records import RunTotals, Step
 
 

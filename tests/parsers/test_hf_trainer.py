@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.hf_trainer import HF_TRAINER_RESULT
+from parsers.formats.hf_trainer import HF_TRAINER_RESULT
 from parsers.records import Record, RunTotals
-from parsers.scan import decode
+from parsers.scan.reader import decode
 
 LOGS = Path(__file__).parents[3] / "shared" / "logs" / "gpt2-hf-ds"
 

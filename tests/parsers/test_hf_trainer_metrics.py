@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.hf_trainer import HF_TRAINER_METRICS
+from parsers.formats.hf_trainer import HF_TRAINER_METRICS
 from parsers.records import Record, RunTotals
 
 LOG = (

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.hf_trainer_reports import HF_TRAINER_REPORTS
-from parsers.reading import read
+from parsers.formats.hf_trainer import HF_TRAINER_REPORTS
 from parsers.records import LossReport, OutcomeKind, Record, Step
-from parsers.scan import decode
+from parsers.runs.reading import read
+from parsers.scan.reader import decode
 
 
 def reports(text: str) -> list[Record]:

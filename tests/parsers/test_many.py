@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import parsers.many
-from parsers.many import read_each
-from parsers.reading import read
-from parsers.runs import LogRun
+import parsers.runs.many
+from parsers.runs.many import read_each
+from parsers.runs.reading import read
+from parsers.runs.run import LogRun
 
 STEP = (
     "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
@@ -39,8 +39,8 @@ def test_every_log_comes_in_its_turn(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
     """Whoever has read it."""
-    monkeypatch.setattr(parsers.many, "_WORTH_PROCESSES_BYTES", 0)
-    monkeypatch.setattr(parsers.many, "_BATCH_LOGS", 7)
+    monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
+    monkeypatch.setattr(parsers.runs.many, "_BATCH_LOGS", 7)
     found = list(read_each(logs, summary, processes=processes))
     assert found == [(log, summary(read(log))) for log in logs]
 
@@ -50,7 +50,7 @@ def test_a_log_that_cannot_be_read_comes_with_its_error(
     logs: list[Path], monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:
     """The others are read."""
-    monkeypatch.setattr(parsers.many, "_WORTH_PROCESSES_BYTES", 0)
+    monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     missing = logs[0].parent / "missing"
     (_, first), (path, error), (_, last) = read_each(
         [logs[20], missing, logs[3]], summary, processes=processes
@@ -62,7 +62,7 @@ def test_a_log_that_cannot_be_read_comes_with_its_error(
 
 def test_other_threads_are_no_matter(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """A process with threads must not be copied; others are started then."""
-    monkeypatch.setattr(parsers.many, "_WORTH_PROCESSES_BYTES", 0)
+    monkeypatch.setattr(parsers.runs.many, "_WORTH_PROCESSES_BYTES", 0)
     done = threading.Event()
     other = threading.Thread(target=done.wait)
     other.start()
@@ -77,9 +77,9 @@ def test_other_threads_are_no_matter(logs: list[Path], monkeypatch: pytest.Monke
 def test_a_batch_is_as_large_as_is_sent_at_once(logs: list[Path]) -> None:
     """So many logs, or so many bytes; a larger log goes alone."""
     sizes = [10, 2**23, 1, 2**22, 2**22, 5]
-    batches = parsers.many._batches(logs[:6], sizes)
+    batches = parsers.runs.many._batches(logs[:6], sizes)
     assert [[logs.index(log) for log in batch] for batch in batches] == [[0], [1], [2, 3], [4, 5]]
-    assert [len(batch) for batch in parsers.many._batches(logs, [1] * 200)] == [64, 64, 64, 8]
+    assert [len(batch) for batch in parsers.runs.many._batches(logs, [1] * 200)] == [64, 64, 64, 8]
 
 
 def test_no_logs_are_no_error() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from parsers.megatron import MEGATRON, NANOTRON
+from parsers.formats.megatron.iterations import MEGATRON, NANOTRON
 from parsers.records import Step
 
 

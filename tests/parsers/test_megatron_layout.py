@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.megatron import MEGATRON, NANOTRON
-from parsers.megatron_layout import KnownLayouts
+from parsers.formats.megatron.iterations import MEGATRON, NANOTRON
+from parsers.formats.megatron.layout import KnownLayouts
 from parsers.records import Record
-from parsers.scan import LogFormat
+from parsers.scan.reader import LogFormat
 
 ENDING = " number of skipped iterations:   0 | number of nan iterations:   0 |"
 LINES = {

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
-from parsers.environment import ENVIRONMENT
-from parsers.megatron import MEGATRON
-from parsers.megatron_memory import MEGATRON_MEMORY
-from parsers.megatron_timers import TIMERS
+from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
+from parsers.formats.environment import ENVIRONMENT
+from parsers.formats.megatron.iterations import MEGATRON
+from parsers.formats.megatron.memory import MEGATRON_MEMORY
+from parsers.formats.megatron.timers import TIMERS
+from parsers.formats.settings import SETTINGS
 from parsers.records import Setting, Step, Usage
-from parsers.scan import LogFormat, read_records
-from parsers.settings import SETTINGS
+from parsers.scan.reader import LogFormat, read_records
 
 LOGS = Path(__file__).parents[3] / "shared" / "logs"
 pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not at hand")

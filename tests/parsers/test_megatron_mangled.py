@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
-from parsers.megatron import MEGATRON, NANOTRON
-from parsers.megatron_memory import MEGATRON_MEMORY
-from parsers.megatron_timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
+from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
+from parsers.formats.megatron.iterations import MEGATRON, NANOTRON
+from parsers.formats.megatron.memory import MEGATRON_MEMORY
+from parsers.formats.megatron.timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
 from parsers.records import Record, Step, Timers, Usage, UsageSource
-from parsers.scan import LogFormat, decode
+from parsers.scan.reader import LogFormat, decode
 
 Printed = tuple[str, Record]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parsers.megatron_memory import MEGATRON_MEMORY
+from parsers.formats.megatron.memory import MEGATRON_MEMORY
 from parsers.records import Usage, UsageSource
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from parsers.megatron_timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
+from parsers.formats.megatron.timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
 from parsers.records import Timers
-from parsers.scan import LogFormat, read_records
+from parsers.scan.reader import LogFormat, read_records
 
 
 def parse(log_format: LogFormat, text: str) -> list[tuple[tuple[str, float], ...]]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from parsers.merge import merge_settings, merge_steps, merge_totals
 from parsers.records import Record, RunTotals, Setting, Step
+from parsers.steps.merge import merge_settings, merge_steps, merge_totals
 
 
 def megatron(iteration: int, seconds: float = 2.0, **values: Any) -> Step:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.nvidia_smi import NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV
+from parsers.formats.nvidia_smi import NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV
 from parsers.records import Record, Usage, UsageSource
-from parsers.scan import TableFormat, decode
+from parsers.scan.reader import TableFormat, decode
 
 
 def rows(table: TableFormat, header: str) -> Callable[[int, str], Iterator[Record]]:

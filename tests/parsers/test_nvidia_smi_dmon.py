@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.nvidia_smi import NVIDIA_SMI_DMON, NVIDIA_SMI_TABLE
+from parsers.formats.nvidia_smi import NVIDIA_SMI_DMON, NVIDIA_SMI_TABLE
 from parsers.records import Record, Usage, UsageSource
-from parsers.scan import decode
+from parsers.scan.reader import decode
 
 
 def rows(header: str) -> Callable[[int, str], Iterator[Record]]:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
+from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
 from parsers.records import Record, Setting, Step, Usage, UsageSource
-from parsers.scan import decode
+from parsers.scan.reader import decode
 
 
 def steps(line: str) -> list[Record]:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from parsers.compression import compression
-from parsers.outcome import read_outcome
 from parsers.records import Outcome, OutcomeKind
+from parsers.runs.outcome import read_outcome
+from parsers.scan.compression import compression
 
 Read = Callable[..., Outcome | None]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from parsers.pairs import output_of, read_pair
 from parsers.records import OutcomeKind
+from parsers.runs.pairs import output_of, read_pair
 
 STEP = (
     " iteration {:8d}/     100 | elapsed time per iteration (ms): 1500.0 | learning rate: 1.5E-04 |"

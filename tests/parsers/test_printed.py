@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from printed import PRINTERS, Printed, Printer
 
-from parsers.formats import ALL_FORMATS
-from parsers.reading import read
+from parsers.formats.table import ALL_FORMATS
 from parsers.records import Record
-from parsers.scan import read_records
+from parsers.runs.reading import read
+from parsers.scan.reader import read_records
 
 assert printed_tables
 FORMATS = {one.name: one for one in ALL_FORMATS}

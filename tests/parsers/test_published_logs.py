@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from parsers.reading import read
 from parsers.records import OutcomeKind
+from parsers.runs.reading import read
 
 LOGS = Path(__file__).parents[3] / "shared" / "logs"
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.candidates import SEGMENT_BYTES
-from parsers.formats import ALL_FORMATS
-from parsers.outcome import read_outcome
-from parsers.pairs import read_pair
-from parsers.reading import read
+from parsers.formats.table import ALL_FORMATS
 from parsers.records import Outcome, OutcomeKind, Timers, Usage, UsageSource
+from parsers.runs.outcome import read_outcome
+from parsers.runs.pairs import read_pair
+from parsers.runs.reading import read
+from parsers.scan.candidates import SEGMENT_BYTES
 
 OWN_STEP = (
     "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.formats import ALL_FORMATS
+from parsers.formats.table import ALL_FORMATS
 from parsers.records import Record, Step, Usage
-from parsers.resume import Appended, ReadState, read_appended
-from parsers.scan import read_records
+from parsers.scan.reader import read_records
+from parsers.scan.resume import Appended, ReadState, read_appended
 
 REPORT = (
     "[teralog] iteration {}/99 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"

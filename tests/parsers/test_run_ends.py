@@ -4,9 +4,9 @@ import io
 
 import pytest
 
-from parsers.reading import read
 from parsers.records import OutcomeKind
-from parsers.runs import LogRun
+from parsers.runs.reading import read
+from parsers.runs.run import LogRun
 
 COMPLETED, TRUNCATED = OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED
 ERROR, KILLED, UNKNOWN = OutcomeKind.ERROR, OutcomeKind.KILLED, OutcomeKind.UNKNOWN

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from parsers.compression import compression
-from parsers.deepspeed import DEEPSPEED_TIMER
-from parsers.gpt_workload import GPT_WORKLOAD
+from parsers.formats.deepspeed import DEEPSPEED_TIMER
+from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.records import Record, Step
-from parsers.scan import Candidate, candidate_lines, decode, read_candidates, read_records
+from parsers.scan.compression import compression
+from parsers.scan.reader import Candidate, candidate_lines, decode, read_candidates, read_records
 
 ANCHORS = (b"loss:", b"ss: 1", b"step=")
 FORMATS = (GPT_WORKLOAD, DEEPSPEED_TIMER)

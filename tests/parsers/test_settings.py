@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parsers.formats.settings import SETTINGS
 from parsers.records import Setting
-from parsers.scan import decode
-from parsers.settings import SETTINGS
+from parsers.scan.reader import decode
 
 
 def parse(line: str) -> list[tuple[str, str, str]]:

@@ -16,11 +16,11 @@ import printed_tables
 import pytest
 from printed import PRINTERS
 
-from parsers.reading import read
 from parsers.records import Record, Setting, Timers
-from parsers.scan import decode
-from parsers.summary import summarise
-from parsers.warmup import WarmupPolicy
+from parsers.runs.reading import read
+from parsers.scan.reader import decode
+from parsers.summary.run import summarise
+from parsers.summary.warmup import WarmupPolicy
 
 assert printed_tables
 CASES = int(os.environ.get("TERALOG_SOAK", "4000"))

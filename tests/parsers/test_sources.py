@@ -14,10 +14,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.formats import ALL_FORMATS
-from parsers.reading import read
-from parsers.scan import read_records
-from parsers.sources import LogPath, open_source
+from parsers.formats.table import ALL_FORMATS
+from parsers.runs.reading import read
+from parsers.scan.reader import read_records
+from parsers.scan.sources import LogPath, open_source
 
 REPORT = (
     "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
@@ -78,7 +78,7 @@ def test_a_compressed_log_says_the_same_whatever_its_name(tmp_path: Path, pack: 
 def test_standard_input_says_the_same(tmp_path: Path, pack: Pack) -> None:
     """Through a real pipe, which a slow program fills."""
     (tmp_path / "log").write_bytes(LOG)
-    code = "from parsers.reading import read; print(repr(read('-')[0].segments))"
+    code = "from parsers.runs.reading import read; print(repr(read('-')[0].segments))"
     done = subprocess.run(
         [sys.executable, "-c", code], input=pack(LOG), capture_output=True, check=True, timeout=60
     )

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.reading import read
 from parsers.records import OutcomeKind, Step
-from parsers.runs import LogRun
+from parsers.runs.reading import read
+from parsers.runs.run import LogRun
 
 COMPLETED, TRUNCATED = OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED
 KILLED = OutcomeKind.KILLED

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.formats import ALL_FORMATS
-from parsers.merge import merge_steps
-from parsers.reading import read
+from parsers.formats.table import ALL_FORMATS
 from parsers.records import Step
-from parsers.rows import run_object, step_rows
-from parsers.runs import LogRun
-from parsers.scan import LogFormat, read_records
-from parsers.step_blocks import Records, StepBlock, joined_steps
-from parsers.summary import summarise
-from parsers.warmup import WarmupPolicy
+from parsers.runs.reading import read
+from parsers.runs.run import LogRun
+from parsers.scan.reader import LogFormat, read_records
+from parsers.steps.blocks import Records, StepBlock, joined_steps
+from parsers.steps.merge import merge_steps
+from parsers.summary.rows import run_object, step_rows
+from parsers.summary.run import summarise
+from parsers.summary.warmup import WarmupPolicy
 
 ONE_BY_ONE = tuple(
     replace(one, parse_lines=None) if isinstance(one, LogFormat) else one for one in ALL_FORMATS

@@ -5,11 +5,11 @@ import statistics
 
 import pytest
 
-from parsers.deepspeed_pipeline import DEEPSPEED_PIPELINE
-from parsers.merge import merge_steps
-from parsers.reading import read
+from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
 from parsers.records import Record, Setting, Step
-from parsers.runs import LogRun
+from parsers.runs.reading import read
+from parsers.runs.run import LogRun
+from parsers.steps.merge import merge_steps
 
 DUMP = (
     "------------------------ arguments ------------------------\n"

@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from parsers.frames import parquet, runs_frame, steps_frame, usage_frame
-from parsers.reading import read
 from parsers.records import OutcomeKind
-from parsers.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, run_object, run_row
-from parsers.step_seconds import StepSeconds
-from parsers.summary import RunSummary, summarise
-from parsers.warmup import WarmupPolicy
+from parsers.runs.reading import read
+from parsers.steps.seconds import StepSeconds
+from parsers.summary.frames import parquet, runs_frame, steps_frame, usage_frame
+from parsers.summary.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, run_object, run_row
+from parsers.summary.run import RunSummary, summarise
+from parsers.summary.warmup import WarmupPolicy
 
 
 def line(

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import parsers.scan
-from parsers.candidates import Pass
+import parsers.scan.reader
 from parsers.records import Record, Setting, Usage, UsageSource
-from parsers.scan import AnyFormat, LineReader, LogFormat, TableFormat, read_records
-from parsers.sources import open_source
-from parsers.window import Bounds
+from parsers.scan.candidates import Pass
+from parsers.scan.reader import AnyFormat, LineReader, LogFormat, TableFormat, read_records
+from parsers.scan.sources import open_source
+from parsers.scan.window import Bounds
 
 ParseLine = Callable[[int, str], Iterator[Record]]
 
@@ -69,7 +69,7 @@ def test_rows_count_below_their_header(tmp_path: Path, text: str, expected: list
 
 def test_a_table_without_rows_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until its header comes again: a long log must not be searched for every comma."""
-    monkeypatch.setattr(parsers.scan, "_LINES_WITHOUT_ROW", 3)
+    monkeypatch.setattr(parsers.scan.reader, "_LINES_WITHOUT_ROW", 3)
     log = tmp_path / "log"
     log.write_text("rank,b\n" + "1,2\nx,y\nx,y\nx,y\n" * 2 + "x,y\n5,6\nrank,b\n7,8\n")
     assert ranks(log) == [1, 1, 7]

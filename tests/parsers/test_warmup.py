@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.warmup import Truncation, WarmupPolicy, steady_state
+from parsers.summary.warmup import Truncation, WarmupPolicy, steady_state
 
 TIMES = [9.0, 5.0, 1.0, 1.1, 0.9, 1.0]
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from launched import PARAMETERS, SHAPE, TORCHRUN, Finished, finish, options, start
 
-from parsers.formats import ALL_FORMATS
+from parsers.formats.table import ALL_FORMATS
 from parsers.records import RunTotals, Step
-from parsers.scan import read_records
+from parsers.scan.reader import read_records
 
 torch = pytest.importorskip("torch", reason="needs the train extra")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from orchestrator.workloads import rehearsal
-from parsers.outcome import read_outcome
+from parsers.runs.outcome import read_outcome
 
 CHECKER = Path(rehearsal.__file__)
 ORDER: dict[str, Any] = {

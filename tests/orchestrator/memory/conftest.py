@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestrator.model import Batch, Parallelism, Resources, Run, Training
-from orchestrator.presets import preset
-from orchestrator.shape import ModelShape
+from orchestrator.run.model import Batch, Parallelism, Resources, Run, Training
+from orchestrator.run.presets import preset
+from orchestrator.run.shape import ModelShape
 
 
 @pytest.fixture(scope="session")

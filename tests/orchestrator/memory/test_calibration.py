@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.calibration import Calibration, Measured, calibrations
-from orchestrator.memory import MemoryForecast, Part
+from orchestrator.memory.calibration import Calibration, Measured, calibrations
+from orchestrator.memory.forecast import MemoryForecast, Part
 
 FORECAST = MemoryForecast(
     (

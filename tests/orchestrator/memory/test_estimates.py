@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from orchestrator.cli import main
+from orchestrator.cli.main import main
 
 LARGE = ("--model", "52B", "--world-size", "64", "--activation-checkpointing")
 

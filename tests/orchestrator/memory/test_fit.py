@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.campaign import Campaign, load_campaign
-from orchestrator.cluster import Cluster
-from orchestrator.fit import Capacity, capacity, fits, gib, memory_problem, run_forecast
-from orchestrator.frameworks import FRAMEWORKS
-from orchestrator.machine import host_memory_gib
-from orchestrator.memory import MemoryForecast, Part
-from orchestrator.model import Run
+from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.campaign.fit import Capacity, capacity, fits, gib, memory_problem, run_forecast
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.hardware.machine import host_memory_gib
+from orchestrator.memory.forecast import MemoryForecast, Part
+from orchestrator.run.model import Run
 
 RunOf = Callable[..., Run]
 CampaignOf = Callable[[str], Campaign]

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.memory import GIB, MemoryForecast, forecast
-from orchestrator.memory_states import rank_parameters
-from orchestrator.model import Parallelism, Run
-from orchestrator.placement import (
+from orchestrator.memory.forecast import GIB, MemoryForecast, forecast
+from orchestrator.memory.placement import (
     Placement,
     ddp_placement,
     deepspeed_placement,
     megatron_placement,
 )
-from orchestrator.presets import preset
-from orchestrator.shape import ModelShape
+from orchestrator.memory.states import rank_parameters
+from orchestrator.run.model import Parallelism, Run
+from orchestrator.run.presets import preset
+from orchestrator.run.shape import ModelShape
 
 SplitRun = Callable[..., Run]
 

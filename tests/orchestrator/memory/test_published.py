@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.memory import MemoryForecast, forecast
-from orchestrator.model import Run
-from orchestrator.placement import Placement, deepspeed_placement, megatron_placement
-from orchestrator.shape import ModelShape
-from parsers.reading import read
+from orchestrator.memory.forecast import MemoryForecast, forecast
+from orchestrator.memory.placement import Placement, deepspeed_placement, megatron_placement
+from orchestrator.run.model import Run
+from orchestrator.run.shape import ModelShape
+from parsers.runs.reading import read
 
 SplitRun = Callable[..., Run]
 

@@ -9,9 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from orchestrator.frameworks import FRAMEWORKS  # noqa: E402
-from orchestrator.memory import GIB, forecast  # noqa: E402
-from orchestrator.model import Run, sizes  # noqa: E402
+from orchestrator.frameworks.table import FRAMEWORKS  # noqa: E402
+from orchestrator.memory.forecast import GIB, forecast  # noqa: E402
+from orchestrator.run.model import Run, sizes  # noqa: E402
 from orchestrator.workloads import gpt_model  # noqa: E402
 from orchestrator.workloads.settings import Settings  # noqa: E402
 

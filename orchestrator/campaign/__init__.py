@@ -1,0 +1,1 @@
+"""Turn a campaign file into planned runs, with the problems and forecasts of each."""

@@ -1,0 +1,165 @@
+"""A campaign: the runs a file asks for, each with its identity, label and problems."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.campaign.checks import run_problems, run_warnings
+from orchestrator.campaign.exclude import Rule
+from orchestrator.campaign.expansion import Entry, difference, entries, make_run
+from orchestrator.campaign.file import Checked, read_campaign_file
+from orchestrator.campaign.fit import capacity, memory_problem, run_forecast
+from orchestrator.campaign.labels import labels
+from orchestrator.campaign.series import Series, all_series
+from orchestrator.common.errors import UserError
+from orchestrator.common.text import counted
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.measure.warmup import Warmup
+from orchestrator.memory.forecast import MemoryForecast
+from orchestrator.run.identity import run_id
+from orchestrator.run.model import Run, sizes
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A run with its identity, its label for people, and what makes it impossible.
+
+    warnings: what is possible, and seldom meant.
+    memory: what a rank will need; memory_problem: why that will not fit, which is a forecast, and
+    may be overruled. series: those among which it is given up, where the campaign says so.
+    """
+
+    run: Run
+    run_id: str
+    label: str
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    memory: MemoryForecast | None = None
+    memory_problem: str | None = None
+    series: Series | None = None
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """Everything that submit refuses it for."""
+        return (*self.problems, *([self.memory_problem] if self.memory_problem else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A campaign file, understood. `notes` tells what was left out, and why.
+
+    rehearsal: whether its runs are to be rehearsed rather than made.
+    order_seed: None where runs start in the file's order, and else draws an interleaved one.
+    """
+
+    path: Path
+    name: str
+    cluster: Cluster
+    warmup: Warmup
+    runs: tuple[PlannedRun, ...]
+    notes: tuple[str, ...]
+    rehearsal: bool = False
+    order_seed: int | None = None
+
+
+def load_campaign(path: Path) -> Campaign:
+    """Read the campaign file at `path` and make its runs.
+
+    Impossible runs are kept, with their problems. Raises UserError with all that is wrong with
+    the file itself, each sentence with the file and the path of the key.
+    """
+    checked = read_campaign_file(path)
+    try:
+        runs, notes = _runs(checked, path.parent)
+    except UserError as error:
+        raise UserError(*(f"{path}: {problem}" for problem in error.problems)) from None
+    file = checked.file
+    seed = file.order_seed if file.order == "interleaved" else None
+    everything = (path, file.name, checked.cluster, checked.warmup, tuple(runs), tuple(notes))
+    return Campaign(*everything, order_seed=seed)
+
+
+def _excluding_rule(rules: Iterable[Rule], values: Mapping[str, Any]) -> Rule | None:
+    for rule in rules:
+        try:
+            if rule.excludes(values):
+                return rule
+        except UserError as error:
+            raise UserError(f"{rule.where}: {error}") from None
+    return None
+
+
+def _with_time_limit(entry: Entry, cluster: Cluster) -> Entry:
+    if cluster.time_limit is None:
+        return entry
+    return replace(entry, values={"time_limit": cluster.time_limit, **entry.values})
+
+
+def _runs(checked: Checked, folder: Path) -> tuple[list[PlannedRun], list[str]]:
+    file, cluster = checked.file, checked.cluster
+    all_entries = [_with_time_limit(entry, cluster) for entry in entries(file)]
+    planned: dict[str, PlannedRun] = {}
+    left_out: Counter[str] = Counter()
+    doublets: list[Run] = []
+    problems: dict[str, None] = {}
+    others: list[tuple[str, str, Any]] = []
+    for entry, label in zip(all_entries, labels(file, all_entries), strict=True):
+        for repeat in range(1, file.repeats + 1):
+            try:
+                run = make_run(entry, cluster.name, repeat)
+            except UserError as error:
+                problems.update(dict.fromkeys(error.problems))
+                break
+            values = sizes(run)
+            rule = _excluding_rule(checked.rules, values)
+            identity = run_id(run)
+            if rule is not None:
+                left_out[rule.text] += 1
+            elif identity in planned:
+                doublets.append(run)
+            else:
+                title = f"{label} #{repeat}" if file.repeats > 1 else label
+                found = tuple(run_problems(run, cluster, checked.warmup))
+                memory = run_forecast(run, cluster)
+                too_large = memory_problem(memory, capacity(run, cluster))
+                doubts = tuple(run_warnings(run, cluster, folder))
+                planned[identity] = PlannedRun(
+                    run, identity, title, found, doubts, memory, too_large
+                )
+                if file.give_up is not None:
+                    others.append((identity, *difference(entry, file.give_up, repeat)))
+    if problems:
+        raise UserError(*problems)
+    if not planned:
+        raise UserError(f"exclude: leaves none of the {counted(sum(left_out.values()), 'run')}")
+    notes = [f"{count} excluded by {text!r}" for text, count in left_out.items()]
+    notes += _of_doublets(doublets, planned)
+    runs = _in_series(planned, file.give_up, others)
+    if file.give_up is not None and all(len(run.series.run_ids) == 1 for run in runs if run.series):
+        notes.append(f"give_up: no two runs differ in {file.give_up} alone: nothing to give up")
+    return runs, notes
+
+
+def _of_doublets(doublets: Sequence[Run], planned: Mapping[str, PlannedRun]) -> Iterator[str]:
+    if not doublets:
+        return
+    told = f"{len(doublets)} stood twice and {'is' if len(doublets) == 1 else 'are'} planned once"
+    limits = ((run, planned[run_id(run)].run) for run in doublets)
+    differ = any(
+        run.resources.time_limit_seconds != first.resources.time_limit_seconds
+        for run, first in limits
+    )
+    yield f"{told}, with the time_limit that stands first" if differ else told
+
+
+def _in_series(
+    planned: Mapping[str, PlannedRun], parameter: str | None, others: list[tuple[str, str, Any]]
+) -> list[PlannedRun]:
+    if parameter is None:
+        return list(planned.values())
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for *_, value in others):
+        raise UserError(f"give_up: {parameter} has values that are no numbers, so none is the next")
+    series = all_series(parameter, others)
+    return [replace(run, series=series[run.run_id]) for run in planned.values()]

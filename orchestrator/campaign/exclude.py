@@ -1,0 +1,41 @@
+"""The rules of `exclude`: each says of a run's sizes whether the run is left out."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.common.expressions import compile_expression
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule as it was written, where it stands, and the function it stands for."""
+
+    where: str
+    text: str
+    excludes: Callable[[Mapping[str, Any]], bool]
+
+
+def make_rule(where: str, written: object, names: Collection[str]) -> Rule:
+    """Return the rule written as an expression or as a mapping of values, all of which must match.
+
+    A value that is a list matches any of its members. `names` are the sizes a rule may name.
+    Raises UserError where the rule says nothing that can be understood.
+    """
+    if isinstance(written, str):
+        return Rule(where, written, compile_expression(written, names))
+    if not isinstance(written, Mapping) or not written:
+        raise UserError(f"{written!r} is no rule: write an expression or {{parameter: value}}")
+    unknown = [name for name in written if name not in names]
+    if unknown:
+        raise UserError(
+            *(f"there is no parameter {name!r}{did_you_mean(str(name), names)}" for name in unknown)
+        )
+    wanted = [
+        (name, value if isinstance(value, list) else [value]) for name, value in written.items()
+    ]
+    text = ", ".join(f"{name}: {value}" for name, value in written.items())
+    return Rule(
+        where, text, lambda sizes: all(sizes.get(name) in accepted for name, accepted in wanted)
+    )

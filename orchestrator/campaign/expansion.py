@@ -1,0 +1,230 @@
+"""From the values of a campaign file to runs: crossing, making, naming."""
+
+import itertools
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from functools import cache
+from typing import Any
+
+from orchestrator.campaign.file import CampaignFile
+from orchestrator.campaign.parameters import COMMON, MODEL_SIZES, CommonParameters, option_names
+from orchestrator.common.errors import UserError
+from orchestrator.common.text import counted
+from orchestrator.common.validation import field_problems
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.time_limit import time_limit_seconds
+from orchestrator.run.model import Batch, Parallelism, Resources, Run, Training
+from orchestrator.run.presets import preset
+from orchestrator.run.shape import ModelShape
+
+MAX_RUNS = 100_000
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The values of one run, and where in the file they were given.
+
+    inherited: names of those that the file's defaults give, and that place does not.
+    """
+
+    where: str
+    values: Values
+    inherited: frozenset[str] = frozenset()
+
+    def value(self, name: str) -> Any:
+        """Return the value of a parameter, given or not; None where it has none."""
+        return self.values.get(name, default(name, self.values.get("framework")))
+
+
+def entries(file: CampaignFile) -> tuple[Entry, ...]:
+    """Return the values of every run: the matrix crossed, then what is included.
+
+    Where the file has neither, its defaults are the one run. Raises UserError where there are
+    more than `MAX_RUNS` runs.
+    """
+    crossings = math.prod(len(values) for values in file.matrix.values())
+    count = (crossings + len(file.include)) * file.repeats
+    if count > MAX_RUNS:
+        raise UserError(f"asks for {counted(count, 'run')}; the most is {MAX_RUNS:,}")
+    crossed: Iterator[tuple[Any, ...]] = itertools.product(*file.matrix.values())
+    if not file.matrix and file.include:
+        crossed = iter(())
+    where = "matrix" if file.matrix else "defaults"
+    inherited = frozenset(file.defaults.keys() - file.matrix.keys() if file.matrix else ())
+    return (
+        *(
+            Entry(where, {**file.defaults, **dict(combination)}, inherited)
+            for combination in (zip(file.matrix, values, strict=True) for values in crossed)
+        ),
+        *(
+            Entry(
+                f"include[{index}]",
+                {**file.defaults, **values},
+                frozenset(file.defaults.keys() - values.keys()),
+            )
+            for index, values in enumerate(file.include)
+        ),
+    )
+
+
+def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
+    """Return the run of an entry's values, each of which fits some framework of the file.
+
+    Raises UserError where they do not go together: a parameter that its own framework does not
+    have, or not with this value, or one that is missing.
+    """
+    values = entry.values
+    name = values.get("framework")
+    if name is None:
+        raise UserError(f"{entry.where}: names no framework; known are {', '.join(FRAMEWORKS)}")
+    framework = FRAMEWORKS[name]
+    values = {**framework.implied(values), **values}
+    problems = list(_misfits(values, name, entry.inherited))
+    model = _model(values)
+    if model is None and framework.needs_model:
+        problems.append(f"names no model; framework {name} needs a preset or sizes")
+    if isinstance(model, str):
+        problems.append(model)
+    told = [f"{entry.where}: {problem}" for problem in problems]
+    told += _wrong_values(entry, name)
+    if told:
+        raise UserError(*told)
+    resources = Resources(
+        values.get("nodes", 1),
+        values.get("gpus_per_node", 1),
+        time_limit_seconds(values.get("time_limit", default("time_limit"))),
+    )
+    parallelism = _parallelism(values, resources.world_size)
+    replicas, rest = divmod(resources.world_size, parallelism.ranks_per_replica)
+    return Run(
+        framework=name,
+        cluster=cluster,
+        model=model if isinstance(model, ModelShape) else None,
+        model_name=_model_name(values.get("model")),
+        parallelism=parallelism,
+        batch=_batch(values, 0 if rest else replicas),
+        resources=resources,
+        training=_training(values),
+        options=framework.options(
+            **{option: values[option] for option in option_names(name) & values.keys()}
+        ),
+        vocab_size_multiple=framework.vocab_size_multiple,
+        repeat=repeat,
+    )
+
+
+def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
+    """Return all that a run is but for one parameter, as text, and its value of that one."""
+    framework = entry.values.get("framework")
+    rest = {
+        key: value
+        for key, value in entry.values.items()
+        if key != name and value != default(key, framework)
+    }
+    text = json.dumps([rest, repeat], sort_keys=True, default=str)
+    return text, entry.value(name)
+
+
+def _wrong_values(entry: Entry, framework: str) -> Iterator[str]:
+    """Yield which options have a value that only another framework of the file takes."""
+    kind = FRAMEWORKS[framework].options
+    for name in sorted(option_names(framework) & entry.values.keys()):
+        where = "defaults" if name in entry.inherited else entry.where
+        for problem in field_problems(f"{where}.{name}", kind, name, entry.values[name]):
+            yield f"{problem} (framework {framework})"
+
+
+def _misfits(values: Values, framework: str, inherited: Collection[str]) -> Iterator[str]:
+    known = COMMON | option_names(framework)
+    for name in values:
+        if name not in known:
+            whose = (
+                "; it stands in defaults, for every run: give it to the runs of its framework alone"
+                if name in inherited
+                else ""
+            )
+            yield f"framework {framework} has no parameter {name!r}{whose}"
+    for option in fields(FRAMEWORKS[framework].options):
+        required = option.default is MISSING and option.default_factory is MISSING
+        if required and option.name not in values:
+            yield f"framework {framework} needs the parameter {option.name!r}"
+
+
+def _model(values: Values) -> ModelShape | str | None:
+    """Return the shape, None where no size is given, or a sentence where some are missing."""
+    given = values.get("model", {})
+    sizes = {"preset": given} if isinstance(given, str) else dict(given)
+    sizes.update((name, values[name]) for name in MODEL_SIZES if name in values)
+    if not sizes:
+        return None
+    key = sizes.pop("preset", None)
+    return _shape(key, tuple(sorted(sizes.items())))
+
+
+@cache
+def _shape(key: str | None, given: tuple[tuple[str, int], ...]) -> ModelShape | str:
+    base = {} if key is None else {name: getattr(preset(key), name) for name in MODEL_SIZES}
+    sizes = {**base, **dict(given)}
+    missing = [name for name in MODEL_SIZES if name not in sizes and name != "ffn_hidden_size"]
+    if missing:
+        return f"the model lacks {', '.join(missing)}; give them, or a preset"
+    if sizes.get("ffn_hidden_size") == 4 * sizes["hidden_size"]:
+        del sizes["ffn_hidden_size"]  # the same model, with its default written out
+    return ModelShape(**sizes)
+
+
+def _model_name(model: Any) -> str | None:
+    key = model.get("preset") if isinstance(model, Mapping) else model
+    return None if key is None else str(key)
+
+
+def _training(values: Values) -> Training:
+    chosen = {field: values[field] for field in _names(Training) & values.keys()}
+    if "learning_rate" in chosen:
+        chosen["learning_rate"] = float(chosen["learning_rate"])  # 1 and 1.0 are one value
+    return Training(**chosen)
+
+
+def _parallelism(values: Values, world_size: int) -> Parallelism:
+    split = Parallelism(**{field: values[field] for field in _names(Parallelism) & values.keys()})
+    copies = values.get("data_parallel_size")
+    if copies is None or copies * split.ranks_per_replica == world_size:
+        return split
+    return replace(split, contradicted_data_parallel_size=copies)
+
+
+def _batch(values: Values, replicas: int) -> Batch:
+    micro = values.get("micro_batch_size", default("micro_batch_size"))
+    given = values.get("global_batch_size")
+    count = values.get("num_microbatches")
+    # Where the ranks do not divide into replicas, the run has a problem that says so.
+    made = micro * (count or 1) * replicas or None
+    if given is None:
+        return Batch(micro, made)
+    return Batch(micro, given, None if count is None or made == given else count)
+
+
+@cache
+def _names(kind: type) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
+
+
+@cache
+def _defaults(framework: str | None) -> dict[str, Any]:
+    kinds: list[type] = [CommonParameters]
+    if framework in FRAMEWORKS:
+        kinds.append(FRAMEWORKS[framework].options)
+    return {field.name: field.default for kind in kinds for field in fields(kind)}
+
+
+def default(name: str, framework: str | None = None) -> Any:
+    """Return the value of a parameter that is not given; None where there is none.
+
+    Without its framework, of the parameters that all frameworks have.
+    """
+    default = _defaults(framework).get(name)
+    return None if default is MISSING else default

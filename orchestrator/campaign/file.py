@@ -1,0 +1,218 @@
+"""The campaign file as it is written: its keys, their checks, its JSON schema."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.campaign.exclude import Rule, make_rule
+from orchestrator.campaign.parameters import (
+    COMMON,
+    argument_names,
+    is_parameter,
+    option_names,
+    parameter_problems,
+)
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.common.validation import field_types, mapping_problems
+from orchestrator.common.yaml_files import read_yaml
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import LOCAL, Cluster, load_cluster
+from orchestrator.measure.warmup import DEFAULT, Warmup
+from orchestrator.run.model import size_names
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignFile:
+    """The keys of a campaign file."""
+
+    name: Annotated[str, Field(description="Names the campaign and its folder of results.")]
+    cluster: Annotated[
+        str, Field(description="'local' for this machine, or the file of a cluster profile.")
+    ] = LOCAL
+    defaults: Annotated[
+        dict[str, Any], Field(description="Parameters of every run that does not say otherwise.")
+    ] = field(default_factory=dict)
+    matrix: Annotated[
+        dict[str, list[Any]], Field(description="Parameters to cross, each with its values.")
+    ] = field(default_factory=dict)
+    include: Annotated[
+        list[dict[str, Any]], Field(description="Single runs to add: the defaults and these.")
+    ] = field(default_factory=list)
+    exclude: Annotated[
+        list[Any], Field(description="Runs to leave out: by value, or by an expression.")
+    ] = field(default_factory=list)
+    repeats: Annotated[int, Field(description="How often each run is made.", ge=1, le=1000)] = 1
+    give_up: Annotated[
+        str | None,
+        Field(
+            description="A parameter: of runs that differ in it alone, those with more of it than "
+            "one that failed are not started."
+        ),
+    ] = None
+    order: Annotated[
+        Literal["file", "interleaved"],
+        Field(description="In which order runs start: the file's, or A B B A, one at a time."),
+    ] = "file"
+    order_seed: Annotated[
+        int, Field(description="Draws which run of an interleaved block is the first.")
+    ] = 0
+    warmup: Annotated[
+        int | str,
+        Field(description="Iterations left out of the numbers: how many, or a part, as 10%."),
+    ] = DEFAULT
+
+
+# What these are where parameters are expected.
+_OF_THE_FILE = {one.name: "it stands at the top of the file" for one in fields(CampaignFile)}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A campaign file whose every value fits, and what it names: rules, warm-up, cluster."""
+
+    file: CampaignFile
+    rules: tuple[Rule, ...]
+    warmup: Warmup
+    cluster: Cluster
+
+
+def read_campaign_file(path: Path) -> Checked:
+    """Return the checked campaign file at `path`.
+
+    Raises UserError with all that is wrong with it, and with the profile of its cluster, each
+    sentence with the path of the key.
+    """
+    data = read_yaml(path, "a campaign file", arguments=argument_names())
+    problems = [
+        *mapping_problems("", CampaignFile, data, _belongs),
+        *_parameter_problems(data),
+    ]
+    name = data.get("name")
+    if isinstance(name, str) and not _NAME.fullmatch(name):
+        problems.append(_name_problem(name))
+    problems += _give_up_problems(data)
+    if data.get("give_up") is not None and data.get("order") == "interleaved":
+        problems.append("order: interleaved makes every run; leave out give_up, or the order")
+    rules, rule_problems = _rules(data)
+    warmup, warmup_problems = _warmup(data)
+    cluster, cluster_problems = _cluster(data, path.parent)
+    problems += [*rule_problems, *warmup_problems, *cluster_problems]
+    if problems or cluster is None:
+        raise UserError(*(f"{path}: {problem}" for problem in problems))
+    return Checked(CampaignFile(**data), rules, warmup, cluster)
+
+
+def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the frameworks a file's values name; all of them where it names none."""
+    defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
+    named: list[Any] = []
+    if isinstance(defaults, dict):
+        named.append(defaults.get("framework"))
+    if isinstance(matrix, dict) and isinstance(matrix.get("framework"), list):
+        named.extend(matrix["framework"])
+    if isinstance(include, list):
+        named.extend(entry.get("framework") for entry in include if isinstance(entry, dict))
+    found = tuple(name for name in FRAMEWORKS if name in named)
+    return found or tuple(FRAMEWORKS)
+
+
+def _belongs(name: str) -> str | None:
+    """Return where a key belongs that stands at the top of a file, as far as that is known."""
+    if is_parameter(name, FRAMEWORKS):
+        return "it is a parameter of runs: write it under defaults"
+    return "it is of cluster profiles" if name in field_types(Cluster) else None
+
+
+def _cluster(data: Mapping[str, Any], folder: Path) -> tuple[Cluster | None, tuple[str, ...]]:
+    """Return the cluster that a file names, or what is wrong; neither where it is no text."""
+    name = data.get("cluster", LOCAL)
+    try:
+        return (load_cluster(name, folder) if isinstance(name, str) else None), ()
+    except UserError as error:
+        return None, error.problems
+
+
+def _name_problem(name: str) -> str:
+    words = "-".join(re.findall(r"[A-Za-z0-9_]+", name)).lstrip("_-")[:64]
+    hint = f"; try {words!r}" if words else ""
+    return (
+        f"name: {name!r} cannot name a folder: use up to 64 letters, digits, '.', '_' and '-', "
+        f"a letter or digit first{hint}"
+    )
+
+
+def _parameter_problems(data: Mapping[str, Any]) -> Iterator[str]:
+    frameworks = frameworks_in_play(data)
+    defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
+    if isinstance(defaults, dict):
+        yield from parameter_problems("defaults", defaults, frameworks, _OF_THE_FILE)
+    if isinstance(matrix, dict):
+        yield from _matrix_problems(matrix, frameworks)
+    if isinstance(include, list):
+        for index, entry in enumerate(include):
+            if isinstance(entry, dict):
+                yield from parameter_problems(f"include[{index}]", entry, frameworks, _OF_THE_FILE)
+
+
+def _matrix_problems(matrix: Mapping[str, Any], frameworks: tuple[str, ...]) -> Iterator[str]:
+    for name, values in matrix.items():
+        if not isinstance(values, list):
+            continue
+        if not values:
+            yield f"matrix.{name}: has no values"
+        found = (
+            problem
+            for value in values
+            for problem in parameter_problems("matrix", {name: value}, frameworks, _OF_THE_FILE)
+        )
+        yield from dict.fromkeys(found)
+
+
+def _give_up_problems(data: Mapping[str, Any]) -> Iterator[str]:
+    name, frameworks = data.get("give_up"), frameworks_in_play(data)
+    if isinstance(name, str) and not is_parameter(name, frameworks):
+        known = COMMON.union(*(option_names(framework) for framework in frameworks))
+        yield f"give_up: there is no parameter {name!r}{did_you_mean(name, known)}"
+
+
+def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
+    written = data.get("exclude")
+    if not isinstance(written, list):
+        return (), []
+    frameworks = frameworks_in_play(data)
+    names = size_names().union(*(option_names(name) for name in frameworks))
+    rules: list[Rule] = []
+    problems: list[str] = []
+    for index, rule in enumerate(written):
+        where = f"exclude[{index}]"
+        try:
+            rules.append(make_rule(where, rule, names))
+        except UserError as error:
+            problems += [f"{where}: {problem}" for problem in error.problems]
+        else:
+            problems += _value_problems(where, rule, frameworks)
+    return tuple(rules), problems
+
+
+def _value_problems(where: str, rule: object, frameworks: tuple[str, ...]) -> Iterator[str]:
+    """Yield which values of a rule no run can have; the names have been checked."""
+    for name, value in rule.items() if isinstance(rule, dict) else ():
+        for one in value if isinstance(value, list) else [value]:
+            if is_parameter(name, frameworks):
+                yield from parameter_problems(where, {name: one}, frameworks)
+
+
+def _warmup(data: Mapping[str, Any]) -> tuple[Warmup, list[str]]:
+    value = data.get("warmup", CampaignFile.__dataclass_fields__["warmup"].default)
+    if not isinstance(value, int | str) or isinstance(value, bool):
+        return Warmup(), []
+    try:
+        return Warmup.parse(value), []
+    except ValueError as error:
+        return Warmup(), [f"warmup: {error}"]

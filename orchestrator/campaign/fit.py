@@ -1,0 +1,77 @@
+"""Whether a run will fit: its forecast beside the memory that its cluster has for a rank."""
+
+from dataclasses import dataclass, replace
+
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.hardware.gpus import compute_capability, memory_gib
+from orchestrator.hardware.machine import host_memory_gib
+from orchestrator.memory.forecast import MemoryForecast, forecast
+from orchestrator.run.model import Run
+
+_NAMED_PARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The memory a rank can have, in GiB, and whose it is."""
+
+    gib: float
+    owner: str
+
+
+def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
+    """Return what a rank of `run` will need, or None where its model or framework tells too little.
+
+    On a cluster without GPUs it is the host's memory that a rank needs. GPUs that are too old for
+    the framework's fused attention keep its scores.
+    """
+    placement = FRAMEWORKS[run.framework].placement(run)
+    if placement is None:
+        return None
+    if placement.fused_since is not None and cluster.gpu is not None:
+        has = compute_capability(cluster.gpu)
+        if has is not None and has < placement.fused_since:
+            placement = replace(placement, fused_attention=False)
+    return forecast(run, placement, gpu=cluster.has_gpus)
+
+
+def capacity(run: Run, cluster: Cluster) -> Capacity | None:
+    """Return what a rank of `run` can have: its GPU's memory, or its share of this machine's.
+
+    None where the cluster's GPU is not known, or its nodes have none and are not this machine.
+    """
+    if cluster.has_gpus:
+        known = cluster.gpu_memory_gib or (cluster.gpu and memory_gib(cluster.gpu).value)
+        return Capacity(known, cluster.gpu or "the GPU") if known else None
+    if cluster.scheduler != "local":
+        return None
+    ranks = run.resources.gpus_per_node
+    owner = "this machine" if ranks == 1 else f"each of {ranks} ranks on this machine"
+    return Capacity(host_memory_gib() / ranks, owner)
+
+
+def gib(number: float) -> str:
+    """Return a number of GiB to three digits, and to the whole GiB where it has more."""
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
+    """Return `yes`, `no`, `maybe` for an interval about the capacity, or None where not known."""
+    if forecast is None or room is None:
+        return None
+    if forecast.high_gib <= room.gib:
+        return "yes"
+    return "no" if forecast.low_gib > room.gib else "maybe"
+
+
+def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
+    """Return why a run will not fit, with the parts that need most; None where it may."""
+    if forecast is None or room is None or fits(forecast, room) != "no":
+        return None
+    largest = sorted(forecast.parts, key=lambda part: part.low_gib, reverse=True)[:_NAMED_PARTS]
+    named = ", ".join(f"{part.name} {gib(part.low_gib)}" for part in largest if part.low_gib)
+    return (
+        f"a rank needs at least {gib(forecast.low_gib)} GiB of memory ({named}), and {room.owner} "
+        f"has {gib(room.gib)}; submit --force tries it nevertheless"
+    )

@@ -1,0 +1,60 @@
+"""The order in which runs are started so that what they share cancels: A B B A.
+
+Two runs of a kind make a block together with two of every other kind: every kind once, in an order
+that is drawn, and then once more the other way round. Whatever changes at a constant pace while a
+block runs then adds the same to the mean of every kind: the places p and n + 1 - p have the same
+mean. Which kind is first is drawn for each block anew, so that what changes otherwise favours none.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from orchestrator.campaign.campaign import PlannedRun
+from orchestrator.run.identity import run_id
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A run, its block, and its place in the block, both counted from 1."""
+
+    planned: PlannedRun
+    block: int
+    place: int
+
+
+def interleaved(runs: Sequence[PlannedRun], seed: int) -> Iterator[Placed]:
+    """Yield `runs` block by block, in the order in which they are to be started.
+
+    What is drawn depends on the seed, the block and what the runs are, and not on their order.
+    Where the number of repeats is odd, the last block has one run of each kind.
+    """
+    kinds: dict[str, dict[int, PlannedRun]] = {}
+    for planned in runs:
+        kind = run_id(replace(planned.run, repeat=1))
+        kinds.setdefault(kind, {})[planned.run.repeat] = planned
+    last = max((planned.run.repeat for planned in runs), default=0)
+    for block in range(1, (last + 1) // 2 + 1):
+        drawn = sorted(kinds, key=lambda kind: _drawn(seed, block, kind))
+        first, second = 2 * block - 1, 2 * block
+        order = [(kind, first) for kind in drawn] + [(kind, second) for kind in reversed(drawn)]
+        members = [kinds[kind][repeat] for kind, repeat in order if repeat in kinds[kind]]
+        for place, planned in enumerate(members, 1):
+            yield Placed(planned, block, place)
+
+
+def unfinished_blocks(
+    runs: Sequence[PlannedRun], missing: Collection[str], seed: int
+) -> list[list[Placed]]:
+    """Return each block of `runs` that misses some, as those; `missing` has the runs' ids.
+
+    What has been made counts too, or the others would not keep their places.
+    """
+    placed = [one for one in interleaved(runs, seed) if one.planned.run_id in missing]
+    return [list(block) for _, block in groupby(placed, key=lambda one: one.block)]
+
+
+def _drawn(seed: int, block: int, kind: str) -> bytes:
+    # What Python's random makes of a seed is Python's to change.
+    return hashlib.sha256(f"{seed} {block} {kind}".encode()).digest()

@@ -1,0 +1,134 @@
+"""What people call runs by: the values of what varies among them, as short as tells them apart."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import PurePath
+from typing import Any
+
+from orchestrator.campaign.expansion import Entry, default
+from orchestrator.campaign.file import CampaignFile
+from orchestrator.frameworks.table import FRAMEWORKS
+
+MAX_LABEL = 120
+# A list or a mapping that is longer is told by what not all runs have of it.
+_LONG = 40
+
+
+def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
+    """Return a label for each entry: the values of what varies, in the file's order.
+
+    A value that is the campaign's default is left out unless the matrix names the parameter. A
+    label is for people; it need not be unique.
+    """
+    candidates = dict.fromkeys((*file.matrix, *(key for entry in file.include for key in entry)))
+    texts = {}
+    for name in candidates:
+        values = [entry.value(name) for entry in all_entries]
+        by_text = {repr(value): value for value in values}
+        if len(by_text) > 1:
+            texts[name] = _texts(name, by_text)
+    return [_label(entry, texts, file) for entry in all_entries]
+
+
+def _label(entry: Entry, texts: Mapping[str, Mapping[str, str]], file: CampaignFile) -> str:
+    framework = entry.values.get("framework")
+    usual = {name: file.defaults.get(name, default(name, framework)) for name in texts}
+    chosen = {name: entry.value(name) for name in texts}
+    parts = [
+        texts[name].get(repr(value)) or _whole(name, value)
+        for name, value in chosen.items()
+        if value is not None and (name in file.matrix or value != usual[name])
+    ]
+    text = " ".join(parts) or str(framework)
+    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
+
+
+def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a label says of each value of a parameter, by the value's repr."""
+    found = {key: _whole(name, value) for key, value in values.items() if value is not None}
+    long = {
+        key: value
+        for key, value in values.items()
+        if isinstance(value, dict | list) and len(json.dumps(value)) > _LONG
+    }
+    if name in _paths():
+        known = {key: PurePath(value).parts for key, value in values.items() if value}
+        ends = _ends(known.values())
+        short = {key: "/".join(ends[parts]) for key, parts in known.items()}
+    elif name != "model" and long:
+        short = _what_differs(long)
+    else:
+        return found
+    begin = "" if name == "script" else f"{name}="
+    said = {**found, **{key: f"{begin}{text}" for key, text in short.items()}}
+    # Where one would stand for two, both are written out.
+    many = Counter(said.values())
+    return {key: text if many[text] == 1 else found[key] for key, text in said.items()}
+
+
+def _whole(name: str, value: Any) -> str:
+    if name == "model" and isinstance(value, Mapping):
+        return "-".join(str(size) for size in value.values())
+    if name in ("framework", "model", "strategy", "precision", "script"):
+        return str(value)
+    return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+
+
+def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
+    """Return of each long value those of its parts that not all of them have."""
+    parts = [{*parts_of(value)} for value in long.values()]
+    common = set.intersection(*parts) if len(parts) > 1 else set()
+    ends = _ends({path for some in parts for path, _ in some - common})
+
+    def short(value: Any) -> str:
+        own = [(ends[path], text) for path, text in parts_of(value) if (path, text) not in common]
+        if isinstance(value, list):
+            return " ".join(text for _, text in own) or "[…]"
+        leaves = [f"{'.'.join(path)}: {text}" for path, text in own]
+        return f"{{{', '.join(leaves) or '…'}}}"
+
+    return {key: short(value) for key, value in long.items()}
+
+
+def parts_of(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield a mapping's leaves, each with its path, or a list's options with what they take."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from parts_of(inner, (*path, key))
+    elif isinstance(value, list) and not path:
+        for option in _options(value):
+            yield (), option
+    elif value is not None:
+        yield path, value if isinstance(value, str) else json.dumps(value)
+
+
+def _options(arguments: Sequence[Any]) -> list[str]:
+    """Return arguments as texts, those that begin with a hyphen with what follows them."""
+    found: list[str] = []
+    for argument in arguments:
+        text = argument if isinstance(argument, str) else json.dumps(argument)
+        if found and found[-1].startswith("-") and not text.startswith("-"):
+            found[-1] += f" {text}"
+        else:
+            found.append(text)
+    return found
+
+
+def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return of each path as much of its end as no other has."""
+    all_ends = {path: [path[start:] for start in range(len(path))][::-1] for path in paths}
+    counts = Counter(end for ends in all_ends.values() for end in ends)
+    return {
+        path: next((end for end in ends if counts[end] == 1), path)
+        for path, ends in all_ends.items()
+    }
+
+
+@cache
+def _paths() -> frozenset[str]:
+    """Return the parameters that name files or folders, in whatever framework."""
+    return frozenset(
+        name for one in FRAMEWORKS.values() for name in (*one.paths, *one.paths_or_names)
+    )

@@ -1,0 +1,206 @@
+"""What a campaign file may say of a run: the parameters common to all frameworks, and their types.
+
+A framework adds its own (`Framework.options`). Both are dataclasses whose annotations carry
+pydantic's `Field`: type, limits and description in one place, which serve the checks, the JSON
+schema and the reader.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, WithJsonSchema
+from pydantic.functional_validators import AfterValidator
+
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.common.validation import field_problems, field_types, mapping_problems
+from orchestrator.frameworks.arguments import Arguments
+from orchestrator.frameworks.table import FRAMEWORKS, framework
+from orchestrator.hardware.time_limit import time_limit_seconds
+from orchestrator.run.presets import preset
+
+Size = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSizes:
+    """The sizes of a model; they may also stand beside `model`, to change one of a preset's."""
+
+    num_layers: Annotated[Size | None, Field(description="Transformer layers.")] = None
+    hidden_size: Annotated[Size | None, Field(description="Width of the model.")] = None
+    num_attention_heads: Annotated[Size | None, Field(description="Attention heads a layer.")] = (
+        None
+    )
+    ffn_hidden_size: Annotated[
+        Size | None, Field(description="Width of the MLP; 4 * hidden_size where not given.")
+    ] = None
+    vocab_size: Annotated[Size | None, Field(description="Tokens known, before padding.")] = None
+    seq_length: Annotated[Size | None, Field(description="Tokens in a sequence.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonParameters(ModelSizes):
+    """Parameters that every framework has, with their defaults."""
+
+    framework: Annotated[
+        str, Field(description="The training program.", json_schema_extra={"enum": [*FRAMEWORKS]})
+    ]
+    model: Annotated[
+        str | dict[str, Any],
+        WithJsonSchema(
+            {
+                "description": "A preset's key, or sizes, or both: {preset: xl, seq_length: 512}.",
+                "anyOf": [{"type": "string"}, {"type": "object"}],
+            }
+        ),
+    ]
+    nodes: Annotated[Size, Field(description="Number of nodes.")] = 1
+    gpus_per_node: Annotated[
+        int,
+        Field(ge=1, le=1024, description="Ranks a node: GPUs, or processes where there is no GPU."),
+    ] = 1
+    tensor_parallel_size: Annotated[Size, Field(description="Ranks that share each layer.")] = 1
+    pipeline_parallel_size: Annotated[
+        Size, Field(description="Ranks that the layers are spread over.")
+    ] = 1
+    context_parallel_size: Annotated[
+        Size, Field(description="Ranks that share each sequence, with copies of the weights.")
+    ] = 1
+    data_parallel_size: Annotated[
+        Size | None,
+        Field(description="Copies of the model: what the ranks make; where given, it must agree."),
+    ] = None
+    micro_batch_size: Annotated[Size, Field(description="Sequences a rank takes at a time.")] = 1
+    global_batch_size: Annotated[
+        Size | None,
+        Field(description="Sequences an optimizer step; one micro-batch a rank if not given."),
+    ] = None
+    num_microbatches: Annotated[
+        Size | None,
+        Field(description="In place of global_batch_size: micro-batches a rank and step."),
+    ] = None
+    train_iters: Annotated[Size, Field(description="Optimizer steps.")] = 20
+    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="Arithmetic.")] = "fp32"
+    activation_checkpointing: Annotated[
+        bool, Field(description="Recompute activations in the backward pass.")
+    ] = False
+    learning_rate: Annotated[float, Field(description="Of the optimizer.", gt=0)] = 1.5e-4
+    seed: Annotated[int, Field(description="Seed of weights and tokens.", ge=0)] = 1234
+    time_limit: Annotated[
+        int | str,
+        AfterValidator(time_limit_seconds),
+        Field(description="Longest a run may take: minutes, or Slurm's H:MM:SS."),
+    ] = 30
+
+
+COMMON = frozenset(field.name for field in dataclasses.fields(CommonParameters))
+# What ranks and global batch make of it stands in records, whether it was given or not.
+DERIVED = frozenset({"data_parallel_size", "num_microbatches"})
+MODEL_SIZES = tuple(field.name for field in dataclasses.fields(ModelSizes))
+
+
+# What programs and schedulers call a parameter, and what it is called here.
+_CALLED_ELSEWHERE = {
+    "batch_size": "micro_batch_size, or global_batch_size",
+    "bf16": "precision: bf16",
+    "block_size": "seq_length",
+    "fp16": "precision: fp16",
+    "gpus": "gpus_per_node",
+    "gradient_accumulation_steps": "num_microbatches",
+    "gradient_checkpointing": "activation_checkpointing",
+    "lr": "learning_rate",
+    "max_steps": "train_iters",
+    "n_embd": "hidden_size",
+    "n_head": "num_attention_heads",
+    "n_layer": "num_layers",
+    "optimizer": "deepspeed: {optimizer: ...}",
+    "per_device_train_batch_size": "micro_batch_size",
+    "pipeline_model_parallel_size": "pipeline_parallel_size",
+    "scheduler": "deepspeed: {scheduler: ...}",
+    "sequence_length": "seq_length",
+    "tensor_model_parallel_size": "tensor_parallel_size",
+    "train_batch_size": "global_batch_size",
+    "train_micro_batch_size_per_gpu": "micro_batch_size",
+    "walltime": "time_limit",
+    "zero_optimization": "deepspeed: {zero_optimization: ...}, and zero_stage",
+}
+
+
+@cache
+def option_names(framework: str) -> frozenset[str]:
+    """Return the names of the parameters that only `framework` has."""
+    return frozenset(field.name for field in dataclasses.fields(FRAMEWORKS[framework].options))
+
+
+@cache
+def argument_names() -> frozenset[str]:
+    """Return the names of the parameters that are lists of arguments, of whatever framework."""
+    return frozenset(
+        name
+        for one in FRAMEWORKS.values()
+        for name, kind in field_types(one.options).items()
+        if get_args(kind)[:1] == (Arguments,)
+    )
+
+
+def is_parameter(name: str, frameworks: Iterable[str]) -> bool:
+    """Return whether a campaign file gives `name` its value, rather than others do."""
+    return name in COMMON or any(name in option_names(framework) for framework in frameworks)
+
+
+def parameter_problems(
+    where: str,
+    values: Mapping[str, Any],
+    frameworks: Iterable[str],
+    elsewhere: Mapping[str, str] = {},
+) -> Iterator[str]:
+    """Yield what is wrong with parameters given at `where`, as sentences that begin with it.
+
+    A parameter is known when one of `frameworks` has it, and its value fits when it fits one.
+    elsewhere: what keys are that are no parameters, by their names.
+    """
+    kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
+    for name, value in values.items():
+        path = f"{where}.{name}"
+        having = [kind for kind in kinds if name in field_types(kind)]
+        if not having:
+            known = {known for kind in kinds for known in field_types(kind)}
+            others = [other for other in FRAMEWORKS if name in option_names(other)]
+            if others:
+                near = f"; it is of {', '.join(others)}"
+            elif name in elsewhere:
+                near = f"; {elsewhere[name]}"
+            elif name in _CALLED_ELSEWHERE:
+                near = f"; here it is {_CALLED_ELSEWHERE[name]}"
+            else:
+                near = did_you_mean(str(name), known)
+            yield f"{where}: unknown key {name!r}{near}"
+        elif isinstance(value, list) and name not in argument_names():
+            yield f"{path}: {value!r} is a list; write one value, or under matrix several"
+        elif name == "framework" and isinstance(value, str):
+            yield from _unknown(path, framework, value)
+        elif name == "model":
+            yield from _model_problems(path, value)
+        else:
+            found = (list(field_problems(path, kind, name, value)) for kind in having)
+            yield from min(found, key=len)
+
+
+def _model_problems(where: str, value: Any) -> Iterator[str]:
+    key = value.get("preset") if isinstance(value, dict) else value
+    if key is not None:
+        yield from _unknown(where, preset, str(key))
+    elif not isinstance(value, dict):
+        yield f"{where}: has no value; give a preset's key or a mapping of sizes"
+    if isinstance(value, dict):
+        sizes = {name: size for name, size in value.items() if name != "preset"}
+        yield from mapping_problems(where, ModelSizes, sizes)
+
+
+def _unknown(where: str, look_up: Callable[[str], object], key: str) -> Iterator[str]:
+    try:
+        look_up(key)
+    except UserError as error:
+        yield f"{where}: {error}"

@@ -1,0 +1,161 @@
+"""What a campaign would run: its runs, their sizes, what stands in their way."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.campaign.fit import Capacity, capacity, fits, gib
+from orchestrator.common.tables import EXACT, Column, Table, make_table, shown
+from orchestrator.common.text import counted, named
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.memory.calibration import Calibration, Calibrations
+from orchestrator.memory.forecast import MemoryForecast
+from orchestrator.run import columns as run_columns
+from orchestrator.run.model import Run, sizes
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A run with its forecast as it is shown, and what it can have."""
+
+    planned: PlannedRun
+    memory: MemoryForecast | None
+    room: Capacity | None
+    calibration: Calibration | None
+
+    @property
+    def fits(self) -> str | None:
+        """`yes`, `no`, `maybe`, or None; only what submit refuses is a `no`."""
+        if self.planned.memory_problem:
+            return "no"
+        found = fits(self.memory, self.room)
+        return "maybe" if found == "no" else found
+
+    @property
+    def interval(self) -> str | None:
+        """The forecast's ends, for a table."""
+        if self.memory is None:
+            return None
+        return f"{gib(self.memory.low_gib)}-{gib(self.memory.high_gib)}"
+
+
+def _rows(campaign: Campaign, known: Calibrations) -> list[_Planned]:
+    return [_row(planned, campaign.cluster, known) for planned in campaign.runs]
+
+
+def _row(planned: PlannedRun, cluster: Cluster, known: Calibrations) -> _Planned:
+    calibration = known.get(planned.run.framework)
+    memory = planned.memory
+    if memory is not None and calibration is not None:
+        memory = calibration.apply(memory)
+    return _Planned(planned, memory, capacity(planned.run, cluster), calibration)
+
+
+def _of_run(column: Column[Run]) -> Column[_Planned]:
+    return Column(
+        column.title, column.name, lambda row: column.value(row.planned.run), column.style
+    )
+
+
+# Shown where a run of the campaign is split so.
+_SPLITS = (run_columns.TENSOR, run_columns.PIPELINE, run_columns.CONTEXT)
+
+
+def _columns(campaign: Campaign) -> tuple[Column[_Planned], ...]:
+    splits = [
+        column
+        for column in _SPLITS
+        if any(column.value(planned.run) != 1 for planned in campaign.runs)
+    ]
+    return (
+        Column("run", "run_id", lambda row: row.planned.run_id),
+        Column("label", "label", lambda row: row.planned.label),
+        _of_run(run_columns.NODES),
+        Column("ranks", "world_size", lambda row: row.planned.run.world_size),
+        *map(_of_run, splits),
+        _of_run(run_columns.DATA),
+        _of_run(run_columns.MICRO_BATCH),
+        _of_run(run_columns.MICRO_BATCHES),
+        _of_run(run_columns.GLOBAL_BATCH),
+        _of_run(run_columns.SIZE),
+        Column("memory (GiB)", "memory_gib", lambda row: row.interval),
+        Column("fits", "fits", lambda row: row.fits),
+        Column("GPU-hours", "gpu_hours", lambda row: row.planned.run.resources.gpu_hours, EXACT),
+        Column("problems", "problems", lambda row: len(row.planned.refusals) or None),
+    )
+
+
+def plan_table(campaign: Campaign, known: Calibrations) -> Table:
+    """Return the table of all runs, the impossible ones among them."""
+    return make_table(_columns(campaign), _rows(campaign, known))
+
+
+def plan_records(campaign: Campaign, known: Calibrations) -> list[dict[str, Any]]:
+    """Return one object a run: identity, label, every size, its memory, problems, warnings."""
+    return [
+        {
+            "run_id": row.planned.run_id,
+            "label": row.planned.label,
+            **sizes(row.planned.run),
+            "memory": _memory_record(row),
+            "problems": list(row.planned.refusals),
+            "warnings": list(row.planned.warnings),
+        }
+        for row in _rows(campaign, known)
+    ]
+
+
+def _memory_record(row: _Planned) -> dict[str, Any] | None:
+    if row.memory is None:
+        return None
+    return {
+        "low_gib": row.memory.low_gib,
+        "high_gib": row.memory.high_gib,
+        "parts": [asdict(part) for part in row.memory.parts],
+        "capacity_gib": row.room and row.room.gib,
+        "fits": row.fits,
+        "calibrated_on": row.calibration and row.calibration.runs,
+    }
+
+
+def calibration_lines(known: Calibrations) -> list[str]:
+    """Return one sentence for each framework whose forecasts are corrected."""
+    return [
+        f"memory of {framework}: calibrated on {calibration.runs} finished runs, whose peaks are "
+        f"{calibration.lowest:.2f} to {calibration.highest:.2f} of the middle of their forecasts"
+        for framework, calibration in known.items()
+    ]
+
+
+def plan_totals(campaign: Campaign) -> str:
+    """Return one line: how many runs, the GPU-hours they ask for, what was left out."""
+    possible = [planned for planned in campaign.runs if not planned.refusals]
+    hours = sum(planned.run.resources.gpu_hours for planned in possible)
+    impossible = len(campaign.runs) - len(possible)
+    parts = [f"{counted(len(campaign.runs), 'run')} on {campaign.cluster.name}"]
+    if impossible:
+        parts.append(f"{impossible} impossible")
+    parts.append(f"{shown(hours, EXACT)} GPU-hours asked for at most")
+    return "; ".join((*parts, *campaign.notes))
+
+
+def problem_lines(campaign: Campaign) -> list[str]:
+    """Return one sentence for each problem, with the runs that have it."""
+    return _lines(campaign, lambda planned: planned.refusals)
+
+
+def warning_lines(campaign: Campaign) -> list[str]:
+    """Return one sentence for each warning, with the runs that have it."""
+    return _lines(campaign, lambda planned: planned.warnings)
+
+
+def _lines(campaign: Campaign, said_of: Callable[[PlannedRun], Sequence[str]]) -> list[str]:
+    runs: dict[str, list[str]] = {}
+    for planned in campaign.runs:
+        for sentence in said_of(planned):
+            runs.setdefault(sentence, []).append(planned.label)
+    return [f"{sentence} ({named(labels)})" for sentence, labels in runs.items()]

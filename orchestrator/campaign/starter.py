@@ -1,0 +1,57 @@
+"""The campaign file that `teralog init` writes."""
+
+import shlex
+from pathlib import Path
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import disk_errors, write_text
+
+STARTER = """\
+# A campaign for teralog: what to measure, in one file.
+#   teralog plan {file}      shows every run, and writes nothing
+#   teralog submit {file}    runs what is missing
+#   teralog report {file}    makes the table
+name: my-campaign             # names the folder under results/
+cluster: local                # this machine; or the file of a cluster profile
+
+# Parameters of every run. `teralog schema` lists them all.
+defaults:
+  framework: gpt              # the training program that comes with teralog
+  model:                      # sizes, or a preset's key (xl), or {{preset: xl, seq_length: 512}}
+    num_layers: 2
+    hidden_size: 64
+    num_attention_heads: 4
+    vocab_size: 512
+    seq_length: 64
+  nodes: 1
+  gpus_per_node: 2            # ranks a node; processes where there is no GPU
+  micro_batch_size: 4         # sequences a rank takes at a time
+  # num_microbatches: 2       # gradient accumulation; or give global_batch_size
+  train_iters: 20
+  precision: fp32             # fp32, bf16 or fp16
+  time_limit: 10              # minutes, or H:MM:SS
+
+# Every combination of these is a run.
+matrix:
+  strategy: [ddp, zero1, zero2, zero3]
+
+# Single runs beside the matrix: the defaults and these.
+include:
+  - {{strategy: zero3, offload_optimizer: cpu, offload_param: cpu}}
+
+# Runs to leave out: by value, or by an expression over any parameter or size.
+exclude:
+  - {{strategy: ddp, precision: bf16}}
+  - "world_size > 64"
+
+repeats: 1                    # how often each run is made
+warmup: 25%                   # iterations left out of the numbers: a part, or how many
+"""
+
+
+def write_starter(file: Path, force: bool) -> None:
+    """Write the starter to `file`; UserError where it is there already, unless `force` is set."""
+    if file.exists() and not force:
+        raise UserError(f"{file}: is there already; give another name, or --force to overwrite it")
+    with disk_errors(file, "give another file"):
+        write_text(file, STARTER.format(file=shlex.quote(str(file))))

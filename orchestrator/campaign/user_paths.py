@@ -1,0 +1,37 @@
+"""The files and folders of the user's that a run's options name."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.common.paths import absolute, unset_in
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.run.model import Run
+
+
+def user_paths(run: Run, folder: Path) -> dict[str, str]:
+    """Return the paths that a run's options give, by option, absolute; `folder` is the campaign's.
+
+    `~` and variables of the environment are those of whoever renders.
+    """
+    return {name: absolute(path, folder) for name, path in _given(run)}
+
+
+def unset_variables(run: Run) -> Iterator[str]:
+    """Yield a sentence for each path with a variable in it that the environment does not have."""
+    for name, path in _given(run):
+        yield from unset_in(name, path)
+
+
+def missing_files(run: Run, folder: Path) -> Iterator[str]:
+    """Yield a sentence for each file that a run would open and that is not there."""
+    for path in FRAMEWORKS[run.framework].files(user_paths(run, folder)):
+        if not Path(path).exists():
+            yield f"{path}: is not there"
+
+
+def _given(run: Run) -> Iterator[tuple[str, str]]:
+    framework = FRAMEWORKS[run.framework]
+    for name in (*framework.paths, *framework.paths_or_names):
+        path = getattr(run.options, name)
+        if path is not None and (name in framework.paths or path.startswith((".", "/", "~", "$"))):
+            yield name, path

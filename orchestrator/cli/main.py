@@ -1,0 +1,82 @@
+"""The command line: parse options, call one function, print."""
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from orchestrator.cli.check_tables import check_tables
+from orchestrator.cli.common import complain
+from orchestrator.cli.compare import compare, noise
+from orchestrator.cli.estimate import estimate
+from orchestrator.cli.history import history
+from orchestrator.cli.machine import doctor
+from orchestrator.cli.parse import parse
+from orchestrator.cli.prepare import init, plan, render, schema
+from orchestrator.cli.read import collect
+from orchestrator.cli.regenerate import regenerate_tflops
+from orchestrator.cli.report import report
+from orchestrator.cli.run import cancel, logs, retry, salloc, status, submit
+from orchestrator.cli.watch import watch
+from orchestrator.common.errors import UserError
+
+# Cut nowhere: what a command does is said in one sentence.
+_WHOLE_SENTENCE = 200
+
+SECTIONS = {
+    "Prepare": (init, schema, plan, render),
+    "Run": (submit, salloc, status, watch, logs, cancel, retry),
+    "Read": (collect, report, compare, noise, history, parse),
+    "Numbers": (
+        estimate,
+        regenerate_tflops,
+        check_tables,
+    ),
+    "This machine": (doctor,),
+}
+
+
+class Commands(click.Group):
+    """Commands listed by what a person is doing; a UserError becomes its sentences and exit 1."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order of the sections."""
+        return [str(command.name) for commands in SECTIONS.values() for command in commands]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one section for each thing a person does."""
+        for title, commands in SECTIONS.items():
+            rows = [(str(one.name), one.get_short_help_str(_WHOLE_SENTENCE)) for one in commands]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            for problem in error.problems:
+                complain(f"teralog: {problem}")
+            ctx.exit(1)
+        except KeyboardInterrupt:
+            ctx.exit(130)
+        except BrokenPipeError:
+            # Whoever reads has seen enough; what is left to print goes nowhere, the last flush too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(1)
+        except OSError as error:
+            what = f"{error.filename}: " if error.filename else ""
+            complain(f"teralog: {what}{error.strerror or error}")
+            ctx.exit(1)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="teralog", message="%(package)s %(version)s")
+def main() -> None:
+    """GPT training benchmarks, from one campaign file to a table of TFLOPs."""
+
+
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        main.add_command(_command)

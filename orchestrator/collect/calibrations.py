@@ -1,0 +1,29 @@
+"""Calibrate memory forecasts from the finished runs of a campaign."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.memory.calibration import Measured, calibrations
+from orchestrator.store.records import COMPLETED
+
+if TYPE_CHECKING:
+    from orchestrator.collect.collected import Collected
+
+from orchestrator.memory.calibration import Calibrations
+
+
+def calibrations_by(campaign: Campaign, runs: "Sequence[Collected]") -> Calibrations:
+    """Return what the campaign's finished runs tell of its forecasts, by framework."""
+    return calibrations(
+        Measured(
+            run.planned.run.framework,
+            run.planned.memory,
+            run.summary.max_memory_allocated_gib,
+            whole_process=not campaign.cluster.has_gpus,
+        )
+        for run in runs
+        if run.state == COMPLETED
+        and run.planned.memory is not None
+        and run.summary.max_memory_allocated_gib is not None
+    )

@@ -1,0 +1,50 @@
+"""Where runs stand: how each ended, and which are not to be started for one that failed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from orchestrator.campaign.campaign import PlannedRun
+from orchestrator.collect.outcomes import FAILURES, GIVEN_UP, UNKNOWN, run_outcome
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import GIVEN_UP as GIVEN_UP_STATE
+from orchestrator.store.records import INTERRUPTED, NOT_STARTED, Attempt
+from parsers.records import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A run's state, its outcome once it has ended, and what the log of a failed run says of that.
+
+    attempts: oldest first. given_up: which run before it failed, where it is not to be started for
+    that.
+    """
+
+    state: str
+    outcome: str | None
+    told: Outcome | None = None
+    attempts: tuple[Attempt, ...] = ()
+    given_up: str | None = None
+
+
+def endings(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Ending]:
+    """Return how each of `runs` ended, in their order.
+
+    A run that is given up has neither ended nor begun, or was interrupted; or Slurm, which had it
+    in its queue, has forgotten it. What has come to an end of its own is left so, and where the run
+    that failed is tried again, it is no longer given up.
+    """
+
+    @cache
+    def ending(run_id: str) -> Ending:
+        return Ending(*run_outcome(store.run(run_id)))
+
+    def with_others(planned: PlannedRun) -> Ending:
+        own, series = ending(planned.run_id), planned.series
+        waits = own.state in (NOT_STARTED, INTERRUPTED) or own.outcome == UNKNOWN
+        if series is None or not waits:
+            return own
+        why = series.given_up(planned.run_id, lambda other: ending(other).outcome in FAILURES)
+        return own if why is None else Ending(GIVEN_UP_STATE, GIVEN_UP, None, own.attempts, why)
+
+    return [with_others(planned) for planned in runs]

@@ -1,0 +1,159 @@
+"""How a run ended: the scheduler's state and the log's end, taken together."""
+
+from dataclasses import replace
+
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.common.text import printable
+from orchestrator.store import records
+from orchestrator.store.folders import RunFolder
+from orchestrator.workloads.rehearsal import LAST_WORD, ORDER_FILE
+from parsers.records import Outcome, OutcomeKind
+from parsers.runs.outcome import read_outcome
+
+COMPLETED = "completed"
+FAILED = "failed"
+OOM = "oom"
+TIMEOUT = "timeout"
+CANCELLED = "cancelled"
+INTERRUPTED = "interrupted"
+NODE_FAIL = "node_fail"
+PREEMPTED = "preempted"
+UNKNOWN = "unknown"
+# Of a run that was not started, for one before it failed: no end that can be retried.
+GIVEN_UP = "given_up"
+
+_UNREHEARSED = "the script ended without a word of the rehearsal: see its set-up lines and python"
+
+# What more of a parameter would not mend. That a run was cancelled, or its node failed, says
+# nothing of the next one.
+FAILURES = frozenset({FAILED, OOM, TIMEOUT})
+
+# The words that `retry --only` takes.
+UNSUCCESSFUL = (FAILED, OOM, TIMEOUT, CANCELLED, INTERRUPTED, NODE_FAIL, PREEMPTED, UNKNOWN)
+
+_BY_STATE = {
+    records.COMPLETED: COMPLETED,
+    records.FAILED: FAILED,
+    records.TIMEOUT: TIMEOUT,
+    records.CANCELLED: CANCELLED,
+    records.INTERRUPTED: INTERRUPTED,
+    records.UNKNOWN: UNKNOWN,
+    # Slurm's own.
+    "OUT_OF_MEMORY": OOM,
+    "NODE_FAIL": NODE_FAIL,
+    "BOOT_FAIL": NODE_FAIL,
+    "PREEMPTED": PREEMPTED,
+    "DEADLINE": TIMEOUT,
+    "REVOKED": CANCELLED,
+    "LAUNCH_FAILED": FAILED,
+    "RECONFIG_FAIL": FAILED,
+}
+_BY_LOG = {
+    # A failure is what the log says it is, where that is a thing of its own.
+    records.FAILED: {
+        OutcomeKind.GPU_OUT_OF_MEMORY: OOM,
+        OutcomeKind.HOST_OUT_OF_MEMORY: OOM,
+    },
+    # Where Slurm does not know the job any more, there is only the log.
+    records.UNKNOWN: {
+        OutcomeKind.COMPLETED: COMPLETED,
+        OutcomeKind.GPU_OUT_OF_MEMORY: OOM,
+        OutcomeKind.HOST_OUT_OF_MEMORY: OOM,
+        OutcomeKind.TIME_LIMIT: TIMEOUT,
+        OutcomeKind.PREEMPTED: PREEMPTED,
+        OutcomeKind.NODE_FAILURE: NODE_FAIL,
+        OutcomeKind.CANCELLED: CANCELLED,
+        OutcomeKind.NAN_LOSS: FAILED,
+        OutcomeKind.COMMUNICATION_FAILURE: FAILED,
+        OutcomeKind.KILLED: FAILED,
+        OutcomeKind.ERROR: FAILED,
+    },
+}
+
+
+def outcome(state: str, log_outcome: Outcome | None) -> str | None:
+    """Return how a run ended in one word, or None where it has not.
+
+    The state decides, but for what it does not know: why a run failed, and all of it where
+    Slurm has forgotten the job.
+    """
+    word = _BY_STATE.get(state)
+    if log_outcome is None:
+        return word
+    return _BY_LOG.get(state, {}).get(log_outcome.kind, word)
+
+
+def decided_by(state: str, word: str | None) -> str | None:
+    """Return who said how a run ended: its scheduler or its log; None where it has not."""
+    if word is None or word == UNKNOWN:
+        return None
+    return "scheduler" if _BY_STATE.get(state) == word else "log"
+
+
+def run_outcome(
+    folder: RunFolder,
+) -> tuple[str, str | None, Outcome | None, tuple[records.Attempt, ...]]:
+    """Return a run's state, its outcome, what the log of a failed attempt says, and its attempts.
+
+    The attempts are those that the state is by, oldest first.
+    """
+    state, starts = folder.standing()
+    told = _printable(_log_outcome(state, starts[-1])) if starts else None
+    word = outcome(state, told)
+    if word == COMPLETED and _is_unrehearsed(folder, starts[-1]):
+        # A script that ends before its training, as by an `exit 0`, completes nothing.
+        word, told = FAILED, Outcome(kind=OutcomeKind.ERROR, text=_UNREHEARSED)
+    return state, word, told, tuple(starts)
+
+
+def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
+    """Return whether a run was to be rehearsed, and its log lacks the checker's last word."""
+    if not (folder.path / ORDER_FILE).exists():
+        return False
+    try:
+        return LAST_WORD not in attempt.log.read_text("utf-8", "replace")
+    except OSError:
+        return False
+
+
+def attempt_outcome(attempt: records.Attempt) -> str | None:
+    """Return how one start of a run ended, whatever became of the run; None where it has not."""
+    if attempt.ended is None:
+        return None
+    state = attempt.ended.state
+    return outcome(state, _log_outcome(state, attempt))
+
+
+def _log_outcome(state: str, attempt: records.Attempt) -> Outcome | None:
+    """Return what a log says of its run's end, where the state leaves that open.
+
+    A log that is not there, or that cannot be read, says nothing.
+    """
+    if state not in _BY_LOG:
+        return None
+    try:
+        return read_outcome(attempt.log)
+    except OSError:
+        return None
+
+
+def _printable(told: Outcome | None) -> Outcome | None:
+    """Return what a log says without the characters that would speak to a terminal."""
+    if told is None or told.text is None:
+        return told
+    return replace(told, text=printable(told.text))
+
+
+def parse_outcomes(text: str) -> tuple[str, ...]:
+    """Return the outcomes in a list with commas; all unsuccessful ones where it is empty.
+
+    But for `unknown`, which is no end: it must be asked for. Raises UserError where a word is none
+    of them.
+    """
+    words = tuple(word.strip() for word in text.lower().split(",") if word.strip())
+    unknown = [word for word in words if word not in UNSUCCESSFUL]
+    if unknown:
+        raise UserError(
+            *(f"--only: no run ends {word!r}{did_you_mean(word, UNSUCCESSFUL)}" for word in unknown)
+        )
+    return words or tuple(word for word in UNSUCCESSFUL if word != UNKNOWN)

@@ -1,0 +1,55 @@
+"""Where in a log a job's last start begins, when Slurm has started it several times."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from parsers.records import Record, Setting
+from parsers.scan.reader import LogFormat
+
+# Job scripts print this line when they are started again.
+_LINE = r"^\[teralog\] job [0-9]+ starts again: restart [0-9]+$"
+_STARTS_AGAIN = re.compile(_LINE.encode(), re.MULTILINE)
+_CHUNK_BYTES = 1 << 20
+_LINE_BYTES = 200
+
+
+def last_start(log: Path) -> int:
+    """Return the byte at which the last start of a log begins; 0 where there was only one."""
+    end = log.stat().st_size
+    with log.open("rb") as file:
+        while end > 0:
+            begin = max(end - _CHUNK_BYTES, 0)
+            # The byte before tells whether a line begins here, those behind are a line that began.
+            offset = max(begin - 1, 0)
+            file.seek(offset)
+            part = file.read(end - offset + _LINE_BYTES)
+            found = [
+                match.start()
+                for match in _STARTS_AGAIN.finditer(part)
+                if match.start() or not offset
+            ]
+            if found:
+                return offset + found[-1]
+            end = begin
+    return 0
+
+
+def _parse(offset: int, line: str) -> Iterator[Setting]:
+    if re.fullmatch(_LINE, line):
+        yield Setting(name=STARTS_AGAIN.name, value="yes", source="report", offset=offset)
+
+
+STARTS_AGAIN = LogFormat(
+    name="start of a job that was requeued", anchors=(b"[teralog] job ",), parse=_parse
+)
+"""The same line for who reads a log as it grows: see `since_last_start`."""
+
+
+def since_last_start(records: Sequence[Record]) -> Sequence[Record]:
+    """Return the records behind the last line of that format; all where there is none."""
+    for index in range(len(records) - 1, -1, -1):
+        record = records[index]
+        if isinstance(record, Setting) and record.name == STARTS_AGAIN.name:
+            return records[index + 1 :]
+    return records

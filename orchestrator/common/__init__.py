@@ -1,0 +1,1 @@
+"""Errors, files, locks, YAML, tables, expressions: nothing about benchmarks."""

@@ -1,0 +1,241 @@
+"""Writing files so that they are there whole or not at all."""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from orchestrator.common.errors import UserError
+
+_THREADS = 16
+
+Value = TypeVar("Value")
+Result = TypeVar("Result")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file under a temporary name, fsync it, and rename it into place.
+
+    Whoever reads `path` sees the old text or the new, on NFS and Lustre too; where the disk is
+    full the old one stays. Raises OSError; whatever stops it, nothing is left behind.
+    """
+    with replacing(path) as temporary:
+        _write_synced(temporary, text)
+
+
+def _write_synced(path: Path, text: str) -> None:
+    # Without the layers of text and buffers, which cost as much as the disk.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        rest = memoryview(text.encode())
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a name beside `path`, and put the file made there in its place; not if the block fails.
+
+    Raises OSError; whatever stops it, nothing is left behind.
+    """
+    temporary = _temporary(path)
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a value as JSON, whole or not at all."""
+    write_text(path, json_text(value))
+
+
+def json_text(value: object) -> str:
+    """Return a value as the JSON text that our files hold."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return the object in a JSON file, or None where there is no such file.
+
+    Raises UserError where it cannot be read: whoever wrote it, it was not `write_json`.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"{path}: is damaged ({error}); move it out of the way") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: is damaged (holds no object); move it out of the way")
+    return value
+
+
+def write_json_once(path: Path, value: object) -> bool:
+    """Write a value as JSON where nobody has; return whether it is ours that is there now.
+
+    A hard link is made or refused in one step, on NFS too.
+    """
+    temporary = _temporary(path)
+    write_text(temporary, json_text(value))
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        # NFS may say so of a link that it has just made, when its first answer was lost.
+        return temporary.stat().st_nlink > 1
+    finally:
+        temporary.unlink()
+    return True
+
+
+def claim_folder(
+    folder: Path,
+    texts: Mapping[str, str],
+    links: Mapping[str, str] | None = None,
+    same: Mapping[str, Path] | None = None,
+) -> bool:
+    """Make a folder with these files and symbolic links, whole, where there is none.
+
+    Returns whether it is ours: of several callers at once, on several hosts too, one gets it. The
+    texts of each must differ from those of the others. `same`: synced files that hold a text of
+    these already, by its name; nobody may write into them. Raises OSError.
+    """
+    try:
+        _make_whole(folder, texts, links, same)
+    except OSError:
+        if not folder.is_dir():
+            raise
+        # NFS may refuse a rename that it has just made, when its first answer was lost.
+        return all(_read(folder / name) == text for name, text in texts.items())
+    return True
+
+
+def _read(path: Path) -> str | None:
+    with contextlib.suppress(OSError):
+        return path.read_text(encoding="utf-8")
+    return None
+
+
+@contextlib.contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder and its parents; where the block fails, take away those that were new."""
+    new = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
+    try:
+        if new:
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for path in new:
+            # Only where it is empty: somebody else may have begun to use it.
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
+    """Make a folder with these files in it, whole or not at all; update it where it is there.
+
+    Raises OSError; whatever stops it, nothing is left behind that was not there before.
+    """
+    if not folder.is_dir():
+        try:
+            _make_whole(folder, texts)
+        except OSError:
+            if not folder.is_dir():
+                raise
+            # Somebody else was faster.
+        else:
+            return
+    for name, text in texts.items():
+        write_text(folder / name, text)
+
+
+def _make_whole(
+    folder: Path,
+    texts: Mapping[str, str],
+    links: Mapping[str, str] | None = None,
+    same: Mapping[str, Path] | None = None,
+) -> None:
+    temporary = _temporary(folder)
+    with made_folder(folder.parent):
+        try:
+            temporary.mkdir()
+            for name, text in texts.items():
+                if not _linked((same or {}).get(name), temporary / name):
+                    _write_synced(temporary / name, text)
+            for name, target in (links or {}).items():
+                (temporary / name).symlink_to(target)
+            temporary.rename(folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+
+
+def _linked(source: Path | None, path: Path) -> bool:
+    """Make another name for a file, which costs next to nothing; not where the disk refuses."""
+    if source is None:
+        return False
+    # A file can have so many names only, on ext4 65,000.
+    with contextlib.suppress(OSError):
+        os.link(source, path)
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def passing_text(path: Path, text: str) -> Iterator[Path]:
+    """Give a synced file beside `path` that holds a text as long as the block lasts.
+
+    Raises OSError.
+    """
+    temporary = _temporary(path)
+    try:
+        _write_synced(temporary, text)
+        yield temporary
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:
+    """Return what a function that writes files returns for each value, in their order.
+
+    Syncing a file takes a disk milliseconds, in which it can sync others: for a thousand runs that
+    is the time a command takes. The first exception is raised, after all have been tried.
+    """
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        return list(pool.map(function, values))
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+
+
+ELSEWHERE = "give a folder you may write to with --results"
+
+
+@contextmanager
+def disk_errors(path: Path, otherwise: str = ELSEWHERE) -> Iterator[None]:
+    """Turn what a disk refuses into a UserError that says what to do, or to do `otherwise`."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = f"free some space, or {otherwise}" if full else otherwise
+        raise UserError(f"{path}: cannot be written: {error.strerror}; {remedy}") from error

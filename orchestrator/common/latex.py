@@ -1,0 +1,63 @@
+r"""A table as LaTeX, with the rules of the package booktabs; text in cells stays text."""
+
+import re
+from collections.abc import Sequence
+
+from orchestrator.common.tables import Table, numeric_columns, shown_rows
+from orchestrator.common.text import printable
+
+_WORDS = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    # These four are other signs, or make others, in the encoding that LaTeX has by default.
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "→": r"$\rightarrow$",
+    # At the beginning of a row these would belong to the end of the row before.
+    "[": "{[}",
+    "*": "{*}",
+}
+# Of two hyphens LaTeX makes a dash.
+_SPECIAL = re.compile(r"[\\~^<>|`↑↓→\[*]|[_%&#${}]|-(?=-)")
+
+
+def as_latex(table: Table) -> str:
+    """Return the table as a `tabular` for a document that uses booktabs; breaks are some space."""
+    numeric = numeric_columns(table)
+    lines = [
+        rf"\begin{{tabular}}{{{''.join('r' if number else 'l' for number in numeric)}}}",
+        r"\toprule",
+        _row(table.titles),
+        r"\midrule",
+    ]
+    for at, cells in enumerate(shown_rows(table)):
+        if at in table.breaks:
+            lines.append(r"\addlinespace")
+        lines.append(_row(cells))
+    return "\n".join((*lines, r"\bottomrule", r"\end{tabular}"))
+
+
+def latex_comment(text: str) -> str:
+    """Return text as a line that LaTeX leaves out."""
+    return f"% {printable(text)}"
+
+
+def escape_latex(text: str) -> str:
+    """Return text that LaTeX shows as it is."""
+    return _SPECIAL.sub(_escaped, text)
+
+
+def _escaped(found: "re.Match[str]") -> str:
+    sign = found[0]
+    if sign == "-":
+        return "-{}"
+    return _WORDS.get(sign, f"\\{sign}")
+
+
+def _row(cells: Sequence[str]) -> str:
+    return rf"{' & '.join(map(escape_latex, cells))} \\"

@@ -1,0 +1,155 @@
+"""One table, several renderers: columns are data."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from orchestrator.common.text import printable
+
+DASH = "—"
+
+Cell = str | int | float | None
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How floats are shown: in so many significant digits, `exact` ones without padding zeros."""
+
+    digits: int = 4
+    exact: bool = False
+
+
+MEASURED = Style()
+EXACT = Style(exact=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A column: its title, the name of its value for programs, the value of a row, its style."""
+
+    title: str
+    name: str
+    value: Callable[[Row], Cell]
+    style: Style = MEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Titles, names, styles and the cells of every row, as values.
+
+    changes: by row and column, what people are shown behind a cell, as `(↓31.3%)`.
+    breaks: the rows before which a page shows a blank one.
+    """
+
+    titles: tuple[str, ...]
+    names: tuple[str, ...]
+    styles: tuple[Style, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    changes: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    breaks: frozenset[int] = frozenset()
+
+
+def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
+    """Return the table of `columns` over `rows`."""
+    return Table(
+        tuple(column.title for column in columns),
+        tuple(column.name for column in columns),
+        tuple(column.style for column in columns),
+        tuple(tuple(column.value(row) for column in columns) for row in rows),
+    )
+
+
+def as_text(table: Table) -> str:
+    """Return the table for a terminal or a pipe: aligned, numbers to the right."""
+    # Titles with a unit stand on two lines, or the tables of reports fit no terminal.
+    titles = tuple(title.replace(" (", "\n(") for title in table.titles)
+    return _tabulate(replace(table, titles=titles, breaks=frozenset()), "simple")
+
+
+def as_markdown(table: Table) -> str:
+    """Return the table as markdown; text in cells stays text, and breaks are rows without any."""
+    return _tabulate(table, "pipe", escape=escape_markdown)
+
+
+def numeric_columns(table: Table) -> list[bool]:
+    """Return of each column whether it holds numbers, which stand to the right."""
+    return [
+        any(isinstance(row[index], (int, float)) for row in table.rows)
+        for index in range(len(table.titles))
+    ]
+
+
+def as_csv(table: Table) -> str:
+    """Return the table as CSV with full precision, names as header, absent cells empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.names)
+    writer.writerows(table.rows)
+    return text.getvalue()
+
+
+def as_records(table: Table) -> list[dict[str, Any]]:
+    """Return one object a row, by name, with full precision."""
+    return [dict(zip(table.names, row, strict=True)) for row in table.rows]
+
+
+def shown_rows(table: Table) -> list[list[str]]:
+    """Return the cells of every row as people are shown them, with their changes."""
+    return [
+        [
+            shown(cell, style) + table.changes.get((at, column), "")
+            for column, (cell, style) in enumerate(zip(row, table.styles, strict=True))
+        ]
+        for at, row in enumerate(table.rows)
+    ]
+
+
+def shown(value: Cell, style: Style = MEASURED) -> str:
+    """Return a value as a cell shows it; what is absent as a dash."""
+    if value is None or value == "":
+        return DASH
+    return _number(value, style) if isinstance(value, float) else printable(str(value))
+
+
+def _number(value: float, style: Style) -> str:
+    digits = style.digits
+    rounded = abs(float(f"{value:.{digits - 1}e}"))
+    if math.isfinite(value) and rounded >= 10**digits:
+        return f"{value:,.0f}"
+    if style.exact or value == 0 or not math.isfinite(value):
+        return f"{value:,.{digits}g}"
+    if rounded < 1e-4:  # where Python's g turns to exponents too
+        return f"{value:.{digits - 1}e}"
+    return f"{value:#.{digits}g}".removesuffix(".")
+
+
+def _tabulate(table: Table, layout: str, escape: Callable[[str], str] = lambda text: text) -> str:
+    import tabulate
+
+    # Two blanks between columns are enough; tabulate gives headers two more.
+    tabulate.MIN_PADDING = 0
+    numeric = numeric_columns(table)
+    cells = [[escape(text) for text in row] for row in shown_rows(table)]
+    for row in sorted(table.breaks, reverse=True):
+        cells.insert(row, [""] * len(numeric))
+    return tabulate.tabulate(
+        cells,
+        headers=table.titles,
+        tablefmt=layout,
+        disable_numparse=True,
+        colalign=["right" if number else "left" for number in numeric] if cells else None,
+    )
+
+
+# An underscore within a word is text as it is; a # makes a heading only at the start.
+_MARKDOWN = re.compile(r"[\\|`*<>\[\]]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^#")
+
+
+def escape_markdown(text: str) -> str:
+    """Return text that markdown shows as it is."""
+    return _MARKDOWN.sub(r"\\\g<0>", text)

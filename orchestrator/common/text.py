@@ -1,0 +1,41 @@
+"""Text for people: safe to print, with counts and names as they are read and sorted."""
+
+import re
+import signal
+from collections.abc import Sequence
+
+
+def printable(text: str) -> str:
+    """Return text without the characters that would speak to a terminal, or that it cannot show."""
+    if text.isprintable():
+        return text
+    return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
+
+
+def counted(number: int, what: str, several: str | None = None) -> str:
+    """Return how many of `what` there are: 1 run, 2 runs, 1,000 runs.
+
+    several: what other than one are, where that is more than an s: 1 run is, 2 runs are.
+    """
+    return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """Return what sorts texts as people do, with numbers in them by size: 2 GPUs, 16 GPUs."""
+    # Texts and numbers take turns; of two numbers the one with more digits is the larger.
+    parts = [part.lstrip("0") for part in re.split(r"([0-9]+)", text)]
+    return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)]
+
+
+def named(labels: Sequence[str]) -> str:
+    """Return the labels of runs, the first three where there are more: a, b, c and 2 more runs."""
+    first, more = ", ".join(labels[:3]), len(labels) - 3
+    return first if more <= 0 else f"{first} and {counted(more, 'more run')}"
+
+
+def signal_name(number: int) -> str:
+    """Return a signal's name; a real-time signal has none of its own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

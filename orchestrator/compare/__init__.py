@@ -1,0 +1,1 @@
+"""Compare runs with statistics: verdicts, noise, change over time."""

@@ -1,0 +1,210 @@
+"""One configuration over time: its runs, and the point where their steps began to take longer.
+
+The unit is the run, and all is reckoned in logarithms of step times, as in `compare`; so runs that
+shared an allocation, and with it its speed, count once, as their mean.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from orchestrator.common.tables import DASH, Cell, Column, Style, Table, make_table, shown
+from orchestrator.common.text import counted, printable
+from orchestrator.compare.change_point import FEWEST, LEVEL, Change, fewest_on_a_side, find_change
+from orchestrator.compare.past_runs import PastRun
+
+_SHORT = Style(digits=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where step times change most: between `last`, the last run before, and `first` after it.
+
+    seconds, seconds_after: the geometric means of the step times before and after.
+    """
+
+    change: Change
+    last: PastRun
+    first: PastRun
+    seconds: float
+    seconds_after: float
+
+    @property
+    def ratio(self) -> float:
+        """Step time after, over the one before: 1.1 is 10 % longer."""
+        return math.exp(self.change.difference)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The runs of a configuration, oldest first.
+
+    timed: how many of them tell a step time; units: as how many those count. turn: where they
+    change most, shown or not; None with fewer than two units.
+    """
+
+    runs: tuple[PastRun, ...]
+    timed: int
+    units: int
+    turn: Turn | None
+
+    @property
+    def shown(self) -> Turn | None:
+        """The point where step times changed; None where the runs cannot show a change."""
+        return self.turn if self.turn and self.turn.change.is_shown else None
+
+
+def history(runs: Sequence[PastRun]) -> History:
+    """Return the history of runs of one configuration, which are in the order of time."""
+    timed = [run for run in runs if run.step_seconds]
+    units = _units(timed)
+    logs = [fmean(math.log(run.step_seconds or 1) for run in unit) for unit in units]
+    change = find_change(logs)
+    turn = None
+    if change is not None:
+        at = change.index
+        means = (math.exp(fmean(logs[:at])), math.exp(fmean(logs[at:])))
+        turn = Turn(change, units[at - 1][-1], units[at][0], *means)
+    return History(tuple(runs), len(timed), len(units), turn)
+
+
+def _units(runs: Sequence[PastRun]) -> list[list[PastRun]]:
+    """Return the runs of each allocation, those without a known one alone, by their first run."""
+    groups: dict[object, list[PastRun]] = {}
+    for index, run in enumerate(runs):
+        groups.setdefault(index if run.allocation is None else run.allocation, []).append(run)
+    return list(groups.values())
+
+
+def _versions(run: PastRun) -> str:
+    return ", ".join(f"{name} {version}" for name, version in run.versions.items())
+
+
+def table(told: History) -> Table:
+    """Return a line a run; the first one after a change says by how much."""
+
+    def change(run: PastRun) -> Cell:
+        turn = told.shown
+        return _percent(turn.ratio) if turn is not None and run is turn.first else None
+
+    columns: tuple[Column[PastRun], ...] = (
+        Column("started", "started_at", lambda run: run.started_at),
+        Column("campaign", "campaign", lambda run: run.campaign),
+        Column("run", "run_id", lambda run: run.run_id),
+        Column("attempt", "attempt", lambda run: run.attempt),
+        Column("nodes", "nodes", lambda run: run.nodes),
+        Column("step (s)", "step_seconds", lambda run: run.step_seconds),
+        Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run.tflops_per_gpu, Style(digits=3)),
+        Column("change", "change", change),
+        Column("versions", "versions", _versions),
+    )
+    return make_table(columns, told.runs)
+
+
+def sentences(told: History) -> list[str]:
+    """Return what can be said of a history."""
+    turn = told.turn
+    if turn is None or told.shown is None:
+        said = [f"There is no change that {_basis(told)} could show{_why_not(told)}."]
+    else:
+        said = [
+            _turned(turn, _basis(told)),
+            f"The last run before it is {_name(turn.last)}{_differences(turn)}.",
+        ]
+    missing = len(told.runs) - told.timed
+    if missing:
+        said.append(f"{counted(missing, 'run')} completed without a step time.")
+    return [printable(one) for one in said]
+
+
+def record(told: History) -> dict[str, Any]:
+    """Return a history for programs; times in seconds."""
+    turn = told.turn
+    return {
+        "runs": [
+            {
+                "started_at": run.started_at,
+                "campaign": run.campaign,
+                "run_id": run.run_id,
+                "label": run.label,
+                "attempt": run.attempt,
+                "nodes": run.nodes,
+                "allocation": run.allocation,
+                "step_seconds": run.step_seconds,
+                "tflops_per_gpu": run.tflops_per_gpu,
+                "versions": dict(run.versions),
+            }
+            for run in told.runs
+        ],
+        "timed": told.timed,
+        "units": told.units,
+        "changed": told.shown is not None,
+        "largest": None
+        if turn is None
+        else {
+            "since": _place(told, turn.first),
+            "ratio": turn.ratio,
+            "step_seconds_before": turn.seconds,
+            "step_seconds_after": turn.seconds_after,
+            "p_value": turn.change.p_value,
+            "exact": turn.change.exact,
+        },
+        "said": sentences(told),
+    }
+
+
+def _turned(turn: Turn, basis: str) -> str:
+    longer = "longer" if turn.ratio > 1 else "shorter"
+    return (
+        f"Steps take {_percent(turn.ratio).lstrip('+-')} {longer} since {_name(turn.first)}: "
+        f"{shown(turn.seconds)} s before, {shown(turn.seconds_after)} s from then on, by {basis}; "
+        f"chance makes so clear a change in {_chance(turn.change)}."
+    )
+
+
+def _place(told: History, wanted: PastRun) -> int:
+    """Return the index of a run in the list, from 0."""
+    return next(index for index, run in enumerate(told.runs) if run is wanted)
+
+
+def _why_not(told: History) -> str:
+    if fewest_on_a_side(told.units) is None:
+        return f": it takes at least {FEWEST} runs, apart from each other"
+    if told.turn is None:
+        return ""
+    return (
+        f": the clearest, {_percent(told.turn.ratio)} since {_name(told.turn.first)}, is as clear "
+        f"by chance in {_chance(told.turn.change)}, and at most {100 * LEVEL:.3g}% would be"
+    )
+
+
+def _basis(told: History) -> str:
+    runs = f"{'this' if told.timed == 1 else 'these'} {counted(told.timed, 'run')}"
+    if told.units == told.timed:
+        return runs
+    return f"{runs} in {counted(told.units, 'allocation')}, each of which counts once,"
+
+
+def _differences(turn: Turn) -> str:
+    """Return what the runs on both sides of a change tell otherwise, beside their times."""
+    old, new = turn.last, turn.first
+    names = dict.fromkeys((*old.versions, *new.versions))
+    pairs = [(name, old.versions.get(name), new.versions.get(name)) for name in names]
+    pairs.append(("nodes", old.nodes, new.nodes))
+    told = [f"{name} {one or DASH} → {other or DASH}" for name, one, other in pairs if one != other]
+    return f"; what differs between the two: {', '.join(told)}" if told else ""
+
+
+def _chance(change: Change) -> str:
+    orders = "all orders" if change.exact else "drawn orders"
+    return f"{shown(100 * change.p_value, _SHORT)}% of {orders} of the runs"
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.3g}%"
+
+
+def _name(run: PastRun) -> str:
+    return f"{run.started_at or DASH} ({run.campaign} {run.run_id})"

@@ -1,0 +1,196 @@
+"""Runs as they are compared: what was chosen, how long their steps took, where and when."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import read_attempt
+from orchestrator.collect.endings import Ending, endings
+from orchestrator.collect.outcomes import COMPLETED, run_outcome
+from orchestrator.common.text import natural
+from orchestrator.measure.summary import seconds_of, warm_steps
+from orchestrator.measure.warmup import Warmup
+from orchestrator.run.model import sizes
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.recorded_runs import started_records
+from parsers.steps.merge import merge_steps
+
+_REPEAT = re.compile(r" #[0-9]+\Z")
+# What follows from other parameters, or does not matter for speed.
+_NO_CHOICE = frozenset(
+    [
+        "cluster",
+        "repeat",
+        "seed",
+        "time_limit_seconds",
+        "gpu_hours",
+        "model",
+        "parameters",
+        "parameters_billions",
+        "padded_vocab_size",
+        "world_size",
+        "data_parallel_size",
+        "num_microbatches",
+        "global_batch_size",
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRun:
+    """A run's last attempt. What is not known is None.
+
+    values: every parameter and size by name. step_seconds: of the reports after the warm-up, where
+    it completed. overflowed: whether each of these holds a skipped update. allocation, block,
+    place, started_at, nodes: as `attempts` tells them.
+    """
+
+    run_id: str
+    label: str
+    values: Mapping[str, Any]
+    state: str
+    outcome: str | None
+    step_seconds: tuple[float, ...] = ()
+    overflowed: bool = False
+    allocation: str | None = None
+    block: int | None = None
+    place: int | None = None
+    started_at: str | None = None
+    nodes: str | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """The median step; one that took long for once does not move it."""
+        return (median(self.step_seconds) if self.step_seconds else None) or None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why there is no step time; None where there is one."""
+        if self.seconds is not None:
+            return None
+        if self.overflowed:
+            return "completed, with a skipped update in every report after its warm-up"
+        if self.outcome == COMPLETED:
+            return "completed, and tells no step time after its warm-up"
+        if self.outcome is None:
+            return self.state.lower().replace("_", " ")
+        return self.outcome.upper()
+
+    @property
+    def kind(self) -> str:
+        """What to call it and its repeats."""
+        return _REPEAT.sub("", self.label)
+
+    @cached_property
+    def choices(self) -> dict[str, str]:
+        """What was chosen, each as text, but for what makes the global batch.
+
+        The seed is no choice: it does not change how much is reckoned.
+        """
+        chosen = {name: value for name, value in self.values.items() if name not in _NO_CHOICE}
+        if "strategy" in chosen:
+            chosen.pop("zero_stage", None)
+        if chosen.get("hidden_size") and chosen["ffn_hidden_size"] == 4 * chosen["hidden_size"]:
+            del chosen["ffn_hidden_size"]
+        return {name: json.dumps(value, sort_keys=True) for name, value in chosen.items()}
+
+    @property
+    def what_repeats_share(self) -> tuple[object, ...]:
+        """What is equal in runs that are repeats of each other: choices and global batch."""
+        return (*sorted(self.choices.items()), self.values.get("global_batch_size"))
+
+    @property
+    def tokens(self) -> int | None:
+        """How many a step trains on."""
+        batch, length = self.values.get("global_batch_size"), self.values.get("seq_length")
+        return batch * length if batch and length else None
+
+
+def trouble_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
+    """Yield one sentence for each reason why runs tell no speed, with their labels."""
+    labels: dict[str, list[str]] = {}
+    for run in runs:
+        if run.trouble is not None:
+            labels.setdefault(run.trouble, []).append(run.label)
+    for trouble, names in labels.items():
+        yield f"No part of it, as {trouble}: {', '.join(names)}."
+
+
+def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]:
+    """Return the runs of a campaign, in its order."""
+    ends = endings(campaign.runs, store)
+    return [
+        _measured(
+            planned.run_id,
+            planned.label,
+            sizes(planned.run),
+            ending,
+            warmup=campaign.warmup,
+        )
+        for planned, ending in zip(campaign.runs, ends, strict=True)
+    ]
+
+
+def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
+    """Return the runs that were started in a campaign's folder of results, without the warm-up.
+
+    By their labels, numbers in them by size: folders tell nothing of the order in the file. Raises
+    UserError where it is none, or has none.
+    """
+    store = CampaignStore(folder)
+    records = sorted(started_records(store), key=lambda record: natural(record["label"]))
+    known = {"run_id", "label", "campaign", "rehearsal", "teralog"}
+    return [
+        _measured(
+            record["run_id"],
+            record["label"],
+            {name: value for name, value in record.items() if name not in known},
+            Ending(*run_outcome(store.run(record["run_id"]))),
+            warmup=warmup,
+        )
+        for record in records
+    ]
+
+
+def _measured(
+    run_id: str,
+    label: str,
+    values: Mapping[str, Any],
+    ending: Ending,
+    *,
+    warmup: Warmup,
+) -> MeasuredRun:
+    attempts = ending.attempts
+    seconds: list[float] = []
+    overflowed = False
+    if ending.outcome == COMPLETED and attempts:
+        records = read_attempt(attempts[-1], values["framework"], complete=True)
+        warm = warm_steps(merge_steps(records), values["train_iters"], warmup)
+        seconds = seconds_of(warm.counted, values["global_batch_size"])
+        overflowed = warm.overflowed
+    measured = MeasuredRun(
+        run_id=run_id,
+        label=label,
+        values=values,
+        state=ending.state,
+        outcome=ending.outcome,
+        step_seconds=tuple(one for one in seconds if one > 0),
+        overflowed=overflowed,
+    )
+    if not attempts:
+        return measured
+    last, started = attempts[-1], attempts[-1].started
+    return replace(
+        measured,
+        allocation=last.allocation,
+        block=started.block if started else None,
+        place=started.place if started else None,
+        started_at=last.started_at,
+        nodes=last.nodes,
+    )

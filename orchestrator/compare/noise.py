@@ -1,0 +1,194 @@
+"""Where the noise of a campaign's runs comes from, as a table and in sentences."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from orchestrator.common.tables import Column, Style, Table, make_table, shown
+from orchestrator.common.text import counted
+from orchestrator.compare.intervals import welch_degrees
+from orchestrator.compare.measured_run import MeasuredRun, trouble_lines
+from orchestrator.compare.sample_size import blocks_to_find, runs_to_find
+from orchestrator.compare.variance_components import Component, components, pooled
+
+# What plans are made for: a difference of so much.
+_WANTED = 0.05
+_SHORT = Style(digits=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source of noise: what it is called, how large it is, and what that means."""
+
+    name: str
+    title: str
+    component: Component
+    sentence: str
+
+    @property
+    def percent(self) -> float | None:
+        """One standard deviation, as a percentage of a step time; None where it is not known."""
+        variance = self.component.variance
+        return None if variance is None else 100 * math.expm1(math.sqrt(variance))
+
+
+@dataclass(frozen=True, slots=True)
+class NoisePage:
+    """The sources, from the smallest unit to the largest, and the runs that tell nothing."""
+
+    sources: tuple[Source, ...]
+    runs: int
+    troubled: tuple[MeasuredRun, ...]
+
+    def spread(self, name: str) -> float | None:
+        """Return the standard deviation of a source, in logarithms."""
+        variances = (one.component.variance for one in self.sources if one.name == name)
+        return next((math.sqrt(variance) for variance in variances if variance is not None), None)
+
+
+def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
+    """Return what the runs of a campaign tell of their noise."""
+    timed = [run for run in runs if run.seconds is not None]
+    logs = [math.log(run.seconds or 1) for run in timed]
+    kinds = [run.what_repeats_share for run in timed]
+    allocations = [run.allocation or f"of {run.run_id} alone" for run in timed]
+    steps = [[math.log(one) for one in run.step_seconds] for run in timed]
+    (of_allocation,), of_run = components(logs, kinds, allocations)
+    of_all = components(logs, kinds)[1] if not of_run.degrees else _sum(of_allocation, of_run)
+
+    def between(groups: Sequence[object]) -> Component:
+        """Return what differs between groups of allocations, beyond the allocations in them."""
+        if not of_run.degrees:
+            # Each run is an allocation, or might be.
+            return components(logs, kinds, groups)[0][0]
+        return components(logs, kinds, groups, allocations)[0][0]
+
+    hours, nodes = [_hour(run) for run in timed], [run.nodes for run in timed]
+    sources = (
+        _source("steps", "steps of a run", pooled(steps), _OF_STEPS),
+        _source("runs", "runs in an allocation", of_run, _OF_RUNS),
+        _source("allocations", "allocations", of_allocation, _OF_ALLOCATIONS),
+        _source("repeats", "repeats, wherever they run", of_all, _OF_ALL),
+        _source("hours", "hours of the day", _known(between, hours), _OF_HOURS),
+        _source("nodes", "nodes", _known(between, nodes), _OF_NODES),
+    )
+    return NoisePage(sources, len(timed), tuple(run for run in runs if run.trouble))
+
+
+# What each source means where it is known, and why it may not be.
+_OF_STEPS = (
+    "one step of a run differs from another of the same run by {percent}",
+    "no run reports two steps after its warm-up",
+)
+_OF_RUNS = (
+    "two runs of the same in one allocation differ by {percent} from their mean, drift included",
+    "no allocation has two runs to compare",
+)
+_OF_ALLOCATIONS = (
+    "one allocation is faster or slower than another by {percent}, whatever runs in it",
+    "it takes several allocations with several runs in one of them",
+)
+_OF_ALL = (
+    "a run that is repeated anywhere, at any time, is off by {percent}: what a single run is worth",
+    "it takes runs that were repeated in several allocations",
+)
+_OF_HOURS = (
+    "what runs at one hour of the day differs from what runs at another by {percent}",
+    "it takes several hours of the day with several allocations in one of them",
+)
+_OF_NODES = (
+    "what runs on some nodes differs from what runs on others by {percent}",
+    "it takes several sets of nodes with several allocations on one of them",
+)
+
+
+def _source(name: str, title: str, component: Component, texts: tuple[str, str]) -> Source:
+    known, unknown = texts
+    bare = Source(name, title, component, "")
+    if bare.percent is None:
+        return Source(name, title, component, f"{title}: cannot be told; {unknown}.")
+    if not component.variance:
+        degrees = f"{counted(component.degrees, 'degree')} of freedom"
+        nothing = f"nothing is seen beyond what else varies, which rests on {degrees}"
+        return Source(name, title, component, f"{title}: {nothing}.")
+    percent = f"{shown(bare.percent, _SHORT)}%"
+    return Source(name, title, component, f"{title}: {known.format(percent=percent)}.")
+
+
+def _sum(outer: Component, inner: Component) -> Component:
+    """Return the variance of what is of some allocation; None where there was but one.
+
+    It rests on as many degrees of freedom as a single variance of such a scatter would
+    (Satterthwaite 1946): a hundred runs in two allocations are hardly more than two.
+    """
+    if outer.variance is None or inner.variance is None:
+        return Component(None, 0)
+    sizes = outer.degrees + 1, inner.degrees + 1
+    degrees = welch_degrees(outer.variance, inner.variance, sizes)
+    return Component(outer.variance + inner.variance, degrees)
+
+
+def _known(between: Callable[[Sequence[object]], Component], groups: Sequence[object]) -> Component:
+    return Component(None, 0) if None in groups or not groups else between(groups)
+
+
+def _hour(run: MeasuredRun) -> int | None:
+    """Return the hour of the day, of this place's clock; Slurm's times are of its own."""
+    if run.started_at is None:
+        return None
+    time = datetime.fromisoformat(run.started_at)
+    return (time.astimezone() if time.tzinfo else time).hour
+
+
+_COLUMNS: tuple[Column[Source], ...] = (
+    Column("between", "source", lambda one: one.title),
+    Column("± %", "percent", lambda one: one.percent, _SHORT),
+    Column("rests on", "degrees", lambda one: one.component.degrees),
+)
+
+
+def noise_table(page: NoisePage) -> Table:
+    """Return one row a source; what it rests on are degrees of freedom."""
+    return make_table(_COLUMNS, page.sources)
+
+
+def sentences(page: NoisePage) -> Iterator[str]:
+    """Yield what each source means, what it takes to find a difference, and what was left out."""
+    runs = counted(page.runs, "run")
+    yield f"By {runs}; ± is one standard deviation, over so many degrees of freedom."
+    for source in page.sources:
+        yield source.sentence[0].upper() + source.sentence[1:]
+    within, anywhere = page.spread("runs"), page.spread("repeats")
+    if anywhere:
+        yield (
+            f"To find a difference of {_WANTED:.0%}, in 8 of 10 cases, it takes "
+            f"{counted(runs_to_find(_WANTED, anywhere), 'run')} of each, apart from each other"
+            + (
+                f", or {counted(blocks_to_find(_WANTED, within), 'block')} A B B A."
+                if within
+                else "."
+            )
+        )
+    yield from trouble_lines(page.troubled)
+
+
+def record(page: NoisePage) -> dict[str, Any]:
+    """Return the page for programs."""
+    return {
+        "runs": page.runs,
+        "sources": [
+            {
+                "source": one.name,
+                "percent": one.percent,
+                "log_variance": one.component.variance,
+                "degrees_of_freedom": one.component.degrees,
+                "said": one.sentence,
+            }
+            for one in page.sources
+        ],
+        "not_measured": [
+            {"run_id": run.run_id, "label": run.label, "why": run.trouble} for run in page.troubled
+        ],
+    }

@@ -1,0 +1,184 @@
+"""Which runs are to be compared with which: those that are equal in all but what is asked about."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.common.errors import UserError
+from orchestrator.compare.measured_run import MeasuredRun
+
+# Of which one is to be the same on both sides, rather the first.
+_BATCHES = ("global_batch_size", "num_microbatches")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Runs that are repeats of each other."""
+
+    runs: tuple[MeasuredRun, ...]
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.runs[0].kind
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """What all of its runs have in common."""
+        return self.runs[0].choices
+
+    def size(self, name: str) -> object:
+        """Return a size that follows from the choices."""
+        return self.runs[0].values.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Runs of A, and runs of B to compare them with, and what either is called.
+
+    `repeatable`: whether there can be more of B; of what was published there cannot, and `told` are
+    the sizes that it tells.
+    """
+
+    title: str
+    baseline: str
+    runs: tuple[MeasuredRun, ...]
+    others: tuple[MeasuredRun, ...]
+    repeatable: bool = True
+    told: tuple[str, ...] = ()
+
+    @property
+    def differing(self) -> dict[str, tuple[object, object]]:
+        """What was chosen otherwise in B than in A, by name; of the batch, the global one."""
+        a, b = (dict(side[0].choices) for side in (self.runs, self.others))
+        for choices, side in ((a, self.runs), (b, self.others)):
+            choices["global_batch_size"] = json.dumps(side[0].values.get("global_batch_size"))
+        return {
+            name: (json.loads(a.get(name, "null")), json.loads(b.get(name, "null")))
+            for name in (*a, *(b.keys() - a.keys()))
+            if a.get(name, "null") != b.get(name, "null")
+        }
+
+
+def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
+    """Return the runs by kind, in their order."""
+    found: dict[object, list[MeasuredRun]] = {}
+    for run in runs:
+        found.setdefault(run.what_repeats_share, []).append(run)
+    return [Kind(tuple(members)) for members in found.values()]
+
+
+def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
+    """Return pairings of runs that differ in one parameter, and the kinds that have no partner.
+
+    The baseline is the value that stands first in the campaign. Raises UserError where the
+    parameter has but one value, or no two kinds are equal in all else.
+    """
+    groups: dict[str, list[MeasuredRun]] = {}
+    for run in runs:
+        groups.setdefault(repr(run.values.get(name)), []).append(run)
+    if len(groups) < 2:
+        raise UserError(f"--by {name}: all runs have the same")
+    (_, baseline), *others = groups.items()
+    # What is no choice follows from others, which then differ with it.
+    is_choice = name in _BATCHES or any(name in run.choices for run in runs)
+    asked = name if is_choice else None
+    pairings: list[Pairing] = []
+    alone: dict[str, None] = {}
+    for _, group in others:
+        found, left = matched(group, baseline, asked)
+        pairings += [_told_apart(one, name) for one in found]
+        alone.update(dict.fromkeys(left))
+    in_pairs = {label for one in pairings for label in (one.title, one.baseline)}
+    if not pairings:
+        raise UserError(
+            f"--by {name}: no two runs are equal in all else; --a and --b choose them by expression"
+        )
+    return pairings, [label for label in alone if label not in in_pairs]
+
+
+def matched(
+    runs: Sequence[MeasuredRun], others: Sequence[MeasuredRun], asked: str | None = None
+) -> tuple[list[Pairing], list[str]]:
+    """Return pairings of kinds that are equal in all but `asked`, and those without a partner.
+
+    Where it is not said which choice is asked about, that is all that is never the same on both
+    sides, and two kinds alone are a pair, whatever they differ in. Of the batch, either the global
+    one is the same, or, where there is no such pair, the number of micro-batches; but where one of
+    them is asked about, or both are never the same, the batch is free. Raises UserError where a
+    kind would have several partners.
+    """
+    sides = kinds(runs), kinds(others)
+    if asked is None and len(sides[0]) == len(sides[1]) == 1:
+        return [_pairing(sides[0][0], sides[1][0])], []
+    batch_asked = asked in _BATCHES
+    differing = _never_the_same(*sides) if asked is None or batch_asked else {asked}
+    if batch_asked:
+        differing |= {*_BATCHES}
+    pairings, used = [], set()
+    for kind, partners in _all_partners(*sides, differing):
+        if len(partners) > 1:
+            labels = ", ".join(partner.label for partner in partners)
+            raise UserError(f"{kind.label}: could be compared with each of {labels}; choose one")
+        for partner in partners:
+            if id(partner) in used:
+                raise UserError(
+                    f"{partner.label}: could be compared with several, {kind.label} among them; "
+                    "choose one"
+                )
+            used |= {id(kind), id(partner)}
+            pairings.append(_pairing(kind, partner))
+    return pairings, [kind.label for side in sides for kind in side if id(kind) not in used]
+
+
+def _told_apart(pairing: Pairing, name: str) -> Pairing:
+    """Return a pairing of which both sides would have one name with what differs in them."""
+    if pairing.title != pairing.baseline:
+        return pairing
+    values = (side[0].values.get(name) for side in (pairing.runs, pairing.others))
+    title, baseline = (f"{pairing.title} {name}={value}" for value in values)
+    return replace(pairing, title=title, baseline=baseline)
+
+
+def _pairing(kind: Kind, other: Kind) -> Pairing:
+    return Pairing(kind.label, other.label, kind.runs, other.runs)
+
+
+def _never_the_same(kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind]) -> set[str]:
+    names = {name for kind in (*kinds_of_a, *kinds_of_b) for name in kind.choices}
+    choices = {
+        name
+        for name in names
+        if not {kind.choices.get(name) for kind in kinds_of_a}
+        & {kind.choices.get(name) for kind in kinds_of_b}
+    }
+    batches = {
+        name
+        for name in _BATCHES
+        if not {kind.size(name) for kind in kinds_of_a} & {kind.size(name) for kind in kinds_of_b}
+    }
+    return choices | batches
+
+
+def _all_partners(
+    kinds_of_a: Sequence[Kind], kinds_of_b: Sequence[Kind], differing: set[str]
+) -> list[tuple[Kind, list[Kind]]]:
+    """Return each kind of A with those of B that are equal in all else, the batch as `matched`."""
+    alike = [(kind, list(_alike(kind, kinds_of_b, differing))) for kind in kinds_of_a]
+    if differing.issuperset(_BATCHES):
+        return alike
+    for size in _BATCHES:
+        found = [
+            (kind, [one for one in others if one.size(size) == kind.size(size)])
+            for kind, others in alike
+        ]
+        if any(partners for _, partners in found):
+            return found
+    return []
+
+
+def _alike(kind: Kind, others: Sequence[Kind], differing: set[str]) -> Iterator[Kind]:
+    for other in others:
+        names = kind.choices.keys() | other.choices.keys()
+        if all(kind.choices.get(name) == other.choices.get(name) for name in names - differing):
+            yield other

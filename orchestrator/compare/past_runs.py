@@ -1,0 +1,130 @@
+"""Attempts that completed, of one configuration, in all campaigns under a folder of results."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from orchestrator.collect.collected import read_attempt
+from orchestrator.collect.outcomes import COMPLETED, attempt_outcome
+from orchestrator.measure.summary import summarise
+from orchestrator.measure.warmup import Warmup
+from orchestrator.run.identity import run_id
+from orchestrator.run.model import Run
+from orchestrator.store.recorded_runs import campaign_stores, readable_records, recorded_run
+from orchestrator.store.records import Attempt
+from parsers.formats.environment import VERSIONS
+from parsers.records import Record, RunTotals, Setting
+from parsers.scan.reader import read_records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """An attempt that completed. What is not known is None.
+
+    started_at: ISO 8601, as `Attempt.started_at` tells it, else when it ended.
+    allocation: what it shared with other runs.
+    step_seconds: the median after the warm-up, or the mean of all where no step has a time.
+    versions: of the software, by package, as the log tells them.
+    """
+
+    campaign: str
+    run_id: str
+    label: str
+    attempt: int
+    started_at: str | None = None
+    allocation: str | None = None
+    nodes: str | None = None
+    step_seconds: float | None = None
+    tflops_per_gpu: float | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PastRuns:
+    """What completed of a configuration, oldest first, and what was not looked at.
+
+    unknown: runs, as `campaign/run`, that this version cannot make of their run.json. damaged: a
+    sentence for each run of which a file cannot be read.
+    """
+
+    runs: tuple[PastRun, ...]
+    unknown: tuple[str, ...]
+    damaged: tuple[str, ...]
+
+
+def configuration(run: Run) -> str:
+    """Return the identity of a run but for its repeat and its seed."""
+    return run_id(replace(run, repeat=1, training=replace(run.training, seed=0)))
+
+
+def past_runs(results: Path, wanted: Run, warmup: Warmup) -> PastRuns:
+    """Return what completed of a configuration, in all campaigns under a folder of results.
+
+    The warm-up is the same for all, whatever their campaigns said. What was rehearsed is no run.
+    """
+    same = configuration(wanted)
+    found: list[PastRun] = []
+    unknown: list[str] = []
+    damaged: list[str] = []
+    for store in campaign_stores(results):
+        records, problems = readable_records(store)
+        damaged += problems
+        for record in records:
+            run = recorded_run(record)
+            if run is None:
+                unknown.append(f"{store.path.name}/{record.get('run_id')}")
+            elif configuration(run) == same and not record.get("rehearsal"):
+                starts = store.run(record["run_id"]).attempts()
+                found += _completed(store.path.name, record, run, starts, warmup)
+    return PastRuns(tuple(sorted(found, key=_when)), tuple(unknown), tuple(damaged))
+
+
+def _completed(
+    campaign: str, record: Mapping[str, Any], run: Run, starts: Iterable[Attempt], warmup: Warmup
+) -> Iterator[PastRun]:
+    for attempt in starts:
+        if attempt_outcome(attempt) != COMPLETED:
+            continue
+        records = read_attempt(attempt, run.framework, complete=True)
+        summary = summarise(run, records, warmup)
+        median = summary.step_seconds_median
+        yield PastRun(
+            campaign=campaign,
+            run_id=record["run_id"],
+            label=record["label"],
+            attempt=attempt.number,
+            started_at=attempt.started_at or (attempt.ended.ended_at if attempt.ended else None),
+            allocation=attempt.allocation,
+            nodes=attempt.nodes,
+            step_seconds=summary.step_seconds_mean if median is None else median,
+            tflops_per_gpu=summary.tflops_per_gpu,
+            versions=_versions(attempt, records),
+        )
+
+
+def _versions(attempt: Attempt, records: Iterable[Record]) -> dict[str, str]:
+    """Return the versions that a log tells, by package; the last word counts."""
+    reports = read_records(attempt.log, (VERSIONS,)) if attempt.log.exists() else ()
+    return dict(_told((*records, *reports)))
+
+
+def _told(records: Iterable[Record]) -> Iterator[tuple[str, str]]:
+    for record in records:
+        if isinstance(record, RunTotals):
+            yield from record.versions
+        elif isinstance(record, Setting) and record.name.endswith("_version"):
+            yield record.name.removesuffix("_version"), record.value
+
+
+def _when(run: PastRun) -> tuple[float, str, str, int]:
+    """Return what orders runs by time; a time without a zone is that of this machine's clock."""
+    return (_timestamp(run.started_at), run.campaign, run.run_id, run.attempt)
+
+
+def _timestamp(text: str | None) -> float:
+    try:
+        return datetime.fromisoformat(text or "").timestamp()
+    except ValueError:
+        return float("inf")

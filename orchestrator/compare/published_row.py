@@ -1,0 +1,133 @@
+"""A row of a published table as something to compare runs with: one run, and never a second."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from orchestrator.common.errors import MAX_LISTED, UserError
+from orchestrator.common.text import counted
+from orchestrator.compare.measured_run import MeasuredRun
+from orchestrator.compare.pairing import Kind, Pairing, kinds
+from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.table_rows import Number, PrintedRow, read_tables
+from orchestrator.markdown.meaning.units import Quantity
+
+_WITH_LINE = re.compile(r"(?P<file>.+\.md):(?P<line>[0-9]+)")
+# A size is a label, 18B, more than a count.
+_SIZE_TOLERANCE = 0.1
+
+
+def is_published(path: str) -> bool:
+    """Return whether this names a page, or a row of one as `page.md:14`."""
+    return path.endswith(".md") or _WITH_LINE.fullmatch(path) is not None
+
+
+def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pairing], list[str]]:
+    """Return runs with the row of a page that has all their sizes, and the kinds without one.
+
+    Raises UserError where the page cannot be read, no row fits, or a kind has several.
+    """
+    rows = _rows(path)
+    pairings, alone, problems = [], [], []
+    for kind in kinds(runs):
+        fitting = [row for row in rows if not _differing(kind, row)]
+        if len(fitting) > 1:
+            lines = ", ".join(f"{row.file}:{row.line}" for row in fitting[:MAX_LISTED])
+            problems.append(
+                f"{kind.label}: {counted(len(fitting), 'row')} have its sizes: give one of {lines}"
+            )
+        elif fitting:
+            pairings.append(_pairing(kind, fitting[0]))
+        else:
+            alone.append(kind.label)
+    if not pairings and not problems:
+        problems = [_nothing_fits(kind, rows) for kind in kinds(runs)]
+    if problems:
+        raise UserError(*problems)
+    return pairings, alone
+
+
+def _rows(path: str) -> list[PrintedRow]:
+    """Return the rows of a page that tell a speed, or the one that is asked for."""
+    with_line = _WITH_LINE.fullmatch(path)
+    file = Path(with_line["file"] if with_line else path)
+    try:
+        tables = read_tables(str(file), file.read_bytes())
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from None
+    rows = [row for table in tables for row in table.rows]
+    if with_line:
+        rows = [row for row in rows if row.line == int(with_line["line"])]
+        if not rows:
+            raise UserError(f"{path}: is no row of a table; give the line of one, or the page")
+    found = [row for row in rows if _pace(row)]
+    if not found:
+        raise UserError(f"{path}: tells no time per iteration, and no rate")
+    return found
+
+
+def _pace(row: PrintedRow) -> tuple[Quantity, Number] | None:
+    wanted = (
+        Quantity.STEP_SECONDS,
+        Quantity.SAMPLES_PER_SECOND,
+        Quantity.TOKENS_PER_SECOND,
+        Quantity.ITERATIONS_PER_SECOND,
+    )
+    known = {quantity: number for quantity, number in reversed(row.paces) if number.printed.value}
+    return next(((one, known[one]) for one in wanted if one in known), None)
+
+
+def _differing(kind: Kind, row: PrintedRow) -> list[str]:
+    """Return which numbers of a row a kind of runs has otherwise."""
+    found = []
+    for meaning, number in row.numbers.items():
+        ours = kind.size(meaning.value)
+        if not isinstance(ours, int) or isinstance(ours, bool):
+            continue
+        theirs = float(number.printed.value)
+        tolerance = _SIZE_TOLERANCE * ours if meaning is Meaning.PARAMETERS else 0
+        if abs(ours - theirs) > tolerance:
+            found.append(f"{meaning.value} {ours:,} and not {theirs:,.0f}")
+    return found
+
+
+def _nothing_fits(kind: Kind, rows: Sequence[PrintedRow]) -> str:
+    nearest = min(rows, key=lambda row: len(_differing(kind, row)))
+    differing = ", ".join(_differing(kind, nearest))
+    return (
+        f"{kind.label}: no row has its sizes; {nearest.file}:{nearest.line} is nearest, but for "
+        + differing
+    )
+
+
+def _pairing(kind: Kind, row: PrintedRow) -> Pairing:
+    title = f"{row.file}:{row.line} {row.name}"
+    seconds = _seconds(kind, row)
+    published = MeasuredRun(
+        run_id="",
+        label=title,
+        values=kind.runs[0].values,
+        state="PUBLISHED",
+        outcome=None if seconds is None else "completed",
+        step_seconds=() if seconds is None else (seconds,),
+    )
+    told = tuple(one.value for one in row.numbers if isinstance(kind.size(one.value), int))
+    return Pairing(kind.label, title, kind.runs, (published,), repeatable=False, told=told)
+
+
+def _seconds(kind: Kind, row: PrintedRow) -> float | None:
+    """Return the seconds of a step of the row; a rate is of the batch that the runs have."""
+    quantity, number = _pace(row) or (None, None)
+    if quantity is None or number is None:
+        return None
+    value = float(number.printed.value)
+    if quantity is Quantity.STEP_SECONDS:
+        return value
+    run = kind.runs[0]
+    done = {
+        Quantity.SAMPLES_PER_SECOND: run.values.get("global_batch_size"),
+        Quantity.TOKENS_PER_SECOND: run.tokens,
+        Quantity.ITERATIONS_PER_SECOND: 1,
+    }[quantity]
+    gpus = run.values["world_size"] if number.per_gpu else 1
+    return done / (value * gpus) if done else None

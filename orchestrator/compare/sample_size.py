@@ -1,0 +1,121 @@
+"""How many more runs would tell, by what those that there are have shown."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from orchestrator.compare.intervals import (
+    QUANTILE,
+    mean_and_variance,
+    pairs_suffice,
+    sides_suffice,
+    student_quantile,
+    welch_degrees,
+)
+
+# How often a plan is to find a difference that is there.
+POWER = 0.8
+# More runs than that are as good as none to plan for.
+MOST_RUNS = 10**6
+
+
+def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
+    """Return how many more pairs would tell, and whether that is but what any verdict needs."""
+    count = len(differences)
+    least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))
+    if count < 2:
+        return least, True
+    mean, variance = mean_and_variance(differences)
+
+    def would_tell(more: int) -> bool:
+        return _would_tell(mean, variance / (count + more), count + more - 1)
+
+    return _planned(least, would_tell if mean**2 > variance / count else None)
+
+
+def more_units(
+    logs: Sequence[float], other_logs: Sequence[float], *, repeatable: bool
+) -> tuple[int | None, bool]:
+    """Return how many more of each would tell, as `more_pairs`; of A alone if B has no more."""
+    sizes = len(logs), len(other_logs)
+
+    def grown(more: int) -> tuple[int, int]:
+        return sizes[0] + more, sizes[1] + more * repeatable
+
+    least = next((more for more in range(MOST_RUNS) if sides_suffice(*grown(more))), None)
+    if least is None or min(sizes) < 2:
+        return least or None, bool(least)
+    (mean, variance), (other_mean, other_variance) = map(mean_and_variance, (logs, other_logs))
+    difference = mean - other_mean
+
+    def would_tell(more: int) -> bool:
+        now = grown(more)
+        parts = variance / now[0], other_variance / now[1]
+        return _would_tell(difference, sum(parts), welch_degrees(*parts, now))
+
+    seen = difference**2 > variance / sizes[0] + other_variance / sizes[1]
+    return _planned(least, would_tell if seen else None)
+
+
+def blocks_to_find(part: float, spread: float) -> int:
+    """Return how many blocks A B B A find a difference of a `part` of the speed, as 0.05.
+
+    `spread`: the standard deviation of the logarithms of runs in an allocation. That of the
+    difference of two means of two runs each is the same: s²/2 + s²/2.
+    """
+    difference = math.log1p(part)
+    return next(
+        count
+        for count in _counts()
+        if pairs_suffice(count) and _would_tell(difference, spread**2 / count, count - 1)
+    )
+
+
+def runs_to_find(part: float, spread: float) -> int:
+    """Return how many runs of each, apart from each other, find a difference of such a `part`.
+
+    `spread`: the standard deviation of the logarithms of runs anywhere.
+    """
+    difference = math.log1p(part)
+    return next(
+        count
+        for count in _counts()
+        if sides_suffice(count, count)
+        and _would_tell(difference, 2 * spread**2 / count, 2 * count - 2)
+    )
+
+
+def _counts() -> Iterator[int]:
+    """Yield numbers from 2 on, beyond a hundred each a hundredth larger, and without end."""
+    count = 2
+    while True:
+        yield count
+        count += 1 + count // 100
+
+
+def _would_tell(difference: float, variance: float, degrees: int) -> bool:
+    """Return whether a test at 4 % finds a difference with a probability of 80 %.
+
+    It does where the difference is at least t(0.98) + t(0.8) times its standard error, t being
+    Student's quantiles (Cochran and Cox 1957, section 2.21).
+    """
+    wanted = student_quantile(QUANTILE, degrees) + student_quantile(POWER, degrees)
+    return difference**2 >= wanted**2 * variance
+
+
+def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
+    """Return the smallest number from `least` on that would tell; None where none is in sight.
+
+    Without `would_tell` what was seen is within one standard error of no difference at all, and
+    suggests none.
+    """
+    if would_tell is None:
+        return (least, True) if least else (None, False)
+    low, high = max(least, 1), max(least, 1)
+    while not would_tell(high):
+        low, high = high + 1, high * 2
+        if high > MOST_RUNS:
+            return None, False
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if would_tell(middle) else (middle + 1, high)
+    return high, high == least

@@ -1,0 +1,225 @@
+"""Comparisons of runs: how they are shown, and what is said of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from orchestrator.common.tables import DASH, Column, Style, Table, make_table, shown
+from orchestrator.common.text import counted, printable
+from orchestrator.compare.measured_run import MeasuredRun, trouble_lines
+from orchestrator.compare.pairing import Pairing
+from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare
+
+_RATIO = Style(digits=4)
+_SHORT = Style(digits=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Runs of A and of B, and how their speeds are to each other; `per` is what speed counts."""
+
+    pairing: Pairing
+    comparison: Comparison
+    per: str
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a speed of both."""
+        return self.comparison.ratio is not None
+
+    @property
+    def troubled(self) -> list[MeasuredRun]:
+        """The runs that tell no speed."""
+        return [run for run in (*self.pairing.runs, *self.pairing.others) if run.trouble]
+
+
+def compared(pairing: Pairing) -> Compared:
+    """Return how the runs of a pairing compare.
+
+    Where steps of A and B are over different numbers of tokens, speed is in tokens, else in steps.
+    """
+    everybody = (*pairing.runs, *pairing.others)
+    tokens = {run.tokens for run in everybody}
+    in_tokens = len(tokens) > 1 and None not in tokens
+    sides = [
+        [_timing(run, in_tokens=in_tokens) for run in side if run.seconds is not None]
+        for side in (pairing.runs, pairing.others)
+    ]
+    found = compare(sides[0], sides[1], repeatable=pairing.repeatable)
+    return Compared(pairing, found, "tokens" if in_tokens else "steps")
+
+
+def _timing(run: MeasuredRun, *, in_tokens: bool) -> Timing:
+    work = (run.tokens if in_tokens else None) or 1
+    return Timing(work / (run.seconds or 1), run.allocation, run.block, run.place)
+
+
+def _more(one: Compared) -> str | None:
+    found = one.comparison
+    if found.more is None or not one.is_measured:
+        return None
+    what = _units(one, found.more)
+    return f"≥ {what}" if found.least else what
+
+
+def _units(one: Compared, count: int) -> str:
+    if one.comparison.paired:
+        return counted(count, "block")
+    return f"{counted(count, 'run')}{' each' if one.pairing.repeatable else ''}"
+
+
+_COLUMNS: tuple[Column[Compared], ...] = (
+    Column("A", "a", lambda one: one.pairing.title),
+    Column("B", "b", lambda one: one.pairing.baseline),
+    Column("n A", "runs_a", lambda one: one.comparison.runs[0]),
+    Column("n B", "runs_b", lambda one: one.comparison.runs[1]),
+    Column(
+        "blocks", "blocks", lambda one: one.comparison.units[0] if one.comparison.paired else None
+    ),
+    Column("allocations", "allocations", lambda one: one.comparison.allocations),
+    Column("speed A/B", "ratio", lambda one: one.comparison.ratio, _RATIO),
+    Column("95% from", "low", lambda one: one.comparison.low, _RATIO),
+    Column("to", "high", lambda one: one.comparison.high, _RATIO),
+    Column("A is", "verdict", lambda one: one.comparison.verdict.value),
+    Column("more needed", "more", _more),
+)
+
+
+def verdict_table(found: Sequence[Compared]) -> Table:
+    """Return one row a comparison."""
+    return make_table(_COLUMNS, found)
+
+
+def sentences(one: Compared) -> Iterator[str]:
+    """Yield what can be said: the verdict, what it rests on, the runs that tell nothing."""
+    yield _verdict(one)
+    if one.is_measured:
+        yield from _remarks(one)
+    yield from trouble_lines(one.troubled)
+
+
+def _verdict(one: Compared) -> str:
+    a, b, found = one.pairing.title, one.pairing.baseline, one.comparison
+    if not one.is_measured:
+        which = " and ".join(
+            name for name, runs in ((a, found.runs[0]), (b, found.runs[1])) if not runs
+        )
+        return f"{a} cannot be compared with {b}: no run of {which} has a step time."
+    times = f"{shown(found.ratio, _RATIO)} times its {one.per} per second"
+    if found.low is not None:
+        times += f", between {shown(found.low, _RATIO)} and {shown(found.high, _RATIO)}"
+    by = _basis(one)
+    if found.verdict is not Verdict.CANNOT_TELL:
+        return f"{a} is {found.verdict.value} than {b}: {times}, by {by}."
+    begin = f"Whether {a} is faster or slower than {b} cannot be told by {by}: {times}"
+    if found.more is None and found.low is None:
+        return f"{begin}; no number of runs would tell."
+    if found.more is None and min(found.units) == 1:
+        return f"{begin}; how a single run varies is not known, nor how many more would tell."
+    if found.more is None:
+        return (
+            f"{begin}; nothing seen so far suggests a difference, so that no number of runs can be "
+            "named that would show one."
+        )
+    more = _units(one, found.more).replace(" each", " of each")
+    if found.least:
+        return f"{begin}; it takes at least {more} more, for with fewer no verdict is possible."
+    return f"{begin}; about {more} more would tell, if the difference is as large as it looks."
+
+
+def _basis(one: Compared) -> str:
+    found = one.comparison
+    if found.paired:
+        return f"{counted(found.units[0], 'block')} in {counted(found.allocations, 'allocation')}"
+    return f"{found.units[0]:,} of A and {found.units[1]:,} of B, apart from each other"
+
+
+def _remarks(one: Compared) -> Iterator[str]:
+    found = one.comparison
+    yield _difference(one.pairing)
+    if not one.pairing.repeatable:
+        yield (
+            "The published figure is one run, and how it would vary is not known: a verdict takes "
+            "49 runs in allocations of their own, and is then of all that differs, the machine "
+            f"included; {_place_of_published(one)}."
+        )
+    if found.paired and found.gain is not None and found.units[0] > 1:
+        gain = shown(found.gain, _SHORT)
+        yield (
+            f"Within blocks the variance is {gain} times smaller than without: to tell as much, "
+            "runs apart from each other would have to be so many times more."
+            if found.gain > 1
+            else f"Blocks gained nothing here: without, the variance would be {gain} of theirs."
+        )
+    if found.paired and found.balanced < found.units[0]:
+        unbalanced = found.units[0] - found.balanced
+        yield (
+            f"In {unbalanced} of {counted(found.units[0], 'block')} A and B did not take turns "
+            "evenly: what drifted meanwhile counts as a difference there (see order: interleaved)."
+        )
+    if found.allocations == 1 and found.paired and found.low is not None:
+        yield "All of it is one allocation: another may have it otherwise."
+    used = sum(found.runs) - sum(found.left_out)
+    if not found.paired and used > sum(found.units):
+        yield (
+            f"The {used} runs lie in {found.allocations} allocations that hold only A or only B, "
+            "and each of those counts once."
+            if one.pairing.repeatable
+            else f"The {used - 1} runs of A lie in {counted(found.units[0], 'allocation')}, and "
+            "each of those counts once."
+        )
+    if sum(found.left_out):
+        yield (
+            f"{counted(found.left_out[0], 'run')} of A and {found.left_out[1]} of B are not used: "
+            "there is nothing to compare them with where they ran."
+        )
+
+
+def _difference(pairing: Pairing) -> str:
+    """Return what A and B are, beside what they are called."""
+    if not pairing.repeatable:
+        told = ", ".join(pairing.told) or "no size"
+        return f"Of its run the published row tells {told}; all else is taken to be as in A."
+    found = (f"{name} ({_said(a)}, {_said(b)})" for name, (a, b) in pairing.differing.items())
+    differing = ", ".join(found)
+    if not differing:
+        return (
+            "A and B were chosen alike in everything: what differs between them is time, place, "
+            "or chance."
+        )
+    return f"They differ in {differing}."
+
+
+def _said(value: object) -> str:
+    return DASH if value is None else printable(str(value))
+
+
+def _place_of_published(one: Compared) -> str:
+    """Return where the figure lies among the runs, which is a fact whatever chance did."""
+    seconds = [run.seconds for run in one.pairing.runs if run.seconds is not None]
+    (published,) = (run.seconds or 0 for run in one.pairing.others)
+    slower, count = sum(run > published for run in seconds), len(seconds)
+    return f"{slower} of {counted(count, 'run')} took longer a step than it says"
+
+
+def record(one: Compared) -> dict[str, Any]:
+    """Return a comparison for programs."""
+    numbers = asdict(one.comparison)
+    pairs = ("runs", "left_out", "units")
+    by_side = {
+        f"{name}_{side}": numbers[name][index]
+        for name in pairs
+        for index, side in enumerate(("a", "b"))
+    }
+    return {
+        "a": one.pairing.title,
+        "b": one.pairing.baseline,
+        "speed_in": f"{one.per} per second",
+        "differing": one.pairing.differing,
+        **by_side,
+        **{name: value for name, value in numbers.items() if name not in pairs},
+        "not_measured": [
+            {"run_id": run.run_id, "label": run.label, "why": run.trouble} for run in one.troubled
+        ],
+        "said": list(sentences(one)),
+    }

@@ -1,0 +1,231 @@
+"""Whether one thing is faster than another, as far as the runs of both can tell.
+
+The unit is the run. The iterations of a run share its nodes and its hour, and a thousand of them
+say no more about another allocation than one does. What runs share an allocation share its speed,
+too; so where both are in one, they are compared within it, as a pair, and otherwise an allocation
+counts once, as the mean of its runs.
+
+All is reckoned in logarithms of speed, in which "40 % faster or slower" is a distance, and the
+difference of two is a ratio. The verdict is that of the interval: `faster` where all of it lies
+above 1, `slower` where all of it lies below, `cannot tell` otherwise.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean
+
+from orchestrator.compare.intervals import (
+    Interval,
+    mean_and_variance,
+    paired_interval,
+    pairs_suffice,
+    sides_suffice,
+    unpaired_interval,
+)
+from orchestrator.compare.sample_size import more_pairs, more_units
+
+# A ratio that is off by no more has been rounded.
+_ROUNDING = 1e-9
+
+
+class Verdict(StrEnum):
+    """What can be said of A, beside B."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How fast a run was, in any unit, and where.
+
+    allocation: what it shared with other runs, None where that is not known: it then stands alone.
+    block: within the allocation, runs that were started together in an order that cancels drift.
+    place: the run's place in that order.
+    """
+
+    speed: float
+    allocation: str | None = None
+    block: int | None = None
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How the speed of A is to that of B. What the runs do not tell is None.
+
+    runs: of A and of B, used and not. left_out: those of them that are not used, as they have
+        nobody to be compared with in their allocation.
+    paired: whether A and B are compared within allocations; `units` are then pairs, the same number
+        twice, and else the allocations of each, or runs that stand alone.
+    allocations: in how many the units lie.
+    balanced: of how many pairs drift at a constant pace cancels: A and B have the same mean place.
+    ratio: of the speed of A to that of B; low, high: its interval of 95 %.
+    more: how many more pairs, or more units of each, would tell, with a probability of 80 %, if
+        the difference is as large as it looks; None where it looks like none, where a side is one
+        unit and an interval can be had, and where there is a verdict. `least`: it is no more than
+        what any verdict needs.
+    gain: how many times the variance is that the same runs would have without pairs.
+    """
+
+    runs: tuple[int, int]
+    left_out: tuple[int, int] = (0, 0)
+    paired: bool = False
+    units: tuple[int, int] = (0, 0)
+    allocations: int = 0
+    balanced: int = 0
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    verdict: Verdict = Verdict.CANNOT_TELL
+    more: int | None = None
+    least: bool = False
+    gain: float | None = None
+
+    def is_slower_by(self, part: float) -> bool:
+        """Return whether A is slower than B by more than `part` of B's speed, beyond doubt.
+
+        That is so where the whole interval lies below 1 - `part`.
+        """
+        return self.high is not None and self.high < 1 - part
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """The runs of one side in one block: the mean of their logarithms, and of their places."""
+
+    allocation: str | None
+    log_speed: float
+    place: float | None
+    runs: int
+
+
+def compare(
+    first: Sequence[Timing], second: Sequence[Timing], *, repeatable: bool = True
+) -> Comparison:
+    """Return how the runs `first`, of A, are to the runs `second`, of B.
+
+    Pairs are what counts as soon as there are enough of them for a verdict, or none is possible
+    without; which it is depends on how many runs there are and where, never on how fast they were.
+    `repeatable`: whether there can be more of B.
+    """
+    pairs = _pairs(first, second)
+    shared = {unit.allocation for pair in pairs for unit in pair}
+    alone = [
+        [_unit(runs) for runs in _grouped(side, by_block=False) if runs[0].allocation not in shared]
+        for side in (first, second)
+    ]
+    if pairs and (pairs_suffice(len(pairs)) or not sides_suffice(len(alone[0]), len(alone[1]))):
+        return _paired(first, second, pairs)
+    return _unpaired(first, second, alone[0], alone[1], repeatable=repeatable)
+
+
+def _paired(
+    first: Sequence[Timing], second: Sequence[Timing], pairs: Sequence[tuple[_Unit, _Unit]]
+) -> Comparison:
+    differences = [one.log_speed - other.log_speed for one, other in pairs]
+    count = len(pairs)
+    gain = None
+    if count > 1:
+        _, apart = mean_and_variance([one.log_speed for one, _ in pairs])
+        _, other = mean_and_variance([other.log_speed for _, other in pairs])
+        _, together = mean_and_variance(differences)
+        gain = (apart + other) / together if together else None
+    interval = paired_interval(differences)
+    verdict = _verdict(interval)
+    more, least = (None, False) if verdict is not Verdict.CANNOT_TELL else more_pairs(differences)
+    used = [sum(pair[side].runs for pair in pairs) for side in (0, 1)]
+    return Comparison(
+        runs=(len(first), len(second)),
+        left_out=(len(first) - used[0], len(second) - used[1]),
+        paired=True,
+        units=(count, count),
+        allocations=len({one.allocation for one, _ in pairs}),
+        balanced=sum(one.place is not None and one.place == other.place for one, other in pairs),
+        ratio=math.exp(math.fsum(differences) / count),
+        low=None if interval is None else math.exp(interval[0]),
+        high=None if interval is None else math.exp(interval[1]),
+        verdict=verdict,
+        more=more,
+        least=least,
+        gain=gain,
+    )
+
+
+def _unpaired(
+    first: Sequence[Timing],
+    second: Sequence[Timing],
+    units: Sequence[_Unit],
+    others: Sequence[_Unit],
+    *,
+    repeatable: bool,
+) -> Comparison:
+    logs, other_logs = ([unit.log_speed for unit in side] for side in (units, others))
+    interval = unpaired_interval(logs, other_logs)
+    verdict = _verdict(interval)
+    more, least = None, False
+    if verdict is Verdict.CANNOT_TELL:
+        more, least = more_units(logs, other_logs, repeatable=repeatable)
+    known = {unit.allocation for unit in (*units, *others)} - {None}
+    unknown = sum(unit.allocation is None for unit in (*units, *others))
+    return Comparison(
+        runs=(len(first), len(second)),
+        left_out=(
+            len(first) - sum(unit.runs for unit in units),
+            len(second) - sum(unit.runs for unit in others),
+        ),
+        units=(len(units), len(others)),
+        allocations=len(known) + unknown,
+        ratio=math.exp(fmean(logs) - fmean(other_logs)) if logs and other_logs else None,
+        low=None if interval is None else math.exp(interval[0]),
+        high=None if interval is None else math.exp(interval[1]),
+        verdict=verdict,
+        more=more,
+        least=least,
+    )
+
+
+def _verdict(interval: Interval | None) -> Verdict:
+    if interval is not None and interval[0] > _ROUNDING:
+        return Verdict.FASTER
+    if interval is not None and interval[1] < -_ROUNDING:
+        return Verdict.SLOWER
+    return Verdict.CANNOT_TELL
+
+
+def _grouped(timings: Sequence[Timing], *, by_block: bool) -> list[list[Timing]]:
+    """Return the runs of each allocation, or of each block of one; lone runs one by one."""
+    groups: dict[object, list[Timing]] = {}
+    for index, timing in enumerate(timings):
+        block = timing.block if by_block else None
+        key = index if timing.allocation is None else (timing.allocation, block)
+        groups.setdefault(key, []).append(timing)
+    return list(groups.values())
+
+
+def _unit(runs: Sequence[Timing]) -> _Unit:
+    logs = [math.log(run.speed) for run in runs]
+    places = [run.place for run in runs if run.place is not None]
+    place = fmean(places) if len(places) == len(runs) else None
+    return _Unit(runs[0].allocation, math.fsum(logs) / len(logs), place, len(runs))
+
+
+def _pairs(first: Sequence[Timing], second: Sequence[Timing]) -> list[tuple[_Unit, _Unit]]:
+    """Return, of every block that holds both, what A and B did in it.
+
+    The difference of the two means is free of what the block shares. In the order A B B A it is
+    also free of a drift by d a place: A's mean moves by (0 + 3d)/2, B's by (d + 2d)/2.
+    """
+    others = {
+        (runs[0].allocation, runs[0].block): runs
+        for runs in _grouped(second, by_block=True)
+        if runs[0].allocation is not None
+    }
+    return [
+        (_unit(runs), _unit(others[key]))
+        for runs in _grouped(first, by_block=True)
+        if (key := (runs[0].allocation, runs[0].block)) in others
+    ]

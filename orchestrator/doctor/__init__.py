@@ -1,0 +1,1 @@
+"""Diagnose this machine: what is installed, what is missing, what to type."""

@@ -1,0 +1,223 @@
+"""What this machine has for teralog, what is missing, and what to type."""
+
+import os
+import platform
+import shlex
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from orchestrator.common.ask import TIMEOUT_SECONDS, Answer, ask_all
+from orchestrator.common.tables import Column, Table, make_table
+from orchestrator.doctor.packages import (
+    DISTRIBUTION,
+    PACKAGES,
+    Needed,
+    clashes,
+    imported_file,
+    installed_version,
+    is_checkout,
+    needed_packages,
+)
+from orchestrator.hardware.machine import cores, visible_gpus
+
+MINIMUM_PYTHON = (3, 11)
+EXTRAS = ("train", "hf")
+SLURM_COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "srun", "salloc", "sinfo")
+COMPILERS = ("c++", "g++", "clang++")
+NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked for.
+
+    `found` is its version, path or name, None where there is none; `remedy` is what to type, None
+    where it is `ok`. teralog does without what is `optional`.
+    """
+
+    topic: str
+    name: str
+    ok: bool
+    optional: bool
+    found: str | None
+    remedy: str | None
+
+
+def _state(finding: Finding) -> str:
+    if finding.ok:
+        return "ok"
+    lack = "missing" if finding.found is None else "problem"
+    return f"{lack}, optional" if finding.optional else lack
+
+
+COLUMNS: tuple[Column[Finding], ...] = (
+    Column("topic", "topic", lambda finding: finding.topic),
+    Column("name", "name", lambda finding: finding.name),
+    Column("state", "state", _state),
+    Column("found", "found", lambda finding: finding.found),
+    Column("what to do", "remedy", lambda finding: finding.remedy),
+)
+
+
+def table(findings: Sequence[Finding]) -> Table:
+    """Return the findings for people: a remedy is written once where several rows share it."""
+    shown = [
+        replace(finding, remedy="as above")
+        if finding.remedy and (finding.topic, finding.remedy) == (before.topic, before.remedy)
+        else finding
+        for before, finding in pairwise(findings)
+    ]
+    return make_table(COLUMNS, [*findings[:1], *shown])
+
+
+def records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Return the findings for programs: one object each, its fields by name."""
+    return [asdict(finding) for finding in findings]
+
+
+def examine(timeout_seconds: float = TIMEOUT_SECONDS) -> tuple[Finding, ...]:
+    """Look at everything teralog may need here; no other program is waited for any longer."""
+    *slurm, nvidia_smi = ask_all(
+        [*((command, "--version") for command in SLURM_COMMANDS), NVIDIA_SMI], timeout_seconds
+    )
+    return (
+        _python(),
+        *_packages(),
+        *(finding for package in PACKAGES for finding in _names(package)),
+        _program("shell", "bash", shutil.which("bash"), "apt install bash", optional=False),
+        *(_slurm(*each) for each in zip(SLURM_COMMANDS, slurm, strict=True)),
+        Finding("CPU", "cores", ok=True, optional=True, found=str(cores()), remedy=None),
+        *_gpus(nvidia_smi),
+        *_compilers(with_gpu=bool(visible_gpus())),
+        _extension_folder(),
+    )
+
+
+def _program(topic: str, name: str, found: str | None, remedy: str, optional: bool) -> Finding:
+    return Finding(topic, name, found is not None, optional, found, None if found else remedy)
+
+
+def _python() -> Finding:
+    ok = sys.version_info >= MINIMUM_PYTHON
+    needed = ".".join(str(part) for part in MINIMUM_PYTHON)
+    found = platform.python_version()
+    remedy = None if ok else f"make an environment with Python {needed} or newer"
+    return Finding("Python", "version", ok, optional=False, found=found, remedy=remedy)
+
+
+def _packages() -> Iterator[Finding]:
+    needed = needed_packages()
+    if needed is None:
+        folder = Path(__file__).resolve().parents[2]
+        where = shlex.quote(str(folder)) if is_checkout(folder) else "<teralog's folder>"
+        yield Finding("package", DISTRIBUTION, False, False, None, f"pip install -e {where}")
+        return
+    yield Finding("package", DISTRIBUTION, True, False, installed_version(DISTRIBUTION), None)
+    for package in needed:
+        if package.extra is None:
+            remedy = f"pip install {shlex.quote(str(package.requirement))}"
+            yield _package("package", package, remedy, optional=False)
+    for extra in EXTRAS:
+        yield from _extra(extra, [each for each in needed if each.extra == extra])
+
+
+def _extra(extra: str, needed: Sequence[Needed]) -> Iterator[Finding]:
+    topic, remedy = f"extra {extra}", f"pip install '{DISTRIBUTION}[{extra}]'"
+    each = [_package(topic, package, remedy, optional=True) for package in needed]
+    ready = sum(finding.ok for finding in each)
+    complete = ready == len(each)
+    found = f"{ready} of {len(each)} packages"
+    yield Finding(topic, "all of it", complete, True, found, None if complete else remedy)
+    yield from each
+
+
+def _package(topic: str, package: Needed, remedy: str, optional: bool) -> Finding:
+    ok = package.satisfied
+    return Finding(topic, package.name, ok, optional, package.installed, None if ok else remedy)
+
+
+def _slurm(command: str, answer: Answer | None) -> Finding:
+    if answer is None:
+        remedy = "apt install slurm-client; without it, cluster: local runs campaigns here"
+        return Finding("Slurm", command, False, True, None, remedy)
+    if answer.problem:
+        remedy = f"{answer.problem}; look at slurm.conf, or use cluster: local"
+        return Finding("Slurm", command, False, True, None, remedy)
+    found = next(iter(answer.lines), shutil.which(command))
+    return Finding("Slurm", command, True, True, found, None)
+
+
+def _gpus(nvidia_smi: Answer | None) -> Iterator[Finding]:
+    gpus = visible_gpus()
+    remedy = "none needed here; runs on this machine train on its cores"
+    if os.environ.get("CUDA_VISIBLE_DEVICES") is not None:
+        remedy = "CUDA_VISIBLE_DEVICES hides them all; unset CUDA_VISIBLE_DEVICES"
+    yield _program("GPU", "visible", ", ".join(gpus) or None, remedy, optional=True)
+    if nvidia_smi is None:
+        remedy = "install the NVIDIA driver, if this machine has a GPU"
+        yield Finding("GPU", "nvidia-smi", False, True, None, remedy)
+        return
+    names = Counter(nvidia_smi.lines)
+    problem = nvidia_smi.problem or (None if names else "nvidia-smi names no GPU")
+    if problem:
+        remedy = f"{problem}; see that the driver is loaded"
+        yield Finding("GPU", "nvidia-smi", False, True, None, remedy)
+    else:
+        found = ", ".join(f"{count} x {name}" for name, count in names.items())
+        yield Finding("GPU", "nvidia-smi", True, True, found, None)
+
+
+def _compilers(with_gpu: bool) -> Iterator[Finding]:
+    yield _cpp_compiler()
+    # A run's script puts Python's own folder in front of PATH.
+    beside = Path(sys.executable).parent
+    ninja = shutil.which("ninja", path=beside) or shutil.which("ninja")
+    yield _program("compiler", "ninja", ninja, "pip install ninja", optional=True)
+    if with_gpu:
+        homes = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
+        folders = [str(Path(home, "bin")) for home in homes if home]
+        nvcc = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(folders))
+        remedy = (
+            "install the CUDA toolkit of torch's CUDA version, or export CUDA_HOME=<its folder>"
+        )
+        yield _program("compiler", "nvcc", nvcc, remedy, optional=True)
+
+
+def _cpp_compiler() -> Finding:
+    # torch takes CXX, else c++, and knows no other name.
+    chosen = os.environ.get("CXX", "").split() or ["c++"]
+    found = shutil.which(chosen[0])
+    other = next((path for name in COMPILERS if (path := shutil.which(name))), None)
+    remedy = None
+    if found is None:
+        remedy = f"export CXX={shlex.quote(other)}" if other else "apt install g++"
+    return Finding("compiler", "C++", remedy is None, True, found or other, remedy)
+
+
+def _extension_folder() -> Finding:
+    named, home = os.environ.get("TORCH_EXTENSIONS_DIR"), os.environ.get("HOME")
+    remedy: str | None = "export TORCH_EXTENSIONS_DIR=<a folder that takes files>"
+    if not named and not home:
+        return Finding("folder", "torch extensions", False, True, None, remedy)
+    folder = Path(named or f"{home}/.cache/teralog/torch_extensions")
+    # os.access, unlike Path.exists, also answers where a folder on the way may not be entered.
+    parent = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
+    ok = parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)
+    return Finding("folder", "torch extensions", ok, True, str(folder), None if ok else remedy)
+
+
+def _names(package: str) -> Iterator[Finding]:
+    """Yield who else brings `package`, or where ours is."""
+    found = [
+        Finding("name clash", package, False, False, clash.found, clash.remedy)
+        for clash in clashes(package)
+    ]
+    yield from found or [
+        Finding("name clash", package, True, False, str(imported_file(package)), None)
+    ]

@@ -1,0 +1,189 @@
+"""What is installed in this environment, read from metadata alone: nothing is imported.
+
+Who else brings packages of our names, and whose Python really imports.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata, util
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+DISTRIBUTION = "teralog"
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A package that teralog asks for, always or (`extra`) with one of its extras."""
+
+    requirement: "Requirement"
+    extra: str | None
+
+    @property
+    def name(self) -> str:
+        """The package's name."""
+        return self.requirement.name
+
+    @property
+    def installed(self) -> str | None:
+        """The version that is installed; None where none is."""
+        return installed_version(self.name)
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether the version that is installed is one that is asked for."""
+        version = self.installed
+        specifier = self.requirement.specifier
+        return version is not None and specifier.contains(version, prereleases=True)
+
+
+def needed_packages() -> tuple[Needed, ...] | None:
+    """Return what teralog asks for here; None where teralog itself is not installed."""
+    try:
+        distribution = metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return None
+    # Where teralog is not installed this is not either, and that much is to be said.
+    from packaging.requirements import Requirement
+
+    extras: list[str] = distribution.metadata.get_all("Provides-Extra") or []
+    return tuple(
+        needed
+        for line in distribution.requires or ()
+        if (needed := _asked_for(Requirement(line), extras)) is not None
+    )
+
+
+def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
+    """Return a package with the first extra that asks for it; None where none does here."""
+    marker = requirement.marker
+    for extra in (None, *extras):
+        if marker is None or marker.evaluate({"extra": extra or ""}):
+            return Needed(requirement, extra)
+    return None
+
+
+def installed_version(name: str) -> str | None:
+    """Return the version of an installed distribution; None where it is not installed."""
+    try:
+        return metadata.version(name) or None
+    except metadata.PackageNotFoundError:
+        return None
+
+
+PACKAGES = ("orchestrator", "parsers", "slurm_templates")
+
+# As pip writes it: {"dir_info": {"editable": true}, "url": "file:///home/somebody/project"}
+_EDITABLE = re.compile(r'"editable"\s*:\s*true')
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """What stands, or may come to stand, in place of our package, and how to be rid of it.
+
+    `found` is another distribution with its version, or a file; None where there is no package.
+    """
+
+    found: str | None
+    remedy: str
+
+
+def clashes(package: str) -> Iterator[Clash]:
+    """Yield the clashes of one of our packages; none where it is surely ours."""
+    for other in others_that_ship(package):
+        name = other.split(" ", maxsplit=1)[0]
+        yield Clash(other, f"pip uninstall {name}, or keep teralog in an environment of its own")
+    origins = (imported_file(package), file_for_python_m(package))
+    if origins[0] is None:
+        yield Clash(None, f"{package} is missing from this installation; install teralog again")
+    for origin in dict.fromkeys(origin for origin in origins if origin is not None):
+        if not _is_ours(origin):
+            what, root = _what_and_root(origin)
+            yield Clash(str(what), f"rename it, or work elsewhere and keep {root} off PYTHONPATH")
+
+
+def imported_file(package: str) -> Path | None:
+    """Return the file that `import package` runs in this process; None where there is none."""
+    return _origin(util.find_spec(package))
+
+
+def file_for_python_m(package: str) -> Path | None:
+    """Return the file that `python -m` would import, which looks in the working folder first.
+
+    Launchers such as torch.distributed.run start a run's program like that.
+    """
+    first = [] if sys.flags.safe_path else [""]
+    return _origin(PathFinder.find_spec(package, [*first, *sys.path]))
+
+
+def others_that_ship(package: str) -> tuple[str, ...]:
+    """Return the other installed distributions with a top-level `package`, as `name version`."""
+    named = set(metadata.packages_distributions().get(package, ()))
+    for distribution in metadata.distributions():
+        _, *editable = import_folders(distribution)
+        if any(holds(folder, package) for folder in editable):
+            named.add(distribution.metadata["Name"])
+    others = {name for name in named if name and name.lower() != DISTRIBUTION}
+    return tuple(f"{name} {installed_version(name) or ''}".strip() for name in sorted(others))
+
+
+def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
+    """Yield the folders that a distribution's packages are imported from.
+
+    That is where it is installed and, if it was installed editable, what its .pth files name.
+    """
+    site = Path(str(distribution.locate_file("")))
+    yield site
+    if not _EDITABLE.search(distribution.read_text("direct_url.json") or ""):
+        return
+    for line in (distribution.read_text("RECORD") or "").splitlines():
+        path_file = site / line.split(",", maxsplit=1)[0]
+        if path_file.suffix == ".pth":
+            try:
+                text = path_file.read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue
+            yield from (site / name for name in text.splitlines() if name)
+
+
+def holds(folder: Path, package: str) -> bool:
+    """Say whether `import package` would find it in `folder`; a bare folder gives way to others."""
+    return _origin(PathFinder.find_spec(package, [str(folder)])) is not None
+
+
+def is_checkout(folder: Path) -> bool:
+    """Say whether a folder is a checkout of teralog's sources."""
+    try:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(project.get("project", {}).get("name") == DISTRIBUTION)
+
+
+def _origin(spec: ModuleSpec | None) -> Path | None:
+    return Path(spec.origin).resolve() if spec and spec.origin else None
+
+
+def _what_and_root(origin: Path) -> tuple[Path, Path]:
+    what = origin.parent if origin.stem == "__init__" else origin
+    return what, what.parent
+
+
+def _is_ours(origin: Path) -> bool:
+    _, root = _what_and_root(origin)
+    return root in _own_roots() or is_checkout(root)
+
+
+def _own_roots() -> tuple[Path, ...]:
+    try:
+        distribution = metadata.distribution(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return (Path(__file__).resolve().parents[2],)
+    return tuple(folder.resolve() for folder in import_folders(distribution))

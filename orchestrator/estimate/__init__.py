@@ -1,0 +1,1 @@
+"""Estimate parameters, FLOPs, memory and training time before anything runs."""

@@ -1,0 +1,124 @@
+"""What an estimate is asked for: a model and what is known of its training, from wherever."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.common.errors import UserError
+from orchestrator.hardware.gpus import Figure, peak_tflops
+from orchestrator.run.flops import Iteration
+from orchestrator.run.presets import preset
+from orchestrator.run.shape import ModelShape, padded_vocab_size
+
+_NEEDED = ("num_layers", "hidden_size", "vocab_size", "seq_length")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One model to estimate for; absent is None.
+
+    label: a run's, a preset's key, or empty. padded_vocab_size: the vocabulary that counts.
+    recomputed: with activation checkpointing. peak: of the GPU, where one is named.
+    """
+
+    label: str
+    model: ModelShape
+    padded_vocab_size: int
+    recomputed: bool = False
+    global_batch_size: int | None = None
+    world_size: int | None = None
+    train_iters: int | None = None
+    peak: Figure | None = None
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained parameters."""
+        return self.model.parameters(self.padded_vocab_size)
+
+    @property
+    def iteration(self) -> Iteration | None:
+        """One iteration, or None where the batch is not known."""
+        if self.global_batch_size is None:
+            return None
+        return Iteration(
+            model=self.model,
+            padded_vocab_size=self.padded_vocab_size,
+            global_batch_size=self.global_batch_size,
+            recomputed=self.recomputed,
+        )
+
+
+def campaign_cases(campaign: Campaign) -> list[Case]:
+    """Return a case for every run of a campaign that has a model.
+
+    Raises UserError where none has.
+    """
+    cases = [case for planned in campaign.runs for case in _run_case(campaign, planned)]
+    if not cases:
+        raise UserError(f"{campaign.path}: no run of it has a model to estimate for")
+    return cases
+
+
+def option_case(values: Mapping[str, Any]) -> Case:
+    """Return the case of a command line: a preset's key as `model`, sizes over it, and the rest.
+
+    Raises UserError, with all that is missing or does not go together.
+    """
+    model = _shape(values)
+    multiple = (values.get("vocab_size_multiple") or 1) * (values.get("tensor_parallel_size") or 1)
+    return Case(
+        label=values.get("model") or "",
+        model=model,
+        padded_vocab_size=padded_vocab_size(model.vocab_size, multiple),
+        recomputed=bool(values.get("activation_checkpointing")),
+        global_batch_size=values.get("global_batch_size"),
+        world_size=values.get("world_size"),
+        train_iters=values.get("train_iters"),
+        peak=_peak(values),
+    )
+
+
+def _run_case(campaign: Campaign, planned: PlannedRun) -> list[Case]:
+    run = planned.run
+    if run.model is None or run.padded_vocab_size is None:
+        return []
+    case = Case(
+        label=planned.label,
+        model=run.model,
+        padded_vocab_size=run.padded_vocab_size,
+        recomputed=run.training.activation_checkpointing,
+        global_batch_size=run.batch.global_batch_size,
+        world_size=run.world_size,
+        train_iters=run.training.train_iters,
+        peak=campaign.cluster.peak_tflops(run.training.precision),
+    )
+    return [case]
+
+
+def _shape(values: Mapping[str, Any]) -> ModelShape:
+    names = {field.name for field in fields(ModelShape)}
+    given = {name: value for name, value in values.items() if name in names and value is not None}
+    key = values.get("model")
+    missing = [name for name in _NEEDED if name not in given]
+    if key is None and missing:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
+        raise UserError(f"the model lacks {options}; give them, a preset as --model, or a campaign")
+    # How many heads there are changes no count, as long as keys and values are not grouped.
+    model = (
+        replace(preset(key), **given) if key else ModelShape(**{"num_attention_heads": 1, **given})
+    )
+    heads, groups = model.num_attention_heads, model.num_key_value_heads
+    if groups is not None and (heads % groups or model.hidden_size % heads):
+        raise UserError(
+            f"num_key_value_heads={groups} must divide num_attention_heads={heads}, "
+            f"and that hidden_size={model.hidden_size}"
+        )
+    return model
+
+
+def _peak(values: Mapping[str, Any]) -> Figure | None:
+    given, name = values.get("gpu_peak_tflops"), values.get("gpu")
+    if given is not None:
+        return Figure(given, f"{given:g} TFLOPs, as given")
+    return None if name is None else peak_tflops(name, values.get("precision") or "fp16")

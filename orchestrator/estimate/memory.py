@@ -1,0 +1,155 @@
+"""Estimates of memory, with their parts, as text for people and as JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.campaign.fit import Capacity, capacity, fits, gib
+from orchestrator.common.errors import UserError
+from orchestrator.common.tables import Column, Style, as_text, make_table
+from orchestrator.common.text import printable
+from orchestrator.estimate.case import option_case
+from orchestrator.hardware.gpus import Figure, memory_gib
+from orchestrator.memory.forecast import MemoryForecast, Part, forecast
+from orchestrator.memory.placement import (
+    Placement,
+    deepspeed_placement,
+    megatron_placement,
+    recomputation,
+)
+from orchestrator.run.model import Batch, Parallelism, Resources, Run, Training
+
+_SHORT = Style(digits=3)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """The forecast of one run, what a rank can have, and why that is not known if it is not."""
+
+    label: str
+    forecast: MemoryForecast
+    room: Capacity | None
+    unknown: str | None = None
+
+
+_PARTS: tuple[Column[Part], ...] = (
+    Column("part", "part", lambda part: part.name),
+    Column("low (GiB)", "low_gib", lambda part: part.low_gib, _SHORT),
+    Column("high (GiB)", "high_gib", lambda part: part.high_gib, _SHORT),
+    Column("why", "why", lambda part: part.why),
+)
+_ESTIMATES: tuple[Column[MemoryEstimate], ...] = (
+    Column("run", "label", lambda one: one.label),
+    Column("low (GiB)", "low_gib", lambda one: one.forecast.low_gib, _SHORT),
+    Column("high (GiB)", "high_gib", lambda one: one.forecast.high_gib, _SHORT),
+    Column("fits", "fits", lambda one: fits(one.forecast, one.room)),
+)
+
+
+def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
+    """Return an estimate for every run of a campaign that has a forecast.
+
+    Raises UserError where none has.
+    """
+    found = [
+        MemoryEstimate(planned.label, planned.memory, capacity(planned.run, campaign.cluster))
+        for planned in campaign.runs
+        if planned.memory is not None
+    ]
+    if not found:
+        raise UserError(f"{campaign.path}: no run of it has a memory forecast")
+    return found
+
+
+def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
+    """Return the estimate for a command line's options; those that are absent are None.
+
+    Without a ZeRO stage the states are Megatron's, with one DeepSpeed's, its buckets as by
+    default. Raises UserError, with all that is missing or does not go together.
+    """
+    case = option_case(values)
+    run = Run(
+        framework="",
+        cluster="",
+        model=case.model,
+        parallelism=_parallelism(values),
+        batch=Batch(values.get("micro_batch_size") or 1, None),
+        resources=Resources(1, _world_size(values)),
+        training=Training(precision=values.get("precision") or "fp16"),
+        options=None,
+        vocab_size_multiple=values.get("vocab_size_multiple") or 1,
+    )
+    count = (run.data_parallel_size or 0) * run.batch.micro_batch_size
+    run = replace(
+        run,
+        batch=replace(
+            run.batch, global_batch_size=count * (values.get("num_microbatches") or 1) or None
+        ),
+    )
+    found = forecast(run, _placement(values, run.training.precision))
+    if found is None:
+        raise UserError(
+            f"--world-size {run.world_size} is not divisible by --tensor-parallel-size times "
+            f"--pipeline-parallel-size, {run.parallelism.ranks_per_replica}"
+        )
+    name = values.get("gpu")
+    known = Figure(None, "") if name is None else memory_gib(name)
+    room = Capacity(known.value, name) if name and known.value else None
+    return MemoryEstimate(case.label, found, room, known.said if name and not room else None)
+
+
+def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
+    """Return the table of several estimates, and the parts of each."""
+    table = [as_text(make_table(_ESTIMATES, estimates))] if len(estimates) > 1 else []
+    return "\n\n".join([*table, *map(_parts_text, estimates)])
+
+
+def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
+    """Return an estimate for programs."""
+    return {
+        "label": estimate.label,
+        **asdict(estimate.forecast),
+        "capacity_gib": estimate.room and estimate.room.gib,
+        "fits": fits(estimate.forecast, estimate.room),
+    }
+
+
+def _parts_text(estimate: MemoryEstimate) -> str:
+    whole, room = estimate.forecast, estimate.room
+    told = f"the rank that needs most needs {gib(whole.low_gib)} to {gib(whole.high_gib)} GiB"
+    if estimate.label:
+        told = f"{estimate.label}: {told}"
+    if room is not None:
+        told += f"; {room.owner} has {gib(room.gib)}; fits: {fits(whole, room)}"
+    sentences = [printable(said) for said in (told, estimate.unknown) if said]
+    return "\n".join([as_text(make_table(_PARTS, whole.parts)), "", *sentences])
+
+
+def _parallelism(values: Mapping[str, Any]) -> Parallelism:
+    return Parallelism(
+        values.get("tensor_parallel_size") or 1, values.get("pipeline_parallel_size") or 1
+    )
+
+
+def _world_size(values: Mapping[str, Any]) -> int:
+    given: int | None = values.get("world_size")
+    return given or _parallelism(values).ranks_per_replica
+
+
+def _placement(values: Mapping[str, Any], precision: str) -> Placement:
+    stage: int | None = values.get("zero_stage")
+    offloaded = [
+        f"--offload-{what} needs --zero-stage {', '.join(map(str, stages))}"
+        for what, stages in (("optimizer", (1, 2, 3)), ("parameters", (3,)))
+        if values.get(f"offload_{what}") and stage not in stages
+    ]
+    if offloaded:
+        raise UserError(*offloaded)
+    return replace(
+        megatron_placement(precision) if stage is None else deepspeed_placement(precision, stage),
+        fused_attention=None,
+        recomputation=recomputation(bool(values.get("activation_checkpointing"))),
+        offload_optimizer=bool(values.get("offload_optimizer")),
+        offload_parameters=bool(values.get("offload_parameters")),
+    )

@@ -1,0 +1,243 @@
+"""Estimates of models, with their derivations, as text for people and as JSON."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.tables import EXACT, Column, Style, as_text, make_table
+from orchestrator.common.text import printable
+from orchestrator.estimate.case import Case
+from orchestrator.estimate.size_labels import label_sentence, label_unit
+from orchestrator.run.flops import CONVENTIONS, Convention, Iteration, tflops_per_gpu, utilization
+from orchestrator.run.formulas import symbols_used, value, with_numbers
+from orchestrator.run.shape import GPT2_PARAMETERS
+
+_WHOLE = Style(digits=15, exact=True)
+_LETTERS = {
+    "P": "parameters",
+    "N": "parameters that multiply",
+    "B": "global_batch_size",
+    "l": "num_layers",
+    "h": "hidden_size",
+    "f": "ffn_hidden_size",
+    "k": "width of keys",
+    "V": "padded vocab_size",
+    "s": "seq_length",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    name: str
+    formula: str
+    parameters: int
+
+
+_PARTS: tuple[Column[_Part], ...] = (
+    Column("part", "part", lambda part: part.name),
+    Column("formula", "formula", lambda part: part.formula),
+    Column("parameters", "parameters", lambda part: float(part.parameters), _WHOLE),
+)
+_SIZES: tuple[Column[Case], ...] = (
+    Column("run", "label", lambda case: case.label),
+    Column("size (B)", "billions", lambda case: case.parameters / 1e9, EXACT),
+    Column("parameters", "parameters", lambda case: float(case.parameters), _WHOLE),
+)
+
+
+def parameters_text(cases: Sequence[Case]) -> str:
+    """Return the table of the cases' sizes, and the derivation of every one that differs."""
+    table = [as_text(make_table(_SIZES, cases))] if len(cases) > 1 else []
+    return "\n\n".join([*table, *_derivations(cases, _parameters_derived)])
+
+
+def parameters_record(case: Case) -> dict[str, Any]:
+    """Return a model's parameters for programs, with what they are made of.
+
+    `label_unit` is what its name counts in, as the name and the number have it: 10**9, 2**30 (the
+    old way) or neither; null where it names no size.
+    """
+    formulas = case.model.parameter_formulas()
+    return {
+        "label": case.label,
+        "parameters": case.parameters,
+        "billions": case.parameters / 1e9,
+        "label_unit": label_unit(case.label, case.parameters),
+        "padded_vocab_size": case.padded_vocab_size,
+        "parts": {part.name: part.parameters for part in _parts(case)},
+        "formulas": formulas,
+    }
+
+
+def _parts(case: Case) -> list[_Part]:
+    symbols = case.model.symbols(case.padded_vocab_size)
+    formulas = case.model.parameter_formulas().items()
+    return [_Part(name, formula, value(formula, symbols)) for name, formula in formulas]
+
+
+def _parameters_derived(case: Case) -> str:
+    symbols = case.model.symbols(case.padded_vocab_size)
+    formula = " + ".join(case.model.parameter_formulas().values())
+    told = label_sentence(case.label, case.parameters)
+    lines = (
+        as_text(make_table(_PARTS, _parts(case))),
+        "",
+        f"P = {formula}",
+        *([f"  = {GPT2_PARAMETERS}"] if case.model.is_gpt2 else []),
+        f"  = {with_numbers(formula, symbols)}",
+        f"  = {case.parameters:,} = {case.parameters / 1e9:.4g} * 10**9",
+        f"with {_letters(formula, symbols)}",
+        *([printable(told)] if told else []),
+    )
+    return "\n".join(lines)
+
+
+def _derivations(cases: Sequence[Case], derived: Callable[[Case], str]) -> Iterator[str]:
+    """Yield each derivation that differs, with the runs it is of where there are several."""
+    labels: dict[str, list[str]] = {}
+    for case in cases:
+        labels.setdefault(derived(case), []).append(case.label)
+    for text, (first, *more) in labels.items():
+        of = f"{first} and {len(more)} more" if more else first
+        yield f"{printable(of)}:\n\n{text}" if len(labels) > 1 else text
+
+
+def _letters(formula: str, symbols: Mapping[str, int]) -> str:
+    used = symbols_used(formula, symbols)
+    return ", ".join(f"{letter} = {_LETTERS[letter]} = {number}" for letter, number in used.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Count:
+    """The FLOPs of a case's iteration by a convention, and what follows; absent is None."""
+
+    case: Case
+    convention: Convention
+    formula: str | None
+    flops: int | None
+    tflops_per_gpu: float | None
+    mfu: float | None
+    hfu: float | None
+
+
+def _percent(part: float | None) -> float | None:
+    return None if part is None else 100 * part
+
+
+_COUNTS: tuple[Column[_Count], ...] = (
+    Column("convention", "convention", lambda count: count.convention.name),
+    Column(
+        "counts",
+        "counts_recomputation",
+        lambda count: "hardware" if count.convention.counts_recomputation else "model",
+    ),
+    Column(
+        "TFLOPs (per iteration)",
+        "flops",
+        lambda count: None if count.flops is None else count.flops / 1e12,
+        Style(digits=6),
+    ),
+)
+_SPEEDS: tuple[Column[_Count], ...] = (
+    Column("TFLOPs/GPU", "tflops_per_gpu", lambda count: count.tflops_per_gpu),
+    Column("MFU %", "mfu", lambda count: _percent(count.mfu), Style(digits=3)),
+    Column("HFU %", "hfu", lambda count: _percent(count.hfu), Style(digits=3)),
+)
+_RUN: Column[_Count] = Column("run", "label", lambda count: count.case.label)
+
+
+def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
+    """Return what every convention counts in an iteration of each case, and how.
+
+    With `step_seconds` also TFLOPs per GPU, MFU and HFU. Raises UserError where no batch is known.
+    """
+    counts = _counts(cases, step_seconds)
+    shown = [column for column in _SPEEDS if any(map(column.value, counts))]
+    columns = (*([_RUN] if len(cases) > 1 else []), *_COUNTS, *shown)
+    peaks = dict.fromkeys(_peak_sentence(case) for case in cases) if shown else ()
+    parts = (
+        "\n".join((as_text(make_table(columns, counts)), *filter(None, peaks))),
+        *_derivations(cases, _flops_derived),
+    )
+    return "\n\n".join(parts)
+
+
+def flops_records(cases: Sequence[Case], step_seconds: float | None) -> list[dict[str, Any]]:
+    """Return the same for programs: one object a case and convention."""
+    return [
+        {
+            "label": count.case.label,
+            "convention": count.convention.name,
+            "title": count.convention.title,
+            "counts_recomputation": count.convention.counts_recomputation,
+            "flops": count.flops,
+            "formula": count.formula,
+            "assumes": count.convention.assumes or None,
+            "symbols": count.case.iteration and count.case.iteration.symbols,
+            "tflops_per_gpu": count.tflops_per_gpu,
+            "mfu": count.mfu,
+            "hfu": count.hfu,
+            "peak_tflops": count.case.peak and count.case.peak.value,
+            "peak": count.case.peak and count.case.peak.said,
+        }
+        for count in _counts(cases, step_seconds)
+    ]
+
+
+def _counts(cases: Sequence[Case], step_seconds: float | None) -> list[_Count]:
+    if all(case.iteration is None for case in cases):
+        raise UserError("the global batch is not known; give --global-batch-size")
+    conventions = CONVENTIONS.values()
+    return [_count(case, convention, step_seconds) for case in cases for convention in conventions]
+
+
+def _count(case: Case, convention: Convention, step_seconds: float | None) -> _Count:
+    iteration = case.iteration
+    flops = convention.flops(iteration) if iteration else None
+    speed = None
+    if case.world_size is not None:
+        speed = tflops_per_gpu(flops, step_seconds, case.world_size)
+    part = utilization(speed, case.peak.value if case.peak else None)
+    hardware = convention.counts_recomputation
+    return _Count(
+        case=case,
+        convention=convention,
+        formula=convention.formula(iteration) if iteration else None,
+        flops=flops,
+        tflops_per_gpu=speed,
+        mfu=None if hardware else part,
+        hfu=part if hardware else None,
+    )
+
+
+def _flops_derived(case: Case) -> str:
+    iteration = case.iteration
+    if iteration is None:
+        return "the global batch is not known"
+    formulas = (convention.formula(iteration) for convention in CONVENTIONS.values())
+    blocks = (_counted(convention, iteration) for convention in CONVENTIONS.values())
+    used = " + ".join(filter(None, formulas))
+    return "\n\n".join((*blocks, f"with {_letters(used, iteration.symbols)}"))
+
+
+def _counted(convention: Convention, iteration: Iteration) -> str:
+    title = f"{convention.name}: {convention.title}"
+    formula = convention.formula(iteration)
+    if formula is None:
+        return f"{title}\n  not for this model: it assumes {convention.assumes}"
+    lines = (
+        title,
+        f"  {formula}",
+        f"  = {with_numbers(formula, iteration.symbols)}",
+        f"  = {value(formula, iteration.symbols):,}",
+    )
+    return "\n".join(lines)
+
+
+def _peak_sentence(case: Case) -> str | None:
+    if case.peak is None:
+        return None
+    if case.peak.value is None:
+        return f"MFU and HFU unknown: {printable(case.peak.said)}"
+    return f"MFU and HFU: over {printable(case.peak.said)}"

@@ -1,0 +1,164 @@
+"""How long a training takes: from tokens and speed, or from iterations and their time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.tables import EXACT, Column, as_text, make_table
+from orchestrator.estimate.case import Case, option_case
+from orchestrator.run.flops import training_seconds
+
+_DAY = 86400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What is known of a training; absent is None. `recomputed`: with activation checkpointing."""
+
+    label: str = ""
+    parameters: int | None = None
+    recomputed: bool = False
+    world_size: int | None = None
+    train_iters: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duration:
+    """A training's time, and how it was worked out. `numbers` is the formula with numbers."""
+
+    label: str
+    way: str
+    formula: str
+    numbers: str
+    seconds: float
+    world_size: int | None
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """Hours of all GPUs together."""
+        return None if self.world_size is None else self.seconds / 3600 * self.world_size
+
+
+_COLUMNS: tuple[Column[Duration], ...] = (
+    Column("from", "way", lambda duration: duration.way),
+    Column("days", "days", lambda duration: duration.seconds / _DAY, EXACT),
+    Column("hours", "hours", lambda duration: duration.seconds / 3600, EXACT),
+    Column("GPU-hours", "gpu_hours", lambda duration: duration.gpu_hours, EXACT),
+)
+_RUN: Column[Duration] = Column("run", "label", lambda duration: duration.label)
+
+
+def case_training(case: Case) -> Training:
+    """Return the training of a case."""
+    return Training(
+        label=case.label,
+        parameters=case.parameters,
+        recomputed=case.recomputed,
+        world_size=case.world_size,
+        train_iters=case.train_iters,
+    )
+
+
+def option_training(values: Mapping[str, Any]) -> Training:
+    """Return the training of a command line, whose model may be missing or `parameters` only.
+
+    Raises UserError where some sizes of the model are given, and others missing.
+    """
+    others = {"parameters", "activation_checkpointing", "world_size", "train_iters"}
+    parameters = values["parameters"]
+    if any(value is not None for name, value in values.items() if name not in others):
+        if parameters is not None:
+            raise UserError("give --parameters or a model, not both")
+        return case_training(option_case(values))
+    return Training(
+        parameters=parameters,
+        recomputed=bool(values["activation_checkpointing"]),
+        world_size=values["world_size"],
+        train_iters=values["train_iters"],
+    )
+
+
+def durations(
+    trainings: Sequence[Training],
+    *,
+    tokens: int | None,
+    tflops_per_gpu: float | None,
+    step_seconds: float | None,
+) -> list[Duration]:
+    """Return how long each training takes, in every way that what is given allows.
+
+    From tokens and TFLOPs per GPU, counted as BigScience counts, and from the seconds of an
+    iteration. Raises UserError where neither is given whole, or a training lacks what it takes.
+    """
+    if (tokens is None) != (tflops_per_gpu is None):
+        raise UserError("--tokens and --tflops-per-gpu go together")
+    if tokens is None and step_seconds is None:
+        raise UserError("give --tokens and --tflops-per-gpu, or --step-seconds, or all of them")
+    found = []
+    for training in trainings:
+        if tokens is not None and tflops_per_gpu is not None:
+            found.append(_of_tokens(training, tokens, tflops_per_gpu))
+        if step_seconds is not None:
+            found.append(_of_iterations(training, step_seconds))
+    return found
+
+
+def _of_tokens(training: Training, tokens: int, tflops_per_gpu: float) -> Duration:
+    if training.parameters is None:
+        raise UserError("the number of parameters is not known; give --parameters or a model")
+    if training.world_size is None:
+        raise UserError("the number of GPUs is not known; give --world-size")
+    seconds = training_seconds(
+        tokens=tokens,
+        parameters=training.parameters,
+        world_size=training.world_size,
+        tflops_per_gpu=tflops_per_gpu,
+        recomputed=training.recomputed,
+    )
+    factor = 8 if training.recomputed else 6
+    numbers = f"{tokens}·{training.parameters} / ({training.world_size}·{tflops_per_gpu:g}e12)"
+    return Duration(
+        label=training.label,
+        way=f"tokens, {'with' if training.recomputed else 'without'} recomputation",
+        formula=f"{factor}·T·P / (n·X)",
+        numbers=f"{factor}·{numbers}",
+        seconds=seconds,
+        world_size=training.world_size,
+    )
+
+
+def _of_iterations(training: Training, step_seconds: float) -> Duration:
+    if training.train_iters is None:
+        raise UserError("the number of iterations is not known; give --train-iters")
+    return Duration(
+        label=training.label,
+        way="iterations",
+        formula="train_iters·step_seconds",
+        numbers=f"{training.train_iters}·{step_seconds:g}",
+        seconds=training.train_iters * step_seconds,
+        world_size=training.world_size,
+    )
+
+
+def durations_text(found: Sequence[Duration]) -> str:
+    """Return the table of the durations, and how each was worked out."""
+    several = len({duration.label for duration in found}) > 1
+    table = make_table((*([_RUN] if several else []), *_COLUMNS), found)
+    derived = dict.fromkeys(
+        f"{duration.formula} = {duration.numbers} = {duration.seconds:,.6g} s" for duration in found
+    )
+    return "\n".join((as_text(table), "", *derived))
+
+
+def duration_record(duration: Duration) -> dict[str, Any]:
+    """Return a duration for programs."""
+    return {
+        "label": duration.label,
+        "way": duration.way,
+        "formula": duration.formula,
+        "numbers": duration.numbers,
+        "seconds": duration.seconds,
+        "days": duration.seconds / _DAY,
+        "gpu_hours": duration.gpu_hours,
+    }

@@ -1,0 +1,65 @@
+"""`colossalai_opt_lora`: ColossalAI's benchmark of RLHF with OPTs and LoRA."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from orchestrator.common.tables import Column
+from orchestrator.frameworks.base import Framework, framework_on_gpus
+from orchestrator.frameworks.colossalai import shared
+from orchestrator.run import presets
+from orchestrator.run.model import Run
+
+BENCHMARK = "benchmark_opt_lora_dummy.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColossalaiOptLoraOptions(shared.ColossalaiOptions):
+    """Parameters that only the benchmark with OPTs has."""
+
+    lora_rank: Annotated[
+        int, Field(description="Rank of LoRA's matrices; 0 trains all weights.", ge=0)
+    ] = 4
+    cuda_mem_frac: Annotated[
+        float, Field(description="Part of a GPU's memory that a rank may take.", gt=0, le=1)
+    ] = 1.0
+
+    @property
+    def benchmark(self) -> str:
+        """The program, in its folder."""
+        return f"{shared.FOLDER}/{BENCHMARK}"
+
+
+_MODELS = {key.removeprefix("opt-"): shape for key, shape in presets.OPT.items()}
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a run impossible."""
+    yield from shared.problems(_MODELS)(run)
+    rank = run.options.lora_rank
+    if run.model is not None and rank > run.model.hidden_size:
+        yield f"lora_rank={rank} is more than hidden_size={run.model.hidden_size}"
+
+
+COLOSSALAI_OPT_LORA = Framework(
+    name="colossalai_opt_lora",
+    options=ColossalaiOptLoraOptions,
+    template="colossalai.sh.j2",
+    log_formats=shared.LOG_FORMATS,
+    problems=problems,
+    implied=shared.implied,
+    columns=(
+        *shared.COLUMNS,
+        Column("LoRA rank", "lora_rank", lambda run: run.options.lora_rank),
+    ),
+    measures=shared.MEASURES,
+    measured_by=shared.MEASURED_BY,
+    reports_steps=False,
+    needs_gpus=framework_on_gpus,
+    paths=("source",),
+    files=shared.files(BENCHMARK),
+    steps_on_cpu=shared.steps_on_cpu,
+    program=lambda run: "colossalai_opt_lora",
+)

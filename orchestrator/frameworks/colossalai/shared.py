@@ -1,0 +1,196 @@
+"""What ColossalAI's two benchmarks of RLHF on dummy prompts share.
+
+They train an actor and a critic by PPO, beside a frozen copy of each: in an episode, experience is
+made, with tokens generated one by one, and then learned from. Batch sizes are per GPU. What they
+print are rates of the two phases, without the first episode, and no times of steps; a GPT's FLOPs
+per iteration say nothing of them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.common.tables import Column
+from orchestrator.frameworks.base import Logged
+from orchestrator.frameworks.limits import unaccumulated, unheard, unsplit
+from orchestrator.run import presets
+from orchestrator.run.model import Run
+from orchestrator.run.shape import ModelShape
+from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.records import RunTotals
+
+Strategy = Literal[
+    "ddp",
+    "colossalai_gemini",
+    "colossalai_gemini_cpu",
+    "colossalai_zero2",
+    "colossalai_zero2_cpu",
+    "colossalai_zero1",
+    "colossalai_zero1_cpu",
+]
+FOLDER = "applications/Chat/benchmarks"
+LOG_FORMATS = (COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT)
+MEASURED_BY = (
+    "samples/s and TFLOPS per GPU: as ColossalAI's benchmark prints them, without the first "
+    "episode; it counts 2 FLOPs a parameter and token for each model that a token passes, 6 where "
+    "actor and critic learn, and no attention; peak: of the first rank's allocator"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColossalaiOptions:
+    """Parameters that only ColossalAI's benchmarks have."""
+
+    source: Annotated[
+        str,
+        Field(description="The folder of ColossalAI, relative to the campaign file.", min_length=1),
+    ]
+    strategy: Annotated[
+        Strategy, Field(description="torch DDP, or ZeRO of ColossalAI; _cpu is with offload.")
+    ] = "ddp"
+    experience_batch_size: Annotated[
+        int | None,
+        Field(description="Prompts a GPU takes at a time; micro_batch_size if not given.", ge=1),
+    ] = None
+    num_episodes: Annotated[
+        int, Field(description="Episodes, of which the first does not count.", ge=1)
+    ] = 3
+    max_timesteps: Annotated[
+        int, Field(description="Batches of experience made in an episode.", ge=1)
+    ] = 8
+    update_timesteps: Annotated[
+        int, Field(description="Batches of experience after which is learned.", ge=1)
+    ] = 8
+    max_epochs: Annotated[
+        int, Field(description="How often is learned from the same experience.", ge=1)
+    ] = 3
+
+    @property
+    def launcher(self) -> str:
+        """What starts the ranks; they know no other."""
+        return "torchrun"
+
+
+def experience_batch_size(run: Run) -> int:
+    """Return how many prompts a GPU makes experience of at a time."""
+    given: int | None = run.options.experience_batch_size
+    return run.batch.micro_batch_size if given is None else given
+
+
+def implied(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the precision, which is the strategy's and cannot be chosen."""
+    return {"precision": _precision(values.get("strategy", "ddp"))}
+
+
+def _precision(strategy: str) -> str:
+    return "fp32" if strategy == "ddp" else "fp16"
+
+
+def steps_on_cpu(run: Run) -> bool:
+    """Return whether the optimizer, HybridAdam, finds its states on the CPU."""
+    return bool(run.options.strategy.endswith("_cpu"))
+
+
+def problems(models: Mapping[str, ModelShape]) -> Callable[[Run], Iterator[str]]:
+    """Return what yields why a run of the benchmark that has `models` is impossible."""
+
+    def found(run: Run) -> Iterator[str]:
+        yield from _model_problems(run, models)
+        yield from unsplit(run)
+        yield from unaccumulated(run)
+        yield from unheard(run, "train_iters", "learning_rate", "seed", "activation_checkpointing")
+        yield from _strategy_problems(run)
+        yield from _phase_problems(run)
+
+    return found
+
+
+def _model_problems(run: Run, models: Mapping[str, ModelShape]) -> Iterator[str]:
+    key = (run.model_name or "").removeprefix("opt-")
+    if key not in models:
+        yield (
+            f"framework {run.framework} has its own models, and none called {run.model_name!r}; "
+            f"it has {', '.join(models)}"
+        )
+    elif run.model != models[key]:
+        yield (
+            f"framework {run.framework} has a model {key!r} of other sizes than these, and takes "
+            f"nothing but its key{_own_name(run, key)}"
+        )
+
+
+def _own_name(run: Run, key: str) -> str:
+    # `10b` is in both tables, and GPT's where nothing else is said.
+    return f"; write opt-{key}" if run.model == presets.GPT.get(run.model_name or "") else ""
+
+
+def _strategy_problems(run: Run) -> Iterator[str]:
+    strategy, precision = run.options.strategy, run.training.precision
+    if precision != _precision(strategy):
+        yield f"strategy {strategy} trains in {_precision(strategy)}, not in precision={precision}"
+
+
+def _phase_problems(run: Run) -> Iterator[str]:
+    options: ColossalaiOptions = run.options
+    episodes, steps, update = options.num_episodes, options.max_timesteps, options.update_timesteps
+    if episodes < 2:
+        yield "num_episodes=1 leaves nothing: the first episode does not count"
+    elif episodes * steps // update == steps // update:
+        yield (
+            f"update_timesteps={update} is never reached after the first of "
+            f"num_episodes={episodes} of max_timesteps={steps}: nothing is learned that counts"
+        )
+    made, batch = experience_batch_size(run) * update, run.batch.micro_batch_size
+    if made < batch:
+        yield (
+            f"experience_batch_size*update_timesteps={made} makes less experience than "
+            f"one batch to learn from, micro_batch_size={batch}"
+        )
+
+
+def _totals(logged: Logged, phase: str) -> RunTotals | None:
+    found = (one for one in logged.records if isinstance(one, RunTotals) and one.phase == phase)
+    return max(found, key=lambda one: one.offset, default=None)
+
+
+def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
+    """Return the rate of a phase, which the program prints of one GPU or, since 0.3.0, of all."""
+    totals = _totals(logged, phase)
+    if totals is None or totals.samples_per_second is None:
+        return None
+    return totals.samples_per_second / (1 if totals.per_gpu else logged.run.world_size)
+
+
+def tflops_per_gpu(logged: Logged, phase: str) -> float | None:
+    """Return what the program claims of a phase."""
+    totals = _totals(logged, phase)
+    return None if totals is None else totals.tflops_per_gpu
+
+
+def _measures(phase: str, title: str) -> tuple[Column[Logged], ...]:
+    return (
+        Column(
+            f"{title} (samples/s/GPU)",
+            f"{phase}_samples_per_second_per_gpu",
+            lambda logged: samples_per_second_per_gpu(logged, phase),
+        ),
+        Column(
+            f"{title} (TFLOPS/GPU)",
+            f"{phase}_tflops_per_gpu",
+            lambda logged: tflops_per_gpu(logged, phase),
+        ),
+    )
+
+
+MEASURES = (*_measures("make_experience", "experience"), *_measures("learn", "learning"))
+COLUMNS: tuple[Column[Run], ...] = (
+    Column("strategy", "strategy", lambda run: run.options.strategy),
+    Column("experience batch", "experience_batch", experience_batch_size),
+)
+
+
+def files(benchmark: str) -> Callable[[Mapping[str, str]], list[str]]:
+    """Return what tells the files that a benchmark's run opens."""
+    return lambda paths: [f"{paths['source']}/{FOLDER}/{benchmark}"]

@@ -1,0 +1,1 @@
+"""Programs that take a DeepSpeed configuration, and that configuration."""

@@ -1,0 +1,192 @@
+"""DeepSpeed's JSON configuration: made from a run, and checked against what the run says."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from orchestrator.run.model import Run
+
+FILE_NAME = "ds_config.json"
+
+
+def deepspeed_config(
+    run: Run,
+    *,
+    offload_optimizer: str,
+    offload_param: str,
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the configuration of a run; `extra` is laid over it, section by section.
+
+    `steps_per_print` 1 and `log_level` "info" make DeepSpeed print its throughput line at every
+    step: since 0.17.6 it prints none at its default level. `torch_adam` takes torch's AdamW, which
+    computes the same and needs no compiled extension, wherever the optimizer is not offloaded.
+    """
+    adam: dict[str, Any] = {
+        "lr": run.training.learning_rate,
+        "betas": [0.9, 0.95],
+        "eps": 1e-8,
+        "weight_decay": 0.01,
+    }
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
+        "gradient_accumulation_steps": run.num_microbatches,
+        "steps_per_print": 1,
+        "log_level": "info",
+        "optimizer": _optimizer_section(adam, offload_optimizer, extra),
+        "zero_optimization": _zero_section(run, offload_optimizer, offload_param),
+    }
+    if run.training.precision != "fp32":
+        config[run.training.precision] = {"enabled": True}
+    return _overlay(config, extra)
+
+
+def program_config(
+    run: Run,
+    *,
+    offload_optimizer: str = "none",
+    offload_param: str = "none",
+    usual: Mapping[str, Any],
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the configuration for a program that has an optimizer of its own.
+
+    Batch, ZeRO and precision are the run's; `usual`, what the program is usually given, is laid
+    over them, and then `extra`, section by section.
+    """
+    config: dict[str, Any] = {
+        "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
+        "gradient_accumulation_steps": run.num_microbatches,
+        "zero_optimization": _zero_section(run, offload_optimizer, offload_param),
+    }
+    if run.training.precision != "fp32":
+        config[run.training.precision] = {"enabled": True}
+    return _overlay(_overlay(config, usual), extra)
+
+
+def trainer_config(
+    run: Run,
+    *,
+    offload_optimizer: str,
+    offload_param: str,
+    extra: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the configuration for Hugging Face's Trainer, which refuses one that contradicts it.
+
+    "auto" stands for what the Trainer fills in: from its own arguments or, for the three sizes of
+    buffers, from the model's width (see `trainer_sizes`).
+    """
+    zero = _zero_section(run, offload_optimizer, offload_param)
+    if run.zero_stage:
+        zero |= {"overlap_comm": True, "contiguous_gradients": True, "reduce_bucket_size": "auto"}
+    if run.zero_stage == 3:
+        zero |= {
+            "stage3_prefetch_bucket_size": "auto",
+            "stage3_param_persistence_threshold": "auto",
+            "stage3_gather_16bit_weights_on_model_save": False,
+        }
+    adam: dict[str, Any] = dict.fromkeys(("lr", "betas", "eps", "weight_decay"), "auto")
+    config: dict[str, Any] = {
+        "train_batch_size": "auto",
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto",
+        "optimizer": _optimizer_section(adam, offload_optimizer, extra),
+        "zero_optimization": zero,
+    }
+    if run.training.precision != "fp32":
+        config[run.training.precision] = {"enabled": "auto"}
+    return _overlay(config, extra)
+
+
+def trainer_sizes(hidden_size: int) -> dict[str, int]:
+    """Return what Hugging Face's Trainer puts for "auto" among the keys of `zero_optimization`.
+
+    In elements; trainer_config_finalize in integrations/deepspeed.py of transformers 5.23.
+    """
+    return {
+        "reduce_bucket_size": hidden_size**2,
+        "stage3_prefetch_bucket_size": int(0.9 * hidden_size**2),
+        "stage3_param_persistence_threshold": 10 * hidden_size,
+    }
+
+
+def _optimizer_section(
+    adam: Mapping[str, Any], offload_optimizer: str, extra: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return AdamW; without its keys where `extra` asks for one that does not take them."""
+    asked = str(value_at(extra, "optimizer.type", absent="AdamW"))
+    if asked.lower() not in ("adam", "adamw"):
+        return {"params": {"lr": adam["lr"]}}
+    own = {"torch_adam": True} if offload_optimizer == "none" else {}
+    return {"type": "AdamW", "params": {**adam, **own}}
+
+
+def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[str, Any]:
+    zero: dict[str, Any] = {"stage": run.zero_stage}
+    if offload_optimizer != "none":
+        zero["offload_optimizer"] = {"device": offload_optimizer}
+    if offload_param != "none":
+        zero["offload_param"] = {"device": offload_param}
+    return zero
+
+
+def contradictions(
+    run: Run, config: Mapping[str, Any], *, filled_in: bool = False
+) -> Iterator[str]:
+    """Yield where a configuration says otherwise than the run's parameters.
+
+    The plan, the table and run.json tell what the parameters say. filled_in: the program puts what
+    its command line says, which is the same, for every "auto".
+    """
+    training = run.training
+    said = {
+        "zero_optimization.stage": ("zero_stage", run.zero_stage),
+        "train_batch_size": ("global_batch_size", run.batch.global_batch_size),
+        "train_micro_batch_size_per_gpu": ("micro_batch_size", run.batch.micro_batch_size),
+        "gradient_accumulation_steps": ("num_microbatches", run.num_microbatches),
+        "sequence_parallel_size": (
+            "context_parallel_size",
+            run.parallelism.context_parallel_size,
+        ),
+        "data_parallel_size": ("data_parallel_size", run.data_parallel_size),
+        "optimizer.params.lr": ("learning_rate", training.learning_rate),
+        "fp16.enabled": ("precision", training.precision == "fp16"),
+        "bf16.enabled": ("precision", training.precision == "bf16"),
+        **{
+            f"zero_optimization.{key}.device": (key, getattr(run.options, key, "none"))
+            for key in ("offload_optimizer", "offload_param")
+        },
+    }
+    for section in ("zero_optimization", "optimizer", "fp16", "bf16"):
+        if section in config and not isinstance(config[section], Mapping):
+            yield f"deepspeed: {section} is a mapping, not {config[section]!r}"
+    for path, (parameter, value) in said.items():
+        found = value_at(config, path, absent=value)
+        if found != value and not (filled_in and found == "auto"):
+            yield f"deepspeed: {path}={found} contradicts the run's {parameter}; take it out"
+    for section in ("fp16", "bf16"):
+        if config.get(section) and section != training.precision:
+            enabled = value_at(config, f"{section}.enabled", absent=False)
+            if enabled is False or (filled_in and enabled == "auto"):
+                yield (
+                    f"deepspeed: what {section} says is for precision={section}, and this run's is "
+                    f"{training.precision}"
+                )
+
+
+def value_at(config: Any, path: str, absent: Any = None) -> Any:
+    """Return what stands at a dotted path of a configuration; `absent` where nothing does."""
+    for key in path.split("."):
+        if not isinstance(config, Mapping) or key not in config:
+            return absent
+        config = config[key]
+    return config
+
+
+def _overlay(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in extra.items():
+        below = merged.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        merged[key] = _overlay(below, value) if both else value  # type: ignore[arg-type]
+    return merged

@@ -1,0 +1,206 @@
+"""`hf_deepspeed`: Hugging Face's Trainer with DeepSpeed ZeRO, over GPT-2 models from scratch."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.common.tables import Column
+from orchestrator.frameworks.arguments import Arguments
+from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.deepspeed import hf_trainer, zero
+from orchestrator.frameworks.deepspeed.config import FILE_NAME, trainer_config, trainer_sizes
+from orchestrator.frameworks.limits import argument_problems, unsplit
+from orchestrator.memory.placement import Placement, recomputation
+from orchestrator.run import columns as run_columns
+from orchestrator.run.model import Run
+from parsers.formats.gpt_workload import GPT_WORKLOAD
+from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_REPORTS, HF_TRAINER_RESULT
+
+Device = Literal["none", "cpu"]
+# Of the tokenizer that run_clm.py is given where the campaign names none.
+_GPT2_TOKENS = 50257
+# Which options of run_clm.py a run's parameters say.
+_SAID_BY_PARAMETERS = {
+    "--tokenizer_name": "tokenizer",
+    "--dataset_name": "dataset",
+    "--config_overrides": "model",
+    "--config_name": "model",
+    "--model_name_or_path": "model",
+    "--model_type": "model",
+    "--block_size": "seq_length",
+    "--max_steps": "train_iters",
+    "--per_device_train_batch_size": "micro_batch_size",
+    "--gradient_accumulation_steps": "num_microbatches",
+    "--learning_rate": "learning_rate",
+    "--warmup_steps": "warmup_steps",
+    "--seed": "seed",
+    "--fp16": "precision",
+    "--bf16": "precision",
+    "--gradient_checkpointing": "activation_checkpointing",
+    "--deepspeed": "deepspeed",
+    "--output_dir": "the script",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HfDeepspeedOptions:
+    """Parameters that only the hf_deepspeed framework has."""
+
+    program: Annotated[
+        Literal["hf_gpt", "run_clm"],
+        Field(description="teralog's own program, or run_clm.py of transformers' examples."),
+    ] = "hf_gpt"
+    script: Annotated[
+        str | None, Field(description="Where run_clm.py is, relative to the campaign file.")
+    ] = None
+    script_args: Annotated[
+        Arguments, Field(description="Further arguments for run_clm.py, behind all others.")
+    ] = field(default_factory=list)
+    dataset: Annotated[
+        str | None,
+        Field(description="What run_clm.py trains on: a name in the cache, or a folder (./texts)."),
+    ] = None
+    tokenizer: Annotated[
+        str,
+        Field(description="The tokenizer of run_clm.py: a name in the cache, or a folder (./bpe)."),
+    ] = "gpt2"
+    zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 2
+    offload_optimizer: Annotated[
+        Device, Field(description="Where ZeRO keeps the optimizer states.")
+    ] = "none"
+    offload_param: Annotated[Device, Field(description="Where ZeRO-3 keeps the parameters.")] = (
+        "none"
+    )
+    warmup_steps: Annotated[
+        int, Field(description="Steps over which the learning rate rises.", ge=0)
+    ] = 0
+    launcher: Annotated[zero.Launcher, Field(description="What starts the ranks.")] = "torchrun"
+    deepspeed: Annotated[
+        dict[str, Any],
+        Field(description="Laid over the DeepSpeed configuration, section by section."),
+    ] = field(default_factory=dict)
+
+
+def config_files(run: Run) -> dict[str, dict[str, Any]]:
+    """Return DeepSpeed's configuration by file name, with "auto" where the Trainer fills in."""
+    options: HfDeepspeedOptions = run.options
+    return {
+        FILE_NAME: trainer_config(
+            run,
+            offload_optimizer=options.offload_optimizer,
+            offload_param=options.offload_param,
+            extra=options.deepspeed,
+        )
+    }
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a hf_deepspeed run impossible."""
+    options: HfDeepspeedOptions = run.options
+    yield from unsplit(run)
+    given = {
+        "script": options.script,
+        "dataset": options.dataset,
+        "script_args": options.script_args,
+    }
+    if options.program == "run_clm":
+        for name in ("script", "dataset"):
+            if not given[name]:
+                yield f"program=run_clm needs the parameter {name!r}"
+        yield from argument_problems(
+            "script_args", options.script_args, program(run), _SAID_BY_PARAMETERS
+        )
+        if run.model and run.model.vocab_size < _GPT2_TOKENS and options.tokenizer == "gpt2":
+            yield (
+                f"vocab_size={run.model.vocab_size} is less than the {_GPT2_TOKENS} tokens of "
+                "tokenizer gpt2; give another tokenizer, or program=hf_gpt, which needs none"
+            )
+        if run.model and run.model.ffn_width != 4 * run.model.hidden_size:
+            # GPT2Config.update_from_string changes no value that is None at first, as n_inner is.
+            yield (
+                f"ffn_hidden_size={run.model.ffn_width} cannot be told to run_clm.py, whose models "
+                f"have 4*hidden_size={4 * run.model.hidden_size}; program=hf_gpt takes any"
+            )
+    else:
+        for name, value in given.items():
+            if value:
+                yield f"{name} is for program=run_clm, and this run's is hf_gpt"
+    files = config_files(run)
+    yield from zero.config_problems(run, files, filled_in=True)
+    for config in files.values():
+        yield from hf_trainer.mismatches(run, config)
+
+
+def program(run: Run) -> str:
+    """Return the record of what the run's program accepts."""
+    return {"hf_gpt": "hf-gpt", "run_clm": "hf-run-clm"}[run.options.program]
+
+
+def needs_gpus(run: Run) -> str | None:
+    """Return what trains on GPUs alone: run_clm.py with ZeRO 3.
+
+    transformers makes its model before the processes know of each other, and on CPUs DeepSpeed
+    takes the world for one rank then and refuses the batch.
+    """
+    if run.options.program == "run_clm" and run.zero_stage == 3:
+        return "zero_stage=3 of program=run_clm"
+    return None
+
+
+def imports(run: Run) -> tuple[str, ...]:
+    """Return the modules that hf_gpt.py needs; what run_clm.py does depends on its version."""
+    own = run.options.program == "hf_gpt"
+    return ("torch", "deepspeed", "transformers", "accelerate") if own else ()
+
+
+def placement(run: Run) -> Placement:
+    """Return where a run keeps what it holds, with the sizes that the Trainer fills in.
+
+    hf_gpt.py's attention is torch's fused one; run_clm.py's depends on the version.
+    """
+    config = config_files(run)[FILE_NAME]
+    section = config["zero_optimization"]
+    if run.model is not None and isinstance(section, Mapping):
+        sizes = trainer_sizes(run.model.hidden_size)
+        filled = {
+            key: sizes.get(key) if value == "auto" else value for key, value in section.items()
+        }
+        config = {**config, "zero_optimization": filled}
+    return replace(
+        zero.config_placement(run, run.options.zero_stage, config),
+        recomputation=recomputation(run.training.activation_checkpointing),
+        fused_attention=True if run.options.program == "hf_gpt" else None,
+    )
+
+
+def _yes(device: str) -> str:
+    return "N" if device == "none" else "Y"
+
+
+HF_DEEPSPEED = Framework(
+    name="hf_deepspeed",
+    options=HfDeepspeedOptions,
+    template="hf_deepspeed.sh.j2",
+    log_formats=(GPT_WORKLOAD, HF_TRAINER_RESULT, HF_TRAINER_METRICS, HF_TRAINER_REPORTS),
+    problems=problems,
+    warnings=zero.left_behind,
+    needs_gpus=needs_gpus,
+    config_files=config_files,
+    steps_on_cpu=zero.steps_on_cpu,
+    placement=placement,
+    columns=(
+        run_columns.GPUS,
+        run_columns.SIZE,
+        Column("Zero", "zero_stage", lambda run: run.zero_stage),
+        Column("Opt Offl", "offload_optimizer", lambda run: _yes(run.options.offload_optimizer)),
+        Column("Par Offl", "offload_param", lambda run: _yes(run.options.offload_param)),
+        Column("Mic-BS", "micro_batch_size", lambda run: run.batch.micro_batch_size),
+        Column("Glob-BS", "global_batch_size", lambda run: run.batch.global_batch_size),
+    ),
+    paths=("script",),
+    paths_or_names=("dataset", "tokenizer"),
+    program=program,
+    imports=imports,
+)

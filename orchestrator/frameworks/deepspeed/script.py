@@ -1,0 +1,89 @@
+"""`deepspeed`: any training script of the user's that takes a DeepSpeed configuration file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.common.tables import Column
+from orchestrator.frameworks.arguments import Arguments
+from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.deepspeed import zero
+from orchestrator.memory.placement import Placement
+from orchestrator.run.columns import PRECISION
+from orchestrator.run.model import Run
+from parsers.formats.deepspeed import DEEPSPEED_TIMER
+
+_CONFIG = "--deepspeed_config"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepspeedOptions:
+    """Parameters that only the deepspeed framework has."""
+
+    script: Annotated[
+        str,
+        Field(description="The training script, relative to the campaign file.", min_length=1),
+    ]
+    script_args: Annotated[
+        Arguments,
+        Field(description="Its arguments; --deepspeed_config FILE is added at the end."),
+    ] = field(default_factory=list)
+    zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 0
+    offload_optimizer: Annotated[
+        Literal["none", "cpu", "nvme"], Field(description="Where ZeRO keeps the optimizer states.")
+    ] = "none"
+    offload_param: Annotated[
+        Literal["none", "cpu", "nvme"], Field(description="Where ZeRO-3 keeps the parameters.")
+    ] = "none"
+    launcher: Annotated[zero.Launcher, Field(description="What starts the ranks.")] = "torchrun"
+    deepspeed: Annotated[
+        dict[str, Any],
+        Field(description="Laid over the DeepSpeed configuration, section by section."),
+    ] = field(default_factory=dict)
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a deepspeed run impossible."""
+    if run.training.activation_checkpointing:
+        # It would count in the TFLOPs, and the script hears nothing of it.
+        yield (
+            "framework deepspeed hands no activation_checkpointing to the script; "
+            "say it in script_args"
+        )
+    if any(argument.partition("=")[0] == _CONFIG for argument in run.options.script_args):
+        yield (
+            f"script_args: {_CONFIG} is added behind them; take it out, and say under deepspeed "
+            "what is to be otherwise"
+        )
+    yield from zero.pipeline_problems(run)
+    yield from zero.problems(run)
+
+
+def placement(run: Run) -> Placement | None:
+    """Return where a run keeps its states; whether the script recomputes is not known."""
+    placed = zero.placement(run)
+    return None if placed is None else replace(placed, recomputation=None)
+
+
+DEEPSPEED = Framework(
+    name="deepspeed",
+    options=DeepspeedOptions,
+    template="deepspeed.sh.j2",
+    log_formats=(DEEPSPEED_TIMER,),
+    problems=problems,
+    warnings=zero.warnings,
+    config_files=zero.config_files,
+    steps_on_cpu=zero.steps_on_cpu,
+    placement=placement,
+    columns=(
+        Column("script", "script", lambda run: PurePath(run.options.script).name),
+        Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
+        Column("offload", "offload", zero.offload),
+        PRECISION,
+    ),
+    needs_model=False,
+    paths=("script",),
+)

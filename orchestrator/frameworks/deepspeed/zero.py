@@ -1,0 +1,202 @@
+"""What every framework under DeepSpeed shares: ZeRO's options, their limits, their file."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from orchestrator.frameworks.deepspeed.config import (
+    FILE_NAME,
+    contradictions,
+    deepspeed_config,
+    value_at,
+)
+from orchestrator.frameworks.deepspeed.known_keys import (
+    refused_values,
+    removed_keys,
+    renamed_keys,
+    unknown_keys,
+    unknown_types,
+)
+from orchestrator.memory.placement import ZERO_LIVE, ZERO_PREFETCH, Placement, deepspeed_placement
+from orchestrator.run.model import Run
+
+Launcher = Literal["torchrun", "deepspeed", "srun"]
+
+# The one that writes to an NVMe; the optimizer of the others (stage_1_and_2.py of DeepSpeed 0.19.8)
+# takes any device for the CPU.
+_NVME_STAGE = 3
+
+
+# Those whose states ZeRO divides: ZERO_SUPPORTED_OPTIMIZERS of DeepSpeed 0.19.8, by `type`.
+TESTED_OPTIMIZERS = ("adagrad", "adam", "adamw", "lion", "muon")
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what DeepSpeed refuses, or would ignore in silence."""
+    yield from config_problems(run, config_files(run))
+
+
+def config_problems(
+    run: Run,
+    files: Mapping[str, dict[str, Any]],
+    *,
+    filled_in: bool = False,
+    kept: Collection[str] = (),
+) -> Iterator[str]:
+    """Yield what DeepSpeed refuses or would ignore of a run with these configuration files.
+
+    filled_in: whether the program fills in what they leave to it as "auto". kept: keys that have
+    another name today, and not in the DeepSpeed that the program was written for.
+    """
+    stage = run.zero_stage
+    optimizer = getattr(run.options, "offload_optimizer", "none")
+    if optimizer != "none" and stage not in (1, 2, 3):
+        yield f"offload_optimizer={optimizer} needs ZeRO stage 1, 2 or 3"
+    parameters = getattr(run.options, "offload_param", "none")
+    if parameters != "none" and stage != 3:
+        yield f"offload_param={parameters} needs ZeRO stage 3"
+    for config in files.values():
+        yield from unknown_keys(config)
+        yield from renamed_keys(config, kept)
+        yield from refused_values(config)
+        yield from contradictions(run, config, filled_in=filled_in)
+        yield from _optimizer_problems(config, stage)
+        yield from _print_problems(config)
+        if stage == _NVME_STAGE:
+            yield from _homeless_offload(config)
+
+
+def _optimizer_problems(config: dict[str, Any], stage: int | None) -> Iterator[str]:
+    kind = value_at(config, "optimizer.type", absent="AdamW")
+    if not isinstance(kind, str):
+        yield f"deepspeed: optimizer.type={kind!r} is not the name of an optimizer"
+    elif (
+        stage
+        and kind.lower() not in TESTED_OPTIMIZERS
+        and config.get("zero_allow_untested_optimizer") is not True
+    ):
+        yield (
+            f"deepspeed: optimizer.type={kind} is none that ZeRO is tested with, and DeepSpeed "
+            "refuses it without zero_allow_untested_optimizer: true"
+        )
+
+
+def _print_problems(config: dict[str, Any]) -> Iterator[str]:
+    interval = config.get("steps_per_print")
+    if interval is not None and (not isinstance(interval, int) or interval < 1):
+        yield f"deepspeed: steps_per_print={interval!r} must be a whole number, 1 or more"
+
+
+def pipeline_problems(run: Run) -> Iterator[str]:
+    """Yield that a stage of ZeRO and a pipeline exclude each other."""
+    stage, stages = run.zero_stage or 0, run.parallelism.pipeline_parallel_size
+    if stage > 1 and stages > 1:
+        yield (
+            f"zero_stage={stage} divides gradients, which a pipeline adds up: "
+            f"pipeline_parallel_size={stages} goes with 0 and 1"
+        )
+
+
+def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
+    for key in ("offload_optimizer", "offload_param"):
+        section = f"zero_optimization.{key}"
+        if value_at(config, f"{section}.device") == "nvme" and not value_at(
+            config, f"{section}.nvme_path"
+        ):
+            yield (
+                f"{key}=nvme needs a folder: "
+                f"deepspeed: {{zero_optimization: {{{key}: {{nvme_path: /local/ssd}}}}}}"
+            )
+
+
+def warnings(run: Run) -> Iterator[str]:
+    """Yield what a run of today's DeepSpeed seldom means, where step times are its reports'."""
+    yield from left_behind(run)
+    yield from _silent_steps(run)
+    if run.options.offload_optimizer == "nvme" and run.zero_stage != _NVME_STAGE:
+        stage = f"ZeRO stage {_NVME_STAGE}"
+        yield f"offload_optimizer=nvme keeps the states in memory but for {stage}"
+
+
+def left_behind(run: Run) -> Iterator[str]:
+    """Yield which keys and types only an earlier DeepSpeed takes, which the cluster may have."""
+    yield from removed_keys(run.options.deepspeed)
+    yield from unknown_types(run.options.deepspeed)
+
+
+def _silent_steps(run: Run) -> Iterator[str]:
+    """Yield what keeps DeepSpeed from reporting any step, where step times are its reports'."""
+    iterations = run.training.train_iters
+    for config in config_files(run).values():
+        none_with = f"deepspeed: of train_iters={iterations} steps DeepSpeed reports none with"
+        interval, level = config["steps_per_print"], config["log_level"]
+        if interval is None or (isinstance(interval, int) and interval > iterations):
+            yield f"{none_with} steps_per_print={'null' if interval is None else interval}"
+        if level not in ("debug", "info"):
+            yield f"{none_with} log_level={level}"
+
+
+def config_files(run: Run) -> dict[str, dict[str, Any]]:
+    """Return DeepSpeed's configuration by file name; none where the run has no ZeRO stage."""
+    if run.zero_stage is None:
+        return {}
+    options = run.options
+    return {
+        FILE_NAME: deepspeed_config(
+            run,
+            offload_optimizer=options.offload_optimizer,
+            offload_param=options.offload_param,
+            extra=options.deepspeed,
+        )
+    }
+
+
+def steps_on_cpu(run: Run) -> bool:
+    """Return whether the optimizer is DeepSpeed's CPU Adam, wherever its states are."""
+    return bool(run.options.offload_optimizer != "none")
+
+
+def placement(run: Run) -> Placement | None:
+    """Return where DeepSpeed keeps the states; None where the run has no ZeRO stage."""
+    stage = run.zero_stage
+    return None if stage is None else config_placement(run, stage, config_files(run)[FILE_NAME])
+
+
+def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placement:
+    """Return where DeepSpeed keeps the states of a run with this configuration.
+
+    What the configuration does not say is as DeepSpeed's own defaults have it. Nothing is said of
+    activations: they are the script's.
+    """
+    usual = deepspeed_placement(run.training.precision, stage)
+    least, most = usual.buckets
+    overlap = value_at(config, "zero_optimization.overlap_comm", absent=stage == 3)
+    contiguous = value_at(config, "zero_optimization.contiguous_gradients", absent=True)
+    return replace(
+        usual,
+        offload_optimizer=steps_on_cpu(run),
+        offload_parameters=run.options.offload_param != "none",
+        bucket_elements=_elements(config, "reduce_bucket_size", usual.bucket_elements),
+        buckets=(least, 2.0 if stage and overlap else min(most, 1.0)) if contiguous else (0.0, 0.0),
+        live_elements=_elements(config, "stage3_max_live_parameters", ZERO_LIVE)
+        + _elements(config, "stage3_prefetch_bucket_size", ZERO_PREFETCH),
+    )
+
+
+def _elements(config: Mapping[str, Any], key: str, default: int) -> int:
+    value = value_at(config, f"zero_optimization.{key}")
+    # It may be "auto", which is for the program to fill in, or nonsense, for DeepSpeed to refuse.
+    return int(value) if isinstance(value, int | float) and 0 <= value < 2**63 else default
+
+
+def offload(run: Run) -> str | None:
+    """Return what is offloaded and where to, in the words of a table's cell."""
+    devices = {
+        "optimizer": run.options.offload_optimizer,
+        "parameters": run.options.offload_param,
+    }
+    moved: dict[str, list[str]] = {where: [] for where in devices.values() if where != "none"}
+    for what, where in devices.items():
+        if where in moved:
+            moved[where].append(what)
+    return ", ".join(f"{'+'.join(what)} → {where}" for where, what in moved.items()) or None

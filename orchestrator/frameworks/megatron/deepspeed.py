@@ -1,0 +1,116 @@
+"""What the two frameworks that put Megatron under DeepSpeed share: its options and their limits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from orchestrator.frameworks.arguments import given, whole_number
+from orchestrator.frameworks.megatron import argument_rules, memory
+from orchestrator.frameworks.megatron import options as megatron_programs
+from orchestrator.frameworks.megatron.options import Launcher, MegatronOptions
+from orchestrator.memory.placement import Placement, recomputation
+from orchestrator.run.model import Run
+
+_CHECKPOINTING = (
+    "partition_activations",
+    "checkpoint_in_cpu",
+    "synchronize_each_layer",
+    "contiguous_checkpointing",
+)
+
+# Keys of DeepSpeed's configuration that have other names today, which that of 2021 does not know.
+KEYS_OF_2021 = ("zero_optimization.stage3_gather_fp16_weights_on_model_save",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronDeepspeedOptions(MegatronOptions):
+    """Parameters of the frameworks that put Megatron under DeepSpeed."""
+
+    partition_activations: Annotated[
+        bool, Field(description="Divide activation checkpoints over tensor-parallel ranks.")
+    ] = False
+    checkpoint_in_cpu: Annotated[
+        bool, Field(description="Keep activation checkpoints in host memory.")
+    ] = False
+    synchronize_each_layer: Annotated[
+        bool, Field(description="Wait for the GPU before and after each checkpointed layer.")
+    ] = False
+    contiguous_checkpointing: Annotated[
+        bool, Field(description="Keep activation checkpoints in one piece of memory.")
+    ] = False
+    # DeepSpeed 0.3 takes its rank from --local_rank, which only this launcher hands on.
+    launcher: Annotated[Launcher, Field(description="What starts the ranks.")] = "launch"
+    deepspeed: Annotated[
+        dict[str, Any],
+        Field(description="Laid over the DeepSpeed configuration, section by section."),
+    ] = field(default_factory=dict)
+
+
+def checkpointing(run: Run) -> list[str]:
+    """Return which ways to keep activation checkpoints the run asks for."""
+    return [name for name in _CHECKPOINTING if getattr(run.options, name)]
+
+
+def checkpointing_problems(run: Run) -> Iterator[str]:
+    """Yield which of them there are no activation checkpoints for."""
+    asked = checkpointing(run)
+    if asked and not run.training.activation_checkpointing:
+        need = "needs" if len(asked) == 1 else "need"
+        yield f"{' and '.join(asked)} {need} activation_checkpointing=true"
+    if "contiguous_checkpointing" in asked and "partition_activations" not in asked:
+        yield "contiguous_checkpointing needs partition_activations=true"
+
+
+def optimizer_problems(run: Run) -> Iterator[str]:
+    """Yield that a section is ignored: DeepSpeed takes the optimizer that Megatron hands to it."""
+    if "optimizer" in run.options.deepspeed:
+        yield (
+            "deepspeed: optimizer is ignored, for the program has one of its own; say what it "
+            "should be in extra_args"
+        )
+
+
+def version_1_problems(run: Run) -> Iterator[str]:
+    """Yield what Megatron 1.1.5 does not have."""
+    if run.training.precision == "bf16":
+        yield "Megatron 1.1.5 has no precision=bf16; try fp16"
+    model = run.model
+    if model is not None and not model.has_gpt2_layers:
+        yield (
+            f"Megatron 1.1.5 has no MLP of ffn_hidden_size={model.ffn_width}: "
+            f"it is 4*hidden_size={4 * model.hidden_size}"
+        )
+    unique = whole_number(given(run.options.extra_args), "--num-unique-layers")
+    if unique is not None and model is not None and (unique < 1 or model.num_layers % unique):
+        yield (
+            f"extra_args: --num-unique-layers={unique} does not divide "
+            f"num_layers={model.num_layers}"
+        )
+    yield from argument_rules.problems_of_all(run)
+
+
+def placed(run: Run, states: Placement) -> Placement:
+    """Return where a run keeps its activations, too; its attention is not a fused one."""
+    options: MegatronDeepspeedOptions = run.options
+    return replace(
+        states,
+        recomputation=recomputation(run.training.activation_checkpointing),
+        checkpoint_num_layers=options.checkpoint_num_layers,
+        checkpoints_in_cpu=options.checkpoint_in_cpu,
+        partition_activations=options.partition_activations,
+        fused_attention=False,
+        may_save=memory.may_save(run),
+    )
+
+
+def warnings(run: Run) -> Iterator[str]:
+    """Yield what a run seldom means."""
+    if run.options.launcher != "launch":
+        yield (
+            f"launcher={run.options.launcher} hands no --local_rank to the program, which "
+            "DeepSpeed of 2021 (0.3) insists on; launcher=launch does"
+        )
+    yield from megatron_programs.run_warnings(run)
+    yield from memory.warnings(run)

@@ -1,0 +1,196 @@
+"""`megatron_deepspeed_3d`: tensor, pipeline and data parallelism by Megatron and DeepSpeed, 2021.
+
+The new branch is synced with Megatron-LM 2.4, the old one with 1.1.5, whose options have other
+names.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.common.tables import Column
+from orchestrator.frameworks import limits
+from orchestrator.frameworks.arguments import given, whole_number
+from orchestrator.frameworks.base import Framework, framework_on_gpus
+from orchestrator.frameworks.deepspeed import zero
+from orchestrator.frameworks.deepspeed.config import FILE_NAME, program_config
+from orchestrator.frameworks.megatron import argument_rules, deepspeed, memory, pipeline
+from orchestrator.frameworks.megatron import options as megatron_programs
+from orchestrator.frameworks.megatron.deepspeed import MegatronDeepspeedOptions
+from orchestrator.memory.placement import Placement, deepspeed_placement, megatron_placement
+from orchestrator.run.model import Run
+from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
+from parsers.formats.megatron.iterations import MEGATRON
+from parsers.formats.megatron.memory import MEGATRON_MEMORY
+
+_RECORDS = {"new": "megatron-deepspeed-2.4", "old": "megatron-lm-1.1.5-3d"}
+_OF_A_CHUNK = "--num-layers-per-virtual-pipeline-stage"
+# As the scripts of 2021 have it, of each branch.
+_LOSS_SCALING = {
+    "new": {"loss_scale_window": 500, "initial_scale_power": 12},
+    "old": {"loss_scale_window": 1000, "initial_scale_power": 10},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
+    """Parameters that only the megatron_deepspeed_3d framework has."""
+
+    branch: Annotated[
+        Literal["new", "old"],
+        Field(description="Synced with Megatron-LM 2.4 (new), or with 1.1.5 (old)."),
+    ] = "new"
+    engine: Annotated[
+        Literal["deepspeed", "megatron"],
+        Field(description="Under DeepSpeed, or Megatron alone, which the new branch can."),
+    ] = "deepspeed"
+    zero_stage: Annotated[
+        int, Field(description="ZeRO stage; its pipeline goes with 0 and 1.", ge=0, le=3)
+    ] = 0
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a run impossible."""
+    options: MegatronDeepspeed3dOptions = run.options
+    yield from megatron_programs.split_problems(run)
+    yield from megatron_programs.data_problems(run)
+    yield from limits.whole_sequences(run)
+    if options.branch == "old":
+        yield from deepspeed.version_1_problems(run)
+    else:
+        yield from argument_rules.common_problems(run)
+    if options.engine == "megatron":
+        yield from _without_deepspeed(run)
+    else:
+        yield from _under_deepspeed(run)
+    yield from megatron_programs.argument_problems(run, program(run))
+
+
+def _without_deepspeed(run: Run) -> Iterator[str]:
+    options: MegatronDeepspeed3dOptions = run.options
+    yield from pipeline.even_problems(run)
+    if options.branch == "old":
+        yield "branch=old runs under DeepSpeed only: engine must be deepspeed"
+    else:
+        yield from pipeline.checkpoint_problems_of_2(run)
+        yield from _interleaving_problems(run)
+    asked = deepspeed.checkpointing(run)
+    asked += ["zero_stage"] * bool(options.zero_stage) + ["deepspeed"] * bool(options.deepspeed)
+    if asked:
+        yield f"engine=megatron runs without DeepSpeed: take {', '.join(asked)} out"
+
+
+def _interleaving_problems(run: Run) -> Iterator[str]:
+    """Yield why stages cannot take turns, where that is asked for as Megatron 2.4 has it."""
+    each = whole_number(given(run.options.extra_args), _OF_A_CHUNK)
+    layers, stages = _layers_and_stages(run)
+    if each is None or layers is None or layers % stages:
+        return
+    if each < 1 or layers // stages % each:
+        yield (
+            f"extra_args: {_OF_A_CHUNK}={each} does not divide the {layers // stages} layers of a "
+            "pipeline stage"
+        )
+    else:
+        chunks = layers // stages // each
+        yield from pipeline.interleaving_problems(run, chunks, least_stages=3)
+
+
+def _under_deepspeed(run: Run) -> Iterator[str]:
+    options: MegatronDeepspeed3dOptions = run.options
+    layers, stages = _layers_and_stages(run)
+    if options.zero_stage > 1:
+        # The program makes a pipeline of one stage too, and DeepSpeed asks for the kind of model.
+        yield (
+            f"zero_stage={options.zero_stage} divides gradients, which a pipeline adds up, one of "
+            "one stage too: framework megatron_deepspeed_3d goes with 0 and 1, and "
+            "megatron_deepspeed_zero with 2 and 3"
+        )
+    if layers is not None and layers < stages:
+        yield f"num_layers={layers} is fewer than pipeline_parallel_size={stages}"
+    if options.zero_stage and run.training.precision != "fp16":
+        yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
+    elif options.branch == "new" and run.training.precision == "bf16":
+        yield "2021's DeepSpeed has no precision=bf16; try fp16"
+    yield from deepspeed.checkpointing_problems(run)
+    yield from deepspeed.optimizer_problems(run)
+    yield from zero.config_problems(run, config_files(run), kept=deepspeed.KEYS_OF_2021)
+
+
+def warnings(run: Run) -> Iterator[str]:
+    """Yield what a run seldom means."""
+    if run.options.engine == "megatron":
+        yield from megatron_programs.run_warnings(run)
+        yield from memory.warnings(run)
+        return
+    yield from deepspeed.warnings(run)
+    layers, stages = _layers_and_stages(run)
+    if layers is not None and layers % stages:
+        yield (
+            f"num_layers={layers} over pipeline_parallel_size={stages}: DeepSpeed gives some "
+            "stages a layer more, and the others wait for them"
+        )
+
+
+def _layers_and_stages(run: Run) -> tuple[int | None, int]:
+    layers = None if run.model is None else run.model.num_layers
+    return layers, run.parallelism.pipeline_parallel_size
+
+
+def program(run: Run) -> str:
+    """Return the record of what the run's program accepts."""
+    return _RECORDS[run.options.branch]
+
+
+def config_files(run: Run) -> dict[str, dict[str, Any]]:
+    """Return DeepSpeed's configuration by file name; none where Megatron runs alone."""
+    options: MegatronDeepspeed3dOptions = run.options
+    if options.engine == "megatron":
+        return {}
+    usual: dict[str, Any] = {
+        "gradient_clipping": 1.0,
+        "prescale_gradients": False,
+        "steps_per_print": 1,
+        "wall_clock_breakdown": False,
+    }
+    if run.training.precision == "fp16":
+        scaling = _LOSS_SCALING[options.branch]
+        usual["fp16"] = {"loss_scale": 0, "hysteresis": 2, "min_loss_scale": 1, **scaling}
+    return {FILE_NAME: program_config(run, usual=usual, extra=options.deepspeed)}
+
+
+def placement(run: Run) -> Placement:
+    """Return where a run keeps what it holds."""
+    options: MegatronDeepspeed3dOptions = run.options
+    states = (
+        megatron_placement(run.training.precision)
+        if options.engine == "megatron"
+        else deepspeed_placement(run.training.precision, options.zero_stage)
+    )
+    return deepspeed.placed(run, states)
+
+
+MEGATRON_DEEPSPEED_3D = Framework(
+    name="megatron_deepspeed_3d",
+    options=MegatronDeepspeed3dOptions,
+    template="megatron_deepspeed_3d.sh.j2",
+    log_formats=(MEGATRON, DEEPSPEED_PIPELINE, MEGATRON_MEMORY),
+    problems=problems,
+    warnings=warnings,
+    unreckoned=megatron_programs.unreckoned,
+    config_files=config_files,
+    placement=placement,
+    columns=(
+        Column("branch", "branch", lambda run: run.options.branch),
+        Column("engine", "engine", lambda run: run.options.engine),
+        *megatron_programs.COLUMNS,
+    ),
+    vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    needs_gpus=framework_on_gpus,
+    paths=megatron_programs.PATHS,
+    # The program itself has another name in each branch.
+    files=megatron_programs.opened("megatron/arguments.py"),
+    program=program,
+)

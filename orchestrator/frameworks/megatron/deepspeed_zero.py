@@ -1,0 +1,185 @@
+"""`megatron_deepspeed_zero`: Megatron 1.1.5 split by tensors, DeepSpeed ZeRO 1 to 3, of 2021."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.common.tables import Column
+from orchestrator.frameworks import limits
+from orchestrator.frameworks.base import Framework, framework_on_gpus
+from orchestrator.frameworks.deepspeed import zero
+from orchestrator.frameworks.deepspeed.config import FILE_NAME, program_config
+from orchestrator.frameworks.megatron import deepspeed
+from orchestrator.frameworks.megatron import options as megatron_programs
+from orchestrator.frameworks.megatron.deepspeed import MegatronDeepspeedOptions
+from orchestrator.memory.placement import Placement
+from orchestrator.run import columns as run_columns
+from orchestrator.run.model import Run
+from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
+from parsers.formats.megatron.iterations import MEGATRON
+from parsers.formats.megatron.memory import MEGATRON_MEMORY
+
+_RECORD = "megatron-lm-1.1.5-zero3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronDeepspeedZeroOptions(MegatronDeepspeedOptions):
+    """Parameters that only the megatron_deepspeed_zero framework has."""
+
+    zero_stage: Annotated[int, Field(description="ZeRO stage, 1 to 3.", ge=1, le=3)] = 3
+    offload_optimizer: Annotated[
+        Literal["none", "cpu"], Field(description="Where ZeRO keeps the optimizer states.")
+    ] = "none"
+    offload_param: Annotated[
+        Literal["none", "cpu"], Field(description="Where ZeRO-3 keeps the parameters.")
+    ] = "none"
+    scattered_embeddings: Annotated[
+        bool, Field(description="Divide the embedding's activations over tensor-parallel ranks.")
+    ] = False
+    split_transformers: Annotated[
+        bool, Field(description="Take a layer as two, with a checkpoint between them.")
+    ] = False
+    memory_centric_tiled_linear: Annotated[
+        bool, Field(description="Take linear layers tile by tile; ZeRO-3 only.")
+    ] = False
+    tile_factor: Annotated[
+        int, Field(description="Tiles are hidden_size/tile_factor wide.", ge=1)
+    ] = 1
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a run impossible."""
+    options: MegatronDeepspeedZeroOptions = run.options
+    if (stages := run.parallelism.pipeline_parallel_size) > 1:
+        yield (
+            f"framework megatron_deepspeed_zero has no pipeline: pipeline_parallel_size={stages} "
+            "must be 1; megatron_deepspeed_3d has one"
+        )
+    if (count := run.num_microbatches) is not None and count > 1:
+        yield (
+            f"num_microbatches={count}: the program takes a step after each micro-batch, so that "
+            "global_batch_size is micro_batch_size*data_parallel_size"
+        )
+    if run.training.precision == "fp32":
+        yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
+    yield from megatron_programs.split_problems(run)
+    yield from megatron_programs.data_problems(run)
+    yield from limits.whole_sequences(run)
+    yield from deepspeed.version_1_problems(run)
+    yield from deepspeed.checkpointing_problems(run)
+    yield from deepspeed.optimizer_problems(run)
+    yield from _checkpoint_problems(run)
+    yield from _tiling_problems(run)
+    yield from zero.config_problems(run, config_files(run), kept=deepspeed.KEYS_OF_2021)
+    yield from megatron_programs.argument_problems(run, _RECORD)
+
+
+def _checkpoint_problems(run: Run) -> Iterator[str]:
+    """Yield where checkpoints do not divide the layers, which are found modulo their number."""
+    if run.model is None:
+        return
+    split = run.options.split_transformers
+    yield from megatron_programs.checkpoint_problems(
+        run,
+        run.model.num_layers * (2 if split else 1),
+        "the model" + (", two for one by split_transformers" if split else ""),
+        "the program would go on with the first after the last",
+    )
+
+
+def _tiling_problems(run: Run) -> Iterator[str]:
+    options: MegatronDeepspeedZeroOptions = run.options
+    if not options.memory_centric_tiled_linear:
+        if options.tile_factor > 1:
+            yield f"tile_factor={options.tile_factor} needs memory_centric_tiled_linear=true"
+        return
+    if options.zero_stage != 3:
+        yield "memory_centric_tiled_linear needs zero_stage=3"
+    if run.model is not None and run.model.hidden_size % options.tile_factor:
+        yield (
+            f"hidden_size={run.model.hidden_size} is not divisible by "
+            f"tile_factor={options.tile_factor}"
+        )
+
+
+def config_files(run: Run) -> dict[str, dict[str, Any]]:
+    """Return DeepSpeed's configuration by file name.
+
+    Its sizes follow from the hidden size h, as Hugging Face's integration chooses them too: h² for
+    a bucket of gradients, 0.9·h² to fetch ahead, and what is below 10·h stays on every rank.
+    """
+    options: MegatronDeepspeedZeroOptions = run.options
+    h = 0 if run.model is None else run.model.hidden_size
+    section: dict[str, Any] = {"contiguous_gradients": True, "reduce_bucket_size": h**2}
+    if options.zero_stage == 3:
+        section |= {
+            "stage3_max_live_parameters": 1_000_000_000,
+            "stage3_max_reuse_distance": 1_000_000_000,
+            "stage3_prefetch_bucket_size": 9 * h**2 // 10,
+            "stage3_param_persistence_threshold": 10 * h,
+        }
+    usual: dict[str, Any] = {
+        "steps_per_print": 10,
+        "zero_optimization": section,
+        "gradient_clipping": 1.0,
+        "wall_clock_breakdown": False,
+        "zero_allow_untested_optimizer": False,
+    }
+    if run.training.precision == "fp16":
+        usual["fp16"] = {
+            "loss_scale": 0,
+            "initial_scale_power": 10,
+            "loss_scale_window": 1000,
+            "hysteresis": 2,
+            "min_loss_scale": 1,
+        }
+    config = program_config(
+        run,
+        offload_optimizer=options.offload_optimizer,
+        offload_param=options.offload_param,
+        usual=usual,
+        extra=options.deepspeed,
+    )
+    return {FILE_NAME: config}
+
+
+def placement(run: Run) -> Placement:
+    """Return where a run keeps what it holds."""
+    stage, config = run.options.zero_stage, config_files(run)[FILE_NAME]
+    return deepspeed.placed(run, zero.config_placement(run, stage, config))
+
+
+MEGATRON_DEEPSPEED_ZERO = Framework(
+    name="megatron_deepspeed_zero",
+    options=MegatronDeepspeedZeroOptions,
+    template="megatron_deepspeed_zero.sh.j2",
+    log_formats=(MEGATRON, MEGATRON_MEMORY, DEEPSPEED_MEMORY),
+    problems=problems,
+    warnings=deepspeed.warnings,
+    unreckoned=megatron_programs.unreckoned,
+    config_files=config_files,
+    steps_on_cpu=zero.steps_on_cpu,
+    placement=placement,
+    columns=(
+        run_columns.GPUS,
+        run_columns.SIZE,
+        Column(
+            "scattered embeddings",
+            "scattered_embeddings",
+            lambda run: "yes" if run.options.scattered_embeddings else "no",
+        ),
+        run_columns.TENSOR,
+        run_columns.DATA,
+        run_columns.MICRO_BATCH,
+        run_columns.GLOBAL_BATCH,
+        Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
+        Column("offload", "offload", zero.offload),
+    ),
+    vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    needs_gpus=framework_on_gpus,
+    paths=megatron_programs.PATHS,
+    files=megatron_programs.opened("pretrain_gpt2.py"),
+    program=lambda run: _RECORD,
+)

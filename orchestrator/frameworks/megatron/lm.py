@@ -1,0 +1,198 @@
+"""`megatron`: NVIDIA's Megatron-LM, of 2021 (2.x) and of today (Megatron core)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from orchestrator.frameworks.arguments import given
+from orchestrator.frameworks.base import Framework, framework_on_gpus
+from orchestrator.frameworks.megatron import argument_rules, memory, pipeline
+from orchestrator.frameworks.megatron import options as megatron_programs
+from orchestrator.frameworks.megatron.options import MegatronOptions
+from orchestrator.memory.placement import Placement, megatron_placement
+from orchestrator.run.model import Run
+from parsers.formats.megatron.iterations import MEGATRON as MEGATRON_LOG
+from parsers.formats.megatron.memory import MEGATRON_MEMORY
+
+_RECORDS = {"2": "megatron-lm-2.4", "core": "megatron-lm-core"}
+# Halved at each overflow but the first, the loss scale comes from 2**32 to some 2**15 in 18.
+_ITERS_OF_OVERFLOW = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronLmOptions(MegatronOptions):
+    """Parameters that only the megatron framework has."""
+
+    version: Annotated[
+        Literal["2", "core"],
+        Field(description="The options of Megatron-LM 2.x (2021), or today's."),
+    ] = "core"
+    virtual_pipeline_parallel_size: Annotated[
+        int,
+        Field(description="Chunks of layers on a pipeline rank: the interleaved schedule.", ge=1),
+    ] = 1
+    sequence_parallel: Annotated[
+        bool, Field(description="Split norms and dropout along the sequence, too.")
+    ] = False
+    use_distributed_optimizer: Annotated[
+        bool, Field(description="Divide the optimizer's states over data-parallel ranks.")
+    ] = False
+    transformer_impl: Annotated[
+        Literal["transformer_engine", "local"],
+        Field(description="Layers of Transformer Engine, or Megatron's own."),
+    ] = "transformer_engine"
+
+    @property
+    def uneven(self) -> bool:
+        """Whether further arguments say how layers are split over stages."""
+        return self.gives(*pipeline.UNEVEN)
+
+    @property
+    def brings_data(self) -> bool:
+        """Whether further arguments name data."""
+        return self.gives(*argument_rules.OWN_DATA)
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what makes a Megatron-LM run impossible."""
+    options: MegatronLmOptions = run.options
+    chunks = options.virtual_pipeline_parallel_size
+    yield from megatron_programs.split_problems(run)
+    if options.version == "2":
+        yield from pipeline.even_problems(run, chunks)
+        yield from pipeline.interleaving_problems(run, chunks, least_stages=3)
+        yield from pipeline.checkpoint_problems_of_2(run, chunks)
+        yield from _missing_in_2(run)
+        yield from megatron_programs.data_problems(run)
+    else:
+        yield from pipeline.core_problems(run, chunks)
+        overlaps = not options.gives(pipeline.NO_OVERLAP)
+        yield from pipeline.interleaving_problems(run, chunks, 2 if overlaps else 3)
+        yield from _sequence_problems(run)
+        yield from argument_rules.core_problems(run)
+        yield from memory.problems(run)
+        if (options.vocab_file is None) != (options.merge_file is None):
+            yield "vocab_file and merge_file belong together: give both, or neither"
+    yield from argument_rules.common_problems(run)
+    yield from megatron_programs.argument_problems(run, program(run), _selective(run))
+
+
+def _selective(run: Run) -> list[str]:
+    """Return the arguments that ask for selective recomputation, which Megatron core has."""
+    return memory.selective(run) if run.options.version == "core" else []
+
+
+def _missing_in_2(run: Run) -> Iterator[str]:
+    for name, asked in (
+        ("sequence_parallel", run.options.sequence_parallel),
+        ("use_distributed_optimizer", run.options.use_distributed_optimizer),
+        ("context_parallel_size", run.parallelism.context_parallel_size > 1),
+    ):
+        if asked:
+            yield f"Megatron-LM 2 has no {name}; version=core has it"
+
+
+def _unfused(options: MegatronLmOptions) -> bool:
+    return given(options.extra_args).get("--attention-backend") == ["unfused"]
+
+
+def _sequence_problems(run: Run) -> Iterator[str]:
+    split, options = run.parallelism, run.options
+    tensor, context = split.tensor_parallel_size, split.context_parallel_size
+    if context > 1 and options.transformer_impl == "local":
+        yield f"context_parallel_size={context} needs transformer_impl=transformer_engine"
+    elif context > 1 and run.training.precision == "fp32":
+        # Transformer Engine splits sequences in fused attention alone, which has no fp32.
+        yield (
+            f"context_parallel_size={context} needs precision=bf16 or fp16, as fused attention does"
+        )
+    elif context > 1 and _unfused(options):
+        yield f"context_parallel_size={context} needs another --attention-backend than unfused"
+    if run.model is None:
+        return
+    length = run.model.seq_length
+    # Each rank has two pieces of a sequence, an early and a late one, so that all work alike.
+    if context > 1 and length % (2 * context):
+        yield f"seq_length={length} is not divisible by 2*context_parallel_size={2 * context}"
+    elif options.sequence_parallel and length // context % tensor:
+        yield (
+            f"seq_length/context_parallel_size={length // context} is not divisible by "
+            f"tensor_parallel_size={tensor}, which sequence_parallel needs"
+        )
+
+
+def warnings(run: Run) -> Iterator[str]:
+    """Yield what a Megatron-LM run seldom means."""
+    yield from megatron_programs.run_warnings(run, run.options.virtual_pipeline_parallel_size)
+    yield from pipeline.forecast_warnings(run)
+    yield from memory.warnings(run)
+    for option in _selective(run):
+        yield f"extra_args: TFLOPs do not count what {option} computes again"
+    if run.options.sequence_parallel and run.parallelism.tensor_parallel_size == 1:
+        yield (
+            "sequence_parallel=true with tensor_parallel_size=1 has no effect: the program turns "
+            "it off"
+        )
+    iterations = run.training.train_iters
+    if (
+        run.training.precision == "fp16"
+        and iterations <= _ITERS_OF_OVERFLOW
+        and not run.options.gives("--loss-scale", "--initial-loss-scale")
+    ):
+        yield (
+            f"train_iters={iterations} with precision=fp16: the loss scale starts at 2**32, and "
+            "until it has come down updates are skipped, some 18 of the first 20, and left out of "
+            "the numbers; extra_args: [--initial-loss-scale, 4096] starts lower"
+        )
+
+
+def unreckoned(run: Run) -> list[str]:
+    """Return the further arguments that change what sizes and TFLOPs are reckoned from."""
+    return megatron_programs.unreckoned(run) + _selective(run)
+
+
+def program(run: Run) -> str:
+    """Return the record of what the run's program accepts."""
+    return _RECORDS[run.options.version]
+
+
+def placement(run: Run) -> Placement:
+    """Return where a run keeps what it holds; Transformer Engine fuses attention of 2 bytes."""
+    options: MegatronLmOptions = run.options
+    fused = (
+        options.version == "core"
+        and options.transformer_impl == "transformer_engine"
+        and run.training.precision != "fp32"
+        and not _unfused(options)
+    )
+    return replace(
+        megatron_placement(run.training.precision),
+        zero_stage=1 if options.use_distributed_optimizer else None,
+        recomputation=memory.mode(run),
+        checkpoint_num_layers=options.checkpoint_num_layers,
+        sequence_parallel=options.sequence_parallel,
+        may_save=memory.may_save(run),
+        fused_attention=fused,
+        fused_since=memory.FUSED_ATTENTION if fused else None,
+    )
+
+
+MEGATRON = Framework(
+    name="megatron",
+    options=MegatronLmOptions,
+    template="megatron.sh.j2",
+    log_formats=(MEGATRON_LOG, MEGATRON_MEMORY),
+    problems=problems,
+    warnings=warnings,
+    unreckoned=unreckoned,
+    placement=placement,
+    columns=megatron_programs.COLUMNS,
+    vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    needs_gpus=framework_on_gpus,
+    needs_capability=lambda run: memory.needed(run) if run.options.version == "core" else (),
+    paths=megatron_programs.PATHS,
+    files=megatron_programs.opened("pretrain_gpt.py"),
+    program=program,
+)

@@ -1,0 +1,91 @@
+"""Which compute capability of GPUs Megatron core and its Transformer Engine need for what.
+
+Selective recomputation, which Megatron core is asked for by its own arguments.
+
+Which further arguments save memory that the forecast takes a rank of Megatron to need.
+"""
+
+from collections.abc import Iterator
+
+from orchestrator.frameworks.arguments import given
+from orchestrator.frameworks.megatron import options, pipeline
+from orchestrator.hardware.gpus import Capability
+from orchestrator.memory.placement import Recomputation, recomputation
+from orchestrator.run.model import Run
+
+# Transformer Engine's get_attention_backend has neither fused nor flash attention on older GPUs,
+# and splits sequences in those alone.
+FUSED_ATTENTION = (8, 0)
+_GROUPED_GEMM = (8, 0)  # validate_args
+# Transformer Engine's check_fp8_support, and what recipes need beyond it.
+_FP8 = (8, 9)
+_RECIPES = {"blockwise": (9, 0), "mxfp8": (10, 0), "nvfp4": (10, 0)}
+_USUAL_RECIPES = {"fp8": "delayed", "fp4": "nvfp4"}
+
+
+def needed(run: Run) -> Iterator[tuple[str, Capability]]:
+    """Yield what of a run of Megatron core needs which compute capability."""
+    options = given(run.options.extra_args)
+    if (context := run.parallelism.context_parallel_size) > 1:
+        yield f"context_parallel_size={context}", FUSED_ATTENTION
+    if "--moe-grouped-gemm" in options:
+        yield "extra_args: --moe-grouped-gemm", _GROUPED_GEMM
+    for kind, usual in _USUAL_RECIPES.items():
+        if f"--{kind}-format" in options:
+            recipe = " ".join(options.get(f"--{kind}-recipe", (usual,)))
+            beside = f" with --{kind}-recipe {recipe}" if recipe != usual else ""
+            yield f"extra_args: --{kind}-format{beside}", _RECIPES.get(recipe, _FP8)
+
+
+_GRANULARITY, _ACTIVATIONS = "--recompute-granularity", "--recompute-activations"
+_METHOD, _MODULES = "--recompute-method", "--recompute-modules"
+# What it makes anew unless told otherwise: the scores of attention, as the placement has it.
+_SCORES = ["core_attn"]
+
+
+def selective(run: Run) -> list[str]:
+    """Return the arguments that ask for it; none where whole layers are recomputed."""
+    options = given(run.options.extra_args)
+    asked = _ACTIVATIONS in options or list(options.get(_GRANULARITY, ())) == ["selective"]
+    if run.training.activation_checkpointing or not asked:
+        return []
+    return [option for option in (_ACTIVATIONS, _GRANULARITY) if option in options]
+
+
+def problems(run: Run) -> Iterator[str]:
+    """Yield what does not go with it, as validate_args has it."""
+    if selective(run) and run.options.gives(_METHOD):
+        yield f"extra_args: {_METHOD} is for whole layers, and not for selective recomputation"
+
+
+def mode(run: Run) -> Recomputation | None:
+    """Return what a run of Megatron core recomputes; None where it is not scores alone."""
+    if not selective(run):
+        return recomputation(run.training.activation_checkpointing)
+    modules = given(run.options.extra_args).get(_MODULES, _SCORES)
+    return "selective" if list(modules) == _SCORES else None
+
+
+# States or activations are divided, offloaded or of fewer bytes, or the model is smaller.
+_SAVES = (
+    "--use-torch-fsdp2", "--use-megatron-fsdp", "--optimizer-cpu-offload",
+    "--cpu-offloading-num-layers", "--use-precision-aware-optimizer", "--main-grads-dtype",
+    "--main-params-dtype", "--exp-avg-dtype", "--exp-avg-sq-dtype", "--grad-reduce-in-bf16",
+    "--fp8-format", "--fp8-param-gather", "--fp4-format", "--fp4-param-gather", "--optimizer",
+    "--distribute-saved-activations", "--distribute-checkpointed-activations",
+    "--num-experts", "--group-query-attention", "--kv-channels", "--multi-latent-attention",
+    "--spec", "--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json",
+)  # fmt: skip
+
+
+def may_save(run: Run) -> bool:
+    """Return whether a run may need less than the forecast says, which knows none of these."""
+    return bool(run.options.gives(*_SAVES, *pipeline.UNEVEN))
+
+
+def warnings(run: Run) -> Iterator[str]:
+    """Yield which of them are not told of already, as what changes sizes and TFLOPs, too."""
+    told = options.unreckoned(run)
+    for option in given(run.options.extra_args):
+        if option in _SAVES and option not in told:
+            yield f"extra_args: the forecast knows nothing of {option}"

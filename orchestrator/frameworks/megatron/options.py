@@ -1,0 +1,232 @@
+"""What Megatron and the programs made from it share: checkout and data, splits, columns."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from orchestrator.frameworks import limits
+from orchestrator.frameworks.arguments import Arguments, given, whole_number
+from orchestrator.run import columns as run_columns
+from orchestrator.run.model import Run
+from orchestrator.run.presets import GPT2_VOCAB_SIZE
+
+Launcher = Literal["torchrun", "launch", "srun"]
+
+# The vocabulary is padded to a multiple of this and of the tensor-parallel size.
+VOCAB_SIZE_MULTIPLE = 128
+PATHS = ("source", "data_path", "vocab_file", "merge_file")
+# In the order of the GPT2 experiments' tables.
+COLUMNS = (
+    run_columns.GPUS,
+    run_columns.SIZE,
+    run_columns.TENSOR,
+    run_columns.DATA,
+    run_columns.PIPELINE,
+    run_columns.MICRO_BATCHES,
+    run_columns.MICRO_BATCH,
+    run_columns.GLOBAL_BATCH,
+)
+
+# Which options of the programs a run's parameters say.
+_SAID_BY_PARAMETERS = {
+    "--tensor-model-parallel-size": "tensor_parallel_size",
+    "--model-parallel-size": "tensor_parallel_size",
+    "--pipeline-model-parallel-size": "pipeline_parallel_size",
+    "--pipe-parallel-size": "pipeline_parallel_size",
+    "--context-parallel-size": "context_parallel_size",
+    "--num-layers": "num_layers",
+    "--hidden-size": "hidden_size",
+    "--ffn-hidden-size": "ffn_hidden_size",
+    "--num-attention-heads": "num_attention_heads",
+    "--seq-length": "seq_length",
+    "--vocab-size": "vocab_size",
+    "--micro-batch-size": "micro_batch_size",
+    "--batch-size": "micro_batch_size",
+    "--global-batch-size": "global_batch_size",
+    "--gas": "num_microbatches",
+    "--train-iters": "train_iters",
+    "--train-samples": "train_iters",
+    "--lr": "learning_rate",
+    "--seed": "seed",
+    "--fp16": "precision",
+    "--bf16": "precision",
+    "--checkpoint-activations": "activation_checkpointing",
+    "--recompute-activations": "activation_checkpointing",
+    "--recompute-granularity": "activation_checkpointing",
+    "--data-path": "data_path",
+    "--vocab-file": "vocab_file",
+    "--merge-file": "merge_file",
+    "--zero-stage": "zero_stage",
+    "--deepspeed_config": "deepspeed",
+}
+# Likewise, where the framework has the parameter.
+_SAID_BY_OPTIONS = {
+    "--num-layers-per-virtual-pipeline-stage": "virtual_pipeline_parallel_size",
+    "--num-virtual-stages-per-pipeline-rank": "virtual_pipeline_parallel_size",
+    "--sequence-parallel": "sequence_parallel",
+    "--use-distributed-optimizer": "use_distributed_optimizer",
+    "--transformer-impl": "transformer_impl",
+    "--checkpoint-num-layers": "checkpoint_num_layers",
+    "--recompute-num-layers": "checkpoint_num_layers",
+    "--partition-activations": "partition_activations",
+    "--checkpoint-in-cpu": "checkpoint_in_cpu",
+    "--synchronize-each-layer": "synchronize_each_layer",
+    "--contigious-checkpointing": "contiguous_checkpointing",
+    "--cpu-optimizer": "offload_optimizer",
+    "--remote-device": "offload_param",
+    "--scattered-embeddings": "scattered_embeddings",
+    "--split-transformers": "split_transformers",
+    "--memory-centric-tiled-linear": "memory_centric_tiled_linear",
+    "--tile-factor": "tile_factor",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MegatronOptions:
+    """Parameters of every framework made from Megatron."""
+
+    source: Annotated[str, Field(description="Folder of the program's checkout.", min_length=1)]
+    data_path: Annotated[
+        str | None, Field(description="Prefix of the tokens: the program reads .bin and .idx.")
+    ] = None
+    vocab_file: Annotated[
+        str | None, Field(description="The tokenizer's vocabulary, gpt2-vocab.json.")
+    ] = None
+    merge_file: Annotated[
+        str | None, Field(description="The tokenizer's merges, gpt2-merges.txt.")
+    ] = None
+    checkpoint_num_layers: Annotated[
+        int, Field(description="Layers between two activation checkpoints.", ge=1)
+    ] = 1
+    launcher: Annotated[Launcher, Field(description="What starts the ranks.")] = "torchrun"
+    extra_args: Annotated[
+        Arguments, Field(description="Further arguments of the program, after all others.")
+    ] = field(default_factory=list)
+
+    def gives(self, *options: str) -> bool:
+        """Whether any of these options is among the further arguments."""
+        return not given(self.extra_args).keys().isdisjoint(options)
+
+
+def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
+    """Return the function that says which files are opened; `program` lies in the checkout."""
+
+    def files(paths: Mapping[str, str]) -> Iterator[str]:
+        yield f"{paths['source']}/{program}"
+        yield from (paths[name] for name in ("vocab_file", "merge_file") if name in paths)
+        if "data_path" in paths:
+            yield from (f"{paths['data_path']}.{ending}" for ending in ("bin", "idx"))
+
+    return files
+
+
+def split_problems(run: Run) -> Iterator[str]:
+    """Yield where heads and the MLP cannot be split over tensor-parallel ranks."""
+    if run.model is None:
+        return
+    ranks = run.parallelism.tensor_parallel_size
+    for name, size in (
+        ("num_attention_heads", run.model.num_attention_heads),
+        ("ffn_hidden_size", run.model.ffn_width),
+    ):
+        if size % ranks:
+            yield f"{name}={size} is not divisible by tensor_parallel_size={ranks}"
+
+
+def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterator[str]:
+    """Yield that the last activation checkpoint would reach beyond the layers it is made of.
+
+    Megatron of 2021 runs as many layers from one checkpoint to the next, the last time too. layers:
+    of what a rank runs at a time, which `whose` names. fate: what comes of it.
+    """
+    every: int = run.options.checkpoint_num_layers
+    if run.training.activation_checkpointing and layers % every:
+        yield (
+            f"checkpoint_num_layers={every} does not divide the {layers} layers of {whose}: {fate}"
+        )
+
+
+def argument_problems(run: Run, program: str, free: Collection[str] = ()) -> Iterator[str]:
+    """Yield what is wrong with options that all have; `program` names the program's record.
+
+    free: options that a run may give although a parameter says something of the kind.
+    """
+    options: MegatronOptions = run.options
+    if options.checkpoint_num_layers > 1 and not run.training.activation_checkpointing:
+        yield (
+            f"checkpoint_num_layers={options.checkpoint_num_layers} "
+            "needs activation_checkpointing=true"
+        )
+    own = {option: name for option, name in _SAID_BY_OPTIONS.items() if hasattr(options, name)}
+    said = {
+        option: name for option, name in (_SAID_BY_PARAMETERS | own).items() if option not in free
+    }
+    yield from limits.argument_problems("extra_args", options.extra_args, program, said)
+
+
+def data_problems(run: Run) -> Iterator[str]:
+    """Yield which files are missing for a program that has no dummy data."""
+    names = ("data_path", "vocab_file", "merge_file")
+    if missing := [name for name in names if getattr(run.options, name) is None]:
+        yield f"framework {run.framework} makes up no tokens: give {', '.join(missing)}"
+
+
+# What these change, sizes and TFLOPs are not told of.
+_CHANGES_MODEL = (
+    "--num-experts", "--expert-model-parallel-size", "--swiglu", "--group-query-attention",
+    "--num-query-groups", "--untie-embeddings-and-output-weights", "--kv-channels",
+    "--fp8-format", "--fp8-hybrid", "--fp4-format", "--normalization", "--position-embedding-type",
+    "--disable-bias-linear", "--make-vocab-size-divisible-by", "--multi-latent-attention",
+    "--mtp-num-layers", "--use-torch-fsdp2", "--use-megatron-fsdp", "--optimizer-cpu-offload",
+    "--tokenizer-type",
+)  # fmt: skip
+_TOUCHES_DISK = ("--save", "--load")
+_ENDS = ("--exit-interval", "--exit-duration-in-mins")
+
+
+def unreckoned(run: Run) -> list[str]:
+    """Return the further arguments that change what sizes and TFLOPs are reckoned from."""
+    return [option for option in given(run.options.extra_args) if option in _CHANGES_MODEL]
+
+
+def _argument_warnings(run: Run) -> Iterator[str]:
+    for option in unreckoned(run):
+        yield f"extra_args: sizes, TFLOPs and the forecast know nothing of {option}"
+    for option in given(run.options.extra_args):
+        if option in _TOUCHES_DISK:
+            yield f"extra_args: {option} has runs share checkpoints, and is timed with the steps"
+        elif option in _ENDS:
+            yield (
+                f"extra_args: {option} may end a run before its {run.training.train_iters} "
+                "iterations"
+            )
+    interval = whole_number(given(run.options.extra_args), "--log-interval")
+    if interval is not None and interval > run.training.train_iters:
+        yield (
+            f"extra_args: of train_iters={run.training.train_iters} steps none is reported with "
+            f"--log-interval {interval}"
+        )
+
+
+def run_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
+    """Yield what is possible and seldom meant; `chunks` of the model are on a pipeline rank.
+
+    Of 1F1B's p stages each waits for p - 1 of m + p - 1 micro-batches (Narayanan et al. 2021,
+    section 2.2), of v·m + p - 1 where it has v chunks.
+    """
+    yield from _argument_warnings(run)
+    stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
+    if count is not None and 2 * (stages - 1) > chunks * count + stages - 1:
+        share = (stages - 1) / (chunks * count + stages - 1)
+        yield (
+            f"pipeline_parallel_size={stages} with num_microbatches={count}: "
+            f"stages wait {share:.0%} of the time"
+        )
+    model = run.model
+    if run.options.vocab_file and model is not None and model.vocab_size != GPT2_VOCAB_SIZE:
+        yield (
+            f"vocab_size={model.vocab_size} is not told to the program: its vocabulary is that of "
+            f"vocab_file, and GPT-2's has {GPT2_VOCAB_SIZE}"
+        )

@@ -1,0 +1,1 @@
+"""GPUs, this machine, cluster profiles and their time limits."""

@@ -1,0 +1,46 @@
+"""Time limits: read as Slurm or a campaign file writes them, and written for Slurm."""
+
+import re
+
+# Slurm's own forms: M:S, H:M:S, D-H, D-H:M and D-H:M:S.
+_CLOCK = re.compile(r"(?:(?P<hours>[0-9]{1,6}):)?(?P<minutes>[0-9]{1,6}):(?P<seconds>[0-9]{1,6})")
+_DAYS = re.compile(
+    r"(?P<days>[0-9]{1,6})-(?P<hours>[0-9]{1,6})"
+    r"(?::(?P<minutes>[0-9]{1,6})(?::(?P<seconds>[0-9]{1,6}))?)?",
+)
+# Of minutes and seconds, where something larger stands before them.
+_MOST = 59
+_HOW_TO_WRITE_IT = "write minutes, as 30, or H:MM:SS, as 1:30:00"
+
+
+def time_limit_seconds(value: int | str) -> int:
+    """Return the seconds of a time limit: minutes as a number, or as text what Slurm takes.
+
+    M:S, H:M:S, D-H, D-H:M or D-H:M:S, with at most 59 behind a colon. Raises ValueError where it is
+    none of these, or nothing.
+    """
+    if isinstance(value, int):
+        seconds = 60 * value
+    else:
+        match = _CLOCK.fullmatch(value) or _DAYS.fullmatch(value)
+        if match is None:
+            raise ValueError(f"{value!r} is not a time limit; {_HOW_TO_WRITE_IT}")
+        parts = {unit: int(count or 0) for unit, count in match.groupdict().items()}
+        for unit in ("minutes", "seconds"):
+            # Slurm adds up what is more, too, but who writes 9:99 has meant something else.
+            if parts[unit] > _MOST and value[match.start(unit) - 1 : match.start(unit)] == ":":
+                raise ValueError(
+                    f"{value!r} has {parts[unit]} {unit}, and the most is {_MOST}; "
+                    f"{_HOW_TO_WRITE_IT}"
+                )
+        hours = 24 * parts.get("days", 0) + parts["hours"]
+        seconds = (60 * hours + parts["minutes"]) * 60 + parts["seconds"]
+    if seconds <= 0:
+        raise ValueError(f"{value!r} leaves no time to run")
+    return seconds
+
+
+def slurm_time(seconds: int) -> str:
+    """Return a time as Slurm takes it: H:MM:SS."""
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

@@ -1,1 +1,0 @@
-"""The page of a campaign: what it shows, as values, and the files that show it in a browser."""

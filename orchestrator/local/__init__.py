@@ -1,0 +1,1 @@
+"""Run jobs on this machine: devices, processes, supervision, display."""

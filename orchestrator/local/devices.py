@@ -1,0 +1,105 @@
+"""Sharing out this machine's GPUs, or its cores where it has none, and never handing one twice.
+
+A device is taken as long as somebody holds its lock file. The lock is passed on to the process that
+supervises the run, so a device comes back when that process ends, however it ends; and it is kept
+by two submits of different campaigns alike.
+"""
+
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.common import locks
+from orchestrator.common.errors import UserError
+from orchestrator.common.text import counted
+from orchestrator.hardware.machine import cores, visible_gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Devices that were granted, and the descriptors that hold their locks."""
+
+    devices: tuple[str, ...]
+    descriptors: tuple[int, ...]
+
+    def close(self) -> None:
+        """Let go of this process's hold; a child that inherited the descriptors keeps its own."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What this machine has to share out: `kind` is "gpu" or "core"."""
+
+    kind: str
+    names: tuple[str, ...]
+    folder: Path
+
+    def require(self, ranks: int) -> None:
+        """Raise UserError where there are fewer GPUs than ranks, which no waiting would change."""
+        if self.kind == "gpu" and ranks > len(self.names):
+            raise UserError(
+                f"gpus_per_node={ranks}, but this machine has {counted(len(self.names), 'GPU')} to "
+                "share out; lower it, or see CUDA_VISIBLE_DEVICES"
+            )
+
+    def lease(self, ranks: int) -> Lease | None:
+        """Return devices for so many ranks, or None where too few are free just now.
+
+        Where ranks are processes and more of them than there are cores, all cores are asked for.
+        Raises UserError as `require` does.
+        """
+        self.require(ranks)
+        wanted = min(ranks, len(self.names))
+        granted: list[str] = []
+        held: list[int] = []
+        for name in self.names:
+            if len(granted) == wanted:
+                break
+            # The names of a GPU's parts may have slashes in them.
+            lock = f"{self.kind}-{name.replace('/', '-')}.lock"
+            descriptor = locks.acquire(self.folder / lock)
+            if descriptor is not None:
+                granted.append(name)
+                held.append(descriptor)
+        lease = Lease(tuple(granted), tuple(held))
+        if len(granted) == wanted:
+            return lease
+        lease.close()
+        return None
+
+    def environment(self, lease: Lease) -> dict[str, str]:
+        """Return the variables that confine a run to its devices."""
+        gpus = lease.devices if self.kind == "gpu" else ()
+        return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+
+
+def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
+    """Return the devices of this machine; the locks lie in a folder of the user's own.
+
+    They are its GPUs, if it has any and they are wanted, and its cores otherwise.
+    """
+    gpus = visible_gpus() if gpus_wanted else ()
+    if gpus:
+        return Devices("gpu", gpus, _lock_folder())
+    return Devices("core", tuple(str(number) for number in range(cores())), _lock_folder())
+
+
+def _lock_folder() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    base = Path(runtime) if runtime else Path(tempfile.gettempdir())
+    folder = base / f"teralog-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError as error:
+        raise UserError(
+            f"{folder}: cannot hold lock files: {error.strerror}; let XDG_RUNTIME_DIR name a "
+            "folder you may write to, or unset it"
+        ) from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise UserError(f"{folder}: is not a folder of yours; move it out of the way")
+    return folder

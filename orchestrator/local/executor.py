@@ -1,0 +1,340 @@
+"""Running on this machine through submitit's LocalExecutor, as many runs at once as fit.
+
+submitit's own local jobs have no queue, share the same GPUs, are known by their pid alone and leave
+their children behind when they are cancelled. So the executor here starts the task process
+directly, under an id of ours, with locks and a lifeline handed down; queueing, limits and endings
+are `supervise`'s and `run_all`'s.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from submitit.core.core import Job
+from submitit.core.utils import JobPaths
+from submitit.local.local import LocalExecutor, LocalJob
+
+from orchestrator.campaign.campaign import PlannedRun
+from orchestrator.collect.outcomes import FAILURES, outcome
+from orchestrator.common import locks
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import disk_errors
+from orchestrator.local.devices import Lease
+from orchestrator.local.processes import GRACE_SECONDS, end_all
+from orchestrator.local.supervise import Order, supervise
+from orchestrator.run.model import Run
+from orchestrator.store.folders import RunFolder, read_attempt, write_ended
+from orchestrator.store.record_files import utc_now
+from orchestrator.store.records import (
+    CANCELLABLE,
+    CANCELLED,
+    GIVEN_UP,
+    INTERRUPTED,
+    NOT_STARTED,
+    RUNNING,
+    Attempt,
+    Ended,
+    Position,
+)
+
+POLL_SECONDS = 0.1
+# Longer than a supervisor takes to end a job that ignores being told to.
+END_SECONDS = 2 * GRACE_SECONDS + 10
+
+
+class Places(Protocol):
+    """What runs are given a part of while they run: a machine's devices, or shares of nodes."""
+
+    def lease(self, run: Run, script: Path) -> Lease | None:
+        """Return what a run with this job script needs, or None where too little is free."""
+
+    def environment(self, lease: Lease, script: Path) -> dict[str, str]:
+        """Return the variables that confine a job script to what its run was given."""
+
+
+# Told of the first run that finds no room where nothing of its own submit is running.
+WAITING = "WAITING"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A run that has started (state RUNNING), ended (any other state), or waits (WAITING)."""
+
+    planned: PlannedRun
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A run to be started, which has had so many attempts before, and its place among others."""
+
+    planned: PlannedRun
+    folder: RunFolder
+    attempts: int
+    position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    planned: PlannedRun
+    folder: RunFolder
+    job: Job[None]
+    lifeline: int
+
+
+class RunExecutor(LocalExecutor):
+    """A LocalExecutor for one attempt: one process, which inherits locks and a lifeline."""
+
+    def __init__(self, folder: Path, job_id: str, inherited: Sequence[int]) -> None:
+        super().__init__(folder)
+        self._throttling = 0.0
+        self._id = job_id
+        self._inherited = tuple(inherited)
+        self.lifeline = -1
+
+    def _submit_command(self, command: str) -> "LocalJob[Any]":
+        paths = JobPaths(self.folder, self._id)
+        # The base class moves the pickle here only after the process has started, and a process
+        # whose submit was killed in between would wait a minute for it.
+        shutil.copy(next(Path(self.folder).glob("*.pkl")), paths.submitted_pickle)
+        environment = {
+            **os.environ,
+            "SUBMITIT_EXECUTOR": "local",
+            "SUBMITIT_LOCAL_JOB_ID": self._id,
+            "SUBMITIT_LOCAL_NTASKS": "1",
+            "SUBMITIT_LOCAL_JOB_NUM_NODES": "1",
+            "SUBMITIT_LOCAL_NODEID": "0",
+            "SUBMITIT_LOCAL_GLOBALID": "0",
+            "SUBMITIT_LOCAL_LOCALID": "0",
+        }
+        standard_input, self.lifeline = os.pipe()
+        with paths.stdout.open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-u", "-m", "submitit.core._submit", str(self.folder)],
+                stdin=standard_input,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=self._inherited,
+                # Ctrl-C is for the submit, which then stops its runs one by one.
+                start_new_session=True,
+            )
+        os.close(standard_input)
+        return LocalJob(folder=self.folder, job_id=self._id, tasks=[0], process=process)
+
+
+def run_all(
+    runs: Sequence[Waiting],
+    places: Places,
+    slots: int | None,
+    tell: Callable[[Event], None],
+) -> None:
+    """Run all of `runs`, in order, as many at once as places and `slots` allow.
+
+    A run of a series waits for those before it, and is given up where one of them fails.
+    `tell` hears of every start and end, and once where others leave no room. However this is left,
+    by an end, an exception or a signal, no run goes on without it.
+    """
+    waiting = list(runs)
+    running: list[_Job] = []
+    failed: set[str] = set()
+    others_told = False
+
+    try:
+        while waiting or running:
+            for job in [job for job in running if job.job.done()]:
+                running.remove(job)
+                os.close(job.lifeline)
+                # A supervisor that was killed has left its job behind.
+                settle(job.folder)
+                state = job.folder.state()
+                if outcome(state, None) in FAILURES:
+                    failed.add(job.planned.run_id)
+                tell(Event(job.planned, state))
+            for one in [one for one in waiting if _given_up(one.planned, failed)]:
+                waiting.remove(one)
+                tell(Event(one.planned, GIVEN_UP))
+            without_room = _start_what_fits(waiting, running, places, slots, tell)
+            if without_room is not None and not running and not others_told:
+                others_told = True
+                tell(Event(without_room.planned, WAITING))
+            time.sleep(POLL_SECONDS)
+    finally:
+        for job in running:
+            os.close(job.lifeline)
+        for job in running:
+            while not job.job.done():
+                time.sleep(POLL_SECONDS)
+
+
+def _start_what_fits(
+    waiting: list[Waiting],
+    running: list[_Job],
+    places: Places,
+    slots: int | None,
+    tell: Callable[[Event], None],
+) -> Waiting | None:
+    """Move runs from `waiting` to `running` as long as they fit; return one that found no room."""
+    while slots is None or len(running) < slots:
+        first = _first_ready(waiting, running)
+        started = None if first is None else _try_start(first, places)
+        if first is None or started is None:
+            return first
+        waiting.remove(first)
+        if isinstance(started, _Job):
+            running.append(started)
+            tell(Event(first.planned, RUNNING))
+        else:
+            tell(Event(first.planned, started))
+    return None
+
+
+def _given_up(planned: PlannedRun, failed: set[str]) -> bool:
+    series = planned.series
+    return series is not None and series.given_up(planned.run_id, failed.__contains__) is not None
+
+
+def _first_ready(waiting: Sequence[Waiting], running: Sequence[_Job]) -> Waiting | None:
+    """Return the first run that waits for no other of its series."""
+    unended = {one.planned.run_id for one in waiting} | {one.planned.run_id for one in running}
+    for one in waiting:
+        series = one.planned.series
+        if series is None or unended.isdisjoint(series.before(one.planned.run_id)):
+            return one
+    return None
+
+
+def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
+    """Start an attempt of a run, or return None where its devices or the run are not free.
+
+    Where the run was cancelled while it waited, its state is returned in place of a job.
+    """
+    lease = places.lease(waiting.planned.run, waiting.folder.script)
+    if lease is None:
+        return None
+    with disk_errors(waiting.folder.path):
+        lock = locks.acquire(waiting.folder.lock)
+    if lock is None:
+        lease.close()
+        return None
+    try:
+        attempts = waiting.folder.attempts()
+        if len(attempts) > waiting.attempts and attempts[-1].ended is not None:
+            return attempts[-1].ended.state
+        environment = places.environment(lease, waiting.folder.script)
+        return _start(waiting, lease, lock, environment)
+    finally:
+        # The supervising process has its own hold on them now.
+        lease.close()
+        os.close(lock)
+
+
+def _start(waiting: Waiting, lease: Lease, lock: int, environment: dict[str, str]) -> _Job:
+    planned, folder = waiting.planned, waiting.folder
+    with disk_errors(folder.path):
+        attempt = folder.new_attempt()
+        order = Order(
+            script=folder.script,
+            attempt=attempt.folder,
+            time_limit_seconds=planned.run.resources.time_limit_seconds,
+            devices=lease.devices,
+            environment=environment,
+            position=waiting.position,
+        )
+        executor = RunExecutor(
+            attempt.folder / "submitit",
+            job_id=f"{planned.run_id}-{attempt.number}",
+            inherited=(lock, *lease.descriptors),
+        )
+        job = executor.submit(supervise, order)
+    return _Job(planned, folder, job, executor.lifeline)
+
+
+def settle(folder: RunFolder) -> None:
+    """Bring a run whose supervisor was left behind, or killed, to a recorded end.
+
+    A supervisor whose submit is gone ends by itself within seconds; it is waited for. Where it was
+    killed too, what is left of the job is ended here. What Slurm has is left to it. Raises
+    UserError where it does not end.
+    """
+    attempts = folder.attempts()
+    if not attempts or attempts[-1].ended is not None or attempts[-1].intent is not None:
+        return
+    deadline = time.monotonic() + END_SECONDS
+    while (lock := locks.acquire(folder.lock)) is None:
+        _refuse_other_host(attempts[-1])
+        if time.monotonic() > deadline:
+            raise UserError(f"{folder.lock}: is held by a process that does not end")
+        time.sleep(POLL_SECONDS)
+    try:
+        attempt = read_attempt(attempts[-1].folder)
+        if attempt.ended is None:
+            if attempt.started is not None:
+                end_all(attempt.started.token)
+            with disk_errors(folder.path):
+                write_ended(attempt.folder, Ended(INTERRUPTED, utc_now()))
+    finally:
+        os.close(lock)
+
+
+def cancel(folder: RunFolder) -> str:
+    """Cancel a run: end it where it runs, mark it where a submit would start it; return its state.
+
+    A run that has come to an end stays as it is. Raises UserError where it does not end in time.
+    """
+    deadline = time.monotonic() + END_SECONDS
+    signalled = False
+    while (state := folder.state()) in CANCELLABLE:
+        if time.monotonic() > deadline:
+            raise UserError(f"{folder.path}: does not end; see the process in attempt.json")
+        if state != RUNNING:
+            settle(folder)
+            _mark_cancelled(folder)
+        elif not signalled:
+            signalled = _signal_supervisor(folder)
+        time.sleep(POLL_SECONDS)
+    return state
+
+
+def _mark_cancelled(folder: RunFolder) -> None:
+    with disk_errors(folder.path):
+        lock = locks.acquire(folder.lock)
+        if lock is None:
+            return
+        try:
+            if folder.state() in (NOT_STARTED, INTERRUPTED):
+                attempt = folder.new_attempt()
+                write_ended(attempt.folder, Ended(CANCELLED, utc_now()))
+        finally:
+            os.close(lock)
+
+
+def _signal_supervisor(folder: RunFolder) -> bool:
+    # As long as the run's lock is held, the pid on record is the supervisor's and nobody else's.
+    attempt = folder.attempts()[-1]
+    started = attempt.started
+    if started is None:
+        return False
+    _refuse_other_host(attempt)
+    with suppress(ProcessLookupError):
+        os.kill(started.pid, signal.SIGTERM)
+    return True
+
+
+def _refuse_other_host(attempt: Attempt) -> None:
+    """Raise UserError where an attempt is another machine's: its pid means nothing here."""
+    here = socket.gethostname()
+    if attempt.started is not None and attempt.started.host != here:
+        raise UserError(
+            f"{attempt.folder}: was started on {attempt.started.host}, and this is {here}; "
+            "work on the campaign there"
+        )

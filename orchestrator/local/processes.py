@@ -1,0 +1,51 @@
+"""Ending every process of an attempt, wherever it has hidden."""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+
+MARK = "TERALOG_ATTEMPT"
+GRACE_SECONDS = 5.0
+
+
+def marked(token: str) -> Iterator[psutil.Process]:
+    """Yield the processes that carry an attempt's token in their environment.
+
+    A process group is not enough: torchrun starts each worker in a session of its own.
+    """
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARK) == token and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+
+
+def end_all(token: str, group: int | None = None, grace_seconds: float = GRACE_SECONDS) -> None:
+    """End an attempt's processes: SIGTERM, a time of grace, then SIGKILL until none is left.
+
+    `group` is the attempt's process group, which also holds what has cleared its environment.
+    """
+    _signal(token, group, signal.SIGTERM)
+    deadline = time.monotonic() + grace_seconds
+    # One look can miss a process that is just being started, by one that ends.
+    empty_looks = 0
+    while empty_looks < 2:
+        empty_looks = 0 if any(True for _ in marked(token)) else empty_looks + 1
+        if not empty_looks and time.monotonic() > deadline:
+            _signal(token, group, signal.SIGKILL)
+        time.sleep(0.05)
+    if group is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+
+
+def _signal(token: str, group: int | None, number: signal.Signals) -> None:
+    if group is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+    for process in marked(token):
+        with contextlib.suppress(psutil.Error):
+            process.send_signal(number)

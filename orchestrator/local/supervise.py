@@ -1,0 +1,135 @@
+"""Supervising one attempt of a run on this machine, in a Python process of its own.
+
+It starts the job script, enforces the time limit, ends what the job leaves behind, and records how
+it ended. It stops the job when it is told to (SIGTERM: cancelled) and when the submit that started
+it is gone: its standard input is a pipe whose other end only that submit holds, and which the
+kernel closes however the submit ends.
+"""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from orchestrator.common.text import signal_name
+from orchestrator.local.processes import MARK, end_all
+from orchestrator.store.folders import write_ended, write_started
+from orchestrator.store.record_files import utc_now
+from orchestrator.store.records import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    INTERRUPTED,
+    TIMEOUT,
+    Ended,
+    Position,
+    Started,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to start: a script, its log's folder, its limits, and what to add to its environment.
+
+    `position`: when it is started, beside others; None where nobody has said.
+    """
+
+    script: Path
+    attempt: Path
+    time_limit_seconds: int
+    devices: tuple[str, ...]
+    environment: Mapping[str, str]
+    position: Position | None = None
+
+
+class _Stop:
+    """Set once, with the state that the attempt then ends in."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.state: str | None = None
+
+    def set(self, state: str) -> None:
+        if self.state is None:
+            self.state = state
+        self._event.set()
+
+    def wait(self, seconds: float) -> None:
+        self._event.wait(seconds)
+
+
+def supervise(order: Order) -> None:
+    """Run an attempt to its end and record it. Called in the run's own process."""
+    stop = _Stop()
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set(CANCELLED))
+    signal.signal(signal.SIGINT, lambda number, frame: stop.set(INTERRUPTED))
+    if _parent_is_gone():
+        return
+    threading.Thread(target=_watch_parent, args=(stop,), daemon=True).start()
+    token = uuid.uuid4().hex
+    write_started(order.attempt, _started(order, token))
+    begun = time.monotonic()
+    job = _start(order, token)
+    deadline = begun + order.time_limit_seconds
+    while job.poll() is None and stop.state is None:
+        if time.monotonic() > deadline:
+            stop.set(TIMEOUT)
+        stop.wait(0.1)
+    seconds = time.monotonic() - begun
+    exit_code = job.poll()
+    end_all(token, group=job.pid)
+    job.wait()
+    write_ended(order.attempt, _ended(exit_code, stop.state, seconds))
+
+
+def _start(order: Order, token: str) -> "subprocess.Popen[bytes]":
+    environment = {**os.environ, **order.environment, MARK: token}
+    with (order.attempt / "output.log").open("wb") as log:
+        return subprocess.Popen(
+            ["bash", str(order.script)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=order.attempt,
+            start_new_session=True,
+        )
+
+
+def _started(order: Order, token: str) -> Started:
+    position = {} if order.position is None else asdict(order.position)
+    return Started(
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        token=token,
+        started_at=utc_now(),
+        time_limit_seconds=order.time_limit_seconds,
+        devices=order.devices,
+        **position,
+    )
+
+
+def _ended(exit_code: int | None, stopped: str | None, seconds: float) -> Ended:
+    # A job that had ended by itself before it was stopped has ended by itself.
+    if exit_code is None:
+        return Ended(stopped or FAILED, utc_now(), seconds)
+    state = COMPLETED if exit_code == 0 else FAILED
+    name = signal_name(-exit_code) if exit_code < 0 else None
+    return Ended(state, utc_now(), seconds, exit_code if exit_code >= 0 else None, name)
+
+
+def _parent_is_gone() -> bool:
+    return bool(select.select([sys.stdin.fileno()], [], [], 0)[0])
+
+
+def _watch_parent(stop: _Stop) -> None:
+    os.read(sys.stdin.fileno(), 1)
+    stop.set(INTERRUPTED)

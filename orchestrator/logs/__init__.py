@@ -1,0 +1,1 @@
+"""Read any training logs without a campaign: what `teralog parse` does."""

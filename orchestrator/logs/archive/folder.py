@@ -1,0 +1,122 @@
+"""The layout of a folder in which an archive of logs is read, shard by shard.
+
+<work>/<reader>/shards/<shard>/shard.pickle   its logs, and how to read them
+<work>/<reader>/shards/<shard>/result.pickle  what they say; there whole, once it has been read
+<work>/<reader>/jobs/<name>/script.sh         what Slurm was given: an array
+<work>/<reader>/jobs/<name>/<index>           a link to the shard that the task reads
+<work>/<reader>/jobs/<name>/<index>.log       what the task printed
+<work>/<reader>/jobs/<name>/job.json          the array's id, and its shards in order
+"""
+
+import os
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import claim_folder, replacing
+from orchestrator.logs.archive.shards import Reader, Shard
+from orchestrator.logs.read import Found
+from orchestrator.store.record_files import read_record, write_record
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFolder:
+    """The folder of one shard."""
+
+    path: Path
+
+    @property
+    def result(self) -> Path:
+        """Where what its logs say is kept."""
+        return self.path / "result.pickle"
+
+    def save(self, reader: Reader, shard: Shard) -> None:
+        """Write what is to be read, and how."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        _write(self.path / "shard.pickle", (reader, shard))
+
+    def load(self) -> tuple[Reader, Shard]:
+        """Return what is to be read, and how."""
+        reader, shard = _read(self.path / "shard.pickle")
+        return reader, shard
+
+    def save_result(self, found: Sequence[Found]) -> None:
+        """Write what the logs say, one by one; whole or not at all."""
+        _write(self.result, list(found))
+
+    def load_result(self) -> list[Found]:
+        """Return what the logs say, one by one."""
+        found: list[Found] = _read(self.result)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ShardJob:
+    """An array that was submitted: the names of its shards in the order of its tasks."""
+
+    job_id: str
+    shards: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkFolder:
+    """The folder of one reader."""
+
+    path: Path
+
+    def shard(self, name: str) -> ShardFolder:
+        """Return the folder of a shard, which need not exist."""
+        return ShardFolder(self.path / "shards" / name)
+
+    def shards(self) -> Iterator[Shard]:
+        """Yield those that are on record."""
+        for file in sorted(self.path.glob("shards/*/shard.pickle")):
+            yield ShardFolder(file.parent).load()[1]
+
+    def new_job(self, name: str, script: str, shards: Sequence[str]) -> Path:
+        """Make the folder of an array that is to be submitted, and return it."""
+        folder = self.path / "jobs" / name
+        links = {str(index): f"../../shards/{shard}" for index, shard in enumerate(shards)}
+        claim_folder(folder, {"script.sh": script}, links)
+        return folder
+
+    def submitted(self, name: str, job: ShardJob) -> None:
+        """Record that Slurm has an array."""
+        write_record(self.path / "jobs" / name / "job.json", job)
+
+    def jobs(self) -> Iterator[tuple[str, ShardJob]]:
+        """Yield the arrays that Slurm got, by name."""
+        for file in sorted(self.path.glob("jobs/*/job.json")):
+            if (job := read_record(file, ShardJob)) is not None:
+                yield file.parent.name, job
+
+    def log(self, job_name: str, index: int) -> Path:
+        """Return where the task of an array prints."""
+        return self.path / "jobs" / job_name / f"{index}.log"
+
+
+def work_folder(work: Path, reader: Reader) -> WorkFolder:
+    """Return the folder of a reader, which is made; nobody else may look into `work`."""
+    path = work.absolute() / reader.name
+    if "\\" in str(path):
+        raise UserError(f"{path}: sbatch takes no backslash in it; give another folder with --work")
+    work.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.mkdir(exist_ok=True)
+    return WorkFolder(path)
+
+
+def _write(path: Path, value: object) -> None:
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        pickle.dump(value, file, pickle.HIGHEST_PROTOCOL)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path) -> Any:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_uid != os.getuid():
+            raise UserError(f"{path}: is not a file of yours; give another folder with --work")
+        return pickle.load(file)  # noqa: S301  (what our own process wrote, in a file of ours)

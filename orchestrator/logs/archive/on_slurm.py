@@ -1,0 +1,210 @@
+"""Reading an archive of logs by jobs of a Slurm cluster: an array, a task for each shard.
+
+Nothing here has to happen once only: a shard that is read twice has the same result twice. So what
+was submitted is on record only that it be waited for rather than submitted again.
+"""
+
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import at_once, disk_errors
+from orchestrator.common.text import counted
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.logs.archive.folder import ShardJob, WorkFolder, work_folder
+from orchestrator.logs.archive.shards import Reader, Shard, StampedLog, in_shards, stamped
+from orchestrator.logs.find import Log
+from orchestrator.logs.read import Found
+from orchestrator.slurm.arrays import SbatchOptions, sbatch_options, sbatch_path
+from orchestrator.slurm.commands import Told, ask_jobs, max_array_size
+from orchestrator.slurm.sbatch import RefusedError, ScriptExecutor
+from orchestrator.submit.scripts import shards_script
+from parsers.scan.sources import STANDARD_INPUT
+
+_LOOK_SECONDS = 0.5
+_ASK_SECONDS = 5.0
+# So long a result may be on its way through a network's file system.
+_LATE_SECONDS = 15.0
+_GONE = "gone from Slurm"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The task of an array that reads a shard, and where it prints."""
+
+    task_id: str
+    log: Path
+
+
+def read_on_slurm(
+    logs: Sequence[Log],
+    reader: Reader,
+    cluster: Cluster,
+    work: Path,
+    *,
+    count: int,
+    tell: Callable[[str], None],
+) -> list[Found]:
+    """Return what each log says, read by jobs in about `count` shards; `tell` hears how it goes.
+
+    Results that an earlier call has left in `work` are taken, and jobs that it has left are waited
+    for. Raises UserError where a shard's job ends without a result, and names each; the results of
+    the others stay.
+    """
+    _refuse_streams(logs)
+    with disk_errors(work, "give a folder you may write to with --work"):
+        folder = work_folder(work, reader)
+        wanted = [stamped(log) for log in logs]
+        tasks = _going_on(folder)
+        earlier = [one for one in folder.shards() if _has_result(folder, one) or one.name in tasks]
+        earlier.sort(key=lambda one: not _has_result(folder, one))
+        shards = list(in_shards(wanted, count, earlier))
+        missing = [one for one in shards if not _has_result(folder, one)]
+        new = [one for one in missing if one.name not in tasks]
+        at_once(lambda shard: folder.shard(shard.name).save(reader, shard), new)
+        for job in _submit(folder, reader, cluster, new, tasks):
+            tell(job)
+        if len(missing) > len(new):
+            before = counted(len(missing) - len(new), "shard is", "shards are")
+            tell(f"{before} being read by jobs from before")
+        _wait(folder, shards, tasks, tell)
+        said: dict[StampedLog, Found] = {}
+        for shard in shards:
+            results = folder.shard(shard.name).load_result()
+            said |= dict(zip(shard.logs, results, strict=True))
+            if any(isinstance(one, OSError) for one in results):
+                # It may be readable next time.
+                folder.shard(shard.name).result.unlink(missing_ok=True)
+    return [said[log] for log in wanted]
+
+
+def _refuse_streams(logs: Sequence[Log]) -> None:
+    for log in logs:
+        try:
+            mode = log.path.stat().st_mode
+        except OSError:
+            mode = stat.S_IFREG
+        if str(log.path) == STANDARD_INPUT or not stat.S_ISREG(mode):
+            raise UserError(f"{log.path}: --on-slurm: is no file that a job could read")
+
+
+def _going_on(folder: WorkFolder) -> dict[str, Task]:
+    """Return the tasks that have not ended, as far as is known, by the shards that they read."""
+    tasks = {
+        shard: Task(f"{job.job_id}_{index}", folder.log(name, index))
+        for name, job in folder.jobs()
+        for index, shard in enumerate(job.shards)
+        if not folder.shard(shard).result.exists()
+    }
+    told = ask_jobs([task.task_id for task in tasks.values()])
+    return {
+        shard: task
+        for shard, task in tasks.items()
+        if ((state := told.states.get(task.task_id)) is not None and not state.final)
+        or (state is None and not told.complete)
+    }
+
+
+def _submit(
+    folder: WorkFolder,
+    reader: Reader,
+    cluster: Cluster,
+    shards: Sequence[Shard],
+    tasks: dict[str, Task],
+) -> Iterator[str]:
+    """Submit arrays that read `shards`, note their tasks, and yield a sentence for each."""
+    if not shards:
+        return
+    executor = ScriptExecutor(folder.path)
+    size = cluster.max_array_size or max_array_size()
+    for start in range(0, len(shards), size):
+        some = [shard.name for shard in shards[start : start + size]]
+        name = f"parse-{reader.name}-{secrets.token_hex(6)}"
+        job_folder = folder.path / "jobs" / name
+        folder.new_job(name, shards_script(cluster, job_folder), some)
+        options = sbatch_options(
+            name=name,
+            comment=counted(len(some), "shard"),
+            output=f"{sbatch_path(job_folder)}/%a.log",
+            folder=str(reader.folder),
+            indices=range(len(some)),
+            options=SbatchOptions(throttle=cluster.throttle),
+        )
+        try:
+            job_id = executor.submit_script(job_folder / "script.sh", options)
+        except RefusedError as refused:
+            raise UserError(f"sbatch: {refused}") from None
+        folder.submitted(name, ShardJob(job_id, tuple(some)))
+        for index, shard in enumerate(some):
+            tasks[shard] = Task(f"{job_id}_{index}", folder.log(name, index))
+        yield f"{job_id}: {counted(len(some), 'shard')}"
+
+
+def _wait(
+    folder: WorkFolder,
+    shards: Sequence[Shard],
+    tasks: Mapping[str, Task],
+    tell: Callable[[str], None],
+) -> None:
+    """Wait until each shard has a result. Raises UserError where some never will."""
+    waiting = dict(enumerate(shards, start=1))
+    ended: dict[int, tuple[str, float]] = {}
+    failed: dict[int, str] = {}
+    asked_at = time.monotonic()
+    while True:
+        before = len(waiting)
+        for number, shard in list(waiting.items()):
+            if _has_result(folder, shard):
+                del waiting[number]
+            elif number in ended and time.monotonic() - ended[number][1] > _LATE_SECONDS:
+                failed[number] = ended[number][0]
+                del waiting[number]
+        if len(waiting) < before:
+            read = len(shards) - len(waiting) - len(failed)
+            tell(f"{read} of {counted(len(shards), 'shard')} read")
+        if not waiting:
+            break
+        time.sleep(_LOOK_SECONDS)
+        if time.monotonic() - asked_at > _ASK_SECONDS:
+            by_task = {tasks[shard.name].task_id: number for number, shard in waiting.items()}
+            told = ask_jobs(list(by_task))
+            if not told.complete:
+                tell(f"Slurm gave no answer: {told.silences[-1]}")
+            # Of what Slurm did not know for a moment it may know again.
+            ended = {
+                by_task[task]: ended.get(by_task[task], (word, time.monotonic()))
+                for task, word in _ends(told, by_task)
+            }
+            asked_at = time.monotonic()
+    if failed:
+        lines = (
+            f"shard {number} of {len(shards)} ({_what(shards[number - 1])}): {word}; see "
+            f"{tasks[shards[number - 1].name].log}"
+            for number, word in sorted(failed.items())
+        )
+        raise UserError(
+            *lines, "the same command reads these again; what the other shards say is kept"
+        )
+
+
+def _ends(told: Told, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the tasks that have ended, each with Slurm's word for it."""
+    for task in task_ids:
+        state = told.states.get(task)
+        if state is not None and state.final:
+            yield task, state.word
+        elif state is None and told.complete:
+            yield task, _GONE
+
+
+def _what(shard: Shard) -> str:
+    first, more = shard.logs[0].path, len(shard.logs) - 1
+    return f"{first} and {more} more" if more else str(first)
+
+
+def _has_result(folder: WorkFolder, shard: Shard) -> bool:
+    return folder.shard(shard.name).result.exists()

@@ -1,0 +1,132 @@
+"""An archive of logs in shards: parts of about the same size, each to be read by a job.
+
+A shard is known by its logs and their sizes and times: where one of them changes it is another
+shard, which nobody has read.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.common.version import version
+from orchestrator.logs.find import Log
+from parsers.summary.warmup import WarmupPolicy
+
+ROOT = Path(__file__).parents[3]
+# What a log says depends on these; a result of other texts is none of ours.
+_CODE = ("parsers/**/*.py", "orchestrator/logs/**/*.py")
+
+Stamp = tuple[int, int] | None
+"""A file's size in bytes and when it was changed, in ns; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """How logs are read: from which folder their paths lead, and what counts of their reports.
+
+    code: a fingerprint of the texts that read them.
+    """
+
+    folder: Path
+    warmup: WarmupPolicy
+    keep_skipped: bool
+    code: str
+
+    @property
+    def name(self) -> str:
+        """A name that only the same reader has."""
+        return _fingerprint(str(self).encode(errors="surrogateescape"))
+
+
+@dataclass(frozen=True, slots=True)
+class StampedLog:
+    """A log, or the two of a run's output and errors, as found at some time."""
+
+    path: Path
+    errors: Path | None
+    stamps: tuple[Stamp, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Their size on disk."""
+        return sum(stamp[0] for stamp in self.stamps if stamp)
+
+    @property
+    def log(self) -> Log:
+        """What to read."""
+        return Log(self.path, self.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Logs that one job reads, in this order."""
+
+    logs: tuple[StampedLog, ...]
+
+    @property
+    def name(self) -> str:
+        """A name that only these logs have, as they are."""
+        return _fingerprint(str(self).encode(errors="surrogateescape"))
+
+    @property
+    def bytes(self) -> int:
+        """Their size on disk."""
+        return sum(log.bytes for log in self.logs)
+
+
+def code_fingerprint() -> str:
+    """Return what tells this program's way of reading from that of another version."""
+    texts = (path.read_bytes() for pattern in _CODE for path in sorted(ROOT.glob(pattern)))
+    return _fingerprint(version().encode(), *texts)
+
+
+def stamped(log: Log) -> StampedLog:
+    """Return a log with the stamps of its files."""
+    files = (log.path,) if log.errors is None else (log.path, log.errors)
+    return StampedLog(log.path, log.errors, tuple(map(_stamp, files)))
+
+
+def in_shards(
+    logs: Sequence[StampedLog], count: int, earlier: Iterable[Shard] = ()
+) -> Iterator[Shard]:
+    """Yield shards that have each of the logs once, about `count` of the same size in bytes.
+
+    Those of `earlier` stay whose logs are all wanted; what they leave is divided.
+    """
+    left = dict.fromkeys(logs)
+    for shard in earlier:
+        if all(log in left for log in shard.logs):
+            for log in shard.logs:
+                del left[log]
+            yield shard
+    whole = sum(map(_weight, logs))
+    yield from _balanced(list(left), -(-count * sum(map(_weight, left)) // whole) if left else 0)
+
+
+def _balanced(logs: Sequence[StampedLog], count: int) -> Iterator[Shard]:
+    """Give each log, the largest first, to the shard that has least so far."""
+    members: list[list[int]] = [[] for _ in range(min(count, len(logs)))]
+    filled = [0] * len(members)
+    for at in sorted(range(len(logs)), key=lambda at: -logs[at].bytes):
+        least = filled.index(min(filled))
+        members[least].append(at)
+        filled[least] += _weight(logs[at])
+    yield from (Shard(tuple(logs[at] for at in sorted(one))) for one in members)
+
+
+def _weight(log: StampedLog) -> int:
+    # Opening a log takes its time too, also where it is empty.
+    return log.bytes + 2**12
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def _fingerprint(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]

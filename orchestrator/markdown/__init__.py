@@ -1,0 +1,1 @@
+"""Tables in markdown pages that people wrote."""

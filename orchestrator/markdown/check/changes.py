@@ -1,0 +1,211 @@
+"""Cells that compare: `3849(-1754,↓31.3%)` is 3849, by 1754 and 31.3 % less than another row."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from orchestrator.common.text import printable
+from orchestrator.markdown.meaning.cells import LONGEST, NUMBER
+from orchestrator.markdown.meaning.columns import without_markup
+from orchestrator.markdown.meaning.intervals import Interval, Printed, printed
+
+_VALUE = rf"(?P<value>{NUMBER})(?P<unit>\s*[A-Za-zµ%][\w/%.]*)?"
+_CELL = re.compile(rf"{_VALUE}\s*(?P<change>[(\[].*[)\]])")
+_PLAIN = re.compile(rf"{_VALUE}\s*")
+_UP, _DOWN = "+↑▲⬆", "-↓▼⬇\N{MINUS SIGN}\N{EN DASH}"
+_SIGNS = rf"[{re.escape(_UP + _DOWN)}%\s]*"
+_PART = re.compile(rf"{_SIGNS}(?:{NUMBER}){_SIGNS}")
+# What is left after a fall by 100 %, which may be a little less than that.
+_LEAST_PART = Fraction(1, 10**12)
+_PARTED = re.compile(r"[,;/]")
+_MAY_TELL = re.compile("[(\\[\N{FULLWIDTH LEFT PARENTHESIS}]")
+# Chinese and Japanese pages print these at full width.
+_WIDE = str.maketrans(
+    "\N{FULLWIDTH LEFT PARENTHESIS}\N{FULLWIDTH RIGHT PARENTHESIS}\N{FULLWIDTH COMMA}", "(),"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a cell says of itself: its number, and by how much it is more or less than another.
+
+    `difference` and `percent` are without sign, None where the cell does not say them; `sign` is 1
+    or -1. `is_of_percents` says that the number is itself a percentage, which makes the percent of
+    a change a difference as well.
+    """
+
+    text: str
+    value: Printed
+    sign: int
+    difference: Printed | None
+    percent: Printed | None
+    is_of_percents: bool
+
+
+def read_change(text: str, title: str = "") -> Change | None:
+    """Return the change a cell tells of, or None. Every part must have a sign or an arrow."""
+    if len(text) > LONGEST or not _MAY_TELL.search(text):
+        return None
+    plain = _text(text)
+    cell = _CELL.fullmatch(plain)
+    if cell is None:
+        return None
+    found: dict[bool, Printed] = {}
+    signs = set()
+    for part in _PARTED.split(cell["change"][1:-1]):
+        number = printed(part)
+        signs.add(any(mark in part for mark in _UP) - any(mark in part for mark in _DOWN))
+        if number is None or not _PART.fullmatch(part) or ("%" in part) in found:
+            return None
+        found["%" in part] = number
+    value = printed(cell["value"])
+    if value is None or len(signs) != 1 or 0 in signs:
+        return None
+    return Change(
+        text=plain,
+        value=value,
+        sign=signs.pop(),
+        difference=found.get(False),
+        percent=found.get(True),
+        is_of_percents="%" in title or "%" in (cell["unit"] or ""),
+    )
+
+
+def plain_number(text: str) -> Printed | None:
+    """Return the number of a cell that holds nothing else, or of one that compares."""
+    plain = _text(text)
+    found = _PLAIN.fullmatch(plain) or _CELL.fullmatch(plain)
+    return printed(found["value"]) if found else None
+
+
+def _text(text: str) -> str:
+    return printable(without_markup(text)).translate(_WIDE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """What does not follow from two cells: what is said, what follows instead, and by how little.
+
+    `last_digit_only`: the rounding of the two numbers, or one in the last digit of what is said,
+    would explain it.
+    """
+
+    said: str
+    follows: str
+    last_digit_only: bool
+
+
+def misfits(change: Change, other: Printed) -> list[Misfit]:
+    """Return what of a change does not follow from its number and another.
+
+    Whole numbers are taken as they stand, which is what a reader works with; decimals have been
+    rounded. Neither number is 0.
+    """
+    value = change.value
+    said = [(change.difference, "", _difference)] if change.difference else []
+    if change.percent:
+        said.append((change.percent, "%", _percent))
+    found = []
+    for number, suffix, worked_out in said:
+        ways = [worked_out, _difference] if suffix and change.is_of_percents else [worked_out]
+        if any(_follows(number, change.sign, way(value, other)) for way in ways):
+            continue
+        follows = worked_out(_as_it_stands(value), _as_it_stands(other)).low
+        found.append(
+            Misfit(
+                said=f"{_arrow(change.sign)}{number.rounded(number.value)}{suffix}",
+                follows=f"{_arrow(follows)}{number.rounded(abs(follows))}{suffix}",
+                last_digit_only=_follows(
+                    number, change.sign, worked_out(value, other), units=Fraction(3, 2)
+                )
+                or _follows(number, change.sign, worked_out(value, other, rounded=True)),
+            )
+        )
+    return found
+
+
+def in_order(numbers: Iterable[Printed]) -> list[Printed]:
+    """Return the numbers in the order of their values, each once."""
+    return sorted(set(numbers), key=_value)
+
+
+def follows_from_any(change: Change, numbers: Sequence[Printed]) -> bool:
+    """Return whether a change follows from one of the numbers, which are as `in_order` gives them.
+
+    Only those are tried that lie where the change itself says that the other number does.
+    """
+    for origin in _origins(change):
+        begin = bisect_left(numbers, origin.low, key=_value)
+        end = bisect_right(numbers, origin.high, key=_value)
+        if any(not misfits(change, number) for number in numbers[begin:end]):
+            return True
+    return False
+
+
+def _origins(change: Change) -> Iterator[Interval]:
+    """Yield where the other number may lie; every range is a little too wide."""
+    value, said = change.value, change.difference or change.percent
+    if said is None:
+        return
+    slack = (value.unit + said.unit + 1) / 2
+    if change.difference or change.is_of_percents:
+        other = value.value - change.sign * said.value
+        yield Interval(other - slack, other + slack)
+    if not change.difference:
+        part, half = 1 + change.sign * said.value / 100, said.unit / 200
+        least, most = max(part - half, _LEAST_PART), max(part + half, _LEAST_PART)
+        yield Interval((value.value - slack) / most - slack, (value.value + slack) / least + slack)
+
+
+def fitting(change: Change) -> Printed | None:
+    """Return the number from which both parts of a change follow, or None where there is none."""
+    if change.difference is None or change.percent is None:
+        return None
+    other = Printed(change.value.value - change.sign * change.difference.value, change.value.unit)
+    return other if other.value > 0 and not misfits(change, other) else None
+
+
+def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, Printed] | None:
+    """Return the candidate on the nearest line above, or else below; None where there is none.
+
+    Candidates are in the order of their lines.
+    """
+    at = bisect_left(candidates, line, key=lambda each: each[0])
+    others = [*candidates[max(at - 1, 0) : at], *candidates[at : at + 2]]
+    return next((each for each in others if each[0] != line), None)
+
+
+def _value(number: Printed) -> Fraction:
+    return number.value
+
+
+def _arrow(sign: Fraction | int) -> str:
+    return "↑" if sign > 0 else "↓"
+
+
+def _as_it_stands(number: Printed) -> Printed:
+    return Printed(number.value)
+
+
+def _bounds(number: Printed, *, rounded: bool) -> Interval:
+    return (number if rounded or number.unit < 1 else _as_it_stands(number)).interval()
+
+
+def _difference(value: Printed, other: Printed, *, rounded: bool = False) -> Interval:
+    new, old = _bounds(value, rounded=rounded), _bounds(other, rounded=rounded)
+    return Interval(new.low - old.high, new.high - old.low)
+
+
+def _percent(value: Printed, other: Printed, *, rounded: bool = False) -> Interval:
+    ratio = _bounds(value, rounded=rounded) / _bounds(other, rounded=rounded)
+    return Interval(ratio.low * 100 - 100, ratio.high * 100 - 100)
+
+
+def _follows(
+    said: Printed, sign: int, worked_out: Interval, *, units: Fraction = Fraction(1, 2)
+) -> bool:
+    low, high = said.value - units * said.unit, said.value + units * said.unit
+    signed = Interval(low, high) if sign > 0 else Interval(-high, -low)
+    return signed.meets(worked_out)

@@ -1,0 +1,45 @@
+"""What is found in tables: where it is, of what kind, and a sentence."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from orchestrator.markdown.meaning.table_rows import PrintedRow
+
+
+class Kind(StrEnum):
+    """What a finding is about."""
+
+    GLOBAL_BATCH_SIZE = "global-batch-size"
+    WORLD_SIZE = "world-size"
+    THROUGHPUT = "throughput"
+    TFLOPS = "tflops"
+    TFLOPS_ABOVE_PEAK = "tflops-above-peak"
+    TFLOPS_TOO_HIGH = "tflops-too-high"
+    TFLOPS_MISTUNED = "tflops-mistuned"
+    MODEL_SIZE = "model-size"
+    RELATIVE_CHANGE = "relative-change"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A contradiction: where it is, of what kind, and a sentence with both numbers.
+
+    `last_digit_only`: one more in a last printed digit, or rounding, would explain it.
+    """
+
+    file: str
+    line: int
+    kind: Kind
+    message: str
+    last_digit_only: bool = False
+
+
+def finding(row: PrintedRow, kind: Kind, message: str, *, last_digit_only: bool = False) -> Finding:
+    """Return a finding in a row; the sentence is to follow the row's name."""
+    return Finding(
+        file=row.file,
+        line=row.line,
+        kind=kind,
+        message=f"{row.name}: {message}" + (" (only the last digit)" if last_digit_only else ""),
+        last_digit_only=last_digit_only,
+    )

@@ -1,0 +1,151 @@
+"""Rows whose TFLOPs do not follow from size, speed and GPUs as those of the others do.
+
+Which formula and which sequence length a page uses need not be known: TFLOPs · GPUs over size ·
+sequences per second is the same number in every row, if it was the same formula.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from orchestrator.markdown.check.rates import HALF, rates
+from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.intervals import Interval, most_common
+from orchestrator.markdown.meaning.table_rows import Number, PrintedRow, PrintedTable
+
+# As many rows must agree, and as large a part of all, before another one is doubted.
+_FEWEST, _PART = 3, Fraction(3, 4)
+# A table that is too small to tell is held against all tables of its page.
+_SMALL = 4
+# As many sizes, as far apart, cannot agree by an exact formula: it was BigScience's.
+_MANY_SIZES, _FAR_APART = 4, 8
+# A row that differs by one of these was worked out otherwise: recomputation, sequence length.
+_OTHER_WAYS = tuple(Fraction(number) for number in ("1/4", "1/2", "3/4", "4/3", "2", "4"))
+_GIBI = Fraction(2**30, 10**9)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlike:
+    """A row unlike the others.
+
+    likely: the TFLOPs that would be like theirs, to the digits printed.
+    agreeing: how many rows agree.
+    as_if_gibi: the size divided by 2**30 would give what is printed.
+    """
+
+    row: PrintedRow
+    tflops: Number
+    likely: str
+    agreeing: int
+    last_digit_only: bool
+    as_if_gibi: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rated:
+    """A row from which FLOPs per parameter and sequence can be worked out."""
+
+    row: PrintedRow
+    tflops: Number
+    size: Number
+    work: Interval
+
+    def flops(self, *, exact_size: bool, units: Fraction = HALF) -> Interval:
+        size = self.size.printed.interval(Fraction(0) if exact_size else HALF)
+        return self.tflops.printed.interval(units) / (self.work * size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Agreement:
+    """What most rows have in common: their FLOPs per parameter and sequence, and their sizes.
+
+    Sizes are rounded in print: TFLOPs are worked out from what is printed (`exact_size`), or from
+    what is not.
+    """
+
+    rows: int
+    flops: Interval
+    exact_size: bool
+    sizes: frozenset[Fraction]
+
+    def tells_of(self, size: Fraction) -> bool:
+        """Return whether rows of a size must agree too.
+
+        By an exact formula, models smaller or larger than those that agree count a little
+        otherwise.
+        """
+        low, high = min(self.sizes), max(self.sizes)
+        any_size = len(self.sizes) >= _MANY_SIZES and high >= low * _FAR_APART and self.exact_size
+        return any_size or low <= size <= high
+
+
+def unlike_the_others(tables: Sequence[PrintedTable]) -> Iterator[Unlike]:
+    """Yield the rows of a document's tables that disagree where most others agree.
+
+    A report of ours takes no part: its exact formula tells models and recomputation apart.
+    """
+    rated = [_rated(table) for table in tables if not table.is_ours]
+    page = _agreement([row for rows in rated for row in rows])
+    for rows in rated:
+        own = _agreement(rows)
+        if own and page and page.exact_size and page.flops.meets(own.flops):
+            own = replace(own, sizes=own.sizes | page.sizes)
+        agreement = own or (page if len(rows) < _SMALL else None)
+        if agreement:
+            yield from _unlike(rows, agreement)
+
+
+def _rated(table: PrintedTable) -> list[_Rated]:
+    found = []
+    for row in table.rows:
+        size = row.numbers.get(Meaning.PARAMETERS)
+        tflops = row.numbers.get(Meaning.TFLOPS_PER_GPU)
+        world = row.numbers.get(Meaning.WORLD_SIZE)
+        rate = next(rates(row), None)
+        if size and tflops and world and rate:
+            work = rate.sequences_per_second / world.printed.interval()
+            length = row.numbers.get(Meaning.SEQ_LENGTH)
+            # Only a column can differ between rows; what a note says is in some sections only.
+            if length and length.line is None:
+                work *= length.printed.interval()
+            found.append(_Rated(row=row, tflops=tflops, size=size, work=work))
+    return found
+
+
+def _agreement(rows: Sequence[_Rated]) -> _Agreement | None:
+    """Return what most of the rows agree on, None where they do not."""
+    if len(rows) < _FEWEST:
+        return None
+    for exact_size in (True, False):
+        flops = [row.flops(exact_size=exact_size) for row in rows]
+        count, common = most_common(flops)
+        if count >= _FEWEST and count >= len(rows) * _PART:
+            agreeing = (row for row, each in zip(rows, flops, strict=True) if each.meets(common))
+            return _Agreement(
+                rows=count,
+                flops=common,
+                exact_size=exact_size,
+                sizes=frozenset(row.size.printed.value for row in agreeing),
+            )
+    return None
+
+
+def _unlike(rows: Sequence[_Rated], agreement: _Agreement) -> Iterator[Unlike]:
+    common = agreement.flops
+    for row in rows:
+        own = row.flops(exact_size=agreement.exact_size)
+        ratio = own / common
+        if own.meets(common) or not agreement.tells_of(row.size.printed.value):
+            continue
+        if any(ratio.low <= way <= ratio.high for way in _OTHER_WAYS):
+            continue
+        wider = row.flops(exact_size=agreement.exact_size, units=Fraction(3, 2))
+        likely = common.middle * row.work.middle * row.size.printed.value
+        yield Unlike(
+            row=row.row,
+            tflops=row.tflops,
+            likely=row.tflops.printed.rounded(likely),
+            agreeing=agreement.rows,
+            last_digit_only=wider.meets(common),
+            as_if_gibi=(own * Interval(_GIBI, _GIBI)).meets(common),
+        )

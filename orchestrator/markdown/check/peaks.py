@@ -1,0 +1,63 @@
+"""The GPUs a page names, what they do at most, and what they do when trained on."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.hardware.gpus import GPUS, Gpu, matching
+
+_WORD = re.compile(r"[A-Z0-9]+")
+# Short names may be anything: table 4, for one.
+_SHORTEST = 4
+# Accelerators of which no peak is known here: a page that names one may be about that.
+_UNKNOWN = re.compile(
+    r"[AH]800|H20|GB\d+|B\d00|MI\d{3}\w?|RTX\w*|TPU\w*|NPU\w*|GAUDI\w*|ASCEND\w*|TRN\d|TRAINIUM\d?"
+)
+# Formats of eight bits and less have other peaks.
+_NARROW = frozenset({"FP8", "INT8", "FP4", "NVFP4", "MXFP8", "MXFP4", "E4M3"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """TFLOPs a GPU reaches in training: below `mistuned` is bad, above `too_high` is a mistake."""
+
+    mistuned: float
+    too_high: float
+
+
+# BigScience's GPT2 experiments (2021): 30 to 60 can be had, the low 20s are not well tuned, and
+# over 100 is a bug in the calculation.
+_USUAL = {"V100": Usual(mistuned=25, too_high=100)}
+
+
+def named_gpus(data: bytes) -> list[Gpu]:
+    """Return the GPUs whose models a page names.
+
+    None where it names accelerators that are not known too, or formats below 16 bits.
+    """
+    words = set(_WORD.findall(data.decode("utf-8", "replace").upper()))
+    unknown = any(_UNKNOWN.fullmatch(word) for word in words - {gpu.model for gpu in GPUS})
+    if unknown or words & _NARROW:
+        return []
+    return [gpu for gpu in GPUS if gpu.model in words and len(gpu.model) >= _SHORTEST]
+
+
+def gpus_called(name: str) -> list[Gpu]:
+    """Return the GPUs that a name may stand for. Raises UserError where it is none's."""
+    found = matching(name)
+    if not found:
+        hint = did_you_mean(name, {gpu.name for gpu in GPUS})
+        raise UserError(f"--gpu: {name!r} is no GPU whose peak is known{hint}")
+    return found
+
+
+def peak_tflops(gpus: Sequence[Gpu]) -> float | None:
+    """Return the highest peak of the GPUs, of whole cards, or None where there is no GPU."""
+    return max((peak * gpu.dies for gpu in gpus for peak in gpu.peak_tflops.values()), default=None)
+
+
+def usual_tflops(gpus: Sequence[Gpu]) -> Usual | None:
+    """Return what is usual, where all GPUs are of one model of which it is known."""
+    models = {gpu.model for gpu in gpus}
+    return _USUAL.get(models.pop()) if len(models) == 1 else None

@@ -1,0 +1,94 @@
+"""Sizes of a row that multiply to one another: batches, and the ways a run is parted over GPUs."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from orchestrator.markdown.check.findings import Finding, Kind, finding
+from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.intervals import count
+from orchestrator.markdown.meaning.table_rows import Number, PrintedRow
+
+_TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def global_batch_size(row: PrintedRow) -> Iterator[Finding]:
+    """Micro-batch size · micro-batches · data-parallel size is the global batch size."""
+    data_parallel = row.numbers.get(Meaning.DATA_PARALLEL_SIZE) or _data_parallel_size(row)
+    factors = (
+        row.numbers.get(Meaning.MICRO_BATCH_SIZE),
+        row.numbers.get(Meaning.NUM_MICROBATCHES),
+        data_parallel,
+    )
+    yield from _product(row, Kind.GLOBAL_BATCH_SIZE, Meaning.GLOBAL_BATCH_SIZE, factors)
+
+
+def world_size(row: PrintedRow) -> Iterator[Finding]:
+    """Tensor · pipeline · data-parallel size is the number of GPUs, and so is nodes · GPUs each."""
+    factors = [
+        row.numbers.get(Meaning.TENSOR_PARALLEL_SIZE),
+        row.numbers.get(Meaning.PIPELINE_PARALLEL_SIZE),
+        row.numbers.get(Meaning.DATA_PARALLEL_SIZE),
+    ]
+    if row.is_parted_further:
+        factors.append(None)
+    nodes, per_node = (
+        row.numbers.get(meaning) for meaning in (Meaning.NODES, Meaning.GPUS_PER_NODE)
+    )
+    world = row.numbers.get(Meaning.WORLD_SIZE)
+    per_row = math.prod(factor.whole for factor in factors if factor)
+    # With nodes beside them, "GPUs" may be those of one node.
+    if not (nodes and world and nodes.whole * world.whole == per_row):
+        yield from _product(row, Kind.WORLD_SIZE, Meaning.WORLD_SIZE, factors)
+    if nodes and per_node:
+        yield from _product(row, Kind.WORLD_SIZE, Meaning.WORLD_SIZE, (nodes, per_node))
+
+
+def _product(
+    row: PrintedRow,
+    kind: Kind,
+    whole: Meaning,
+    factors: Sequence[Number | None],
+) -> Iterator[Finding]:
+    """Yield a finding where known factors do not make the whole, or all but one cannot."""
+    total = row.numbers.get(whole)
+    known = [factor for factor in factors if factor]
+    product = math.prod(factor.whole for factor in known)
+    if total is None or not known or total.whole == product:
+        return
+    complete = len(known) == len(factors)
+    if not complete and total.whole % product == 0:
+        return
+    shown = f" {_TIMES} ".join(factor.shown for factor in known)
+    equation = f"{shown} = {product}" if len(known) > 1 else shown
+    instead = [f"{total.title} {product}"] if complete else []
+    for factor in known:
+        rest, remainder = divmod(total.whole * factor.whole, product)
+        if complete and rest and not remainder:
+            instead.append(f"{factor.title} {rest}")
+    what = "" if complete else " does not divide it"
+    hint = f"; {' or '.join(instead)} would fit" if instead else ""
+    yield finding(row, kind, f"{total.shown}, but {equation}{what}{hint}")
+
+
+def _data_parallel_size(row: PrintedRow) -> Number | None:
+    """Return the data-parallel size of a row that says all but this, or None."""
+    world, tensor, pipeline = (
+        row.numbers.get(meaning)
+        for meaning in (
+            Meaning.WORLD_SIZE,
+            Meaning.TENSOR_PARALLEL_SIZE,
+            Meaning.PIPELINE_PARALLEL_SIZE,
+        )
+    )
+    if row.is_parted_further or Meaning.NODES in row.numbers:
+        return None
+    if world is None or tensor is None or pipeline is None:
+        return None
+    size, rest = divmod(world.whole, tensor.whole * pipeline.whole)
+    if rest or not size:
+        return None
+    return Number(
+        title=f"{world.title} / {tensor.title} / {pipeline.title}",
+        text=str(size),
+        printed=count(size),
+    )

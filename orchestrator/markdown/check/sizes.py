@@ -1,0 +1,73 @@
+"""Sizes in tables against the shapes beside them, in 10**9 parameters or, as once, in 2**30."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.intervals import Interval
+from orchestrator.markdown.meaning.table_rows import Number, PrintedRow
+from orchestrator.run.shape import ModelShape
+
+# Where the table does not tell: the largest vocabulary of a GPT, BLOOM's, and the usual one.
+_LARGEST_VOCABULARY, _USUAL_VOCABULARY = 250_880, 50_257
+_SEQ_LENGTH = 2048
+_GIBI = Fraction(2**30, 10**9)
+# A page on these has models that are no GPT, of which layers and hidden size do not tell enough.
+_OTHER_MODELS = re.compile(
+    rb"llama|mistral|mixtral|qwen|falcon|gemma|deepseek|baichuan|internlm|glm\b|\byi-|\bphi-?\d"
+    rb"|\bt5\b|\bmoe\b|expert|swiglu|\bgqa\b|\bffn|intermediate.size",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongSize:
+    """A size that is not its shape's.
+
+    likely: what it is by the shape, as `52.0B`.
+    is_gibi: it is the shape's in 2**30 parameters, which some pages printed once.
+    """
+
+    number: Number
+    likely: str
+    is_gibi: bool
+    last_digit_only: bool
+
+
+def tells_of_other_models(data: bytes) -> bool:
+    """Return whether a page may have models that are no GPT."""
+    return _OTHER_MODELS.search(data) is not None
+
+
+def wrong_size(row: PrintedRow) -> WrongSize | None:
+    """Return what is wrong with the size of a row, which is of a GPT, or None.
+
+    GPT-2's layers, embeddings counted once (tied), twice or not at all.
+    """
+    size = row.numbers.get(Meaning.PARAMETERS)
+    layers = row.numbers.get(Meaning.NUM_LAYERS)
+    hidden = row.numbers.get(Meaning.HIDDEN_SIZE)
+    if size is None or layers is None or hidden is None:
+        return None
+    vocabulary = row.numbers.get(Meaning.PADDED_VOCAB_SIZE)
+    length = row.numbers.get(Meaning.SEQ_LENGTH)
+    seq_length = length.whole if length else _SEQ_LENGTH
+    usual = vocabulary.whole if vocabulary else _USUAL_VOCABULARY
+    largest = 2 * vocabulary.whole if vocabulary else _LARGEST_VOCABULARY
+    likely, high = (
+        ModelShape(layers.whole, hidden.whole, 1, many, seq_length).parameters(many)
+        for many in (usual, largest)
+    )
+    # Without embeddings, biases and norms it is the least that people print.
+    shape = Interval(Fraction(12 * layers.whole * hidden.whole**2), Fraction(high))
+    printed = size.printed.interval()
+    if printed.meets(shape):
+        return None
+    gibi = Interval(_GIBI, _GIBI)
+    return WrongSize(
+        number=size,
+        likely=f"{likely / 1e9:.3g}B" if likely >= 1e9 else f"{likely / 1e6:.3g}M",
+        is_gibi=(printed * gibi).meets(shape),
+        last_digit_only=size.printed.interval(Fraction(3, 2)).meets(shape),
+    )

@@ -1,0 +1,1 @@
+"""The markdown itself: tables, rows, headings, and writing them back unchanged."""

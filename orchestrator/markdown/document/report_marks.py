@@ -1,0 +1,78 @@
+"""The place in a page of one's own where a campaign's report stands: between two comments.
+
+    <!-- teralog report NAME -->
+    <!-- end of teralog report -->
+
+Each stands alone on its line, at the line's beginning. What looks like one within code, another
+comment or raw HTML is text.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from orchestrator.common.errors import UserError
+from orchestrator.markdown.document.tables import Edit, edited, read_document
+
+_MARK = re.compile(
+    rb"<!--[ \t]*(?:teralog[ \t]+report[ \t]+(?P<name>\S+)|end of teralog report)[ \t]*-->"
+)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class _Mark(NamedTuple):
+    """A mark's line, where its text begins, and where the next line does; `name` of a first one."""
+
+    line: int
+    begin: int
+    next_line: int
+    name: str | None
+
+
+def marks(name: str) -> tuple[str, str]:
+    """Return the two comments between which the report of a campaign stands."""
+    return f"<!-- teralog report {name} -->", "<!-- end of teralog report -->"
+
+
+def with_report(page: bytes, name: str, text: str) -> bytes:
+    """Return a page with `text` between the marks of a campaign, wherever they stand.
+
+    The text gets a blank line before and behind it, and the ends of line that the page has there;
+    all other bytes of the page stay. Raises UserError where there are no such marks, or one of two.
+    """
+    edits: list[Edit] = []
+    opened: _Mark | None = None
+    for mark in _marks(page):
+        if opened is not None:
+            if mark.name is not None:
+                raise _not_closed(opened, name)
+            newline = b"\r\n" if page[opened.next_line - 2 : opened.next_line] == b"\r\n" else b"\n"
+            between = f"\n{text}\n\n".encode().replace(b"\n", newline)
+            edits.append(Edit(opened.next_line, mark.begin, between))
+        opened = mark if mark.name == name else None
+    if opened is not None:
+        raise _not_closed(opened, name)
+    if not edits:
+        first, last = marks(name)
+        raise UserError(
+            f" has no place for the report of {name}; paste these two where it is to stand, each "
+            f"alone on its line: {first} and {last}"
+        )
+    return edited(page, edits)
+
+
+def _not_closed(mark: _Mark, name: str) -> UserError:
+    first, last = marks(name)
+    return UserError(f"{mark.line}: {first} has no {last} behind it, before other marks of reports")
+
+
+def _marks(page: bytes) -> Iterator[_Mark]:
+    text_begin = len(_BYTE_ORDER_MARK) if page.startswith(_BYTE_ORDER_MARK) else 0
+    for comment in read_document(page).texts:
+        found = _MARK.fullmatch(page, comment.begin, comment.end)
+        at_start = comment.begin == text_begin or page[comment.begin - 1 : comment.begin] == b"\n"
+        next_line = page.find(b"\n", comment.end) + 1 or len(page)
+        if found and at_start and not page[comment.end : next_line].strip():
+            name = found["name"]
+            said = None if name is None else name.decode("utf-8", "replace")
+            yield _Mark(comment.line, comment.begin, next_line, said)

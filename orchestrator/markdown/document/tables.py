@@ -1,0 +1,224 @@
+"""Tables in markdown, with the place of every cell in the bytes of the document.
+
+What is a table is what GitHub shows as one: a row of titles, a row of dashes with as many cells,
+and all lines up to a blank one or another block. Tables within code, HTML comments or raw HTML are
+text. Documents stay bytes, whatever their encoding, so that a cell can be exchanged and nothing
+else.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from orchestrator.markdown.document.rows import Row, split_cells
+
+# A byte-order mark, signs of quotes and list items; possessive, for a line may be all blanks.
+_MARKERS = rb"(?:\xef\xbb\xbf)?[ \t]*+(?:(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])[ \t]*+)*+"
+_BLOCK = re.compile(
+    rb"^(?P<prefix>" + _MARKERS + rb")(?:"
+    rb"(?P<fence>```++(?=[^`\n]*$)|~~~++)"
+    rb"|<(?P<raw>!--|(?:pre|script|style|textarea)\b)"
+    rb"|(?P<delimiter>[|:-][-|: \t]*+)\r?$)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_PREFIX = re.compile(_MARKERS)
+_QUOTE = re.compile(rb"[ \t]*+(?:>[ \t]*+)*+")
+_NO_QUOTE = rb"^(?![ \t]*+>)"
+_DASHES = re.compile(rb"[ \t]*+:?-++:?[ \t]*+")
+# A line that is no row, though it follows one.
+_OTHER_BLOCK = re.compile(
+    rb"\s*+(?:$|#{1,6}(?:\s|$)|```|~~~|(?:[-*+]|\d{1,9}[.)])[ \t]"
+    rb"|<(?:!--|/?(?:center|details|div|h[1-6r]|p|pre|summary|table)\b))",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+")
+# How far up the list item is looked for to which an indented table belongs.
+_LINES_UP = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table: its titles, the row of dashes, and the rows below it."""
+
+    header: Row
+    delimiter: Row
+    rows: tuple[Row, ...]
+
+    @property
+    def begin(self) -> int:
+        """Offset in the document of the titles."""
+        return self.header.begin
+
+    @property
+    def end(self) -> int:
+        """Offset in the document of the end of the last row."""
+        last = self.rows[-1] if self.rows else self.delimiter
+        return last.begin + len(last.content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """What is no markdown: code, a comment or raw HTML, with what opens and what ends it."""
+
+    line: int
+    begin: int
+    end: int
+    is_comment: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The blocks of a document that are tables, code, comments or raw HTML, in their order."""
+
+    blocks: tuple[Table | Text, ...]
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables."""
+        return tuple(block for block in self.blocks if isinstance(block, Table))
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """The code, the comments and the raw HTML."""
+        return tuple(block for block in self.blocks if isinstance(block, Text))
+
+
+def read_document(data: bytes) -> Document:
+    """Return what is in a document. Any bytes are a document."""
+    return Document(tuple(_blocks(data)))
+
+
+class Edit(NamedTuple):
+    """`new` is to stand in the place of the bytes from `begin` to `end`."""
+
+    begin: int
+    end: int
+    new: bytes
+
+
+def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
+    """Return a document with edits made, which come in their order and do not overlap."""
+    parts: list[bytes] = []
+    position = 0
+    for edit in edits:
+        parts += (data[position : edit.begin], edit.new)
+        position = edit.end
+    return b"".join((*parts, data[position:]))
+
+
+def _blocks(data: bytes) -> Iterator[Table | Text]:
+    begin, line, counted = 0, 1, 0
+    while found := _BLOCK.search(data, begin):
+        line += data.count(b"\n", counted, found.start())
+        counted = found.start()
+        if found["delimiter"] is not None:
+            table = _table(data, found, begin, line)
+            end = table.end if table else found.end()
+            if table:
+                yield table
+        else:
+            end = _end(data, found)
+            is_comment = found["raw"] == b"!--"
+            yield Text(line=line, begin=found.end("prefix"), end=end, is_comment=is_comment)
+        begin = _next_line(data, end)
+        if begin >= len(data):
+            return
+
+
+def _next_line(data: bytes, position: int) -> int:
+    return data.find(b"\n", position) + 1 or len(data)
+
+
+def _end(data: bytes, found: "re.Match[bytes]") -> int:
+    """Return where code, a comment or raw HTML ends; what is not closed goes on to the end."""
+    fence, raw = found["fence"], found["raw"]
+    if fence:
+        closing = rb"^[ \t>]*+%b{%d,}+[ \t]*+\r?$" % (re.escape(fence[:1]), len(fence))
+        begin = _next_line(data, found.end())
+    else:
+        closing = rb"-->" if raw == b"!--" else rb"</%b>" % raw
+        begin = found.start("raw") + 1
+    if b">" in found["prefix"]:
+        closing = rb"(?P<left>%b)|%b" % (_NO_QUOTE, closing)
+    closed = re.compile(closing, re.MULTILINE | re.IGNORECASE).search(data, begin)
+    if closed is None:
+        return len(data)
+    return closed.start() - 1 if closed.groupdict().get("left") is not None else closed.end()
+
+
+def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> Table | None:
+    """Return the table whose row of dashes was found, if the line above it holds its titles."""
+    prefix = found["prefix"]
+    if found.start() <= after or prefix.strip(b" \t>"):
+        return None
+    columns = _columns(found["delimiter"])
+    quotes = prefix.count(b">")
+    begin = data.rfind(b"\n", after, found.start() - 1) + 1 or after
+    title_prefix = _PREFIX.match(data, begin, found.start())
+    if not columns or not title_prefix or title_prefix[0].count(b">") != quotes:
+        return None
+    content = data[title_prefix.end() : found.start()].rstrip()
+    header = Row(line - 1, title_prefix.end(), content, columns)
+    indentation = 0 if title_prefix[0].strip() else _width(title_prefix[0])
+    if len(header.raw_cells) != columns or (
+        indentation > 3 and not _in_item(data, begin, indentation)
+    ):
+        return None
+    delimiter = Row(line, found.start("delimiter"), found["delimiter"].rstrip(), columns)
+    rows = tuple(_rows(data, _next_line(data, found.end()), line + 1, columns, quotes))
+    return Table(header=header, delimiter=delimiter, rows=rows)
+
+
+def _columns(delimiter: bytes) -> int:
+    """Return how many columns a row of dashes makes; 0 where it is none."""
+    if b"|" not in delimiter:
+        return 0
+    raws = split_cells(delimiter.rstrip())
+    return len(raws) if all(map(_DASHES.fullmatch, raws)) else 0
+
+
+def _rows(data: bytes, begin: int, line: int, columns: int, quotes: int) -> Iterator[Row]:
+    while begin < len(data):
+        end = data.find(b"\n", begin)
+        end = len(data) if end < 0 else end
+        content = data[begin:end].rstrip()
+        start = begin
+        if not content.startswith(b"|"):
+            prefix = _QUOTE.match(content)
+            skipped = prefix.end() if prefix else 0
+            content, start = content[skipped:], begin + skipped
+            if (prefix and prefix[0].count(b">") != quotes) or _OTHER_BLOCK.match(content):
+                return
+        elif quotes:
+            return
+        yield Row(line, start, content, columns)
+        begin, line = end + 1, line + 1
+
+
+def _width(indentation: bytes) -> int:
+    return len(indentation.expandtabs(4))
+
+
+def _in_item(data: bytes, begin: int, indentation: int) -> bool:
+    """Return whether a line that is indented by four and more belongs to a list item.
+
+    Else it is code.
+    """
+    limit = indentation
+    for _ in range(_LINES_UP):
+        if begin == 0:
+            return False
+        end = begin - 1
+        begin = data.rfind(b"\n", 0, end) + 1
+        content = data[begin:end].lstrip(b" \t")
+        width = _width(data[begin : end - len(content)])
+        if not content.strip() or width >= limit:
+            continue
+        limit = width
+        item = _ITEM.match(content)
+        if item and width + len(item[0]) <= indentation:
+            return indentation - width - len(item[0]) < 4
+        if not item and width == 0:
+            return False
+    return False

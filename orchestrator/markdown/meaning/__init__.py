@@ -1,0 +1,1 @@
+"""What a table's columns, cells and notes mean: models, batches, units."""

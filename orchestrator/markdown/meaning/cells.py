@@ -1,0 +1,134 @@
+"""Numbers in the cells of people's tables: sizes, counts, times and rates."""
+
+import re
+from typing import NamedTuple
+
+from orchestrator.markdown.meaning.columns import without_markup
+from orchestrator.markdown.meaning.units import Quantity, Unit, pace_unit, size_unit
+
+NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
+_BLANK = re.compile(
+    r"[\s?.:\u2026\u2014\u2013\u2212-]*|n\.?/?a\.?|none|tbd|todo|nan|x", re.IGNORECASE
+)
+_FAILED = re.compile(
+    r"\b(?:oom|out of memory|fail(?:s|ed|ure)?|crash(?:es|ed)?|error|timeout|timed out|killed"
+    r"|cancel(?:l?ed)?|hangs?|hung|did not run|does not fit)\b",
+    re.IGNORECASE,
+)
+# What may stand around the one number of a cell: "about", a deviation, a remark in parentheses.
+_ABOUT = r"\s*(?:~|≈|≃|ca\.?|about|approx\.?)?\s*"
+_REMARK = r"(?:\s*(?:±|\+/-|\+-)\s*[\d.]+\s*[a-zµ]*)?(?:\s*\(.*\))?\s*"
+_SIZE = re.compile(rf"{_ABOUT}(?P<number>{NUMBER})\s*(?P<unit>[a-z ]*?){_REMARK}", re.IGNORECASE)
+_SIZE_IN_NAME = re.compile(rf"(?<![\w.,])(?P<number>{NUMBER})\s?(?P<unit>[bmt])\b", re.IGNORECASE)
+_COUNT = re.compile(rf"(?P<number>{NUMBER})(?P<times>(?:\s*[x\u00d7*]\s*\d+)*)(?P<rest>.*)")
+_THINGS = re.compile(r"(?:\s*[x\u00d7]?\s*[A-Z][\w./-]*)*(?:\s+[a-z]+)?(?:\s*\(.*\))?\s*")
+_PACE = re.compile(
+    rf"{_ABOUT}(?P<number>{NUMBER})(?:e(?P<exponent>[+-]?\d\d?))?"
+    rf"\s*(?P<unit>[a-zµμ][a-zµμ/ ]*?)?{_REMARK}",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(
+    rf"(?:{NUMBER})\s*[a-z/]*\s*(?:-|\u2013|\u2014|\.\.+|\u2026|to)\s*(?:{NUMBER})", re.IGNORECASE
+)
+# A bare size is in billions, unless it is a count of parameters.
+_LEAST_COUNT = 1e6
+_LARGEST = 1e18
+# More than this is prose.
+LONGEST = 100
+
+
+class NotUnderstoodError(ValueError):
+    """A cell that holds something else than the number looked for; a sentence says what."""
+
+
+class Pace(NamedTuple):
+    """A time per iteration or a rate, of one GPU where `per_gpu` says so."""
+
+    quantity: Quantity
+    value: float
+    per_gpu: bool
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a cell is empty, or holds only a sign that stands for nothing."""
+    return _BLANK.fullmatch(text) is not None
+
+
+def tells_failure(text: str) -> bool:
+    """Return whether a cell says that the run did not come to a result: `OOM`, `failed`."""
+    return _FAILED.search(text) is not None
+
+
+def as_number(text: str) -> float:
+    """Return the value of what `NUMBER` matches; commas part thousands."""
+    return float(text.replace(",", ""))
+
+
+def read_parameters(text: str, unit: Unit | None = None) -> int:
+    """Return the number of parameters in a cell: `7.5B`, `350M`, `GPT-2 XL (1.5B)`; 52 is 52B.
+
+    `unit` is what the title names. Raises NotUnderstoodError.
+    """
+    plain = _plain(text)
+    found = _SIZE.fullmatch(plain)
+    if found is None or (found["unit"] and not size_unit(found["unit"])):
+        named = list(_SIZE_IN_NAME.finditer(plain))
+        if len(named) != 1:
+            raise NotUnderstoodError(f"{text!r} is no size such as 7.5B or 350M")
+        found = named[0]
+    number = as_number(found["number"])
+    told = size_unit(found["unit"]) if found["unit"] else unit
+    if told is None:
+        parameters = number if number >= _LEAST_COUNT else number * 1e9
+    else:
+        parameters = number * told.scale
+    if not 1 <= parameters < _LARGEST:
+        raise NotUnderstoodError(f"{text!r} is no size such as 7.5B or 350M")
+    return round(parameters)
+
+
+def read_count(text: str) -> int:
+    """Return the whole number in a cell: `1,024`, `16x8`, `64 V100`. Raises NotUnderstoodError."""
+    found = _COUNT.fullmatch(_plain(text))
+    if found is None or not _THINGS.fullmatch(found["rest"]):
+        raise NotUnderstoodError(f"{text!r} is no whole number")
+    number = as_number(found["number"])
+    for factor in re.findall(r"\d+", found["times"]):
+        number *= int(factor)
+    if not 1 <= number < _LARGEST or number != int(number):
+        raise NotUnderstoodError(f"{text!r} is no whole number above zero")
+    return int(number)
+
+
+def read_pace(text: str, unit: Unit | None = None) -> Pace:
+    """Return the time or rate in a cell: `0.661s`, `~129 s/it`, `2.5ms`, `104 samples/s`.
+
+    `unit` is what the title names, for cells that name none. Raises NotUnderstoodError.
+    """
+    plain = _plain(text)
+    found = _PACE.fullmatch(plain)
+    if found is None and _RANGE.search(plain):
+        raise NotUnderstoodError(f"{text!r} is a range; one number is needed")
+    if found is None:
+        raise NotUnderstoodError(
+            f"{text!r} is no time such as 0.66s and no rate such as 104 samples/s"
+        )
+    told = pace_unit(found["unit"]) if found["unit"] else unit
+    if told is None and found["unit"]:
+        raise NotUnderstoodError(f"{text!r}: the unit {found['unit']!r} is not known")
+    if told is None:
+        raise NotUnderstoodError(
+            f"{text!r} has no unit; write {plain}s, or (s) or (samples/s) in the title"
+        )
+    value = as_number(found["number"]) * told.scale
+    if found["exponent"]:
+        value *= 10.0 ** int(found["exponent"])
+    if not 0 < value < float("inf"):
+        raise NotUnderstoodError(f"{text!r} is not above zero")
+    return Pace(told.quantity, value, told.per_gpu)
+
+
+def _plain(text: str) -> str:
+    if len(text) > LONGEST:
+        raise NotUnderstoodError(f"{text[:20]!r}… is too long to be a number")
+    return without_markup(text)

@@ -1,0 +1,195 @@
+"""What the columns of people's tables of benchmarks mean, by the spellings of their titles."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+
+from orchestrator.markdown.meaning.units import Quantity, Unit, pace_unit, size_unit
+
+
+class Meaning(StrEnum):
+    """What a column holds.
+
+    PACE: a time per iteration or a rate; the unit says which, in the title or in the cells.
+    MODEL: a name that may tell the size, `GPT-2 XL (1.5B)`.
+    GPU: which one, `V100`; people also write how many.
+    REPORTED_TFLOPS: what a program printed.
+    STATISTIC: how far what was measured varied, or over how many reports.
+    """
+
+    PARAMETERS = "parameters"
+    MODEL = "model"
+    WORLD_SIZE = "world_size"
+    NODES = "nodes"
+    GPUS_PER_NODE = "gpus_per_node"
+    DATA_PARALLEL_SIZE = "data_parallel_size"
+    TENSOR_PARALLEL_SIZE = "tensor_parallel_size"
+    PIPELINE_PARALLEL_SIZE = "pipeline_parallel_size"
+    CONTEXT_PARALLEL_SIZE = "context_parallel_size"
+    MICRO_BATCH_SIZE = "micro_batch_size"
+    NUM_MICROBATCHES = "num_microbatches"
+    GLOBAL_BATCH_SIZE = "global_batch_size"
+    SEQ_LENGTH = "seq_length"
+    NUM_LAYERS = "num_layers"
+    HIDDEN_SIZE = "hidden_size"
+    NUM_ATTENTION_HEADS = "num_attention_heads"
+    PADDED_VOCAB_SIZE = "padded_vocab_size"
+    ZERO_STAGE = "zero_stage"
+    PACE = "pace"
+    TFLOPS_PER_GPU = "tflops_per_gpu"
+    REPORTED_TFLOPS = "reported_tflops"
+    MFU = "mfu"
+    HFU = "hfu"
+    MEMORY = "memory"
+    GPU = "gpu"
+    ID = "id"
+    OUTCOME = "outcome"
+    NOTES = "notes"
+    STATISTIC = "statistic"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its place, its title as text, what it means, and the unit that its title names.
+
+    rank: of the paces of one run the one with the lowest is meant, where they are averages of
+    several kinds.
+    """
+
+    index: int
+    title: str
+    meaning: Meaning | None
+    unit: Unit | None
+    rank: int = 0
+
+
+# Letters and digits of a title decide, in lower case: "Glob-BS", "glob bs" and "GLOB_BS" are one.
+_SPELLINGS = {
+    Meaning.PARAMETERS: """size modelsize msize params parameters nparams numparams
+        numparameters numberofparameters modelparams modelparameters""",
+    Meaning.MODEL: "model modelname",
+    Meaning.WORLD_SIZE: """gpus ngpus ngpu numgpus totalgpus gpucount numberofgpus worldsize
+        devices numdevices ranks numranks""",
+    Meaning.NODES: "nodes node nnodes numnodes numberofnodes",
+    Meaning.GPUS_PER_NODE: "gpuspernode gpusnode gpupernode gpunode ngpuspernode",
+    Meaning.DATA_PARALLEL_SIZE: "dp dpsize dataparallel dataparallelsize dpdegree",
+    Meaning.TENSOR_PARALLEL_SIZE: """tp tpsize tensorparallel tensorparallelsize tpdegree mp mpsize
+        modelparallel modelparallelsize""",
+    Meaning.PIPELINE_PARALLEL_SIZE: """pp ppsize pipelineparallel pipelineparallelsize ppdegree
+        pipelinestages ppstages""",
+    Meaning.CONTEXT_PARALLEL_SIZE: "cp cpsize contextparallel contextparallelsize",
+    Meaning.MICRO_BATCH_SIZE: "micbs mbs microbs microbatch microbatchsize ubs",
+    Meaning.NUM_MICROBATCHES: """ppchunks chunks gas gradacc gradaccum gradaccumulation
+        gradientaccumulation gradientaccumulationsteps gradaccsteps accumulationsteps microbatches
+        nummicrobatches""",
+    Meaning.GLOBAL_BATCH_SIZE: """globbs gbs globalbs globalbatch globalbatchsize globbatch
+        trainbatchsize totalbatchsize""",
+    Meaning.SEQ_LENGTH: "seq seqlen seqlength sequencelength sequencelen context contextlength ctx",
+    Meaning.NUM_LAYERS: "layers nlayers numlayers numberoflayers",
+    Meaning.HIDDEN_SIZE: "hidden nhidden hiddensize dmodel hiddendim",
+    Meaning.NUM_ATTENTION_HEADS: "heads nheads numheads attentionheads numattentionheads",
+    Meaning.PADDED_VOCAB_SIZE: "vocab vocabsize paddedvocab paddedvocabsize",
+    Meaning.ZERO_STAGE: "zero zerostage stage",
+    Meaning.PACE: """throughput speed time steptime timeperstep timestep iterationtime itertime
+        timeperiteration timeperiter timeiter timeit througput throuthput""",
+    Meaning.MFU: "mfu modelflopsutilization modelflopsutilisation",
+    Meaning.HFU: "hfu hardwareflopsutilization hardwareflopsutilisation",
+    Meaning.MEMORY: "mem memory gpumem gpumemory peakmem peakmemory maxmem",
+    Meaning.GPU: "gpu gputype gpumodel gpuname accelerator",
+    Meaning.ID: "id no nr run runid job jobid date",
+    Meaning.OUTCOME: "outcome ended status",
+    Meaning.NOTES: "notes note comment comments remark remarks",
+}
+_MEANINGS = {
+    word: meaning for meaning, spellings in _SPELLINGS.items() for word in spellings.split()
+}
+
+_MARKUP = re.compile(
+    r"<[^<>]*>|!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])|\[\^[^\[\]]*\]"
+    r"|[*`~†‡]|(?<!\w)_|_(?!\w)"
+)
+_UNIT = re.compile(
+    r"(?P<name>.*?)[\s,]*(?:\((?P<round>[^()]*)\)|\[(?P<square>[^\[\]]*)\])\s*"
+    r"|(?P<name_before_comma>[^,]*),\s*(?P<comma>[^,]*)"
+)
+_NUMBER_OF = re.compile(r"^(?:#|\u2116)\s*")
+_LONGEST = 100
+_NO_LETTER = re.compile(r"[^a-z0-9]+")
+_TFLOPS = re.compile(r"t(?:era)?flops?")
+# What a title may say beside TFLOPs and still mean those that are computed.
+_PLAIN = re.compile(
+    r"(?:per|ps|s|sec|second|a|gpus?|device|card|rank|achieved|computed|calculated)*"
+)
+_REPORTED = re.compile(r"report|log|print|measured|megatron|deepspeed")
+_MEMORY_UNIT = re.compile(r"[kmgt]i?b", re.IGNORECASE)
+# A table with all of these is a report of ours. Elsewhere they may mean anything, as n does.
+_OURS = frozenset({"step mean (s)", "median (s)", "spread (s)", "n"})
+# The paces of our report: TFLOPs are by the median, by the mean where no step was told.
+_OUR_PACES = (
+    "median (s)",
+    "step mean (s)",
+    "samples/s (avg)",
+    "throughput (samples/s)",
+    "samples/s (last)",
+)
+_SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
+
+
+def without_markup(text: str) -> str:
+    """Return the text of a cell without what makes it bold, a link, code or a footnote."""
+    return _MARKUP.sub(lambda found: found["text"] or "", text).strip()
+
+
+def read_columns(titles: Sequence[str]) -> list[Column]:
+    """Return the columns of a table, by the texts of its titles."""
+    columns = [_column(index, title) for index, title in enumerate(titles)]
+    return [_of_ours(column) for column in columns] if is_ours(titles) else columns
+
+
+def is_ours(titles: Sequence[str]) -> bool:
+    """Return whether these are the titles of a table that `teralog report` wrote."""
+    return {title.strip() for title in titles} >= _OURS
+
+
+def _of_ours(column: Column) -> Column:
+    title = column.title.strip()
+    if title in _OUR_PACES:
+        unit = column.unit or _SECONDS
+        rank = _OUR_PACES.index(title)
+        return replace(column, meaning=Meaning.PACE, unit=unit, rank=rank)
+    return replace(column, meaning=Meaning.STATISTIC) if title in _OURS else column
+
+
+@cache
+def _column(index: int, title: str) -> Column:
+    if len(title) > _LONGEST:
+        return Column(index, title, None, None)
+    text = _NUMBER_OF.sub("n", without_markup(title))
+    whole = _NO_LETTER.sub("", text.lower())
+    if (flops := _TFLOPS.search(whole)) is not None:
+        rest = whole[: flops.start()] + whole[flops.end() :]
+        return Column(index, title, _meaning_of_tflops(rest), None)
+    name, told = text, ""
+    if found := _UNIT.fullmatch(text):
+        name = found["name"] or found["name_before_comma"] or ""
+        told = found["round"] or found["square"] or found["comma"] or ""
+    meaning = _MEANINGS.get(_NO_LETTER.sub("", name.lower()))
+    if meaning is Meaning.PARAMETERS:
+        return Column(index, title, meaning, size_unit(told))
+    if meaning is Meaning.PACE:
+        # A time is in seconds where nothing else is said; a throughput may be anything.
+        unit = _SECONDS if "time" in name.lower() and not told else None
+        return Column(index, title, meaning, pace_unit(told) or unit)
+    if meaning is None and (unit := pace_unit(name)):
+        return Column(index, title, Meaning.PACE, unit)
+    if name.lower() == "peak" and _MEMORY_UNIT.fullmatch(told):
+        meaning = Meaning.MEMORY
+    return Column(index, title, meaning, None)
+
+
+def _meaning_of_tflops(rest: str) -> Meaning | None:
+    if _PLAIN.fullmatch(rest):
+        return Meaning.TFLOPS_PER_GPU
+    return Meaning.REPORTED_TFLOPS if _REPORTED.search(rest) else None

@@ -1,0 +1,110 @@
+"""Printed numbers: each stands for the interval that rounds to it, in exact fractions."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from orchestrator.markdown.meaning.cells import LONGEST, NUMBER
+from orchestrator.markdown.meaning.columns import without_markup
+
+_NUMBER = re.compile(NUMBER)
+# Units are a thousandth, sixty or a billion of one another; what floats add to that is dropped.
+_LARGEST_DENOMINATOR = 10**6
+_SCALES = {
+    *(Fraction(1000) ** power for power in range(-2, 5)),
+    *(Fraction(60) ** power for power in range(-2, 3)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """All numbers from `low` to `high`; both above zero where they are multiplied or divided."""
+
+    low: Fraction
+    high: Fraction
+
+    def __mul__(self, other: "Interval") -> "Interval":
+        """Return where the product lies."""
+        return Interval(self.low * other.low, self.high * other.high)
+
+    def __truediv__(self, other: "Interval") -> "Interval":
+        """Return where the quotient lies."""
+        return Interval(self.low / other.high, self.high / other.low)
+
+    def meets(self, other: "Interval") -> bool:
+        """Return whether both may be the same number."""
+        return self.low <= other.high and other.low <= self.high
+
+    @property
+    def middle(self) -> Fraction:
+        """The number in the middle."""
+        return (self.low + self.high) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A number as it is printed; `unit` is what one in its last digit is worth, 0 in a count."""
+
+    value: Fraction
+    unit: Fraction = Fraction(0)
+
+    def interval(self, units: Fraction = Fraction(1, 2)) -> Interval:
+        """Return the numbers it may stand for: half a unit of its last digit to either side."""
+        if not self.unit:
+            return Interval(self.value, self.value)
+        # A number printed as 0.0 still stands for one above zero.
+        low = max(self.value - units * self.unit, self.value / 1000)
+        return Interval(low, self.value + units * self.unit)
+
+    def rounded(self, other: Fraction) -> str:
+        """Return another number, with as many decimals as this one is printed with."""
+        decimals = 0
+        while self.unit and self.unit * 10**decimals < 1:
+            decimals += 1
+        return f"{float(other):.{decimals}f}"
+
+
+def count(value: int) -> Printed:
+    """Return a whole number that is exact."""
+    return Printed(Fraction(value))
+
+
+def printed(text: str, value: float | None = None) -> Printed | None:
+    """Return the number in a cell, with the worth of its last digit; None where there is none.
+
+    `value` is what the cell says in all, its unit included: 7.5e9 for `7.5B`. Of several numbers
+    it is the one that `value` is a unit's multiple of: 1.5 in `GPT-2 XL (1.5B)`.
+    """
+    if len(text) > LONGEST:
+        return None
+    found = [
+        (Fraction(digits), Fraction(1, 10 ** len(digits.partition(".")[2])))
+        for each in _NUMBER.findall(without_markup(text))
+        if Fraction(digits := each.replace(",", ""))
+    ]
+    if value is None or not found:
+        return Printed(*found[0]) if found else None
+    scaled = [(_scale(value, literal), literal, unit) for literal, unit in found]
+    scale, literal, unit = next((each for each in scaled if each[0] in _SCALES), scaled[0])
+    return Printed(literal * scale, unit * scale)
+
+
+def _scale(value: float, literal: Fraction) -> Fraction:
+    return Fraction(value / float(literal)).limit_denominator(_LARGEST_DENOMINATOR)
+
+
+def most_common(intervals: Iterable[Interval]) -> tuple[int, Interval]:
+    """Return how many of the intervals have most in common, and what they have in common.
+
+    Of several that as many share, it is the lowest. There must be an interval.
+    """
+    ends = sorted(
+        end for each in intervals for end in ((each.low, "0 opens"), (each.high, "1 closes"))
+    )
+    best, best_at, open_now = 0, 0, 0
+    for at, (_, what) in enumerate(ends):
+        open_now += 1 if what == "0 opens" else -1
+        if open_now > best:
+            best, best_at = open_now, at
+    return best, Interval(ends[best_at][0], ends[best_at + 1][0])

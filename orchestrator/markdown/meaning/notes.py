@@ -1,0 +1,128 @@
+"""What a page says of all rows of its tables, in lists beside them: `- TP=4 in all of entries`.
+
+Only list items count, of the section (from heading to heading) the table stands in, that begin
+with a name, a sign and a number and add no condition: prose tells of plans and limits too.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from orchestrator.markdown.document.headings import heading, markdown_lines
+from orchestrator.markdown.document.tables import Document
+from orchestrator.markdown.meaning.columns import Meaning, read_columns
+from orchestrator.markdown.meaning.settings import Settings, with_comment
+
+# What is a whole number, in a table or beside it.
+SIZES = frozenset(
+    {
+        Meaning.WORLD_SIZE,
+        Meaning.NODES,
+        Meaning.GPUS_PER_NODE,
+        Meaning.DATA_PARALLEL_SIZE,
+        Meaning.TENSOR_PARALLEL_SIZE,
+        Meaning.PIPELINE_PARALLEL_SIZE,
+        Meaning.MICRO_BATCH_SIZE,
+        Meaning.NUM_MICROBATCHES,
+        Meaning.GLOBAL_BATCH_SIZE,
+        Meaning.SEQ_LENGTH,
+        Meaning.NUM_LAYERS,
+        Meaning.HIDDEN_SIZE,
+        Meaning.PADDED_VOCAB_SIZE,
+    }
+)
+
+
+class Note(NamedTuple):
+    """A size that holds for all rows: a number, or the same as that of another column."""
+
+    line: int
+    name: str
+    value: int | Meaning
+
+
+class Notes(NamedTuple):
+    """What a page says of one table: sizes, and the GPU."""
+
+    sizes: dict[Meaning, Note]
+    gpu: str | None
+
+
+_ITEM = re.compile(r"\s*[-*+]\s+(?P<text>.*)")
+_SAID = re.compile(r"(?P<name>[A-Za-z][\w -]*?)\s*(?:=|:|\bis\b)\s*(?P<value>.+)")
+# What may follow a number that holds for all rows.
+_NUMBER = re.compile(
+    r"(?P<number>\d{1,18})\b"
+    r"(?!.*\b(?:but|except|other|save|unless)\b)"
+    r"(?:\s+(?:tokens|for all|in all|everywhere|throughout)\b.*|\s*\([^()\d]*\)|\s*[.;]?)"
+)
+# A longer line is prose.
+_LONGEST = 500
+_FACTORS = re.compile(r"\s*[*\N{MULTIPLICATION SIGN}]\s*")
+_PRODUCT = {Meaning.MICRO_BATCH_SIZE, Meaning.DATA_PARALLEL_SIZE}
+
+
+def read_notes(data: bytes, document: Document) -> list[Notes]:
+    """Return what the page says of each table of a document, in order.
+
+    Comments that set something go before lists. Raises UserError where a comment sets what cannot
+    be set.
+    """
+    sections = _sections(data, document)
+    begins = [line for line, _ in sections]
+    comments = [text for text in document.texts if text.is_comment]
+    settings = Settings()
+    said: dict[Meaning, Note] = {}
+    notes = []
+    for table in document.tables:
+        while comments and comments[0].begin < table.header.begin:
+            comment = comments.pop(0)
+            before, settings = settings, with_comment(settings, comment, data)
+            for meaning, value in settings.constants.items():
+                if before.constants.get(meaning) != value:
+                    said[meaning] = Note(comment.line, meaning, value)
+        _, listed = sections[bisect_right(begins, table.header.line) - 1]
+        notes.append(Notes({**listed, **said}, settings.gpu))
+    return notes
+
+
+def _sections(data: bytes, document: Document) -> list[tuple[int, dict[Meaning, Note]]]:
+    """Return the line that each section begins with, and what its lists say, and say only once."""
+    sections: list[tuple[int, dict[Meaning, Note]]] = [(0, {})]
+    contradicted: set[tuple[int, Meaning]] = set()
+    for number, line in markdown_lines(data, document):
+        if heading(line) is not None:
+            sections.append((number, {}))
+        for meaning, note in _notes(number, line):
+            begin, notes = sections[-1]
+            if notes.setdefault(meaning, note).value != note.value:
+                contradicted.add((begin, meaning))
+    for begin, notes in sections:
+        for meaning in [each for each in notes if (begin, each) in contradicted]:
+            del notes[meaning]
+    return sections
+
+
+def _notes(number: int, line: str) -> Iterator[tuple[Meaning, Note]]:
+    item = _ITEM.match(line) if len(line) <= _LONGEST else None
+    # A star may be a product's, so that it is not taken for markup.
+    said = _SAID.fullmatch(item["text"].replace("`", "").strip()) if item else None
+    meaning = _size(said["name"]) if said else None
+    if said is None or meaning is None:
+        return
+    same = _size(said["value"])
+    if found := _NUMBER.fullmatch(said["value"]):
+        if int(found["number"]) > 0:
+            yield meaning, Note(number, said["name"], int(found["number"]))
+    elif same is not None and same is not meaning:
+        yield meaning, Note(number, said["name"], same)
+    elif meaning is Meaning.GLOBAL_BATCH_SIZE:
+        factors = {_size(factor) for factor in _FACTORS.split(said["value"])}
+        if factors == _PRODUCT:
+            yield Meaning.NUM_MICROBATCHES, Note(number, "chunks", 1)
+
+
+def _size(name: str) -> Meaning | None:
+    meaning = read_columns([name])[0].meaning
+    return meaning if meaning in SIZES else None

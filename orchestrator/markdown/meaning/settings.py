@@ -1,0 +1,177 @@
+"""What holds for the tables of a page: from options, and from what the page says itself.
+
+A page says it in a comment on a line of its own, for all that follows:
+
+    <!-- teralog: seq_length=2048 factor=4 decimals=1 formula=bigscience -->
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.markdown.document.tables import Document, Text
+from orchestrator.markdown.meaning.cells import NotUnderstoodError, read_count, read_parameters
+from orchestrator.markdown.meaning.columns import Meaning
+
+Choice = TypeVar("Choice")
+
+FACTORS = (3, 4)
+MOST_DECIMALS = 6
+
+
+class Formula(StrEnum):
+    """Which FLOPs an iteration has: those of orchestrator.run.flops by these names."""
+
+    BIGSCIENCE = "bigscience"
+    NARAYANAN = "narayanan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How TFLOPs are computed.
+
+    factor: passes over the layers, 4 where activations are recomputed, else 3.
+    decimals: of TFLOPs; None keeps those that a cell has.
+    gpu, gpu_peak_tflops: for utilizations; the peak goes before the name's.
+    constants: numbers that hold where a table has no column for them.
+    """
+
+    formula: Formula = Formula.BIGSCIENCE
+    factor: int = 4
+    decimals: int | None = None
+    gpu: str | None = None
+    gpu_peak_tflops: float | None = None
+    constants: Mapping[Meaning, int] = field(default_factory=dict)
+
+
+# Numbers that a page may give once instead of in a column.
+CONSTANTS = (
+    Meaning.SEQ_LENGTH,
+    Meaning.PARAMETERS,
+    Meaning.WORLD_SIZE,
+    Meaning.NODES,
+    Meaning.GPUS_PER_NODE,
+    Meaning.GLOBAL_BATCH_SIZE,
+    Meaning.MICRO_BATCH_SIZE,
+    Meaning.NUM_MICROBATCHES,
+    Meaning.DATA_PARALLEL_SIZE,
+    Meaning.TENSOR_PARALLEL_SIZE,
+    Meaning.PIPELINE_PARALLEL_SIZE,
+    Meaning.NUM_LAYERS,
+    Meaning.HIDDEN_SIZE,
+    Meaning.PADDED_VOCAB_SIZE,
+)
+KEYS = (
+    "formula",
+    "factor",
+    "decimals",
+    "gpu",
+    "gpu_peak_tflops",
+    *(one.value for one in CONSTANTS),
+)
+
+_COMMENT = re.compile(r"<!--\s*teralog\s*:(?P<settings>.*?)(?:-->|\Z)", re.DOTALL)
+_SETTING = re.compile(
+    r"(?P<key>[^\s=]+)\s*=\s*(?:\"(?P<quoted>[^\"]*)\"|(?P<plain>\S+))|(?P<other>\S+)"
+)
+_SEQ_LENGTH = re.compile(
+    rb"\bseq(?:uence)?[ _-]?len(?:gth)?\b[`*_]*+[ \t]*+(?:is|=|:|of)[`*_ \t]*+"
+    rb"(?P<number>[0-9][0-9,]{0,9})\b",
+    re.IGNORECASE,
+)
+
+
+def with_comment(settings: Settings, comment: Text, data: bytes) -> Settings:
+    """Return settings with those that a comment of the page makes, if it is one that makes any.
+
+    Raises UserError with all that is wrong in it: a setting that is not understood must not be
+    passed over, or numbers would be computed with another.
+    """
+    text = data[comment.begin : comment.end].decode("utf-8", "replace")
+    found = _COMMENT.match(text)
+    if not found:
+        return settings
+    problems = []
+    for setting in _SETTING.finditer(found["settings"]):
+        if setting["other"]:
+            problems.append(f"{setting['other']!r} is no setting such as seq_length=2048")
+            continue
+        value = setting["plain"] if setting["quoted"] is None else setting["quoted"]
+        try:
+            settings = _with_setting(settings, setting["key"], value)
+        except NotUnderstoodError as error:
+            problems.append(f"{setting['key']}: {error}")
+    if problems:
+        raise UserError(*(f"{comment.line}: {problem}" for problem in problems))
+    return settings
+
+
+def overridden(options: Settings, page: Settings) -> Iterator[str]:
+    """Yield what options set, other than by default, and the page sets otherwise: its settings."""
+    default, given, told = map(_values, (Settings(), options, page))
+    for key, value in given.items():
+        if value not in {default.get(key), told[key]}:
+            yield f"{key}={told[key]}"
+
+
+def _values(settings: Settings) -> dict[str, object]:
+    names = (one.name for one in fields(settings) if one.name != "constants")
+    constants = {str(meaning): number for meaning, number in settings.constants.items()}
+    return {**{name: getattr(settings, name) for name in names}, **constants}
+
+
+def said_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
+    """Return the sequence length that the page's prose names, and the line that does first.
+
+    None where it names none, or several: which table has which is not ours to guess.
+    """
+    begins = [block.begin for block in document.blocks]
+    said: dict[int, int] = {}
+    for found in _SEQ_LENGTH.finditer(data):
+        before = bisect_right(begins, found.start()) - 1
+        if before < 0 or document.blocks[before].end <= found.start():
+            said.setdefault(int(found["number"].replace(b",", b"")), found.start())
+    match list(said.items()):
+        case [(length, begin)] if length:
+            return length, data.count(b"\n", 0, begin) + 1
+    return None
+
+
+def _with_setting(settings: Settings, key: str, value: str) -> Settings:
+    match key:
+        case "formula":
+            return replace(settings, formula=_one_of(value, {one.value: one for one in Formula}))
+        case "factor":
+            return replace(settings, factor=_one_of(value, {str(one): one for one in FACTORS}))
+        case "decimals":
+            choices = {str(number): number for number in range(MOST_DECIMALS + 1)}
+            return replace(settings, decimals=_one_of(value, choices))
+        case "gpu":
+            return replace(settings, gpu=value)
+        case "gpu_peak_tflops":
+            return replace(settings, gpu_peak_tflops=_positive(value))
+    if key not in KEYS:
+        raise NotUnderstoodError(f"is no setting{did_you_mean(key, KEYS)}")
+    meaning = Meaning(key)
+    number = read_parameters(value) if meaning is Meaning.PARAMETERS else read_count(value)
+    return replace(settings, constants={**settings.constants, meaning: number})
+
+
+def _one_of(value: str, choices: Mapping[str, Choice]) -> Choice:
+    if value not in choices:
+        raise NotUnderstoodError(f"{value!r} is none of {', '.join(choices)}")
+    return choices[value]
+
+
+def _positive(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise NotUnderstoodError(f"{value!r} is no number above zero")
+    return number

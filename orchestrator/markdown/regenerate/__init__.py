@@ -1,0 +1,1 @@
+"""Recompute the TFLOPs column of the tables of a page."""

@@ -1,0 +1,157 @@
+"""The columns that are computed from the others of a table of benchmarks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from types import MappingProxyType
+
+from orchestrator.common.errors import UserError
+from orchestrator.hardware.gpus import peak_tflops
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, NotInTableError
+from orchestrator.markdown.meaning.cells import NotUnderstoodError
+from orchestrator.markdown.meaning.columns import Column, Meaning
+from orchestrator.markdown.meaning.settings import Formula, Settings
+from orchestrator.markdown.meaning.units import Quantity, Unit
+from orchestrator.markdown.regenerate.cells import Form
+from orchestrator.run.flops import bigscience_flops, narayanan_flops, tflops_per_gpu
+
+MODEL_FACTOR = 3
+_SHAPE = (Meaning.NUM_LAYERS, Meaning.HIDDEN_SIZE, Meaning.PADDED_VOCAB_SIZE)
+_IN_PERCENT = Form(decimals=1, scale=100, sign="%")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """A column that is computed.
+
+    title: of a new column; form: of its numbers, and where nothing else tells the form.
+    value: the number of a row. It raises NotUnderstoodError.
+    is_in: whether a column of a table holds it already.
+    is_share: whether it is a part of one, which is shown in per cent.
+    """
+
+    title: str
+    form: Form
+    value: Callable[[BenchmarkRow, Settings], float]
+    is_in: Callable[[Column], bool]
+    is_share: bool = False
+
+
+def _peak_tflops(settings: Settings) -> float:
+    """Return the dense 16-bit peak of the page's GPU. Raises UserError where it is not known."""
+    if settings.gpu_peak_tflops is not None:
+        return settings.gpu_peak_tflops
+    if settings.gpu is None:
+        raise UserError("utilizations need the GPU; give --gpu or --gpu-peak-tflops")
+    return _peak_of(settings.gpu)
+
+
+@cache
+def _peak_of(gpu: str) -> float:
+    figure = peak_tflops(gpu, "fp16")
+    if figure.value is None:
+        raise UserError(figure.said)
+    return figure.value
+
+
+def _tflops(row: BenchmarkRow, settings: Settings, factor: int) -> float:
+    try:
+        flops = _flops(row, settings, factor)
+        tflops = tflops_per_gpu(flops, row.step_seconds(), row.world_size())
+    except NotUnderstoodError:
+        _raise_all(row, settings)
+        raise
+    if tflops is None:
+        raise NotUnderstoodError("the time per iteration is zero")
+    return tflops
+
+
+def _flops(row: BenchmarkRow, settings: Settings, factor: int) -> int:
+    seq_length, global_batch_size = row.count(Meaning.SEQ_LENGTH), row.global_batch_size()
+    if settings.formula is Formula.BIGSCIENCE:
+        return bigscience_flops(row.parameters(), seq_length, global_batch_size, factor)
+    num_layers, hidden_size, padded_vocab_size = map(row.count, _SHAPE)
+    return narayanan_flops(
+        num_layers=num_layers,
+        hidden_size=hidden_size,
+        padded_vocab_size=padded_vocab_size,
+        seq_length=seq_length,
+        global_batch_size=global_batch_size,
+        recomputed=factor > MODEL_FACTOR,
+    )
+
+
+def _raise_all(row: BenchmarkRow, settings: Settings) -> None:
+    """Raise NotUnderstoodError with all that is wrong in a row, not only with the first."""
+    readers: list[Callable[[], float]] = [row.parameters]
+    if settings.formula is Formula.NARAYANAN:
+        readers = [partial(row.count, size) for size in _SHAPE]
+    readers += [partial(row.count, Meaning.SEQ_LENGTH), row.global_batch_size]
+    readers += [row.step_seconds, row.world_size]
+    errors: list[NotUnderstoodError] = []
+    for read in readers:
+        try:
+            read()
+        except NotUnderstoodError as error:
+            errors.append(error)
+    if missing := [error for error in errors if isinstance(error, NotInTableError)]:
+        raise NotInTableError("; ".join(dict.fromkeys(map(str, missing))))
+    raise NotUnderstoodError("; ".join(dict.fromkeys(map(str, errors))))
+
+
+def _hardware_tflops(row: BenchmarkRow, settings: Settings) -> float:
+    return _tflops(row, settings, settings.factor)
+
+
+def _mfu(row: BenchmarkRow, settings: Settings) -> float:
+    return _tflops(row, settings, MODEL_FACTOR) / _peak_tflops(settings)
+
+
+def _hfu(row: BenchmarkRow, settings: Settings) -> float:
+    return _tflops(row, settings, settings.factor) / _peak_tflops(settings)
+
+
+def _samples_per_second(row: BenchmarkRow, settings: Settings) -> float:
+    return row.global_batch_size() / row.step_seconds()
+
+
+def _tokens_per_second(row: BenchmarkRow, settings: Settings) -> float:
+    return _samples_per_second(row, settings) * row.count(Meaning.SEQ_LENGTH)
+
+
+def _means(meaning: Meaning) -> Callable[[Column], bool]:
+    return lambda column: column.meaning is meaning
+
+
+def _counts(quantity: Quantity) -> Callable[[Column], bool]:
+    return lambda column: column.unit == Unit(quantity, 1.0)
+
+
+COMPUTED: Mapping[str, Computed] = MappingProxyType(
+    {
+        "tflops": Computed(
+            title="TFLOPs",
+            form=Form(decimals=1),
+            value=_hardware_tflops,
+            is_in=_means(Meaning.TFLOPS_PER_GPU),
+        ),
+        "mfu": Computed(
+            title="MFU", form=_IN_PERCENT, value=_mfu, is_in=_means(Meaning.MFU), is_share=True
+        ),
+        "hfu": Computed(
+            title="HFU", form=_IN_PERCENT, value=_hfu, is_in=_means(Meaning.HFU), is_share=True
+        ),
+        "samples_per_second": Computed(
+            title="Samples/s",
+            form=Form(decimals=2),
+            value=_samples_per_second,
+            is_in=_counts(Quantity.SAMPLES_PER_SECOND),
+        ),
+        "tokens_per_second": Computed(
+            title="Tokens/s",
+            form=Form(decimals=0),
+            value=_tokens_per_second,
+            is_in=_counts(Quantity.TOKENS_PER_SECOND),
+        ),
+    }
+)

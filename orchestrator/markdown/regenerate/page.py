@@ -1,0 +1,115 @@
+"""The TFLOPs columns of a page's tables, computed again from the other columns.
+
+Nothing else of the page changes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.common.errors import UserError
+from orchestrator.markdown.document.tables import Document, Table, edited, read_document
+from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.settings import (
+    Settings,
+    overridden,
+    said_seq_length,
+    with_comment,
+)
+from orchestrator.markdown.regenerate.table import (
+    Change,
+    RegeneratedTable,
+    Remark,
+    regenerate_table,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regenerated:
+    """A page with its columns computed again, and what was done in its tables."""
+
+    data: bytes
+    tables: tuple[RegeneratedTable, ...]
+    notes: tuple[Remark, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows were computed."""
+        return sum(table.rows for table in self.tables)
+
+    @property
+    def new_columns(self) -> int:
+        """How many columns were not there."""
+        return sum(table.new_columns for table in self.tables)
+
+    @property
+    def changes(self) -> list[Change]:
+        """The cells that were not what they are now, those of new columns left out."""
+        return [change for table in self.tables for change in table.changes]
+
+    @property
+    def unclear(self) -> list[Remark]:
+        """The rows and tables that look like results and are not understood, and why."""
+        return [remark for table in self.tables for remark in table.unclear]
+
+
+def regenerate(data: bytes, options: Settings, add: Sequence[str] = ()) -> Regenerated:
+    """Return a page with its TFLOPs columns computed again, and those of `add` too.
+
+    `add` holds keys of COMPUTED: such a column is computed where a table has it, and put behind
+    the times or the TFLOPs where it has not. What the page's comments say goes before `options`,
+    and these before its prose. Raises UserError, with all problems, each after its line.
+    """
+    document = read_document(data)
+    notes: list[Remark] = []
+    problems: list[str] = []
+    first_lines: dict[str, int] = {}
+    tables: list[RegeneratedTable] = []
+    for table, settings in _with_settings(document, data, options, notes, problems):
+        try:
+            made = regenerate_table(table, settings, add)
+        except UserError as error:
+            for problem in error.problems:
+                first_lines.setdefault(problem, table.header.line)
+        else:
+            tables.append(made)
+            notes += made.notes
+    problems += (f"{line}: {problem}" for problem, line in first_lines.items())
+    if problems:
+        raise UserError(*problems)
+    edits = [edit for table in tables for edit in table.edits]
+    return Regenerated(data=edited(data, edits), tables=tuple(tables), notes=tuple(sorted(notes)))
+
+
+def _with_settings(
+    document: Document, data: bytes, options: Settings, notes: list[Remark], problems: list[str]
+) -> Iterator[tuple[Table, Settings]]:
+    """Yield each table with what holds for it."""
+    settings = options
+    if Meaning.SEQ_LENGTH not in options.constants:
+        settings = _with_said_seq_length(document, data, options, notes)
+    for block in document.blocks:
+        if isinstance(block, Table):
+            yield block, settings
+        elif block.is_comment:
+            try:
+                told = with_comment(settings, block, data)
+            except UserError as error:
+                problems += error.problems
+                continue
+            if told is not settings:
+                notes += (
+                    Remark(block.line, f"the page's {setting} goes before the option")
+                    for setting in overridden(options, told)
+                )
+            settings = told
+
+
+def _with_said_seq_length(
+    document: Document, data: bytes, options: Settings, notes: list[Remark]
+) -> Settings:
+    said = said_seq_length(document, data)
+    if said is None:
+        return options
+    length, line = said
+    notes.append(Remark(line, f"seq_length={length}, as the page says here"))
+    return replace(options, constants={**options.constants, Meaning.SEQ_LENGTH: length})

@@ -1,0 +1,1 @@
+"""Summarize a run's log after its warm-up, and its GPU samples."""

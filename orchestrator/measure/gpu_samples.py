@@ -1,0 +1,64 @@
+"""What nvidia-smi saw of a run's GPUs: job scripts have it write beside the log."""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from parsers.formats.nvidia_smi import NVIDIA_SMI_CSV
+from parsers.records import Record, Usage
+from parsers.scan.reader import read_records
+
+# One a node; the template sample_gpus.sh.j2 names them so.
+PATTERN = "gpus-*.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSamples:
+    """Of all devices of a run, on all its nodes; absent is None.
+
+    memory_gib: the highest use of one device, with all that the driver and others hold on it.
+    utilization_percent: the median of the samples from when a device is first busy to when it last
+        is: before and behind that the program starts and ends, of which a short run has much.
+    """
+
+    memory_gib: float | None
+    utilization_percent: float | None
+
+
+def read_gpu_samples(folder: Path) -> GpuSamples | None:
+    """Return what was sampled into the folder of an attempt; None where nothing was."""
+    devices = [
+        device
+        for path in sorted(folder.glob(PATTERN))
+        for device in by_device(read_records(path, (NVIDIA_SMI_CSV,), complete=False))
+    ]
+    if not devices:
+        return None
+    memory = [one.memory_allocated_gib for device in devices for one in device]
+    return GpuSamples(
+        memory_gib=max((gib for gib in memory if gib is not None), default=None),
+        utilization_percent=utilization_percent(devices),
+    )
+
+
+def by_device(records: Iterable[Record]) -> Iterable[Sequence[Usage]]:
+    """Return the samples of each device of a node."""
+    found: dict[int | None, list[Usage]] = {}
+    for record in records:
+        if isinstance(record, Usage):
+            found.setdefault(record.device, []).append(record)
+    return found.values()
+
+
+def utilization_percent(devices: Iterable[Sequence[Usage]]) -> float | None:
+    """Return the median use of devices, of each from when it is first busy to when it last is."""
+    busy = [percent for device in devices for percent in _while_busy(device)]
+    return statistics.median(busy) if busy else None
+
+
+def _while_busy(samples: Sequence[Usage]) -> Sequence[float]:
+    percents = [one.gpu_utilization_percent for one in samples]
+    known = [percent for percent in percents if percent is not None]
+    busy = [number for number, percent in enumerate(known) if percent]
+    return known[busy[0] : busy[-1] + 1] if busy else []

@@ -1,0 +1,1 @@
+"""Forecast the memory that each rank of a run needs."""

@@ -1,0 +1,120 @@
+"""What a rank keeps between forward and backward pass, and works on in the backward pass.
+
+With b = micro_batch_size, s = seq_length, h, f, a = hidden_size, MLP width and attention heads,
+t = tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden states. Where
+context_parallel_size divides sequences, s is a rank's part, and s² that part times the whole.
+"""
+
+from orchestrator.memory.placement import Range
+from orchestrator.memory.states import NOTHING, Rank, Size, added, numbers, scaled
+
+
+def kept(rank: Rank) -> Size:
+    """Return the activations kept for the backward passes of the micro-batches in flight.
+
+    Full recomputation keeps the input of each layer, sbh (Korthikanti et al. 2022, section 5), or
+    of every `checkpoint_num_layers`-th; in the host two remain, one on its way each way. A
+    pipeline keeps the output of a stage too.
+    """
+    placement, layers = rank.placement, rank.layers
+    layer, scores = _layer_activations(rank), _scores(rank)
+    split = placement.partition_activations or placement.sequence_parallel
+    checkpoint = _hidden(rank) / (rank.tensor_parallel_size if split else 1)
+    count = -(-layers // placement.checkpoint_num_layers)
+    all_checkpoints: Range = (count * checkpoint, count * checkpoint)
+    match placement.recomputation:
+        case "none":
+            sizes, what = scaled(layer, layers), f"all of {layers} layers"
+        case "selective":
+            least, most = (whole - part for whole, part in zip(layer, scores, strict=True))
+            sizes, what = scaled((least, most), layers), f"{layers} layers without their scores"
+        case "full" if placement.checkpoints_in_cpu:
+            sizes, what = (0.0, 2 * checkpoint), f"2 of {count} checkpoints, others in the host"
+        case "full":
+            sizes, what = all_checkpoints, f"{count} checkpoints"
+        case None:
+            sizes = (all_checkpoints[0], layers * layer[1])
+            what = f"{count} checkpoints, or all of {layers} layers"
+    flight = _in_flight(rank)
+    output = _hidden(rank) if rank.run.parallelism.pipeline_parallel_size > 1 else 0
+    ends = (flight[0] * sizes[0], flight[1] * (sizes[1] + output))
+    return ends, f"{what}; micro-batches in flight: {numbers(flight)}"
+
+
+def layer_work(rank: Rank) -> Size:
+    """Return what the backward pass of a layer, or of those up to a checkpoint, works on.
+
+    Activations made anew, and gradients of activations: sbh elements, 2 to 8 times, which is the
+    gradient of the MLP's inner values and those before and behind it.
+    """
+    flow = _hidden(rank) / (rank.tensor_parallel_size if rank.placement.sequence_parallel else 1)
+    layer, scores = _layer_activations(rank), _scores(rank)
+    made_anew = {
+        "none": NOTHING,
+        "selective": scores,
+        "full": scaled(layer, rank.placement.checkpoint_num_layers),
+        None: (0.0, layer[1]),
+    }[rank.placement.recomputation]
+    what = "activations made anew, and their gradients" if made_anew[1] else "their gradients"
+    return added(made_anew, (2 * flow, 8 * flow)), what
+
+
+def logits(rank: Rank) -> Size:
+    """Return the logits, their softmax and their gradient, sbV/t elements each.
+
+    In the precision of activations at least; at most the logits, and three more in fp32.
+    """
+    if not rank.is_last:
+        return NOTHING, "on the last pipeline stage"
+    elements = int(rank.tokens * rank.padded_vocab_size / rank.tensor_parallel_size)
+    each = rank.placement.activation_bytes
+    return scaled((3 * each, each + 12), elements), f"{elements:,} logits, softmax, gradient"
+
+
+def _hidden(rank: Rank) -> float:
+    """Return the bytes of sbh elements."""
+    return rank.tokens * rank.model.hidden_size * rank.placement.activation_bytes
+
+
+def _layer_activations(rank: Rank) -> Range:
+    """Return the bytes that a layer keeps for its backward pass.
+
+    Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 and 2, for any width and element: the
+    inputs of two norms and of the two blocks are 4sbh elements, and dropout has 2sbh bytes of
+    masks, whole on each rank unless sequences are split too; queries and the attention's output
+    2sbh, keys and values 2sbk, the MLP's inner values 2sbf (3 to 4 where it is gated), split by t;
+    then the scores. With f = 4h and 2 bytes it is sbh(10 + 24/t + 5as/(ht)).
+    """
+    model, t = rank.model, rank.tensor_parallel_size
+    h, scores = model.hidden_size, _scores(rank)
+    whole = t if rank.placement.sequence_parallel else 1
+    masks = 2 * _hidden(rank) / rank.placement.activation_bytes / whole
+    attention = 2 + 2 * model.key_value_width / h
+    inner = scaled((3, 4) if model.gated_mlp else (2, 2), model.ffn_width / h)
+    each = 4 / whole
+    least, most = (_hidden(rank) * (each + (attention + mlp) / t) for mlp in inner)
+    return added((least, most + masks), scores)
+
+
+def _scores(rank: Rank) -> Range:
+    """Return the bytes of a layer's attention scores: softmax, and dropout's output and mask.
+
+    That is 2as²b elements and as²b bytes, divided by t; nothing in a fused kernel.
+    """
+    elements = rank.tokens * rank.model.seq_length * rank.model.num_attention_heads
+    size = elements * (2 * rank.placement.activation_bytes + 1) / rank.tensor_parallel_size
+    fused = rank.placement.fused_attention
+    return (size if fused is False else 0.0, 0.0 if fused else size)
+
+
+def _in_flight(rank: Rank) -> Range:
+    """Return how many micro-batches wait for their backward pass at the peak.
+
+    In the 1F1B schedule (Narayanan et al. 2021) stage i of p begins with p - i forward passes, or
+    as many as there are micro-batches. Gradients are all there from the end of the first backward
+    pass on, when in a short batch one micro-batch is gone and none has followed: so the ranks of
+    2021 log it, of which with 4 micro-batches the stages with 3 and with 4 in flight have one peak.
+    """
+    count = rank.run.num_microbatches or 1
+    waiting = rank.run.parallelism.pipeline_parallel_size - rank.stage
+    return min(waiting, max(1, count - 1)), min(waiting, count)

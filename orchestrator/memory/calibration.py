@@ -1,0 +1,79 @@
+"""Correcting forecasts by the peaks that finished runs have logged."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from orchestrator.memory.forecast import MemoryForecast, Part
+
+_LEAST_RUNS = 3
+# So few runs do not show how far apart they can be.
+_MARGIN = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The forecast of a finished run, and its logged peak in GiB.
+
+    `whole_process`: the peak is of a process without a GPU, all of it; else of torch's allocator.
+    """
+
+    framework: str
+    forecast: MemoryForecast
+    peak_gib: float
+    whole_process: bool
+
+    @property
+    def ratio(self) -> float:
+        """The peak over the middle of what was forecast for it."""
+        expected = self.forecast if self.whole_process else self.forecast.tensors
+        return self.peak_gib / expected.middle_gib
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How the peaks of `runs` finished runs lay to the middles of their forecasts."""
+
+    runs: int
+    lowest: float
+    highest: float
+    whole_process: bool
+
+    def apply(self, forecast: MemoryForecast) -> MemoryForecast:
+        """Return the forecast with a part more, which moves its ends to where the runs lay.
+
+        That is the middle times the lowest and the highest ratio, 5 % farther each.
+        """
+        expected = forecast if self.whole_process else forecast.tensors
+        low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib
+        high = expected.middle_gib * self.highest * (1 + _MARGIN) - expected.high_gib
+        why = (
+            f"{self.runs} finished runs peaked at {self.lowest:.2f} to {self.highest:.2f} of the "
+            "middle of their forecasts"
+        )
+        return replace(
+            forecast,
+            parts=(*forecast.parts, Part("calibration", low, high, why)),
+            low_gib=forecast.low_gib + low,
+            high_gib=forecast.high_gib + high,
+        )
+
+
+Calibrations = Mapping[str, Calibration]
+"""By framework."""
+
+
+def calibrations(measured: Iterable[Measured]) -> Mapping[str, Calibration]:
+    """Return a calibration for each framework of which three runs or more have logged a peak."""
+    runs: dict[str, list[Measured]] = {}
+    for one in measured:
+        runs.setdefault(one.framework, []).append(one)
+    return {
+        framework: Calibration(
+            len(group),
+            min(one.ratio for one in group),
+            max(one.ratio for one in group),
+            group[0].whole_process,
+        )
+        for framework, group in runs.items()
+        if len(group) >= _LEAST_RUNS
+    }

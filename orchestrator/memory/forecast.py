@@ -1,0 +1,135 @@
+"""How much memory a rank will need, before anything is submitted: an interval, with its parts.
+
+The low end is what tensors must occupy, the high end what frameworks have been seen to add; see
+docs/memory.md for how well that holds. GiB is 2**30 bytes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from orchestrator.memory import activations, states
+from orchestrator.memory.placement import Placement
+from orchestrator.memory.states import Rank, Size, added, beyond
+from orchestrator.run.model import Run
+
+GIB = 2**30
+
+# CUDA's context, the libraries' kernels and NCCL's buffers; Python, torch and its libraries in a
+# process without a GPU, as the ranks of this project's demo log them.
+_GPU_CONTEXT_GIB = (0.4, 2.0)
+_CPU_CONTEXT_GIB = (0.3, 0.6)
+# What an allocator holds beyond what tensors do: 8 to 22 % in the logs of 2021 (reserved over
+# allocated, at the peak). It frees what it can before it gives up, hence nothing at the low end.
+_ALLOCATOR_SHARE = 0.2
+
+# The parts that are no tensors: torch's `max_memory_allocated` does not count them.
+_NO_TENSORS = ("allocator", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing that needs memory, from `low_gib` to `high_gib`, and how that was worked out."""
+
+    name: str
+    low_gib: float
+    high_gib: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryForecast:
+    """The memory of the rank that needs most; the ends are the sums of the parts' ends."""
+
+    parts: tuple[Part, ...]
+    low_gib: float
+    high_gib: float
+
+    @property
+    def middle_gib(self) -> float:
+        """Half-way between the ends."""
+        return (self.low_gib + self.high_gib) / 2
+
+    @property
+    def tensors(self) -> "MemoryForecast":
+        """What torch's allocator hands out, whose peak is what programs log."""
+        return _forecast(part for part in self.parts if part.name not in _NO_TENSORS)
+
+
+def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForecast | None:
+    """Return what the rank that needs most will occupy: of its GPU, or without one of its host.
+
+    Of the pipeline stages, the first keeps most activations and the last has the logits; the
+    heavier one counts. Of a program that may save some of it, only the most is known. None where
+    the model's shape is not known, or the ranks do not divide into copies of it.
+    """
+    if run.model is None or run.padded_vocab_size is None or run.data_parallel_size is None:
+        return None
+    if not gpu:
+        placement = _in_host(placement, run.model.parameters(run.padded_vocab_size))
+    ends = sorted({0, run.parallelism.pipeline_parallel_size - 1})
+    stages = [Rank(run, run.model, run.padded_vocab_size, placement, stage) for stage in ends]
+    tensors = max((_forecast(_parts(rank)) for rank in stages), key=lambda one: one.middle_gib)
+    if placement.may_save:
+        tensors = _forecast(replace(part, low_gib=0.0) for part in tensors.parts)
+    context = (
+        Part("context", *_GPU_CONTEXT_GIB, "CUDA, the libraries' kernels, NCCL's buffers")
+        if gpu
+        else Part("context", *_CPU_CONTEXT_GIB, "Python, torch and its libraries")
+    )
+    spare = _ALLOCATOR_SHARE * tensors.high_gib
+    share = f"cached and fragmented: up to {_ALLOCATOR_SHARE:.0%} of the tensors"
+    return _forecast((*tensors.parts, Part("allocator", 0.0, spare, share), context))
+
+
+def _in_host(placement: Placement, parameters: int) -> Placement:
+    """Return what a rank without a GPU keeps in its one memory.
+
+    That is what others offload too; but of a bucket the kernel gives only what is touched.
+    """
+    return replace(
+        placement,
+        offload_optimizer=False,
+        offload_parameters=False,
+        checkpoints_in_cpu=False,
+        bucket_elements=min(placement.bucket_elements, parameters),
+    )
+
+
+def _parts(rank: Rank) -> Iterable[Part]:
+    """Yield what tensors occupy at the peak.
+
+    That is in the backward pass, with the logits or with one layer's work, or while the optimizer
+    steps. Of two things that are never there together, the second is given by what it needs beyond
+    the first.
+    """
+    kept, work = activations.kept(rank), activations.layer_work(rank)
+    logits, logits_why = activations.logits(rank)
+    logits_beyond = beyond(logits, work[0])
+    passes = added(kept[0], work[0], logits_beyond)
+    gradients, gradients_why = states.gradients(rank)
+    if (rank.run.num_microbatches or 1) == 1:
+        # They come as the activations go.
+        gradients = (max(0.0, gradients[0] - passes[0]), gradients[1])
+    step, step_why = states.step(rank)
+    parts: dict[str, Size] = {
+        "weights": states.weights(rank),
+        "gathered weights": states.gathered(rank),
+        "gradients": (gradients, gradients_why),
+        "gradient copies": states.gradient_copies(rank),
+        "optimizer": states.optimizer(rank),
+        "buckets": states.buckets(rank),
+        "activations": kept,
+        "one layer": work,
+        "logits": (logits_beyond, f"{logits_why}, beyond one layer"),
+        "optimizer step": (beyond(step, passes), f"{step_why}, beyond the activations"),
+    }
+    for name, ((low, high), why) in parts.items():
+        if high:
+            yield Part(name, low / GIB, high / GIB, why)
+
+
+def _forecast(parts: Iterable[Part]) -> MemoryForecast:
+    parts = tuple(parts)
+    return MemoryForecast(
+        parts, sum(part.low_gib for part in parts), sum(part.high_gib for part in parts)
+    )

@@ -1,0 +1,182 @@
+"""What a rank of one pipeline stage keeps of the states: its share of weights, gradients, Adam's.
+
+A `Size` is bytes, least and most, and where they come from.
+"""
+
+from dataclasses import dataclass
+
+from orchestrator.memory.placement import Placement, Range
+from orchestrator.run.model import Parallelism, Run
+from orchestrator.run.shape import ModelShape
+
+Size = tuple[Range, str]
+
+NOTHING: Range = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A rank of pipeline stage `stage` (from 0) of a run whose model is known."""
+
+    run: Run
+    model: ModelShape
+    padded_vocab_size: int
+    placement: Placement
+    stage: int
+
+    @property
+    def tensor_parallel_size(self) -> int:
+        """Over how many ranks each layer is split."""
+        return self.run.parallelism.tensor_parallel_size
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of a micro-batch that it works on: its part of each sequence."""
+        sequences = self.run.batch.micro_batch_size / self.run.parallelism.context_parallel_size
+        return sequences * self.model.seq_length
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it has the head."""
+        return self.stage == self.run.parallelism.pipeline_parallel_size - 1
+
+    @property
+    def layers(self) -> int:
+        """How many layers it has."""
+        return stage_layers(self.model, self.run.parallelism)
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters it has before ZeRO divides them."""
+        return rank_parameters(self.model, self.padded_vocab_size, self.run.parallelism, self.stage)
+
+    @property
+    def largest_matrix(self) -> int:
+        """Elements of its largest matrix, by which ZeRO-3 gathers and gradients are added up."""
+        h = self.model.hidden_size
+        embedding = self.padded_vocab_size if self.stage == 0 or self.is_last else 0
+        return h * max(self.model.ffn_width, embedding, 3 * h) // self.tensor_parallel_size
+
+    def shards(self, zero_stage: int) -> int:
+        """Return over how many ranks that is divided which ZeRO divides from a stage on."""
+        divided = (self.placement.zero_stage or 0) >= zero_stage
+        # Ranks that share a sequence have copies of the weights, as those of other sequences do.
+        copies = (self.run.data_parallel_size or 1) * self.run.parallelism.context_parallel_size
+        return copies if divided else 1
+
+
+def rank_parameters(
+    model: ModelShape, padded_vocab_size: int, parallelism: Parallelism, stage: int
+) -> int:
+    """Return how many parameters a rank of pipeline stage `stage` (from 0) has, before ZeRO.
+
+    With t tensor-parallel ranks, and the letters of `ModelShape.parameter_formulas`: a layer's
+    matrices, and the biases of those split by their outputs (query, key, value, the MLP's first),
+    are divided by t; the biases of the two others and the norms are whole on each rank. The first
+    stage has the token embedding (Vh/t) and the positions; the last has the final norm and the
+    head: one of its own (Vh/t), or a copy of the embedding where it is not the first stage too.
+    Where the stages do not divide the layers, the fullest has ceil(l/p).
+    Megatron-DeepSpeed logs the same for its 52B with t = 4, p = 16: 917,757,952 on the first stage,
+    805,560,320 on a middle one. (On the last, where it ties the embedding as a whole, it has the
+    positions too.)
+    """
+    h, f, k = model.hidden_size, model.ffn_width, model.key_value_width
+    t, last = parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size - 1
+    inner = 2 * f if model.gated_mlp else f
+    split = 2 * h * h + 2 * h * k + h * inner + f * h
+    split += 0 if model.biases == "none" else h + 2 * k
+    split += inner if model.biases == "all" else 0
+    norm = 2 * h if model.norm == "layernorm" else h
+    whole = 2 * norm + (2 * h if model.biases == "all" else 0)
+    embedding = -(-padded_vocab_size * h // t)
+    held = stage_layers(model, parallelism) * (-(-split // t) + whole)
+    if stage == 0:
+        held += embedding + (model.seq_length * h if model.position_table else 0)
+        held += norm if model.embedding_norm else 0
+    if stage == last:
+        held += norm + (embedding if model.untied_head or last else 0)
+    return held
+
+
+def stage_layers(model: ModelShape, parallelism: Parallelism) -> int:
+    """Return how many layers the fullest pipeline stage has."""
+    return -(-model.num_layers // parallelism.pipeline_parallel_size)
+
+
+def weights(rank: Rank) -> Size:
+    """Return the weights that are always there."""
+    if rank.placement.offload_parameters:
+        return NOTHING, "in the host's memory"
+    return _states(rank, rank.placement.weight_bytes, rank.shards(3))
+
+
+def gradients(rank: Rank) -> Size:
+    """Return the gradients; those that go to an offloaded optimizer may have left."""
+    sizes, why = _states(rank, rank.placement.gradient_bytes, rank.shards(2))
+    if rank.placement.offload_optimizer:
+        return (0.0, sizes[1]), f"{why}, or in the host's memory"
+    return sizes, why
+
+
+def gradient_copies(rank: Rank) -> Size:
+    """Return the copies of gradients that stay from step to step."""
+    return _states(rank, rank.placement.gradient_copy_bytes, rank.shards(2))
+
+
+def optimizer(rank: Rank) -> Size:
+    """Return the optimizer's states and master weights."""
+    if rank.placement.offload_optimizer:
+        return NOTHING, "in the host's memory"
+    return _states(rank, rank.placement.optimizer_bytes, rank.shards(1))
+
+
+def step(rank: Rank) -> Size:
+    """Return what the optimizer makes while it steps, and lets go after it."""
+    if rank.placement.offload_optimizer:
+        return NOTHING, "in the host's memory"
+    return _states(rank, rank.placement.step_bytes, rank.shards(1))
+
+
+def gathered(rank: Rank) -> Size:
+    """Return the weights that ZeRO-3 has gathered: one matrix at least, its limit at most."""
+    if rank.shards(3) == 1 and not rank.placement.offload_parameters:
+        return NOTHING, "of ZeRO-3 over several ranks"
+    least = rank.largest_matrix
+    most = min(rank.parameters, max(least, rank.placement.live_elements))
+    each = rank.placement.weight_bytes[1]
+    return scaled((least, most), each), f"{least:,} to {most:,} parameters"
+
+
+def buckets(rank: Rank) -> Size:
+    """Return what gradients are reduced through, and one gradient before it is added up."""
+    placement, one = rank.placement, rank.largest_matrix
+    each = placement.weight_bytes[0]
+    low, high = scaled(placement.buckets, placement.bucket_elements * each)
+    held = f"{numbers(placement.buckets)} of {placement.bucket_elements:,} elements"
+    return (low, high + one * each), f"{held}; a gradient of {one:,} on its way"
+
+
+def _states(rank: Rank, each: Range, shards: int) -> Size:
+    over = f", over {shards} ranks" if shards > 1 else ""
+    why = f"{rank.parameters:,} parameters of {numbers(each)} bytes{over}"
+    return scaled(each, rank.parameters / shards), why
+
+
+def scaled(sizes: Range, factor: float) -> Range:
+    """Return both ends times `factor`."""
+    return sizes[0] * factor, sizes[1] * factor
+
+
+def added(*sizes: Range) -> Range:
+    """Return the sums of the ends."""
+    return sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+
+
+def beyond(sizes: Range, others: Range) -> Range:
+    """Return by how much each end is above the other's."""
+    return max(0.0, sizes[0] - others[0]), max(0.0, sizes[1] - others[1])
+
+
+def numbers(ends: Range) -> str:
+    """Return an interval in words."""
+    return f"{ends[0]:g}" if ends[0] == ends[1] else f"{ends[0]:g} to {ends[1]:g}"

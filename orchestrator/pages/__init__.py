@@ -1,1 +1,0 @@
-"""Tables in pages that people wrote: reading them, mending them, checking them."""

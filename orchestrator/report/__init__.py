@@ -1,0 +1,1 @@
+"""Make the report of a campaign: its columns, tables and files."""

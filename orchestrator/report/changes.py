@@ -1,0 +1,64 @@
+"""Cells beside those of a partner's row: `3849(-1754,↓31.3%)` is 1754, or 31.3 %, less."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from orchestrator.common.tables import Table, shown
+from orchestrator.frameworks.base import Partner
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.run.identity import run_id
+from orchestrator.run.model import Run
+
+
+def with_changes(table: Table, runs: Sequence[Run]) -> Table:
+    """Return the table of `runs` with changes in the cells of those that have a partner in it."""
+    if not any(FRAMEWORKS[run.framework].partner for run in runs):
+        return table
+    rows = {run_id(run): row for row, run in enumerate(runs)}
+    changes: dict[tuple[int, int], str] = {}
+    for row, run in enumerate(runs):
+        partner = FRAMEWORKS[run.framework].partner
+        base = None if partner is None else rows.get(run_id(_base(run, partner)))
+        if partner is not None and base not in (None, row):
+            changes.update(_row_changes(table, row, base or 0, partner))
+    return replace(table, changes=changes)
+
+
+def change(text: str, base: str, *, difference: bool) -> str | None:
+    """Return by how much a number is more or less than another, both as cells show them.
+
+    It is worked out from what is shown, so that a reader who does so finds the same. None where one
+    is no number, or there is nothing that it could be a part of.
+    """
+    new, old = _number(text), _number(base)
+    if new is None or not old:
+        return None
+    percent = (new - old) / old * 100
+    arrow = "↓" if percent < 0 else "↑"
+    by = f"{new - old:+f}," if difference else ""
+    return f"({by}{arrow}{abs(percent):.1f}%)"
+
+
+def _base(run: Run, partner: Partner) -> Run:
+    return replace(run, options=replace(run.options, **{partner.option: partner.base}))
+
+
+def _row_changes(
+    table: Table, row: int, base: int, partner: Partner
+) -> Iterator[tuple[tuple[int, int], str]]:
+    for column, (name, style) in enumerate(zip(table.names, table.styles, strict=True)):
+        if name not in partner.columns:
+            continue
+        texts = (shown(table.rows[place][column], style) for place in (row, base))
+        found = change(*texts, difference=partner.columns[name])
+        if found is not None:
+            yield (row, column), found
+
+
+def _number(text: str) -> Decimal | None:
+    try:
+        number = Decimal(text.replace(",", ""))
+    except ArithmeticError:
+        return None
+    return number if number.is_finite() else None

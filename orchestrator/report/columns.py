@@ -1,0 +1,245 @@
+"""How much of its GPUs' peak a run reaches, and whence the peak is known.
+
+The columns of a campaign's report: those that tell its runs apart, and what was measured.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import Collected
+from orchestrator.collect.outcomes import COMPLETED
+from orchestrator.common.tables import Cell, Column, Style
+from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.gpu_usage import GPU_USE
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.gpus import Figure
+from orchestrator.run import columns as run_columns
+from orchestrator.run.flops import utilization
+from orchestrator.run.model import Run
+
+
+def mfu(campaign: Campaign, run: Collected) -> float | None:
+    """Return the model FLOPs utilization, without recomputation; None where it is not known."""
+    return _of_peak(run.summary.model_tflops_per_gpu, _peak(campaign, run))
+
+
+def hfu(campaign: Campaign, run: Collected) -> float | None:
+    """Return the hardware FLOPs utilization, recomputed ones included; None as `mfu`."""
+    return _of_peak(run.summary.tflops_per_gpu, _peak(campaign, run))
+
+
+def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
+    """Return what the peaks are and where they are from, or why they are not known.
+
+    Nothing where no run has FLOPs to set against them.
+    """
+    if all(run.summary.model_tflops_per_gpu is None for run in runs):
+        return ""
+    peaks = dict.fromkeys(_peak(campaign, run) for run in runs)
+    told = (
+        f"MFU unknown: {peak.said}; "
+        if peak.value is None
+        else f"MFU: FLOPs without recomputation, over {peak.said}; "
+        for peak in peaks
+        if peak is not None
+    )
+    return "".join(told)
+
+
+def _peak(campaign: Campaign, run: Collected) -> Figure | None:
+    return campaign.cluster.peak_tflops(run.planned.run.training.precision, run.summary.device)
+
+
+def _of_peak(tflops: float | None, peak: Figure | None) -> float | None:
+    return utilization(tflops, peak.value if peak else None)
+
+
+_SHORT = Style(digits=3)
+
+# Shown where they differ between the runs of a campaign, or a framework names them its own.
+_VARYING: tuple[Column[Run], ...] = (
+    run_columns.FRAMEWORK,
+    run_columns.MODEL,
+    run_columns.SIZE,
+    run_columns.SEQUENCE,
+    run_columns.NODES,
+    run_columns.GPUS,
+    run_columns.TENSOR,
+    run_columns.PIPELINE,
+    run_columns.CONTEXT,
+    run_columns.MICRO_BATCH,
+    run_columns.MICRO_BATCHES,
+    run_columns.GLOBAL_BATCH,
+    run_columns.RECOMPUTATION,
+    run_columns.ITERATIONS,
+    run_columns.SEED,
+    run_columns.REPEAT,
+)
+
+
+def ended(run: Collected) -> str:
+    """Return how a run ended, as its cell says it: what kept it from completing is in capitals."""
+    if run.given_up is not None:
+        return run.given_up
+    if run.outcome is None:
+        return run.state.lower().replace("_", " ")
+    return run.outcome if run.outcome == COMPLETED else run.outcome.upper()
+
+
+_MEASURED: tuple[Column[Collected], ...] = (
+    Column(
+        "samples/s (avg)",
+        "running_samples_per_second",
+        lambda run: run.summary.running_samples_per_second,
+    ),
+    Column("samples/s (last)", "samples_per_second", lambda run: run.summary.samples_per_second),
+    Column(
+        "mem (GiB)", "memory_allocated_gib", lambda run: run.summary.memory_allocated_gib, _SHORT
+    ),
+    Column(
+        "peak (GiB)",
+        "max_memory_allocated_gib",
+        lambda run: run.summary.max_memory_allocated_gib,
+        _SHORT,
+    ),
+    Column("step mean (s)", "step_seconds_mean", lambda run: run.summary.step_seconds_mean, _SHORT),
+    Column(
+        "median (s)", "step_seconds_median", lambda run: run.summary.step_seconds_median, _SHORT
+    ),
+    Column(
+        "spread (s)",
+        "step_seconds_spread",
+        lambda run: run.summary.step_seconds_spread,
+        Style(digits=2),
+    ),
+    Column("n", "reports", lambda run: run.summary.reports or None),
+    Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run.summary.tflops_per_gpu, _SHORT),
+)
+_ENDED: tuple[Column[Collected], ...] = (
+    Column("final loss", "final_loss", lambda run: run.summary.final_loss, Style(digits=6)),
+    Column("ended", "outcome", ended),
+)
+# Known of a run whose program tells of no steps.
+_WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
+
+
+def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
+    """Return the columns that tell runs apart; their labels too where those do not suffice."""
+    frameworks = frameworks_of(runs)
+    own = {column.name: column for one in frameworks for column in one.columns}
+    for column in _VARYING:
+        # A framework's own words for it stand where no other framework has a row.
+        if len(frameworks) > 1:
+            own.pop(column.name, None)
+    varying = [
+        column
+        for column in _VARYING
+        if column.name not in own and len({column.value(run.planned.run) for run in runs}) > 1
+    ]
+    columns = (
+        *(_of_run(column, column.value) for column in varying),
+        *(_of_run(column, _value_by_name(column.name)) for column in own.values()),
+    )
+    descriptions = {tuple(column.value(run) for column in columns) for run in runs}
+    if len(descriptions) < len(runs):
+        label: Column[Collected] = Column("run", "label", lambda run: run.planned.label)
+        return (label, *columns)
+    return columns
+
+
+def measured_columns(
+    campaign: Campaign, runs: Sequence[Collected]
+) -> tuple[Column[Collected], ...]:
+    """Return the columns of what was measured, and of how the runs ended."""
+    return (
+        *_own_measures(runs),
+        *sampled_columns(runs),
+        *_common(_MEASURED, runs),
+        *_utilization(campaign, runs),
+        *_common(_ENDED, runs),
+    )
+
+
+def common_names(runs: Sequence[Collected]) -> set[str]:
+    """Return the names of the measured columns that have no framework's own in their place."""
+    return {column.name for column in _common(_MEASURED, runs)}
+
+
+def frameworks_of(runs: Sequence[Collected]) -> list[Framework]:
+    """Return the frameworks of runs, each once, in the runs' order."""
+    return [FRAMEWORKS[name] for name in dict.fromkeys(run.planned.run.framework for run in runs)]
+
+
+def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
+    """Return the columns of what only these runs' frameworks measure."""
+    common: dict[str, Callable[[Collected], Cell]] = {
+        column.name: column.value for column in _MEASURED
+    }
+    own = {column.name: column for one in frameworks_of(runs) for column in one.measures}
+
+    def measured(name: str) -> Callable[[Collected], Cell]:
+        def value(run: Collected) -> Cell:
+            if name in run.measures or name not in common:
+                return run.measures.get(name)
+            return common[name](run)
+
+        return value
+
+    return tuple(
+        Column(column.title, name, measured(name), column.style) for name, column in own.items()
+    )
+
+
+def _common(
+    columns: Sequence[Column[Collected]], runs: Sequence[Collected]
+) -> Iterator[Column[Collected]]:
+    """Yield those of `columns` that can be known of these runs and have no other in their place."""
+    frameworks = frameworks_of(runs)
+    own = {column.name for one in frameworks for column in one.measures}
+    steps = any(one.reports_steps for one in frameworks)
+    for column in columns:
+        if column.name not in own and (steps or column.name in _WITHOUT_STEPS):
+            yield column
+
+
+def _of_run(column: Column[Run], value: Callable[[Run], Cell]) -> Column[Collected]:
+    return Column(
+        column.title, column.name, lambda collected: value(collected.planned.run), column.style
+    )
+
+
+def _value_by_name(name: str) -> Callable[[Run], Cell]:
+    """Return a function that asks a run's own framework; one that has no such column says None."""
+
+    def value(run: Run) -> Cell:
+        columns = FRAMEWORKS[run.framework].columns
+        return next((column.value(run) for column in columns if column.name == name), None)
+
+    return value
+
+
+def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
+    """Return the columns of what nvidia-smi saw of runs; none where a framework has its own."""
+    if any(column is GPU_USE for one in frameworks_of(runs) for column in one.measures):
+        return ()
+    columns: tuple[Column[Collected], ...] = (
+        Column("GPU mem (GiB)", "device_memory_gib", lambda run: run.summary.device_memory_gib),
+        Column(
+            "GPU util %",
+            "gpu_utilization_percent",
+            lambda run: run.summary.gpu_utilization_percent,
+            _SHORT,
+        ),
+    )
+    return tuple(column for column in columns if any(column.value(run) is not None for run in runs))
+
+
+def _utilization(campaign: Campaign, runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
+    """Return the column of the MFU; none where it is known of no run."""
+
+    def percent(run: Collected) -> float | None:
+        part = mfu(campaign, run)
+        return None if part is None else 100 * part
+
+    known = any(percent(run) is not None for run in runs)
+    return (Column("MFU %", "mfu_percent", percent, _SHORT),) if known else ()

@@ -1,0 +1,1 @@
+"""Write a report as one HTML page, with plots and a view of every run."""

@@ -1,0 +1,110 @@
+"""What the page shows of one run: a value, from which a part of its text is made."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import Collected
+from orchestrator.collect.outcomes import GIVEN_UP
+from orchestrator.measure.summary import by_update, step_seconds
+from orchestrator.report.html.page import nodes_of
+from orchestrator.report.html.series import Series, series
+from orchestrator.run.model import sizes
+from orchestrator.status.log_text import Tail
+from orchestrator.store.records import Attempt
+from parsers.records import Step
+
+_STEPS, _LINES = 400, 100
+# Above so many runs each gets less, or nobody could open the page.
+_RUNS_IN_FULL = 1000
+_LEAST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many points of a curve, and lines of a log, the page has of each run."""
+
+    steps: int
+    lines: int
+
+
+def limits(runs: int) -> Limits:
+    """Return what a page of so many runs can hold of each."""
+    share = min(1.0, _RUNS_IN_FULL / max(runs, 1))
+    return Limits(max(int(_STEPS * share), _LEAST), max(int(_LINES * share), _LEAST))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageAttempt:
+    """One start of a run; times are UTC, ISO 8601."""
+
+    number: int
+    state: str
+    started_at: str | None
+    seconds: float | None
+    nodes: tuple[str, ...]
+    job_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """One run: how it was made, how it went, how it ended.
+
+    ended: whether it ran and came to an end, so that it should have a log.
+    told: the line of the log that says how it ended. warmup: the last iteration left out.
+    step_seconds, skipped_seconds: of reports without, and with, a skipped update.
+    sizes: every parameter and size. texts: job script and configuration files, by name.
+    """
+
+    run_id: str
+    state: str
+    ended: bool
+    told: str | None
+    warmup: int
+    loss: Series
+    step_seconds: Series
+    skipped_seconds: Series
+    attempts: tuple[PageAttempt, ...]
+    sizes: Mapping[str, Any]
+    texts: Mapping[str, str]
+    log: Tail | None
+
+
+def make_detail(
+    campaign: Campaign, run: Collected, texts: Mapping[str, str], log: Tail | None, points: int
+) -> Detail:
+    """Return what the page shows of a run; its curves have about so many `points` at most."""
+    planned, told = run.planned.run, run.told
+
+    def times(steps: Iterable[Step]) -> Series:
+        return series(((step.iteration, step_seconds(step, planned)) for step in steps), points)
+
+    with_update, without = by_update(run.steps)
+    return Detail(
+        run_id=run.planned.run_id,
+        state=run.state,
+        ended=run.outcome not in (None, GIVEN_UP),
+        told=told.text if told else None,
+        warmup=campaign.warmup.last_iteration(planned.training.train_iters),
+        loss=series(((step.iteration, step.loss) for step in run.steps), points),
+        step_seconds=times(with_update),
+        skipped_seconds=times(without),
+        attempts=tuple(_attempt(attempt, campaign) for attempt in run.attempts),
+        sizes=sizes(planned),
+        texts=texts,
+        log=log,
+    )
+
+
+def _attempt(attempt: Attempt, campaign: Campaign) -> PageAttempt:
+    ended, seen, started = attempt.ended, attempt.seen, attempt.started
+    begun = started.started_at if started else seen.started_at if seen else None
+    return PageAttempt(
+        number=attempt.number,
+        state=ended.state if ended else attempt.slurm_state if attempt.intent else "not ended",
+        started_at=begun,
+        seconds=ended.seconds if ended else None,
+        nodes=nodes_of(attempt),
+        job_id=seen.job_id if seen else None,
+    )

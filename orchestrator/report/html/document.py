@@ -1,0 +1,113 @@
+"""From the values of a page to its text: one file that needs no other."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
+from html import escape
+from importlib import resources
+from string import Template
+from typing import Any
+
+from isal import isal_zlib
+
+from orchestrator.report.html.detail import Detail
+from orchestrator.report.html.page import Page
+from orchestrator.report.html.tables_page import RowDetail
+from orchestrator.report.report import json_number
+
+_SCRIPTS = (
+    "elements.js",
+    "filters.js",
+    "table.js",
+    "plots.js",
+    "campaign_plots.js",
+    "run.js",
+    "row.js",
+    "page.js",
+)
+# JSON that ends no element of HTML and opens none: these stand in texts only, where JSON takes
+# them escaped too.
+_ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def json_in_html(value: object) -> str:
+    """Return a value as JSON that may stand in a script element, whatever its texts are.
+
+    Values are plain or frozen dataclasses; nan and inf become texts, for JSON knows neither.
+    """
+    return _json(value).translate(_ESCAPED)
+
+
+def packed(value: object) -> str:
+    """Return a value as JSON, compressed with zlib, in base64: letters, digits, +, / and =."""
+    return base64.b64encode(isal_zlib.compress(_json(value).encode())).decode()
+
+
+def document(page: Page, details: Iterable[Detail | RowDetail], plotly: str) -> str:
+    """Return the page as HTML; `plotly` is the library's source."""
+    files = resources.files("orchestrator.report.html")
+    parts = (files.joinpath(name).read_text("utf-8") for name in _SCRIPTS)
+    # In a block of their own: their names are nobody else's.
+    ours = _in_element('"use strict";\n{\n' + "\n".join(parts) + "}\n")
+    theirs = _in_element(plotly)
+    return Template(files.joinpath("page.html").read_text("utf-8")).substitute(
+        title=escape(page.title),
+        noun=escape(page.noun),
+        nouns=escape(f"{page.noun}s"),
+        heading=escape(f"{page.noun}s".capitalize()),
+        beside=escape(page.beside),
+        policy=_policy(ours, theirs),
+        style=files.joinpath("page.css").read_text("utf-8"),
+        page=json_in_html(page),
+        script=ours,
+        details="\n".join(map(_detail_element, details)),
+        plotly=theirs,
+    )
+
+
+def _json(value: object) -> str:
+    # Separators without blanks, for ten thousand runs.
+    try:
+        return json.dumps(value, default=_fields, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Return a dataclass as an object of its fields, which may be dataclasses themselves."""
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _finite(value: Any) -> Any:
+    """Return a value whose numbers JSON can say, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return _finite(_fields(value)) if is_dataclass(value) else json_number(value)
+
+
+def _detail_element(detail: Detail | RowDetail) -> str:
+    # A type that no browser runs: what is within is text, and waits until somebody opens the run.
+    return f'<script type="text/plain" id="detail-{detail.run_id}">{packed(detail)}</script>'
+
+
+def _in_element(script: str) -> str:
+    """Return a script that cannot end the element it stands in; in its strings nothing changes.
+
+    Browsers read every end of a line as one newline, and take the checksum of that.
+    """
+    script = script.replace("\r\n", "\n").replace("\r", "\n")
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _policy(*scripts: str) -> str:
+    """Return a Content-Security-Policy: these scripts run and no other, and nothing is fetched."""
+    hashes = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )

@@ -1,0 +1,163 @@
+"""What a page shows of all its rows, a campaign's runs: a value, from which its text is made."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import Collected
+from orchestrator.collect.outcomes import COMPLETED
+from orchestrator.common.tables import Cell, shown_rows
+from orchestrator.report.html.size_plots import TFLOPS, Plot, size_plots
+from orchestrator.report.report import Report, json_number
+from orchestrator.run.model import sizes
+from orchestrator.slurm.lists import expand_nodes
+from orchestrator.store.records import Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageColumn:
+    """A column of the table; `filter`: whether its values are there to choose from."""
+
+    name: str
+    title: str
+    numeric: bool
+    filter: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRun:
+    """A row: the run's cells as values and as they are shown, and what plots need beside them.
+
+    run_id: letters and digits, of this run alone. ended: empty where that is not known.
+    memory: low and high end of the forecast and the logged peak, in GiB, where all are known.
+    """
+
+    run_id: str
+    label: str
+    ended: str
+    values: tuple[Cell, ...]
+    shown: tuple[str, ...]
+    nodes: tuple[str, ...]
+    memory: tuple[float, float, float] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The page but for what is shown of one run; plots and rows have the runs' order.
+
+    noun: what a row of the table is. identity: what tells it from the others, in its address too.
+    about: what stands behind how many rows there are. beside: the file with the same tables that
+    needs no browser. best: the place of the run that completed with the most TFLOPs per GPU.
+    curves: whether runs have step times and losses, iteration by iteration.
+    memory_of: what the forecast of memory is of, and the peak.
+    gone: labels of runs that were measured and are no longer in the campaign file.
+    """
+
+    title: str
+    noun: str
+    identity: str
+    about: str
+    beside: str
+    provenance: str
+    columns: tuple[PageColumn, ...]
+    runs: tuple[PageRun, ...]
+    ended: tuple[tuple[str, int], ...]
+    best: int | None
+    plots: tuple[Plot, ...]
+    curves: bool
+    memory_of: str
+    gone: tuple[str, ...]
+
+
+def make_page(
+    campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
+) -> Page:
+    """Return the page of a campaign's runs, with the numbers of their report."""
+    table = report.table
+    ended = _column(report, "outcome")
+    return Page(
+        title=campaign.name,
+        noun="run",
+        identity="run",
+        about=f"on cluster {campaign.cluster.name}",
+        beside="report.md",
+        provenance=report.provenance,
+        columns=tuple(
+            PageColumn(
+                name=name,
+                title=title,
+                numeric=any(isinstance(row[place], int | float) for row in table.rows),
+                filter=name in (*report.describing, "outcome"),
+            )
+            for place, (name, title) in enumerate(zip(table.names, table.titles, strict=True))
+        ),
+        runs=tuple(
+            PageRun(
+                run_id=run.planned.run_id,
+                label=run.planned.label,
+                ended=str(word),
+                values=tuple(map(json_number, row)),
+                shown=tuple(texts),
+                nodes=nodes_of(run.attempts[-1]) if run.attempts else (),
+                memory=_memory(campaign, run),
+            )
+            for run, word, row, texts in zip(
+                runs, ended, table.rows, shown_rows(table), strict=True
+            )
+        ),
+        ended=tuple(Counter(map(str, ended)).most_common()),
+        best=_best(report, runs),
+        plots=tuple(size_plots([sizes(run.planned.run) for run in runs], _reached(report), "runs")),
+        curves=True,
+        memory_of=_memory_of(campaign),
+        gone=tuple(gone),
+    )
+
+
+def nodes_of(attempt: Attempt) -> tuple[str, ...]:
+    """Return the nodes that an attempt ran on, as far as that is known."""
+    return expand_nodes(attempt.nodes or "")
+
+
+def _column(report: Report, name: str) -> tuple[Any, ...]:
+    place = report.table.names.index(name)
+    return tuple(row[place] for row in report.table.rows)
+
+
+def _best(report: Report, runs: Sequence[Collected]) -> int | None:
+    if TFLOPS not in report.table.names:
+        return None
+    reached = {
+        place: tflops
+        for place, (run, tflops) in enumerate(zip(runs, _column(report, TFLOPS), strict=True))
+        if run.outcome == COMPLETED and tflops is not None
+    }
+    return max(reached, key=reached.__getitem__, default=None)
+
+
+def _memory(campaign: Campaign, run: Collected) -> tuple[float, float, float] | None:
+    forecast, peak = run.planned.memory, run.summary.max_memory_allocated_gib
+    if forecast is None or peak is None:
+        return None
+    # What programs log on a GPU is what torch's allocator has handed out.
+    expected = forecast.tensors if campaign.cluster.has_gpus else forecast
+    return expected.low_gib, expected.high_gib, peak
+
+
+def _memory_of(campaign: Campaign) -> str:
+    if campaign.cluster.has_gpus:
+        return "what torch's allocator hands out on the rank that needs most"
+    return "the whole process of the rank that needs most"
+
+
+def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:
+    """Return title and cells of each column that plots are of, by name."""
+    table = report.table
+    # A framework may have TFLOPs of its own, as those of a phase.
+    return {
+        name: (title, _column(report, name))
+        for name, title in zip(table.names, table.titles, strict=True)
+        if name.endswith(TFLOPS) or name == "mfu_percent"
+    }

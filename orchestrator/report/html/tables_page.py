@@ -1,0 +1,228 @@
+"""What the page of a published page's tables shows: a value for all rows, and one for each."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.common.tables import DASH
+from orchestrator.common.text import counted
+from orchestrator.markdown.check.findings import Finding
+from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.joined_tables import JoinedColumn, JoinedRow, JoinedTables
+from orchestrator.markdown.meaning.notes import SIZES
+from orchestrator.report.html.page import Page, PageColumn, PageRun
+from orchestrator.report.html.size_plots import TFLOPS, Plot, size_plots
+
+# What a run reached, which is no part of what it was.
+_MEASURED = frozenset(
+    {
+        Meaning.PACE,
+        Meaning.TFLOPS_PER_GPU,
+        Meaning.REPORTED_TFLOPS,
+        Meaning.MFU,
+        Meaning.HFU,
+        Meaning.MEMORY,
+        Meaning.OUTCOME,
+        Meaning.STATISTIC,
+    }
+)
+# The same, of titles whose meaning is not known. What is neither tells rows apart: rather too few
+# rows are called equal than too many.
+_MEASURED_TITLE = re.compile(
+    r"flops|util|memory|\bloss\b|throughput|speed|\btime\b|samples/s|tokens/s|\bppl\b|perplexity",
+    re.IGNORECASE,
+)
+_PLOTTED = (Meaning.TFLOPS_PER_GPU, Meaning.MFU)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDetail:
+    """One row: where it stands, what is wrong in it, and what the page says of it elsewhere.
+
+    said: sizes that stand beside the table, by what the page calls them.
+    """
+
+    run_id: str
+    place: str
+    findings: tuple[str, ...]
+    said: Mapping[str, str]
+
+
+def make_details(
+    file: str, tables: JoinedTables, findings: Sequence[Finding]
+) -> Iterator[RowDetail]:
+    """Yield what the page shows of each row; `findings` are those of `teralog check-tables`."""
+    found = _by_line(findings)
+    for row in tables.rows:
+        yield RowDetail(
+            run_id=str(row.line),
+            place=f"{file}:{row.line}",
+            findings=tuple(
+                one.message.removeprefix(f"{row.name}: ") for one in found.get(row.line, ())
+            ),
+            said={
+                number.title: f"{number.text} (line {number.line})"
+                for number in row.numbers.values()
+                if number.line is not None
+            },
+        )
+
+
+def make_tables_page(
+    file: str, name: str, tables: JoinedTables, findings: Sequence[Finding]
+) -> Page:
+    """Return the page of the tables of a markdown file, `name` its last part."""
+    found = _by_line(findings)
+    kinds = [
+        ", ".join(dict.fromkeys(one.kind.value for one in found.get(row.line, ())))
+        for row in tables.rows
+    ]
+    said = [_said(tables, row) for row in tables.rows]
+    ended = [one for one in said if one]
+    return Page(
+        title=tables.title or name,
+        noun="row",
+        identity="line",
+        about=f"of {counted(tables.tables, 'table')} in {file}",
+        beside=name,
+        provenance=_provenance(findings),
+        columns=_columns(tables, with_findings=bool(findings)),
+        runs=tuple(
+            PageRun(
+                run_id=str(row.line),
+                label=f"{row.table}: {row.name}",
+                ended=ending,
+                values=(row.table, *row.values, *([kind or None] if findings else [])),
+                shown=tuple(
+                    text or DASH for text in (row.table, *row.texts, *([kind] if findings else []))
+                ),
+                nodes=(),
+                memory=None,
+            )
+            for row, ending, kind in zip(tables.rows, said, kinds, strict=True)
+        ),
+        ended=tuple(Counter(ended).most_common()),
+        best=_best(tables),
+        plots=tuple(_plots(tables)),
+        curves=False,
+        memory_of="",
+        gone=(),
+    )
+
+
+def _columns(tables: JoinedTables, *, with_findings: bool) -> tuple[PageColumn, ...]:
+    names = _names(tables.columns)
+    first = PageColumn(name="table", title="table", numeric=False, filter=True)
+    last = PageColumn(name="findings", title="check-tables", numeric=False, filter=True)
+    between = (
+        PageColumn(
+            name=name,
+            title=column.title,
+            numeric=column.numeric,
+            filter=column.meaning is Meaning.OUTCOME or not _is_measured(column),
+        )
+        for name, column in zip(names, tables.columns, strict=True)
+    )
+    return (first, *between, *([last] if with_findings else []))
+
+
+def _names(columns: Sequence[JoinedColumn]) -> list[str]:
+    """Return a name for programs of each column: what it means, of the first that means it."""
+    names: list[str] = []
+    for column in columns:
+        known = column.meaning
+        names.append(known.value if known and known not in names else f"title {column.title}")
+    return names
+
+
+def _is_measured(column: JoinedColumn) -> bool:
+    if column.meaning is None:
+        return _MEASURED_TITLE.search(column.title) is not None
+    return column.meaning in _MEASURED
+
+
+def _said(tables: JoinedTables, row: JoinedRow) -> str:
+    """Return how a row says that its run ended; nothing where it does not."""
+    return next(
+        (
+            str(value)
+            for column, value in zip(tables.columns, row.values, strict=True)
+            if column.meaning is Meaning.OUTCOME and value is not None
+        ),
+        "",
+    )
+
+
+def _numbers(tables: JoinedTables, place: int) -> tuple[float | None, ...]:
+    cells = (row.values[place] for row in tables.rows)
+    return tuple(cell if isinstance(cell, int | float) else None for cell in cells)
+
+
+def _best(tables: JoinedTables) -> int | None:
+    """Return which row has the most TFLOPs, in the first column of them."""
+    names = _names(tables.columns)
+    if TFLOPS not in names:
+        return None
+    reached = {
+        place: tflops
+        for place, tflops in enumerate(_numbers(tables, names.index(TFLOPS)))
+        if tflops is not None
+    }
+    return max(reached, key=reached.__getitem__, default=None)
+
+
+def _plots(tables: JoinedTables) -> Iterator[Plot]:
+    """Yield the plots that have two points at least, one beside the other."""
+    names = _names(tables.columns)
+    columns = list(zip(names, tables.columns, strict=True))
+    wanted = [place for place, (_, column) in enumerate(columns) if column.meaning in _PLOTTED]
+    # Where the page has no TFLOPs, its times and rates.
+    wanted = wanted or [
+        place for place, (_, column) in enumerate(columns) if column.meaning is Meaning.PACE
+    ]
+    reached = {
+        names[place]: (tables.columns[place].title, _numbers(tables, place)) for place in wanted
+    }
+    if not reached:
+        return
+    for plot in size_plots([_sizes(tables, row) for row in tables.rows], reached, "rows"):
+        drawn = {x for x, y in zip(plot.x, plot.y, strict=True) if x is not None and y is not None}
+        if len(drawn) > 1:
+            yield plot
+
+
+def _sizes(tables: JoinedTables, row: JoinedRow) -> dict[str, Any]:
+    """Return all that tells a row from others: its table, its sizes, and what is not understood."""
+    sizes: dict[str, Any] = {meaning.value: None for meaning in SIZES}
+    sizes |= {
+        meaning.value: row.numbers[meaning].whole for meaning in SIZES if meaning in row.numbers
+    }
+    if sizes["world_size"] is None and sizes["nodes"] and sizes["gpus_per_node"]:
+        sizes["world_size"] = sizes["nodes"] * sizes["gpus_per_node"]
+    others = {
+        f"title {place}": text
+        for place, (column, text) in enumerate(zip(tables.columns, row.texts, strict=True))
+        if not _is_measured(column)
+        and not (column.meaning in SIZES and column.meaning in row.numbers)
+    }
+    return {"table": row.table, **sizes, **others}
+
+
+def _by_line(findings: Sequence[Finding]) -> dict[int, list[Finding]]:
+    found: dict[int, list[Finding]] = {}
+    for one in findings:
+        found.setdefault(one.line, []).append(one)
+    return found
+
+
+def _provenance(findings: Sequence[Finding]) -> str:
+    as_printed = "Every cell is as the page prints it; nothing is worked out anew."
+    if not findings:
+        return f"{as_printed} teralog check-tables finds no contradiction."
+    rows = counted(len(_by_line(findings)), "row")
+    return (
+        f"{as_printed} teralog check-tables finds {counted(len(findings), 'contradiction')} in "
+        f"{rows}: the column check-tables names them, and the view of the row says what they are."
+    )

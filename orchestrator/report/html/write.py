@@ -1,0 +1,112 @@
+"""Pages as one HTML file, of a campaign or of tables: what is read for them and made of it."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import Collected
+from orchestrator.common.errors import UserError
+from orchestrator.common.text import printable
+from orchestrator.markdown.check.page import check_document
+from orchestrator.markdown.meaning.joined_tables import join_tables
+from orchestrator.report.html.detail import Detail, limits, make_detail
+from orchestrator.report.html.document import document
+from orchestrator.report.html.page import make_page
+from orchestrator.report.html.tables_page import make_details, make_tables_page
+from orchestrator.report.report import Report
+from orchestrator.status.log_text import Tail, log_tail
+from orchestrator.store.campaign_store import CampaignStore
+
+# What page.html says near its begin, and behind its styles: what it is of.
+_OURS, _OF_RUNS, _OF_ROWS = (
+    b'content="teralog report"',
+    b">To the table of runs</a>",
+    b">To the table of rows</a>",
+)
+_BEGIN = 1 << 16
+
+
+def report_html(
+    campaign: Campaign,
+    store: CampaignStore,
+    report: Report,
+    runs: Sequence[Collected],
+    gone: Sequence[str],
+) -> str:
+    """Return the page; reads the runs' scripts and the ends of their logs.
+
+    gone: labels of runs that were measured and are no longer in the campaign file. Raises UserError
+    where the library that draws its plots is not installed.
+    """
+    plotly = _plotly()
+    page = make_page(campaign, report, runs, gone)
+    return document(page, _details(campaign, store, runs), plotly)
+
+
+def tables_html(file: Path) -> str:
+    """Return the page of the tables in a markdown file.
+
+    Raises UserError where it has none, or a comment sets what cannot be set, or the library that
+    draws the plots is not installed; OSError where it cannot be read.
+    """
+    plotly, data, name = _plotly(), file.read_bytes(), printable(str(file))
+    try:
+        tables = join_tables(name, data)
+    except UserError as error:
+        raise UserError(*(f"{name}:{problem}" for problem in error.problems)) from None
+    if not tables.rows:
+        raise UserError(f"{name}: holds no table with a row")
+    findings = check_document(name, data).findings
+    page = make_tables_page(name, printable(file.name), tables, findings)
+    return document(page, make_details(name, tables, findings), plotly)
+
+
+def refuse_foreign(place: Path, *, of_tables: bool) -> None:
+    """Raise UserError where a file is there that is no such page, so that none is lost.
+
+    of_tables: whether a page of tables is to be written there, else that of a campaign.
+    """
+    try:
+        with place.open("rb") as file:
+            begin = file.read(_BEGIN)
+    except FileNotFoundError:
+        return
+    name = printable(str(place))
+    if _OURS not in begin:
+        raise UserError(f"{name}: is there, and teralog did not write it; move it away first")
+    if of_tables and _OF_RUNS in begin:
+        source = printable(place.with_suffix(".md").name)
+        raise UserError(
+            f"{name}: is the page of a campaign; copy {source} elsewhere, and give that"
+        )
+    if not of_tables and _OF_ROWS in begin:
+        raise UserError(f"{name}: is a page of tables; move it away first")
+
+
+def _details(
+    campaign: Campaign, store: CampaignStore, runs: Sequence[Collected]
+) -> Iterator[Detail]:
+    held = limits(len(runs))
+    for run in runs:
+        texts = store.run(run.planned.run_id).texts()
+        yield make_detail(campaign, run, texts, _tail(run, held.lines), held.steps)
+
+
+def _tail(run: Collected, lines: int) -> Tail | None:
+    if run.log is None:
+        return None
+    name = f"{run.planned.run_id}/{run.log.parent.name}/{run.log.name}"
+    return log_tail(run.log, lines, name)
+
+
+def _plotly() -> str:
+    """Return the source of plotly.js."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise UserError(
+            "--html: plotly, which draws the plots, is not installed; "
+            "type: pip install 'teralog[html]'"
+        ) from None
+    source: str = get_plotlyjs()
+    return source

@@ -1,0 +1,53 @@
+"""What the table of a report does not tell, though it was measured or should have been."""
+
+from collections.abc import Iterator, Sequence
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import Collected
+from orchestrator.collect.outcomes import COMPLETED
+from orchestrator.common.text import counted
+from orchestrator.frameworks.table import FRAMEWORKS
+
+
+def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each reason why numbers are missing, with how many runs and which.
+
+    gone: labels of runs that were measured and are no longer in the campaign file.
+    """
+    completed = [run for run in runs if run.outcome == COMPLETED]
+    without_log = [run for run in completed if run.log is None]
+    if without_log:
+        have = counted(len(without_log), "completed run has", "completed runs have")
+        yield f"{have} no log file any more: {_labels(without_log)}"
+    logged = [
+        run
+        for run in completed
+        if run.log is not None and FRAMEWORKS[run.planned.run.framework].reports_steps
+    ]
+    silent = [run for run in logged if not run.steps]
+    if silent:
+        logs = counted(len(silent), "log of a completed run tells", "logs of completed runs tell")
+        yield f"{logs} of no step: {_labels(silent)}"
+    # A program that times its run as a whole needs none.
+    timeless = [run for run in logged if run.steps and run.summary.step_seconds_mean is None]
+    overflowed = [run for run in timeless if run.summary.skipped_reports]
+    if overflowed:
+        runs_have = counted(len(overflowed), "completed run has", "completed runs have")
+        yield (
+            f"{runs_have} a skipped update in every report after the warm-up: gradients overflow "
+            "until the loss scale has come down; let it start lower, or give more train_iters: "
+            f"{_labels(overflowed)}"
+        )
+    untimed = [run for run in timeless if not run.summary.skipped_reports]
+    if untimed:
+        one = "completed run tells no step time after its warm-up"
+        many = "completed runs tell no step time after their warm-up"
+        warmup = f"(warmup: {campaign.warmup.written})"
+        yield f"{counted(len(untimed), one, many)} {warmup}: {_labels(untimed)}"
+    if gone:
+        runs_are = counted(len(gone), "run is", "runs are")
+        yield f"{runs_are} no longer in {campaign.path}, and left out; the results are kept"
+
+
+def _labels(runs: Sequence[Collected]) -> str:
+    return ", ".join(run.planned.label for run in runs)

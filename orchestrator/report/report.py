@@ -1,0 +1,217 @@
+"""Where a table of runs is parted by blank rows: between runs that belong together.
+
+A campaign's results: the table, the line that says how it was made, the page around them.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby
+from typing import Any
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import Collected, logs_checksum
+from orchestrator.collect.outcomes import COMPLETED, GIVEN_UP
+from orchestrator.common.tables import (
+    DASH,
+    Table,
+    as_markdown,
+    as_records,
+    escape_markdown,
+    make_table,
+)
+from orchestrator.common.text import counted, named
+from orchestrator.common.version import version
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.report.changes import with_changes
+from orchestrator.report.columns import (
+    common_names,
+    describing_columns,
+    ended,
+    frameworks_of,
+    hfu,
+    measured_columns,
+    mfu,
+    peaks_told,
+    sampled_columns,
+)
+from orchestrator.run.model import sizes
+from parsers.records import OutcomeKind
+
+
+def group_breaks(table: Table, columns: int) -> frozenset[int]:
+    """Return the rows with which groups begin, but for the first.
+
+    A group is the runs that agree in the first of the leading `columns` whose equal values stand
+    together, and of whose groups half at least are of several rows; where there is none, there are
+    no groups.
+    """
+    for column in range(columns):
+        sizes = Counter(row[column] for row in table.rows)
+        values = [value for value, _ in groupby(row[column] for row in table.rows)]
+        of_one_row = sum(size == 1 for size in sizes.values())
+        # As many groups as values: none comes back after another.
+        if 1 < len(values) == len(sizes) >= 2 * of_one_row:
+            return frozenset(accumulate(sizes[value] for value in values[:-1]))
+    return frozenset()
+
+
+# How the common columns are made, by their names.
+_MADE_BY = {
+    "tflops_per_gpu": "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones "
+    "included (Narayanan et al. 2021, eq. 3), over the median step time and the ranks; ",
+    "running_samples_per_second": "samples/s (avg): the program's own average where it keeps one "
+    "(DeepSpeed, all steps but two), else over the mean step; ",
+    "step_seconds_mean": "step times over n reports, spread = sample standard deviation; ",
+}
+_OF_WHOLE_RUNS = (
+    "where there is no n, the program times its run as a whole: the mean is the global batch over "
+    "its samples/s, warm-up included, and stands for the median; "
+)
+_SAMPLES = (
+    "GPU mem, GPU util: nvidia-smi every 5 s, the highest memory of a device and the median of the "
+    "use from when GPUs are first busy to when they last are; "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The table of a campaign's runs, and one line that says how its numbers were made.
+
+    describing: the names of the columns that tell runs apart, the others being measured.
+    """
+
+    table: Table
+    describing: tuple[str, ...]
+    provenance: str
+
+
+def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Report:
+    """Return the report of `runs`; `date` is the day it is made."""
+    describing = describing_columns(runs)
+    table = make_table((*describing, *measured_columns(campaign, runs)), runs)
+    table = with_changes(table, [run.planned.run for run in runs])
+    table = replace(table, breaks=group_breaks(table, len(describing)))
+    names = tuple(column.name for column in describing)
+    return Report(table, names, _provenance(campaign, runs, date))
+
+
+def report_markdown(
+    campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
+) -> str:
+    """Return the page: table, how it was made, how runs failed, what is no longer in the file."""
+    parts = [f"# {campaign.name}", table_markdown(report)]
+    failures = [
+        f"- {escape_markdown(run.planned.label)}: {ended(run)}{_told(run)}"
+        for run in runs
+        if run.outcome not in (None, COMPLETED, GIVEN_UP)
+    ]
+    if failures:
+        parts += ["## Runs that did not complete", "\n".join(failures)]
+    if gone:
+        listed = ", ".join(escape_markdown(label) for label in gone)
+        parts.append(f"Measured earlier and no longer in the campaign file: {listed}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def table_markdown(report: Report) -> str:
+    """Return the table and the line that says how it was made."""
+    return f"{as_markdown(report.table)}\n\n{escape_markdown(report.provenance)}"
+
+
+def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -> dict[str, Any]:
+    """Return the report for programs; nan and inf are texts, for JSON knows neither."""
+    rows = run_values(campaign, report, runs)
+    return {
+        "campaign": campaign.name,
+        "provenance": report.provenance,
+        "runs": [{name: json_number(value) for name, value in row.items()} for row in rows],
+    }
+
+
+def run_values(
+    campaign: Campaign, report: Report, runs: Sequence[Collected]
+) -> list[dict[str, Any]]:
+    """Return of every run all that is known by a name: cells, sizes, and how it ended."""
+    return [
+        {
+            "run_id": run.planned.run_id,
+            "label": run.planned.label,
+            **row,
+            # Over what the table shows of them: a size is the same value everywhere.
+            **sizes(run.planned.run),
+            "state": run.state,
+            "outcome": run.outcome,
+            "model_tflops_per_gpu": run.summary.model_tflops_per_gpu,
+            "mfu": mfu(campaign, run),
+            "hfu": hfu(campaign, run),
+        }
+        for run, row in zip(runs, as_records(report.table), strict=True)
+    ]
+
+
+def json_number(value: Any) -> Any:
+    """Return a value as JSON can say it: nan and inf as text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _told(run: Collected) -> str:
+    told = run.told
+    if told is None or told.text is None or told.kind == OutcomeKind.COMPLETED:
+        return ""
+    text = told.text if len(told.text) <= 200 else f"{told.text[:199]}…"
+    return f" — {escape_markdown(text)}"
+
+
+def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
+    """Yield how the common columns that are in the table were made."""
+    there = common_names(runs)
+    yield from (told for name, told in _MADE_BY.items() if name in there)
+    if any(run.summary.step_seconds_mean and not run.summary.reports for run in runs):
+        yield _OF_WHOLE_RUNS
+    if sampled_columns(runs):
+        yield _SAMPLES
+    if "tflops_per_gpu" in there:
+        yield peaks_told(campaign, runs)
+        yield from _of_unreckoned(runs)
+    yield f"warm-up left out: {campaign.warmup}; "
+    yield from _of_skipped_updates(runs)
+    on_cpu = [run for run in runs if run.summary.device == "cpu" or not campaign.cluster.has_gpus]
+    if there & {"memory_allocated_gib", "max_memory_allocated_gib"}:
+        owner = "GPU allocator's" if len(on_cpu) < len(runs) else "rank 0's resident set"
+        yield f"memory: {owner}; "
+    if on_cpu and campaign.cluster.has_gpus:
+        labels = named([run.planned.label for run in on_cpu])
+        yield f"trained on the CPU, though cluster {campaign.cluster.name} has GPUs: {labels}; "
+
+
+def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
+    labels: dict[str, list[str]] = {}
+    for planned in (run.planned for run in runs):
+        for option in FRAMEWORKS[planned.run.framework].unreckoned(planned.run):
+            labels.setdefault(option, []).append(planned.label)
+    for option, of_these in labels.items():
+        yield f"sizes and TFLOPs know nothing of {option} ({named(of_these)}); "
+
+
+def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
+    skipped = sum(run.summary.skipped_reports for run in runs)
+    if skipped:
+        empty = [
+            run.planned.label
+            for run in runs
+            if run.summary.skipped_reports and not run.summary.reports
+        ]
+        of_these = f", and with them all of {named(empty)}" if empty else ""
+        yield f"{counted(skipped, 'report')} with skipped updates left out{of_these}; "
+
+
+def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:
+    frameworks = frameworks_of(runs)
+    steps = any(one.reports_steps for one in frameworks)
+    own = dict.fromkeys(f"{one.measured_by}; " for one in frameworks if one.measured_by)
+    return (
+        f"{''.join(_of_steps(campaign, runs)) if steps else ''}{''.join(own)}"
+        f"teralog {version()}, {date}; logs sha256 {logs_checksum(runs) or DASH}."
+    )

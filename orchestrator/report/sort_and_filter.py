@@ -1,0 +1,98 @@
+"""Which rows of a report are shown, and in which order."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import Collected
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.common.expressions import places_where
+from orchestrator.common.tables import Cell, Table
+from orchestrator.common.text import counted, printable
+from orchestrator.report.report import Report, group_breaks, run_values
+
+
+def arranged(
+    campaign: Campaign,
+    report: Report,
+    runs: Sequence[Collected],
+    *,
+    only: str | None = None,
+    by: str | None = None,
+) -> tuple[Report, list[Collected]]:
+    """Return the report of the runs that an expression holds of, sorted, and these runs.
+
+    only: an expression over the names of report.json. by: titles or names of columns, those that
+    descend after a hyphen, separated by commas; equal rows keep their order, and what is absent
+    or nan comes last. Columns stay as all runs have them. Raises UserError where either names what
+    is not there, or the expression holds of no run.
+    """
+    table = report.table
+    order = list(range(len(runs)))
+    if only is not None:
+        order = places_where("--filter", only, run_values(campaign, report, runs))
+    if by is not None:
+        order = _sorted(order, table, by)
+    taken = _taken(table, order)
+    if by is None:
+        taken = replace(taken, breaks=group_breaks(taken, len(report.describing)))
+    told = "".join(
+        (
+            f" Shown are {len(order)} of {counted(len(runs), 'run')}: {printable(only)}."
+            if only
+            else "",
+            f" Sorted by {printable(by)}." if by else "",
+        )
+    )
+    made = replace(report, table=taken, provenance=report.provenance + told)
+    return made, [runs[row] for row in order]
+
+
+def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
+    """Return the numbers of rows sorted by the columns that were written."""
+    keys = [key.strip() for key in written.split(",")]
+    columns = [_column(table, key.removeprefix("-")) for key in keys]
+    found = list(order)
+    # A sort keeps the order of what is equal, so the column that goes first is sorted by last.
+    for key, column in reversed(list(zip(keys, columns, strict=True))):
+        cells = {row: table.rows[row][column] for row in found}
+        known = [row for row in found if _is_known(cells[row])]
+        known.sort(key=lambda row: _rank(cells[row]), reverse=key.startswith("-"))
+        found = known + [row for row in found if not _is_known(cells[row])]
+    return found
+
+
+def _column(table: Table, wanted: str) -> int:
+    """Return the number of the column with a name or title, written in whatever case."""
+    for words in (table.names, table.titles):
+        folded = [word.casefold() for word in words]
+        if wanted.casefold() in folded:
+            return folded.index(wanted.casefold())
+    known = dict.fromkeys((*table.names, *table.titles))
+    raise UserError(f"--sort: there is no column {wanted!r}{did_you_mean(wanted, known)}")
+
+
+def _is_known(cell: Cell) -> bool:
+    return cell not in {None, ""} and not (isinstance(cell, float) and math.isnan(cell))
+
+
+def _rank(cell: Cell) -> tuple[bool, float, str]:
+    """Return what to sort a cell by: numbers, then texts."""
+    return (True, 0, cell) if isinstance(cell, str) else (False, cell or 0, "")
+
+
+def _taken(table: Table, order: Sequence[int]) -> Table:
+    """Return the table of these rows, in this order, without breaks."""
+    rows = {old: new for new, old in enumerate(order)}
+    changes = {
+        (rows[row], column): change
+        for (row, column), change in table.changes.items()
+        if row in rows
+    }
+    return replace(
+        table,
+        rows=tuple(table.rows[row] for row in order),
+        changes=changes,
+        breaks=frozenset(),
+    )

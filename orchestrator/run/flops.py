@@ -1,0 +1,233 @@
+"""Floating-point operations of one training iteration of a GPT, by the conventions in use.
+
+Two programs may print different TFLOPs for the same run without an error by anybody: they count
+different things. Every count here has the name of its convention. All leave out embedding look-ups,
+norms, softmax, GELU and the optimizer, which are below 1 % for any model worth timing; a product of
+(m, k) by (k, n) costs 2mkn, and the backward pass twice the forward pass: one product for the
+gradient of the inputs and one for that of the weights.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from orchestrator.run.formulas import value
+from orchestrator.run.model import Run
+from orchestrator.run.shape import ModelShape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Iteration:
+    """What one iteration computes. `recomputed`: each layer runs forward a second time."""
+
+    model: ModelShape
+    padded_vocab_size: int
+    global_batch_size: int
+    recomputed: bool = False
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        """What the letters of formulas stand for.
+
+        B: sequences; P: parameters; N: those of them that multiply something; the others are the
+        shape's.
+        """
+        parameters = self.model.parameters(self.padded_vocab_size)
+        return {
+            "P": parameters,
+            "N": parameters - self.model.looked_up_parameters(self.padded_vocab_size),
+            "B": self.global_batch_size,
+            **self.model.symbols(self.padded_vocab_size),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convention:
+    """A named way of counting.
+
+    title: what is counted, and after whom.
+    counts_recomputation: whether forward passes done twice count twice: hardware FLOPs, over the
+        peak the HFU; otherwise they are model FLOPs, over the peak the MFU.
+    formula: what to work out for an iteration, in its symbols; None where the convention has no
+        formula for such a model.
+    assumes: which models it has one for, where not all.
+    """
+
+    name: str
+    title: str
+    counts_recomputation: bool
+    formula: Callable[[Iteration], str | None]
+    assumes: str = ""
+
+    def flops(self, iteration: Iteration) -> int | None:
+        """Return the FLOPs of an iteration, or None where there is no formula for its model."""
+        formula = self.formula(iteration)
+        return None if formula is None else value(formula, iteration.symbols)
+
+
+def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
+    """Return the exact products of layers that are passed `passes` times, and of the head.
+
+    Per token, layer and pass: query and output 2h² each, keys and values 2hk each, each matrix of
+    the MLP 2hf, attention's scores and their product with the values 4sh. The head has 2hV, three
+    times: it is never recomputed.
+    """
+    grouped = model.key_value_width != model.hidden_size
+    return " + ".join(
+        (
+            f"{4 * passes if grouped else 8 * passes}·B·s·l·h²",
+            *([f"{4 * passes}·B·s·l·h·k"] if grouped else []),
+            f"{(6 if model.gated_mlp else 4) * passes}·B·s·l·h·f",
+            f"{attention * passes}·B·s²·l·h",
+            "6·B·s·h·V",
+        )
+    )
+
+
+@cache
+def _bigscience(factor: int) -> str:
+    return f"{factor}·2·P·s·B"
+
+
+def _narayanan(recomputed: bool) -> str:
+    passes = 4 if recomputed else 3
+    return f"{24 * passes}·B·s·l·h² + {4 * passes}·B·s²·l·h + 6·B·s·h·V"
+
+
+CONVENTIONS: dict[str, Convention] = {
+    convention.name: convention
+    for convention in (
+        Convention(
+            name="model",
+            title="exact matrix products of forward and backward",
+            counts_recomputation=False,
+            formula=lambda iteration: _exact(iteration.model, passes=3),
+        ),
+        Convention(
+            name="hardware",
+            title="exact matrix products, recomputed ones too",
+            counts_recomputation=True,
+            formula=lambda iteration: _exact(iteration.model, 4 if iteration.recomputed else 3),
+        ),
+        Convention(
+            name="narayanan",
+            title="Narayanan et al. 2021 (arXiv 2104.04473), equation 3",
+            counts_recomputation=True,
+            formula=lambda iteration: (
+                _narayanan(iteration.recomputed) if iteration.model.has_gpt2_layers else None
+            ),
+            assumes="an MLP of two matrices 4h wide, and keys and values for every head",
+        ),
+        Convention(
+            name="bigscience",
+            title="BigScience's approximation (2021): a multiply-add a parameter, no attention",
+            counts_recomputation=True,
+            formula=lambda iteration: _bigscience(4 if iteration.recomputed else 3),
+        ),
+        Convention(
+            name="megatron-core",
+            title="Megatron-LM core: exact products, the causal half of attention",
+            counts_recomputation=False,
+            formula=lambda iteration: _exact(iteration.model, passes=3, attention=2),
+        ),
+        Convention(
+            name="palm",
+            title="PaLM (arXiv 2204.02311), appendix B",
+            counts_recomputation=False,
+            formula=lambda iteration: "6·N·B·s + 12·B·s²·l·h",
+        ),
+    )
+}
+
+
+def bigscience_flops(parameters: int, seq_length: int, global_batch_size: int, factor: int) -> int:
+    """Return factor·2·P·s·B: BigScience's approximation (2021).
+
+    A multiply-add of every parameter for every token, forward once and backward twice: `factor` is
+    3, and 4 where activations are recomputed. Embeddings count as if they were matrices, and the
+    head as if it were recomputed; the products of attention, which grow with s², are left out.
+    """
+    symbols = {"P": parameters, "s": seq_length, "B": global_batch_size}
+    return value(_bigscience(factor), symbols)
+
+
+def narayanan_flops(
+    *,
+    num_layers: int,
+    hidden_size: int,
+    padded_vocab_size: int,
+    seq_length: int,
+    global_batch_size: int,
+    recomputed: bool,
+) -> int:
+    """Return the FLOPs of Narayanan et al. 2021 (arXiv 2104.04473), equation 3.
+
+    With recomputation 96·B·s·l·h²·(1 + s/6h + V/16lh), which is 96Bslh² + 16Bs²lh + 6BshV: layers
+    four times, the head three times, attention not causal, an MLP of two matrices 4h wide. Without
+    it layers go three times too: 72·B·s·l·h²·(1 + s/6h + V/12lh). Programs that only put 72 for 96
+    and leave the 16 lose a quarter of the head.
+    """
+    symbols = {
+        "l": num_layers,
+        "h": hidden_size,
+        "V": padded_vocab_size,
+        "s": seq_length,
+        "B": global_batch_size,
+    }
+    return value(_narayanan(recomputed), symbols)
+
+
+def model_flops(run: Run) -> int | None:
+    """Return the FLOPs an iteration needs: forward and backward, no recomputation; for MFU.
+
+    Convention `model`. With f = 4h this is 72·B·s·l·h²·(1 + s/6h + V/12lh), and what torch's
+    FlopCounterMode counts with the math attention kernel. None where the model or the batch is not
+    known.
+    """
+    return _per_iteration(run, "model")
+
+
+def hardware_flops(run: Run) -> int | None:
+    """Return the FLOPs the GPUs do in an iteration, recomputation included; for HFU and TFLOPs.
+
+    Convention `hardware`. With activation checkpointing each layer runs forward twice, the head
+    once: with f = 4h this is equation 3 of Narayanan et al. 2021. Without it, it is `model_flops`.
+    None where the model or the batch is not known.
+    """
+    return _per_iteration(run, "hardware")
+
+
+def tflops_per_gpu(flops: int | None, step_seconds: float | None, world_size: int) -> float | None:
+    """Return 10**12 FLOPs per second and rank, or None where a number is missing."""
+    if flops is None or not step_seconds:
+        return None
+    return flops / step_seconds / world_size / 1e12
+
+
+def utilization(tflops: float | None, peak_tflops: float | None) -> float | None:
+    """Return the part of a GPU's peak: MFU of model FLOPs, HFU of hardware FLOPs; or None."""
+    return None if tflops is None or not peak_tflops else tflops / peak_tflops
+
+
+def training_seconds(
+    *, tokens: int, parameters: int, world_size: int, tflops_per_gpu: float, recomputed: bool
+) -> float:
+    """Return how long so many tokens take: 8TP/(nX), or 6TP/(nX) without recomputation.
+
+    Narayanan et al. 2021, section 5.1: T tokens, P parameters, n GPUs, X FLOPs per second of each;
+    the count is BigScience's, so X is to be counted that way too.
+    """
+    flops = bigscience_flops(parameters, tokens, 1, 4 if recomputed else 3)
+    return flops / (world_size * tflops_per_gpu * 1e12)
+
+
+def _per_iteration(run: Run, convention: str) -> int | None:
+    if run.model is None or run.padded_vocab_size is None or run.batch.global_batch_size is None:
+        return None
+    iteration = Iteration(
+        model=run.model,
+        padded_vocab_size=run.padded_vocab_size,
+        global_batch_size=run.batch.global_batch_size,
+        recomputed=run.training.activation_checkpointing,
+    )
+    return CONVENTIONS[convention].flops(iteration)

@@ -1,0 +1,53 @@
+"""A run's identity: what it is found by, whatever else changes."""
+
+import dataclasses
+import hashlib
+import json
+from functools import cache
+from typing import Any
+
+from orchestrator.run.model import Run
+
+
+def run_id(run: Run) -> str:
+    """Return a run's identity: 12 hexadecimal digits of a hash over its parameters.
+
+    Only what differs from a built-in default is hashed, so that a parameter added to a later
+    version leaves the identity of older runs alone. A field with `identity: False` in its
+    metadata is no part of it.
+    """
+    text = json.dumps(_differing(run), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _differing(value: Any) -> dict[str, Any]:
+    kind: type = type(value)
+    chosen: dict[str, Any] = {}
+    for item in _fields(kind):
+        part = getattr(value, item.name)
+        part_kind: type = type(part)
+        if _is_dataclass(part_kind):
+            part = _differing(part)
+            if not part:
+                continue
+        elif part == _default(item):
+            continue
+        chosen[item.name] = part
+    return chosen
+
+
+# A campaign of ten thousand runs asks both of these a million times.
+@cache
+def _is_dataclass(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind)
+
+
+@cache
+def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...]:
+    return tuple(item for item in dataclasses.fields(kind) if item.metadata.get("identity", True))
+
+
+def _default(item: "dataclasses.Field[Any]") -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return item.default_factory()
+    return item.default

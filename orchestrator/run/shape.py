@@ -1,0 +1,136 @@
+"""Words to choose from, in options and in files: all that the command line needs to begin.
+
+The shape of a model: the sizes of a GPT and of its kin, and the parameters they make.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from orchestrator.run.formulas import value
+
+Precision = Literal["fp32", "bf16", "fp16"]
+Biases = Literal["all", "qkv", "none"]
+Norm = Literal["layernorm", "rmsnorm"]
+
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+
+
+GPT2_PARAMETERS = "l·(12·h² + 13·h) + V·h + s·h + 2·h"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """The sizes of a GPT: learned positions, biases, tied head, two-matrix MLP.
+
+    Its defaults are GPT-2's; the rest is how other families differ.
+
+    ffn_hidden_size: width of the MLP; None stands for the usual 4 * hidden_size.
+    num_key_value_heads: None where every head has keys and values of its own.
+    gated_mlp: a third matrix in the MLP, as wide as the first (SwiGLU).
+    untied_head: a matrix of the head's own beside the token embedding.
+    position_table: learned positions; False for rotary ones and ALiBi, which have no parameters.
+    embedding_norm: a norm after the token embedding, as in BLOOM.
+    biases: of all matrices, of query, key and value only (Qwen2), or of none (LLaMA).
+    norm: LayerNorm has a weight and a bias, RMSNorm a weight.
+    """
+
+    num_layers: int
+    hidden_size: int
+    num_attention_heads: int
+    vocab_size: int
+    seq_length: int
+    ffn_hidden_size: int | None = None
+    num_key_value_heads: int | None = None
+    gated_mlp: bool = False
+    untied_head: bool = False
+    position_table: bool = True
+    embedding_norm: bool = False
+    biases: Biases = "all"
+    norm: Norm = "layernorm"
+
+    @property
+    def ffn_width(self) -> int:
+        """Width of the MLP's inner layer."""
+        return self.ffn_hidden_size or 4 * self.hidden_size
+
+    @property
+    def key_value_width(self) -> int:
+        """Width of the keys, and of the values, of all heads together."""
+        heads = self.num_key_value_heads or self.num_attention_heads
+        return self.hidden_size * heads // self.num_attention_heads
+
+    @property
+    def is_gpt2(self) -> bool:
+        """Whether the parameters are GPT2_PARAMETERS: nothing differs from GPT-2 but sizes."""
+        sizes = (self.num_layers, self.hidden_size, self.num_attention_heads)
+        gpt2 = ModelShape(*sizes, self.vocab_size, self.seq_length)
+        return self.parameter_formulas() == gpt2.parameter_formulas() and self.has_gpt2_layers
+
+    @property
+    def has_gpt2_layers(self) -> bool:
+        """Whether the matrices of a layer are GPT-2's: an MLP of two, 4h wide, and k = h."""
+        usual = (4 * self.hidden_size, self.hidden_size)
+        return not self.gated_mlp and (self.ffn_width, self.key_value_width) == usual
+
+    def symbols(self, padded_vocab_size: int) -> dict[str, int]:
+        """Return what the letters of formulas stand for."""
+        return {
+            "l": self.num_layers,
+            "h": self.hidden_size,
+            "f": self.ffn_width,
+            "k": self.key_value_width,
+            "V": padded_vocab_size,
+            "s": self.seq_length,
+        }
+
+    def parameter_formulas(self) -> dict[str, str]:
+        """Return the formula of each part's parameters, by the part's name.
+
+        With l layers, hidden size h, MLP width f, key and value width k, padded vocabulary V and
+        sequence length s: attention has two h·h matrices (query, output) and two h·k ones (key,
+        value), the MLP two h·f ones, or three. With GPT-2's defaults and f = 4h, k = h the sum is
+        l(12h² + 13h) + Vh + sh + 2h, which is what GPT2LMHeadModel of transformers counts
+        (124,439,808 for GPT-2 small).
+        """
+        grouped = self.key_value_width != self.hidden_size
+        attention = ["2·l·h²", "2·l·h·k"] if grouped else ["4·l·h²"]
+        mlp = ["3·l·h·f" if self.gated_mlp else "2·l·h·f"]
+        if self.biases == "all":
+            attention += ["2·l·h", "2·l·k"] if grouped else ["4·l·h"]
+            mlp += ["2·l·f" if self.gated_mlp else "l·f", "l·h"]
+        elif self.biases == "qkv":
+            attention += ["l·h", "2·l·k"] if grouped else ["3·l·h"]
+        norm = "2·h" if self.norm == "layernorm" else "h"
+        formulas = {
+            "attention": " + ".join(attention),
+            "MLP": " + ".join(mlp),
+            "norms of layers": "4·l·h" if self.norm == "layernorm" else "2·l·h",
+            "token embedding": "V·h",
+        }
+        if self.position_table:
+            formulas["position embedding"] = "s·h"
+        if self.embedding_norm:
+            formulas["embedding norm"] = norm
+        formulas["final norm"] = norm
+        if self.untied_head:
+            formulas["head"] = "V·h"
+        return formulas
+
+    def parameters(self, padded_vocab_size: int) -> int:
+        """Return the exact number of trained parameters; see `parameter_formulas`."""
+        symbols = self.symbols(padded_vocab_size)
+        return sum(value(formula, symbols) for formula in self.parameter_formulas().values())
+
+    def looked_up_parameters(self, padded_vocab_size: int) -> int:
+        """Return how many parameters are only looked up and multiply nothing: s·h, V·h if untied.
+
+        The embedding of a tied head is the head's matrix.
+        """
+        positions = self.seq_length if self.position_table else 0
+        tokens = padded_vocab_size if self.untied_head else 0
+        return (positions + tokens) * self.hidden_size
+
+
+def padded_vocab_size(vocab_size: int, multiple: int) -> int:
+    """Return the vocabulary rounded up to a multiple."""
+    return -(-vocab_size // multiple) * multiple

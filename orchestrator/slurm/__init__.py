@@ -1,0 +1,1 @@
+"""Slurm's commands, states, nodes and job arrays."""

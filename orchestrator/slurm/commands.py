@@ -1,0 +1,178 @@
+"""Asking Slurm's commands: each call with a time-out, each answer as values or a reason why not.
+
+No answer is not an answer that knows of nothing: from a silence no one infers that a job is gone.
+"""
+
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from orchestrator.common.ask import Answer, ask
+from orchestrator.slurm.lists import compact_ids
+from orchestrator.slurm.reconcile import doubtful, settle, spread
+from orchestrator.slurm.states import (
+    SACCT_FIELDS,
+    SQUEUE_FIELDS,
+    JobState,
+    read_sacct,
+    read_scontrol,
+    read_squeue,
+)
+
+TIMEOUT_SECONDS = 20.0
+# sbatch goes on trying for longer than anybody waits when the controller is away.
+SBATCH_SECONDS = 120
+# Slurm's own default for MaxArraySize.
+DEFAULT_ARRAY_SIZE = 1001
+
+# A command line holds so many ids without coming near any limit.
+_IDS_A_CALL = 2000
+_KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+_SQUEUE_FORMAT = ",".join(f"{name}:|" for name in SQUEUE_FIELDS)
+_NO_SUCH_JOB = "Invalid job id specified"
+_ENDED_ALREADY = (_NO_SUCH_JOB, "already completing or completed")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What Slurm says of jobs: their states by id, and the commands that gave no answer.
+
+    names: of the jobs that it spoke of. complete: whether a job that has no state here is one that
+    Slurm does not know.
+    """
+
+    states: dict[str, JobState]
+    names: frozenset[str]
+    silences: tuple[str, ...]
+    complete: bool
+
+
+class SilenceError(Exception):
+    """Slurm gave no answer; the text says why."""
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment without what makes Slurm's commands answer otherwise.
+
+    Within an allocation, SLURM_ variables are that allocation's.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT or not name.startswith(("SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_"))
+    }
+
+
+def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Told:
+    """Ask for the states of jobs and tasks of arrays: sacct, else squeue, else scontrol.
+
+    squeue is also asked where it may know better than accounting. names: of the jobs that are
+    meant; others of the same ids are left out. A cluster that is set up anew counts from 1 again.
+    """
+    if not job_ids:
+        return Told({}, frozenset(), (), complete=True)
+    accounted, silences = _sacct(_jobs(job_ids), names)
+    accounted = spread(accounted, job_ids)
+    asked = [job_id for job_id in job_ids if doubtful(accounted.get(job_id))]
+    queue: dict[str, JobState] | None = {}
+    if asked:
+        queue, silent = _queue(_jobs(asked))
+        silences += silent
+        if queue is not None:
+            meant = {
+                job_id: state
+                for job_id, state in queue.items()
+                if names is None or state.name in names
+            }
+            queue = spread(meant, asked)
+    names = frozenset(one.name for told in (accounted, queue or {}) for one in told.values())
+    return Told(settle(accounted, queue, asked), names, silences, complete=queue is not None)
+
+
+def _sacct(
+    jobs: Sequence[str], names: Collection[str] | None
+) -> tuple[dict[str, JobState], tuple[str, ...]]:
+    # Text after -X and -P: one line a job, none for its steps, nothing cut off.
+    command = ("sacct", "-X", "-P", "-n", "--duplicates", "-o", ",".join(SACCT_FIELDS), "-j")
+    states: dict[str, JobState] = {}
+    for some in _parts(jobs):
+        answer = _ask((*command, ",".join(some)))
+        if answer.problem is not None:
+            return {}, (answer.problem,)
+        states.update(read_sacct(answer.lines, names))
+    return states, ()
+
+
+def _queue(jobs: Sequence[str]) -> tuple[dict[str, JobState] | None, tuple[str, ...]]:
+    states: dict[str, JobState] = {}
+    problem = None
+    for some in _parts(jobs):
+        answer = _squeue("-j", ",".join(some))
+        problem = problem or answer.problem
+        states.update(read_squeue(answer.lines))
+    if problem is None:
+        return states, ()
+    answer = _ask(("scontrol", "--oneliner", "show", "jobs"))
+    if answer.problem is None:
+        return read_scontrol(answer.lines), (problem,)
+    return None, (problem, answer.problem)
+
+
+def _squeue(*which: str) -> Answer:
+    answer = _ask(("squeue", "-h", "-t", "all", "-O", _SQUEUE_FORMAT, *which))
+    # It says so of a single job that it does not know; of several it leaves that one out.
+    if answer.problem and _NO_SUCH_JOB in answer.problem:
+        return Answer(answer.lines)
+    return answer
+
+
+def find(name: str, since: str) -> str | None:
+    """Return the id of the job with this name, or None where Slurm knows of none.
+
+    `since`: a time, UTC and ISO 8601, before which it was not submitted. Raises SilenceError where
+    the controller gives no answer.
+    """
+    answer = _squeue(f"--name={name}")
+    if answer.problem is not None:
+        raise SilenceError(answer.problem)
+    found = read_squeue(answer.lines)
+    if not found:
+        command = ("sacct", "-X", "-P", "-n", f"--name={name}", "-S", since[:19])
+        found = read_sacct(_ask((*command, "-o", ",".join(SACCT_FIELDS))).lines)
+    jobs = _jobs(job_id for job_id, state in found.items() if not state.refused)
+    return min(jobs, key=int, default=None)
+
+
+def cancel(job_ids: Sequence[str], state: str | None = None) -> None:
+    """Cancel jobs and tasks of arrays; with `state` only those that are in it when Slurm looks.
+
+    Raises SilenceError where Slurm does not.
+    """
+    options = () if state is None else (f"--state={state}",)
+    for some in _parts(compact_ids(job_ids)):
+        answer = _ask(("scancel", *options, *some))
+        # One that has ended meanwhile is no trouble.
+        if answer.problem and not any(text in answer.problem for text in _ENDED_ALREADY):
+            raise SilenceError(answer.problem)
+
+
+def max_array_size() -> int:
+    """Return how many tasks an array may have at most, as far as Slurm says."""
+    lines = _ask(("scontrol", "show", "config")).lines
+    found = (re.fullmatch(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
+    return next((int(match[1]) for match in found if match), DEFAULT_ARRAY_SIZE)
+
+
+def _ask(command: tuple[str, ...]) -> Answer:
+    asked = {**environment(), "TZ": "UTC0", "SLURM_BITSTR_LEN": "0"}
+    answer = ask(command, TIMEOUT_SECONDS, asked)
+    return answer or Answer(problem=f"{command[0]} is not on the PATH")
+
+
+def _jobs(job_ids: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(job_id.partition("_")[0] for job_id in job_ids))
+
+
+def _parts(ids: Sequence[str]) -> list[Sequence[str]]:
+    return [ids[start : start + _IDS_A_CALL] for start in range(0, len(ids), _IDS_A_CALL)]

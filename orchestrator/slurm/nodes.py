@@ -1,0 +1,102 @@
+"""What a job has of each of its nodes, as scontrol tells it.
+
+The variables of an allocation do not say: salloc sets none for GPUs, and where only one thread of a
+core is wanted SLURM_JOB_CPUS_PER_NODE counts cores, elsewhere threads.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.common.ask import ask
+from orchestrator.common.errors import UserError
+from orchestrator.slurm.commands import TIMEOUT_SECONDS
+
+# A line of `scontrol show job -d`, for nodes of which the job has the same:
+# Nodes=gpu[001-002] CPU_IDs=0-9,40-49 Mem=8192 GRES=gpu:v100:2(IDX:0-1)
+_SAME = re.compile(
+    r"Nodes=(?P<nodes>\S+) CPU_IDs=(?P<cpus>[0-9,-]+) Mem=(?P<mib>[0-9]+)(?: GRES=(?P<gres>\S*))?"
+)
+_GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(?P<count>[0-9]+)")
+# Of `scontrol show node`: CoresPerSocket=20 ... CPUTot=80 ... Sockets=2
+_HARDWARE = re.compile(r"\b(?P<name>CoresPerSocket|CPUTot|Sockets)=(?P<value>\S+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What a job has of a node.
+
+    cores: steps are given whole ones, of cpus_per_core CPUs each, as Slurm counts them.
+    memory_mib: 0 where Slurm does not share out memory.
+    """
+
+    name: str
+    gpus: int
+    cores: int
+    cpus_per_core: int
+    memory_mib: int
+
+    def cores_of(self, tasks: int, cpus_per_task: int) -> int:
+        """Return how many cores so many tasks occupy, where each is to have so many CPUs."""
+        if cpus_per_task < self.cpus_per_core:
+            return _divide_up(tasks * cpus_per_task, self.cpus_per_core)
+        return tasks * _divide_up(cpus_per_task, self.cpus_per_core)
+
+
+def job_nodes(job_id: str, *, one_thread: bool) -> tuple[Node, ...]:
+    """Return what a running job has of its nodes.
+
+    one_thread: whether it uses one thread of each core, so that a CPU is a core. Raises UserError
+    where Slurm does not tell.
+    """
+    found = []
+    ours = False
+    for line in _lines("show", "job", "-d", job_id):
+        # An array's last task has the array's own id, by which scontrol tells of all tasks.
+        if line.startswith("JobId="):
+            ours = line.split()[0] == f"JobId={job_id}"
+        if ours and (same := _SAME.fullmatch(line)):
+            names = _lines("show", "hostnames", same["nodes"])
+            cpus_per_core = _cpus_per_core(_lines("show", "node", names[0]))
+            found += [
+                Node(
+                    name=name,
+                    gpus=gpus_of(same["gres"] or ""),
+                    cores=_divide_up(_count(same["cpus"]), cpus_per_core),
+                    cpus_per_core=1 if one_thread else cpus_per_core,
+                    memory_mib=int(same["mib"]),
+                )
+                for name in names
+            ]
+    if not found:
+        raise UserError(f"job {job_id}: `scontrol show job -d` names no node of it")
+    return tuple(found)
+
+
+def gpus_of(gres: str) -> int:
+    """Return how many GPUs there are in what scontrol calls GRES, of whatever type."""
+    return sum(int(match["count"]) for match in _GPUS.finditer(gres))
+
+
+def _lines(*arguments: str) -> Sequence[str]:
+    answer = ask(("scontrol", *arguments), TIMEOUT_SECONDS)
+    if answer is None:
+        raise UserError("scontrol is not on the PATH")
+    if answer.problem is not None:
+        raise UserError(answer.problem)
+    return answer.lines
+
+
+def _cpus_per_core(lines: Sequence[str]) -> int:
+    said = {match["name"]: match["value"] for line in lines for match in _HARDWARE.finditer(line)}
+    cores = int(said.get("Sockets", 1)) * int(said.get("CoresPerSocket", 0))
+    return max(int(said.get("CPUTot", 0)) // cores, 1) if cores else 1
+
+
+def _count(ranges: str) -> int:
+    pairs = (part.partition("-") for part in ranges.split(","))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in pairs)
+
+
+def _divide_up(number: int, divisor: int) -> int:
+    return -(-number // divisor)

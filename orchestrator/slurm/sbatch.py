@@ -1,0 +1,94 @@
+"""Submitting a finished script to Slurm through submitit.
+
+submitit writes its own script around a pickled function, waits 0.2 s between two jobs, and asks
+sacct alone how a job is, for ever where there is none. So the executor here hands sbatch the text
+it is given, and of a job gives the id alone.
+"""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from submitit.slurm.slurm import SlurmExecutor, SlurmJob
+
+from orchestrator.common.errors import UserError
+from orchestrator.slurm.commands import SBATCH_SECONDS, environment
+
+
+class RefusedError(Exception):
+    """sbatch gave no job id; the text is what it said. A job there may be all the same."""
+
+
+class ScriptExecutor(SlurmExecutor):
+    """A SlurmExecutor that submits a script as it is, with options on sbatch's command line.
+
+    `inherited`: descriptors that sbatch is to hold as well, so that a lock lasts as long.
+    """
+
+    def __init__(self, folder: Path, inherited: Sequence[int] = ()) -> None:
+        try:
+            super().__init__(folder)
+        except RuntimeError:
+            raise UserError(
+                "there is no Slurm on this machine: srun is not on the PATH; submit on a login "
+                "node of the cluster"
+            ) from None
+        self._inherited = tuple(inherited)
+
+    def submit_script(self, script: Path, options: Sequence[str]) -> str:
+        """Submit the script in a file, and return its job's id.
+
+        Raises RefusedError where sbatch gives no job id.
+        """
+        self._script, self._options = script, tuple(options)
+        return self._submit_command("").job_id
+
+    def test(self, script: Path) -> str:
+        """Return when Slurm would start a script, in its own words; nothing is submitted.
+
+        Raises RefusedError where it never would.
+        """
+        done = self._run(["sbatch", "--test-only", str(script)])
+        return done.stderr.strip().removeprefix("sbatch: ")
+
+    def _submit_command(self, command: str) -> SlurmJob[Any]:
+        done = self._run(self._make_submission_command(self._script))
+        return SlurmJob(self.folder, self._get_job_id_from_submission_command(done.stdout))
+
+    def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+        return ["sbatch", "--parsable", *self._options, str(submission_file_path)]
+
+    @staticmethod
+    def _get_job_id_from_submission_command(string: str | bytes) -> str:
+        text = string if isinstance(string, str) else string.decode()
+        # With several clusters, the id is followed by the cluster's name.
+        job_id = text.strip().rpartition("\n")[2].partition(";")[0]
+        if not job_id.isdecimal():
+            raise RefusedError(f"printed {text.strip()!r} in place of a job id")
+        return job_id
+
+    def _run(self, command: list[str]) -> "subprocess.CompletedProcess[str]":
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env=environment(),
+                pass_fds=self._inherited,
+                timeout=SBATCH_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise RefusedError(f"gave no answer within {SBATCH_SECONDS} s") from None
+        if done.returncode:
+            raise RefusedError(_sentence(done.stderr) or f"exits with {done.returncode}")
+        return done
+
+
+def _sentence(errors: str) -> str:
+    """Return what sbatch complains of on one line."""
+    lines = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in errors.splitlines())
+    return "; ".join(line.strip() for line in lines if line.strip())

@@ -1,0 +1,244 @@
+"""What Slurm's commands print of jobs, as values. Nothing here asks Slurm.
+
+The times they print are taken for UTC: `slurm_commands` asks with a clock set to it.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.slurm.lists import expand
+
+FINAL = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "LAUNCH_FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "RECONFIG_FAIL",
+        "REVOKED",
+        "TIMEOUT",
+    }
+)
+UNENDED = (
+    "PENDING",
+    "RUNNING",
+    "SUSPENDED",
+    "COMPLETING",
+    "CONFIGURING",
+    "REQUEUED",
+    "REQUEUE_HOLD",
+    "SPECIAL_EXIT",
+    "STAGE_OUT",
+    "STOPPED",
+)
+# Before it runs, or between two runs.
+WAITING = frozenset({"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
+
+SACCT_FIELDS = (
+    "JobID", "JobName", "State", "ExitCode", "Start", "End", "ElapsedRaw", "NodeList", "Reason",
+)  # fmt: skip
+SQUEUE_FIELDS = (
+    "JobArrayID", "Name", "State", "StartTime", "EndTime", "NodeList", "RestartCnt", "Reason",
+    "exit_code",
+)  # fmt: skip
+
+_NOTHING = frozenset({"", "None", "(null)", "N/A", "Unknown", "None assigned", "INVALID"})
+# What accounting calls a job by, for some seconds, of which it has heard no name.
+_NAMELESS = "allocation"
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """What Slurm says of a job, or of one task of an array: job_id is then as `7_3`.
+
+    state: verbatim, as "CANCELLED by 1000". seconds: how long it has run since its last start.
+    restarts, earlier_seconds: how often it was requeued and ran again, and how long it had run by
+    then. by: the command that said so. of_rest: whether it was said of the rest of an array, all in
+    one line: of the tasks that had not started.
+    """
+
+    job_id: str
+    name: str
+    state: str
+    by: str
+    reason: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    seconds: float | None = None
+    nodes: str | None = None
+    restarts: int = 0
+    earlier_seconds: float = 0.0
+    of_rest: bool = False
+
+    @property
+    def word(self) -> str:
+        """The state without what Slurm adds to it, as who cancelled."""
+        return self.state.split()[0].rstrip("+")
+
+    @property
+    def final(self) -> bool:
+        """Whether the job has come to an end."""
+        return self.word in FINAL
+
+    @property
+    def refused(self) -> bool:
+        """Whether there never was a job: of some that sbatch is refused Slurm keeps a record."""
+        return self.word == "FAILED" and self.reason == "BadConstraints" and self.nodes is None
+
+
+def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> dict[str, JobState]:
+    """Return what sacct says, by job id; its lines hold SACCT_FIELDS with `|` between them.
+
+    names: of the jobs that are meant, where it may tell of others that had the same id before.
+
+    With --duplicates a job that was requeued has a line for each of its starts, oldest first. A job
+    whose name has not come yet is left out: nobody can tell whose it is. A task that has a line of
+    its own is not also of the rest of its array, of which accounting may hear later.
+    """
+    found: dict[str, list[JobState]] = {}
+    rest: dict[str, list[JobState]] = {}
+    for line in lines:
+        fields = _fields(line, SACCT_FIELDS)
+        if fields is None or "." in (fields["JobID"] or ".") or fields["JobName"] == _NAMELESS:
+            continue
+        if names is not None and fields["JobName"] not in names:
+            continue
+        code, number = _exit(fields["ExitCode"])
+        one = JobState(
+            job_id="",
+            name=fields["JobName"] or "",
+            state=fields["State"] or "UNKNOWN",
+            by="sacct",
+            reason=fields["Reason"],
+            exit_code=code,
+            signal=number,
+            started_at=_time(fields["Start"]),
+            ended_at=_time(fields["End"]),
+            seconds=_seconds(fields["ElapsedRaw"]) if fields["Start"] else None,
+            nodes=fields["NodeList"],
+        )
+        for job_id, state in _each(fields["JobID"], one).items():
+            (rest if state.of_rest else found).setdefault(job_id, []).append(state)
+    return {job_id: _last(starts) for job_id, starts in {**rest, **found}.items()}
+
+
+def _last(starts: Sequence[JobState]) -> JobState:
+    # A cancelled array that waited has a second line, which does not say by whom.
+    last = starts[-1]
+    same = [one for one in starts if (one.word, one.started_at) == (last.word, last.started_at)]
+    last = max(same, key=lambda one: len(one.state))
+    earlier = {
+        one.started_at: one.seconds or 0.0
+        for one in starts
+        if one.started_at is not None and one.started_at != last.started_at
+    }
+    return replace(last, restarts=len(earlier), earlier_seconds=sum(earlier.values()))
+
+
+def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
+    """Return what squeue says, by job id; its lines hold SQUEUE_FIELDS with `|` after each."""
+    found = {}
+    for line in lines:
+        fields = _fields(line.removesuffix("|"), SQUEUE_FIELDS)
+        if fields is None:
+            continue
+        one = JobState(
+            job_id="",
+            name=fields["Name"] or "",
+            state=fields["State"] or "UNKNOWN",
+            by="squeue",
+            reason=fields["Reason"],
+            started_at=_time(fields["StartTime"]),
+            ended_at=_time(fields["EndTime"]),
+            nodes=fields["NodeList"],
+            restarts=int(fields["RestartCnt"] or 0),
+        )
+        found.update(_each(fields["JobArrayID"], _only_what_was(one, fields["exit_code"])))
+    return found
+
+
+def _each(job_ids: str | None, one: JobState) -> dict[str, JobState]:
+    told = job_ids or ""
+    return {job_id: replace(one, job_id=job_id, of_rest=job_id != told) for job_id in expand(told)}
+
+
+def _only_what_was(one: JobState, status: str | None) -> JobState:
+    """Leave out the times that Slurm only expects, and an exit code before there is one.
+
+    `status` is the status of wait(2), as squeue prints it.
+    """
+    if one.word in WAITING:
+        return replace(one, started_at=None, ended_at=None)
+    if not one.final:
+        return replace(one, ended_at=None)
+    number = int(status) if status and status.isdecimal() else 0
+    return replace(one, exit_code=number >> 8, signal=(number & 127) or None)
+
+
+def read_scontrol(lines: Iterable[str]) -> dict[str, JobState]:
+    """Return what `scontrol --oneliner show jobs` says, by job id."""
+    found = {}
+    for line in lines:
+        # JobName and Comment are free text: the first of each key is taken, and these come early.
+        fields: dict[str, str] = {}
+        for key, value in re.findall(r"(?:^|\s)([A-Za-z/:]+)=(\S*)", line):
+            fields.setdefault(key, value)
+        if "JobId" not in fields or "JobState" not in fields:
+            continue
+        job_id = fields["JobId"]
+        task = fields.get("ArrayTaskId")
+        if task is not None and "ArrayJobId" in fields:
+            task = task.partition("%")[0]
+            job_id = f"{fields['ArrayJobId']}_" + (task if task.isdecimal() else f"[{task}]")
+        code, number = _exit(fields.get("ExitCode"))
+        one = JobState(
+            job_id="",
+            name=fields.get("JobName", ""),
+            state=fields["JobState"],
+            by="scontrol",
+            reason=_value(fields.get("Reason")),
+            started_at=_time(fields.get("StartTime")),
+            ended_at=_time(fields.get("EndTime")),
+            nodes=_value(fields.get("NodeList")),
+            restarts=int(fields.get("Restarts", 0)),
+        )
+        one = replace(_only_what_was(one, None), exit_code=code, signal=number)
+        found.update(_each(job_id, one if one.final else replace(one, exit_code=None)))
+    return found
+
+
+def _fields(line: str, names: Sequence[str]) -> dict[str, str | None] | None:
+    values = line.split("|")
+    if len(values) != len(names):
+        return None
+    return {name: _value(value) for name, value in zip(names, values, strict=True)}
+
+
+def _value(text: str | None) -> str | None:
+    return None if text is None or text.strip() in _NOTHING else text.strip()
+
+
+def _exit(text: str | None) -> tuple[int | None, int | None]:
+    """Return exit code and signal of `code:signal`."""
+    code, _, number = (text or "").partition(":")
+    if not code.isdecimal():
+        return None, None
+    return int(code), int(number) if number.isdecimal() and int(number) else None
+
+
+def _time(text: str | None) -> str | None:
+    """Return a time with its zone; None where it is none."""
+    return f"{text.strip()}+00:00" if text and _TIME.fullmatch(text.strip()) else None
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text and text.isdecimal() else None

@@ -1,0 +1,270 @@
+"""Keeping the records of runs on Slurm true: one query for all, and what was cut short is found."""
+
+import socket
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from orchestrator.campaign.campaign import PlannedRun
+from orchestrator.common.files import at_once
+from orchestrator.common.text import counted, signal_name
+from orchestrator.slurm.commands import SilenceError, Told, ask_jobs, find
+from orchestrator.slurm.states import JobState
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.folders import BatchFolder, write_ended, write_seen
+from orchestrator.store.record_files import utc_now
+from orchestrator.store.records import (
+    CANCELLED,
+    GIVEN_UP,
+    NOT_SUBMITTED,
+    UNKNOWN,
+    Attempt,
+    Ended,
+    Intent,
+    Receipt,
+    Seen,
+)
+
+# Whoever has claimed runs on another host has called sbatch by then, or never will.
+ABANDONED_SECONDS = 900
+# The controller may be at work on what an sbatch has sent that was killed.
+_SECOND_LOOK_SECONDS = 1.0
+_GONE = "gone from its array"
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A run's last attempt, where it is Slurm's and not on record as ended."""
+
+    run_id: str
+    attempt: Attempt
+    intent: Intent
+
+
+def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[Open]:
+    """Yield the attempts of which Slurm is still to be asked."""
+    for planned in runs:
+        attempts = store.run(planned.run_id).attempts()
+        if attempts and attempts[-1].ended is None and attempts[-1].intent is not None:
+            yield Open(planned.run_id, attempts[-1], attempts[-1].intent)
+
+
+def queued_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> list[Open]:
+    """Return those of them that Slurm has, as far as is known: it has not forgotten them."""
+    return [one for one in open_attempts(runs, store) if one.attempt.slurm_state != UNKNOWN]
+
+
+def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
+    """Return the attempts that have a job, by its id."""
+    found: dict[str, Open] = {}
+    for name, members in _by_batch(opened).items():
+        jobs = store.batch(name).jobs()
+        if jobs is not None:
+            found.update((jobs[one.run_id, one.attempt.number], one) for one in members)
+    return found
+
+
+def refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
+    """Ask Slurm for every attempt that has not ended, and record what it says.
+
+    Jobs whose submit was cut short are found by their names. Returns what Slurm's commands left
+    unanswered, as sentences; what was on record then stays, as where the disk is full.
+    """
+    try:
+        return _refresh(runs, store)
+    except OSError as error:
+        return [f"{store.path}: what Slurm says cannot be written: {error.strerror}"]
+
+
+def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
+    opened = list(open_attempts(runs, store))
+    silences = dict.fromkeys(_adopt(opened, store))
+    jobs = job_ids(opened, store)
+    names = {one.intent.batch for one in jobs.values()}
+    told = ask_jobs(list(jobs), names)
+    states = _own_states(told, jobs)
+    unheard = [
+        job_id
+        for job_id, one in jobs.items()
+        if job_id not in states and one.attempt.slurm_state != UNKNOWN
+    ]
+    if told.complete and unheard:
+        # While an array changes, Slurm may for a moment know none of it.
+        time.sleep(_SECOND_LOOK_SECONDS)
+        told = ask_jobs(list(jobs), names)
+        states = _own_states(told, jobs)
+
+    def write(job_id: str) -> None:
+        one = jobs[job_id]
+        if job_id in states:
+            record(one.attempt, states[job_id])
+        elif told.complete and one.intent.batch in told.names and not _has_started(one.attempt):
+            # A task that is cancelled while it waits goes from its array without a trace.
+            gone = JobState(job_id, one.intent.batch, CANCELLED, by="squeue", reason=_GONE)
+            record(one.attempt, gone)
+        elif told.complete:
+            _record_unknown(one.attempt, job_id)
+
+    at_once(write, jobs)
+    if not told.complete:
+        silences.update(dict.fromkeys(told.silences))
+    return [f"Slurm gave no answer: {reason}" for reason in silences]
+
+
+def _own_states(told: Told, jobs: Mapping[str, Open]) -> dict[str, JobState]:
+    # Ids are given again by a cluster that was set up anew, and by another cluster. A task that has
+    # started is none of the rest of its array, whatever end that came to.
+    return {
+        job_id: state
+        for job_id, one in jobs.items()
+        if (state := told.states.get(job_id))
+        and state.name == one.intent.batch
+        and not (state.of_rest and state.final and _has_started(one.attempt))
+    }
+
+
+def _has_started(attempt: Attempt) -> bool:
+    seen = attempt.seen
+    return (seen is not None and seen.started_at is not None) or attempt.log.exists()
+
+
+def record(attempt: Attempt, state: JobState) -> None:
+    """Record what Slurm says of an attempt's job, and its end if it has come to one."""
+    seen = Seen(
+        job_id=state.job_id,
+        state=state.state,
+        by=state.by,
+        reason=state.reason,
+        nodes=state.nodes,
+        started_at=state.started_at,
+        restarts=state.restarts,
+        earlier_seconds=state.earlier_seconds,
+    )
+    if seen != attempt.seen:
+        write_seen(attempt.folder, seen)
+    if state.final:
+        write_ended(
+            attempt.folder,
+            Ended(
+                state=GIVEN_UP if _given_up(attempt, state) else state.word,
+                ended_at=state.ended_at or utc_now(),
+                seconds=_seconds(state),
+                exit_code=None if state.signal else state.exit_code,
+                signal=None if state.signal is None else signal_name(state.signal),
+            ),
+        )
+
+
+def _given_up(attempt: Attempt, state: JobState) -> bool:
+    """Return whether Slurm cancelled a job because one that it waited for did not complete.
+
+    squeue and scontrol say so. sacct has no word for it: of a job that a person cancelled it says
+    who did, of one of these that nobody did; of the rest of an array it says either.
+    """
+    if state.word != CANCELLED or attempt.intent is None or not attempt.intent.chained:
+        return False
+    by_nobody = state.by == "sacct" and state.state == CANCELLED and not state.of_rest
+    return by_nobody or state.reason == "DependencyNeverSatisfied"
+
+
+def _seconds(state: JobState) -> float | None:
+    if state.seconds is not None or state.started_at is None or state.ended_at is None:
+        return state.seconds
+    times = (datetime.fromisoformat(text) for text in (state.started_at, state.ended_at))
+    begin, end = times
+    return max((end - begin).total_seconds(), 0.0)
+
+
+def _record_unknown(attempt: Attempt, job_id: str | None) -> None:
+    before = attempt.seen or Seen(job_id, UNKNOWN, by="nobody")
+    seen = replace(before, state=UNKNOWN, by="nobody", reason=None)
+    if seen != attempt.seen:
+        write_seen(attempt.folder, seen)
+
+
+def _adopt(opened: Sequence[Open], store: CampaignStore) -> Iterator[str]:
+    """Record the jobs of batches that have no receipt and that Slurm knows; yield silences."""
+    for name, members in _by_batch(opened).items():
+        folder = store.batch(name)
+        if folder.receipt() is not None:
+            continue
+        try:
+            job_id = find(name, members[0].intent.created_at)
+        except SilenceError as silence:
+            yield str(silence)
+            return
+        if job_id is not None:
+            folder.close(Receipt(job_id, utc_now()))
+
+
+def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) -> list[str]:
+    """Bring every submission that was cut short to an end: its job found, or withdrawn.
+
+    `alone`: whether no other submit of this host, nor an sbatch of one, can be at work: of those
+    then on record as this host's none lives. Others are given ABANDONED_SECONDS. Returns what is
+    left, as sentences.
+    """
+    opened = list(open_attempts(runs, store))
+    notes = []
+    for name, members in _by_batch(opened).items():
+        folder = store.batch(name)
+        intent = members[0].intent
+        receipt = folder.receipt()
+        if receipt is None:
+            dead = alone and intent.host == socket.gethostname()
+            if not dead and _age_seconds(intent) < ABANDONED_SECONDS:
+                notes.append(
+                    f"{counted(len(members), 'run is', 'runs are')} being submitted by "
+                    f"{intent.host} since {intent.created_at}; if nobody is at it, submit again "
+                    "in a quarter of an hour"
+                )
+                continue
+            try:
+                receipt = withdraw(folder, intent, [one.attempt for one in members])
+            except SilenceError as silence:
+                notes.append(f"{counted(len(members), 'run')} may have been submitted: {silence}")
+                continue
+        close(receipt, [one.attempt for one in members])
+    return notes
+
+
+def withdraw(folder: BatchFolder, intent: Intent, attempts: Sequence[Attempt]) -> Receipt:
+    """Bring a batch without a receipt to an end: its job is found, or there will be none.
+
+    First nobody can submit it any more, and only then is Slurm asked. Raises SilenceError where
+    Slurm gives no answer.
+    """
+    folder.withdraw()
+    if (receipt := folder.receipt()) is not None:
+        return receipt
+    job_id = find(intent.batch, intent.created_at)
+    if job_id is None:
+        time.sleep(_SECOND_LOOK_SECONDS)
+        job_id = find(intent.batch, intent.created_at)
+    # Slurm may have run and forgotten it.
+    lost = job_id is None and any(attempt.log.exists() for attempt in attempts)
+    return folder.close(Receipt(job_id, utc_now(), lost))
+
+
+def close(receipt: Receipt, attempts: Iterable[Attempt]) -> None:
+    """Record of the attempts of a batch, where it has no job, that Slurm never got them."""
+    if receipt.job_id is not None:
+        return
+    for attempt in attempts:
+        if receipt.lost and attempt.log.exists():
+            _record_unknown(attempt, None)
+        else:
+            write_ended(attempt.folder, Ended(NOT_SUBMITTED, utc_now()))
+
+
+def _by_batch(opened: Iterable[Open]) -> dict[str, list[Open]]:
+    found: dict[str, list[Open]] = {}
+    for one in opened:
+        found.setdefault(one.intent.batch, []).append(one)
+    return found
+
+
+def _age_seconds(intent: Intent) -> float:
+    created = datetime.fromisoformat(intent.created_at)
+    return (datetime.now(UTC) - created).total_seconds()

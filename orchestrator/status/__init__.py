@@ -1,0 +1,1 @@
+"""Show the state and progress of a campaign's runs."""

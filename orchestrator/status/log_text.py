@@ -1,0 +1,92 @@
+"""Showing a log while it grows.
+
+The last lines of a log, for people to read.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.common.text import printable
+from parsers.scan.reader import decode
+
+POLL_SECONDS = 0.5
+# A log that has not grown for so long may be that of a run that has ended: somebody is asked.
+QUIET_SECONDS = 3.0
+_CHUNK = 1 << 16
+
+
+def follow(log: Path, ended: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield what is in a log and what is added to it, until `ended` and nothing more comes.
+
+    The log need not be there yet. One that became shorter is read from its beginning.
+    """
+    offset = 0
+    quiet_since = time.monotonic()
+    last_look = False
+    while True:
+        size = log.stat().st_size if log.exists() else 0
+        if size < offset:
+            offset = 0
+        if size > offset:
+            for chunk in read_from(log, offset):
+                offset += len(chunk)
+                yield chunk
+            quiet_since = time.monotonic()
+        elif last_look:
+            return
+        if time.monotonic() - quiet_since > QUIET_SECONDS:
+            last_look = ended()
+            quiet_since = time.monotonic()
+        if not last_look:
+            time.sleep(POLL_SECONDS)
+
+
+def read_from(log: Path, offset: int = 0) -> Iterator[bytes]:
+    """Yield what is in a log from a byte on."""
+    with log.open("rb") as file:
+        file.seek(offset)
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+_BYTES = 1 << 16
+_LINE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last lines of a log, and how many bytes it has in all.
+
+    whole: whether these are all its lines.
+    """
+
+    path: str
+    bytes: int
+    lines: tuple[str, ...]
+    whole: bool
+
+
+def log_tail(log: Path, lines: int, name: str) -> Tail:
+    """Return at most so many `lines`, of the last 64 KiB; `name` is what the log is to be called.
+
+    Colours and what speaks to a terminal are left out; of a line that was written over, as by a
+    progress bar, the last text stays. Raises OSError.
+    """
+    with log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        begin = file.seek(max(size - _BYTES, 0))
+        found = file.read(_BYTES).removesuffix(b"\n").split(b"\n")
+    # The first one began before.
+    found = found[1:] if begin and len(found) > 1 else found
+    kept = found[-lines:]
+    whole = not begin and len(kept) == len(found)
+    return Tail(name, size, tuple(map(_shown, kept)) if size else (), whole)
+
+
+def _shown(line: bytes) -> str:
+    text = decode(line.rstrip(b"\r").rpartition(b"\r")[2]).expandtabs()
+    text = printable(text)
+    return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"

@@ -1,0 +1,87 @@
+"""How far a run has come, by its log, of which each call reads what was appended since the last."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.campaign.campaign import PlannedRun
+from orchestrator.collect.restarts import STARTS_AGAIN, since_last_start
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.measure.summary import seconds_of, warm_steps
+from orchestrator.measure.warmup import Warmup
+from orchestrator.run.flops import hardware_flops, tflops_per_gpu
+from orchestrator.run.model import Run
+from orchestrator.status.slow_runs import StepTimes
+from parsers.records import Record
+from parsers.scan.resume import ReadState, read_appended
+from parsers.steps.merge import merge_steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run has come since its job's last start, and how fast; absent is None.
+
+    iteration: the last one reported. iterations: how many there are to be.
+    step_seconds: the median after the warm-up, and tflops_per_gpu at it, as reports have them.
+    times: the same for comparing runs. overflowed: whether there is no time because each report
+    after the warm-up holds a skipped update.
+    """
+
+    iteration: int | None = None
+    iterations: int | None = None
+    step_seconds: float | None = None
+    tflops_per_gpu: float | None = None
+    times: StepTimes | None = None
+    overflowed: bool = False
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the iterations that are left take, at the median step."""
+        if self.iteration is None or self.iterations is None or self.step_seconds is None:
+            return None
+        return (self.iterations - self.iteration) * self.step_seconds
+
+
+def progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
+    """Return what the records of a run's log tell of its progress."""
+    steps = merge_steps(records)
+    if not steps:
+        return Progress(iterations=run.training.train_iters)
+    iteration = steps[-1].iteration
+    told = (step.iterations for step in reversed(steps) if step.iterations is not None)
+    iterations = next(told, run.training.train_iters)
+    warm = warm_steps(steps, run.training.train_iters, warmup)
+    seconds = seconds_of(warm.counted, run.batch.global_batch_size)
+    median = statistics.median(seconds) if seconds else None
+    return Progress(
+        iteration=iteration,
+        # A script of the user's need not keep to what the campaign says.
+        iterations=iterations if iteration <= iterations else None,
+        step_seconds=median,
+        tflops_per_gpu=tflops_per_gpu(hardware_flops(run), median, run.world_size),
+        times=StepTimes.of(seconds),
+        overflowed=warm.overflowed,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogSoFar:
+    """What a log has said since its job's last start, and how far it has been read."""
+
+    records: tuple[Record, ...] = ()
+    state: ReadState | None = None
+
+
+def read_on(log: Path, planned: PlannedRun, before: LogSoFar, *, complete: bool) -> LogSoFar:
+    """Return what a run's log has said, reading only what is behind what was read `before`.
+
+    A log that was cut short or replaced is read anew. `complete`: nobody is writing any more.
+    Raises OSError.
+    """
+    formats = (*FRAMEWORKS[planned.run.framework].log_formats, STARTS_AGAIN)
+    appended = read_appended(log, formats, before.state, complete=complete)
+    if not appended.records and not appended.restarted:
+        return LogSoFar(before.records, appended.state)
+    kept = () if appended.restarted else before.records
+    return LogSoFar(tuple(since_last_start((*kept, *appended.records))), appended.state)

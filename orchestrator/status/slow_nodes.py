@@ -1,0 +1,105 @@
+"""Which node makes its runs slow: what the runs on each node took beside their siblings."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.common.tables import Column, Style, Table, make_table
+from orchestrator.slurm.lists import expand_nodes
+from orchestrator.status.slow_runs import FACTOR, TimedRun, siblings, stands_out
+
+HOW_MADE = (
+    "ratio: of a run's median step to the median of its siblings' (runs that differ only in "
+    "repeat), the median over the n runs of a node that can be compared; a run on several nodes "
+    f"counts for each; slow: the ratio is over {FACTOR:g} and stands out from the other nodes'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpeed:
+    """A node, its runs, and how their steps compare with those of their siblings.
+
+    compared: how many of the runs have siblings to be compared with. ratio: the median over them
+    of step time over the siblings'; None where there is none.
+    """
+
+    node: str
+    runs: int
+    compared: int
+    ratio: float | None
+    slow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A run's step time over its siblings', and how far such ratios lie apart within a run."""
+
+    ratio: float
+    deviation: float
+
+
+_COLUMNS: tuple[Column[NodeSpeed], ...] = (
+    Column("node", "node", lambda speed: speed.node),
+    Column("runs", "runs", lambda speed: speed.runs),
+    Column("n", "compared", lambda speed: speed.compared),
+    Column("ratio", "ratio", lambda speed: speed.ratio, Style(digits=3)),
+    Column("slow", "slow", lambda speed: "slow" if speed.slow else None),
+)
+
+
+def table(speeds: Sequence[NodeSpeed]) -> Table:
+    """Return a line a node."""
+    return make_table(_COLUMNS, speeds)
+
+
+def node_speeds(runs: Mapping[str, TimedRun]) -> list[NodeSpeed]:
+    """Return how the runs on each node compare with their siblings, the slowest node first."""
+    compared = _compared(runs)
+    on_node: dict[str, list[str]] = {}
+    for identity, run in runs.items():
+        for node in dict.fromkeys(expand_nodes(run.node_list or "")):
+            on_node.setdefault(node, []).append(identity)
+    found = {
+        node: [compared[identity] for identity in identities if identity in compared]
+        for node, identities in on_node.items()
+    }
+    ratios = {
+        node: statistics.median(one.ratio for one in those)
+        for node, those in found.items()
+        if those
+    }
+    within = statistics.median(one.deviation for one in compared.values()) if compared else 0.0
+    speeds = [
+        NodeSpeed(
+            node=node,
+            runs=len(identities),
+            compared=len(found[node]),
+            ratio=ratios.get(node),
+            slow=_is_slow(node, ratios, within),
+        )
+        for node, identities in on_node.items()
+    ]
+    return sorted(speeds, key=lambda speed: (-(speed.ratio or 0.0), speed.node))
+
+
+def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
+    alike = siblings(runs)
+    found = {}
+    for identity, run in runs.items():
+        if run.times is not None and alike[identity]:
+            usual = statistics.median(one.median_seconds for one in alike[identity])
+            found[identity] = _Compared(
+                run.times.median_seconds / usual, run.times.deviation_seconds / usual
+            )
+    return found
+
+
+def _is_slow(node: str, ratios: Mapping[str, float], within: float) -> bool:
+    """Return whether a node is slow by itself, and beside the other nodes.
+
+    Both are asked for: the siblings of a slow run are fast beside it, which makes a node without
+    any slow run look slow beside theirs.
+    """
+    others = [ratio for other, ratio in ratios.items() if other != node]
+    own = ratios.get(node)
+    return own is not None and own > FACTOR and bool(others) and stands_out(own, others, within)

@@ -1,0 +1,183 @@
+"""Which runs are far slower than those they ought to be as fast as.
+
+Nothing here knows how fast a model trains on a machine: nobody does before it is measured. A run is
+compared with what was measured of the same: with its siblings, the runs of its campaign that differ
+from it only in `repeat`; where those show nothing, with its own earlier attempts; and then with
+what earlier campaigns lead to expect, where the same run was made in them.
+
+The rule. Of a run's steps after the warm-up the median counts, of three reports or more: a single
+slow step, as one with a checkpoint, does not move it. The usual time is the median of the others'
+medians: a minority of slow runs does not move that. A run is slow where its time is both
+
+* more than 1.25 times the usual one. Repeats on sound nodes lie a few percent apart; a GPU that
+  throttles, a link at half its rate, or a neighbour on the node cost more than a quarter;
+* more than three standard deviations above it. The deviation is 1.4826 times the median absolute
+  deviation, which is the standard deviation where times are normally distributed, and which, unlike
+  it, a slow run among the others does not raise. Taken is the larger of two: that of the others'
+  medians, and that of single steps within the others. Without the second, two siblings that agree
+  by chance would make every third one look slow on a machine whose steps vary much.
+"""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orchestrator.common.tables import Style, shown
+from orchestrator.common.text import printable
+from orchestrator.run.identity import run_id
+from orchestrator.run.model import Run
+
+LEAST_REPORTS = 3
+FACTOR = 1.25
+_DEVIATIONS = 3
+# 1 / the third quartile of the standard normal distribution.
+_STANDARD = 1.4826
+
+_SHORT = Style(digits=2)
+_TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """What an attempt's steps took after the warm-up: the median, and the median deviation."""
+
+    median_seconds: float
+    deviation_seconds: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> "StepTimes | None":
+        """Return those of step times; None of too few to judge by, or of times that are none."""
+        if len(seconds) < LEAST_REPORTS or not (median := statistics.median(seconds)):
+            return None
+        return cls(median, deviation(seconds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedRun:
+    """A run, where it runs, and how long its steps take.
+
+    kind: the same for siblings, see `kind_of`. node_list: as Slurm writes it; the host's name on
+    this machine. times: of the last attempt; earlier: of those before it; elsewhere: of the same in
+    other campaigns. What is not known is None or left out.
+    """
+
+    label: str
+    kind: str
+    node_list: str | None = None
+    times: StepTimes | None = None
+    earlier: tuple[StepTimes, ...] = ()
+    elsewhere: tuple[StepTimes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowRun:
+    """A run that is slow: its median step, the usual one, and by how many others that is known.
+
+    others: `siblings`, `earlier attempts`, or `earlier runs`, in other campaigns.
+    """
+
+    label: str
+    node_list: str | None
+    step_seconds: float
+    usual_seconds: float
+    others: str
+    count: int
+
+    @property
+    def ratio(self) -> float:
+        """The median step over the usual one."""
+        return self.step_seconds / self.usual_seconds
+
+    @property
+    def slower(self) -> str:
+        """The same in words."""
+        return f"{shown(self.ratio, _SHORT)} {_TIMES}"
+
+    def __str__(self) -> str:
+        where = f" on {self.node_list}" if self.node_list else ""
+        step, usual = (shown(one, _SHORT) for one in (self.step_seconds, self.usual_seconds))
+        several = self.count > 1
+        whose = f"{self.count} {self.others}'" if several else f"{self.others.removesuffix('s')}'s"
+        text = f"{self.label}{where}: {step} s a step, {self.slower} its {whose} {usual} s"
+        return printable(text)
+
+    def record(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "step_seconds": self.step_seconds,
+            "usual_step_seconds": self.usual_seconds,
+            "ratio": self.ratio,
+            "compared_with": self.others,
+            "compared": self.count,
+        }
+
+
+def kind_of(run: Run) -> str:
+    """Return what runs have in common that differ only in `repeat`."""
+    return run_id(replace(run, repeat=1))
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Return the median absolute deviation of one value or more from their median."""
+    middle = statistics.median(values)
+    return statistics.median(abs(value - middle) for value in values)
+
+
+def stands_out(value: float, others: Sequence[float], least_deviation: float = 0.0) -> bool:
+    """Return whether a value is far above one or more others, by the rule of this module.
+
+    least_deviation: of the others, however close they lie.
+    """
+    usual = statistics.median(others)
+    spread = _STANDARD * max(deviation(others), least_deviation)
+    return value > FACTOR * usual and value > usual + _DEVIATIONS * spread
+
+
+def siblings(runs: Mapping[str, TimedRun]) -> dict[str, list[StepTimes]]:
+    """Return the times of each run's siblings, as far as they are known, by the run's id."""
+    kinds: dict[str, list[str]] = {}
+    for identity, run in runs.items():
+        kinds.setdefault(run.kind, []).append(identity)
+    return {
+        identity: [
+            times
+            for other in kinds[run.kind]
+            if other != identity and (times := runs[other].times) is not None
+        ]
+        for identity, run in runs.items()
+    }
+
+
+def slow_runs(runs: Mapping[str, TimedRun]) -> dict[str, SlowRun]:
+    """Return the runs of a campaign that are slow, by their ids."""
+    alike = siblings(runs)
+    found = {
+        identity: _slow(run, alike[identity], "siblings")
+        or _slow(run, run.earlier, "earlier attempts")
+        or _slow(run, run.elsewhere, "earlier runs")
+        for identity, run in runs.items()
+    }
+    return {identity: slow for identity, slow in found.items() if slow is not None}
+
+
+def _slow(run: TimedRun, others: Sequence[StepTimes], called: str) -> SlowRun | None:
+    if run.times is None or not others:
+        return None
+    medians = [one.median_seconds for one in others]
+    within = statistics.median(one.deviation_seconds for one in others)
+    if not stands_out(run.times.median_seconds, medians, within):
+        return None
+    return SlowRun(
+        label=run.label,
+        node_list=run.node_list,
+        step_seconds=run.times.median_seconds,
+        usual_seconds=statistics.median(medians),
+        others=called,
+        count=len(medians),
+    )
+
+
+def sentences(slow: Iterable[SlowRun]) -> list[str]:
+    """Return a line for each slow run, the slowest first."""
+    return [str(one) for one in sorted(slow, key=lambda one: -one.ratio)]

@@ -1,0 +1,131 @@
+"""What a campaign's runs took in other campaigns: a run has the same id in all of them.
+
+How long the steps of a campaign's runs take, by their logs, to compare runs and nodes.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.collect.outcomes import COMPLETED, attempt_outcome
+from orchestrator.common.errors import UserError
+from orchestrator.measure.warmup import Warmup
+from orchestrator.status.progress import LogSoFar, Progress, progress, read_on
+from orchestrator.status.slow_runs import StepTimes, TimedRun, kind_of
+from orchestrator.status.table import RunStatus
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import Attempt
+
+# So many tell what is usual; a configuration that is measured each week has a hundred.
+_MOST = 5
+
+
+class EarlierRuns:
+    """The same runs in the other campaigns under a folder of results; each log is read once."""
+
+    def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
+        """Look for them; nothing is earlier than a rehearsal, which measures nothing."""
+        self._warmup = campaign.warmup
+        self._found: dict[str, list[tuple[PlannedRun, CampaignStore]]] = {}
+        self._times: dict[str, tuple[StepTimes, ...]] = {}
+        runs = {planned.run_id: planned for planned in campaign.runs}
+        for other in () if campaign.rehearsal else _others(store):
+            for identity in runs.keys() & _names(other.path):
+                kind = kind_of(runs[identity].run)
+                self._found.setdefault(kind, []).append((runs[identity], other))
+
+    def times(self, kind: str) -> tuple[StepTimes, ...]:
+        """Return the times of the last few of a kind that completed, as `kind_of` has it."""
+        if kind not in self._times:
+            self._times[kind] = tuple(islice(self._completed(kind), _MOST))
+        return self._times[kind]
+
+    def _completed(self, kind: str) -> Iterator[StepTimes]:
+        for planned, store in self._found.get(kind, ()):
+            for attempt in _attempts(store, planned.run_id):
+                if attempt_outcome(attempt) == COMPLETED:
+                    found = attempt_progress(planned, attempt, self._warmup, complete=True)
+                    if found.times is not None:
+                        yield found.times
+
+
+def attempt_progress(
+    planned: PlannedRun, attempt: Attempt, warmup: Warmup, *, complete: bool
+) -> Progress:
+    """Return how far an attempt of a run has come; a log that cannot be read tells nothing."""
+    try:
+        read = read_on(attempt.log, planned, LogSoFar(), complete=complete)
+    except OSError:
+        return Progress()
+    return progress(planned.run, read.records, warmup)
+
+
+def _attempts(store: CampaignStore, run_id: str) -> list[Attempt]:
+    """Return the attempts of a run; none where a file of another campaign's is damaged."""
+    with suppress(UserError):
+        return store.run(run_id).attempts()
+    return []
+
+
+def _others(store: CampaignStore) -> list[CampaignStore]:
+    """Return the other campaigns of a folder of results, the one last submitted first."""
+    results = store.path.parent
+    others = [CampaignStore(results / name) for name in _names(results) - {store.path.name}]
+    return sorted(others, key=lambda other: other.submitted_at, reverse=True)
+
+
+def _names(folder: Path) -> set[str]:
+    with suppress(OSError):
+        return set(os.listdir(folder))  # noqa: PTH208  (a campaign has thousands of runs)
+    return set()
+
+
+def timed_run(
+    status: RunStatus,
+    kind: str,
+    times: StepTimes | None,
+    earlier: Sequence[StepTimes | None] = (),
+    elsewhere: Sequence[StepTimes] = (),
+) -> TimedRun:
+    """Return a run with the times of its last attempt, those before it, and those elsewhere."""
+    return TimedRun(
+        label=status.planned.label,
+        kind=kind,
+        node_list=status.attempts[-1].nodes if status.attempts else None,
+        times=times,
+        earlier=tuple(one for one in earlier if one is not None),
+        elsewhere=tuple(elsewhere),
+    )
+
+
+def timed_runs(
+    campaign: Campaign, store: CampaignStore, statuses: Sequence[RunStatus]
+) -> dict[str, TimedRun]:
+    """Return the runs of a campaign with their times, by id.
+
+    Only logs are read that there is something to compare with: those of siblings, of several
+    attempts, and of runs that were made in other campaigns too.
+    """
+    kinds = [kind_of(status.planned.run) for status in statuses]
+    alike, earlier_runs = Counter(kinds), EarlierRuns(campaign, store)
+    found = {}
+    for status, kind in zip(statuses, kinds, strict=True):
+        elsewhere = earlier_runs.times(kind) if status.attempts else ()
+        alone = alike[kind] == 1 and len(status.attempts) < 2 and not elsewhere
+        attempts = () if alone else status.attempts
+        times = [
+            attempt_progress(
+                status.planned,
+                one,
+                campaign.warmup,
+                complete=status.outcome is not None or one is not attempts[-1],
+            ).times
+            for one in attempts
+        ]
+        *earlier, last = times or [None]
+        found[status.planned.run_id] = timed_run(status, kind, last, earlier, elsewhere)
+    return found

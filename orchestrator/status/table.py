@@ -1,0 +1,225 @@
+"""Where a campaign stands: a line a run, and totals."""
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.collect.endings import endings
+from orchestrator.collect.outcomes import COMPLETED, GIVEN_UP, decided_by
+from orchestrator.common.tables import EXACT, Column, Style, Table, make_table, shown
+from orchestrator.common.text import counted
+from orchestrator.slurm.lists import compact_ids
+from orchestrator.status.slow_runs import SlowRun
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import Attempt, Seen
+from parsers.records import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run's state, its outcome once it has ended, and its attempts, oldest first.
+
+    `told` is what the log of a failed run says of its end; `given_up` why a run is not started;
+    `rehearsed`, that nothing was trained.
+    """
+
+    planned: PlannedRun
+    state: str
+    outcome: str | None
+    told: Outcome | None
+    attempts: tuple[Attempt, ...]
+    rehearsed: bool = False
+    given_up: str | None = None
+
+    @property
+    def unsuccessful(self) -> bool:
+        """Whether the run has ended, and not completed."""
+        return self.outcome not in (None, COMPLETED, GIVEN_UP)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the last attempt took."""
+        ended = self.attempts[-1].ended if self.attempts else None
+        return ended.seconds if ended else None
+
+    @property
+    def seen(self) -> Seen | None:
+        """What Slurm last said of the last attempt; None where it has not been asked."""
+        return self.attempts[-1].seen if self.attempts else None
+
+    @property
+    def node_list(self) -> str | None:
+        """The nodes of a cluster that the last attempt is on; None for those of this machine."""
+        last = self.attempts[-1] if self.attempts else None
+        if last is None or (last.started and not last.in_allocation):
+            return None
+        return last.nodes
+
+    @property
+    def scheduler_state(self) -> str:
+        """The state as Slurm words it, as "CANCELLED by 1000"."""
+        said = self.seen.state if self.seen else self.state
+        return said if said.startswith(self.state) else self.state
+
+    @property
+    def reason(self) -> str | None:
+        """Why a job waits, in Slurm's word, or why a run is not started; None where neither is."""
+        if self.given_up is not None:
+            return self.given_up
+        return self.seen.reason if self.seen and self.state == "PENDING" else None
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """GPU-hours used by all attempts together, as far as they have ended; None where none is.
+
+        Every rank is counted, for the time its job had the nodes; ranks are GPUs where there are.
+        """
+        known = [hours for one in self.attempts if (hours := self._hours(one)) is not None]
+        return sum(known) if known else None
+
+    def _hours(self, attempt: Attempt) -> float | None:
+        if attempt.ended is None or attempt.ended.seconds is None:
+            return None
+        earlier = attempt.seen.earlier_seconds if attempt.seen else 0.0
+        return self.planned.run.world_size * (attempt.ended.seconds + earlier) / 3600
+
+
+_COLUMNS: tuple[Column[RunStatus], ...] = (
+    Column("run", "run_id", lambda status: status.planned.run_id),
+    Column("label", "label", lambda status: status.planned.label),
+    Column("state", "state", lambda status: status.scheduler_state),
+    Column("outcome", "outcome", lambda status: status.given_up or status.outcome),
+    Column("attempts", "attempts", lambda status: len(status.attempts)),
+    Column("seconds", "seconds", lambda status: status.seconds, Style(digits=3)),
+)
+_SLURM_COLUMNS: tuple[Column[RunStatus], ...] = (
+    Column("job", "job_id", lambda status: status.seen.job_id if status.seen else None),
+    Column("nodes", "node_list", lambda status: status.node_list),
+    Column("waits for", "reason", lambda status: None if status.given_up else status.reason),
+)
+
+
+def run_statuses(campaign: Campaign, store: CampaignStore) -> list[RunStatus]:
+    """Return the status of every run of a campaign, in its order."""
+    return _statuses(campaign.runs, campaign, store)
+
+
+def run_status(planned: PlannedRun, campaign: Campaign, store: CampaignStore) -> RunStatus:
+    """Return the status of one run."""
+    return _statuses([planned], campaign, store)[0]
+
+
+def _statuses(
+    runs: Sequence[PlannedRun], campaign: Campaign, store: CampaignStore
+) -> list[RunStatus]:
+    return [
+        RunStatus(
+            planned,
+            ending.state,
+            ending.outcome,
+            ending.told,
+            ending.attempts,
+            campaign.rehearsal,
+            given_up=ending.given_up,
+        )
+        for planned, ending in zip(runs, endings(runs, store), strict=True)
+    ]
+
+
+def table(statuses: Sequence[RunStatus]) -> Table:
+    """Return the statuses as a table; what only Slurm tells is left out where nothing is told."""
+    told = [
+        column
+        for column in _SLURM_COLUMNS
+        if any(column.value(status) is not None for status in statuses)
+    ]
+    return make_table((*_COLUMNS, *told), statuses)
+
+
+def records(statuses: Sequence[RunStatus], slow: Mapping[str, SlowRun]) -> list[dict[str, Any]]:
+    """Return one object a run, for programs; `slow` has those of them that are, by id."""
+    return [
+        {**_record(status), "slow": one.record() if one else None}
+        for status in statuses
+        for one in (slow.get(status.planned.run_id),)
+    ]
+
+
+def word(status: RunStatus) -> str:
+    """Return the outcome of a run that has ended, else its state, as it stands in a sentence."""
+    return (status.outcome or status.state).lower().replace("_", " ")
+
+
+def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
+    """Return one line: how many runs are in which state, and what is no longer in the file."""
+    parts = [f"{count} {what}" for what, count in Counter(map(word, statuses)).items()]
+    if gone:
+        parts.append(f"{len(gone)} no longer in the campaign file, results kept")
+    what = "rehearsed " if any(status.rehearsed for status in statuses) else ""
+    return f"{counted(len(statuses), f'{what}run')}: {', '.join(parts)}{_hours(statuses)}"
+
+
+def _hours(statuses: Sequence[RunStatus]) -> str:
+    """Return what runs on Slurm have used of what they ask for; nothing of runs on this machine."""
+    if not any(status.seen for status in statuses):
+        return ""
+    used = sum(status.gpu_hours or 0.0 for status in statuses)
+    asked = sum(status.planned.run.resources.gpu_hours for status in statuses)
+    return f"; {shown(used, EXACT)} of {shown(asked, EXACT)} GPU-hours used"
+
+
+def held_line(statuses: Sequence[RunStatus]) -> str | None:
+    """Return how jobs go on that Slurm starts only when somebody releases them; None without any.
+
+    Those that were submitted so, and those whose launch failed or that an administrator has held.
+    """
+    # JobHeldUser, JobHeldAdmin, JobHoldMaxRequeue, launch failed requeued held
+    held = [one for one in statuses if re.search("h[eo]ld", one.reason or "", re.IGNORECASE)]
+    jobs = [one.seen.job_id for one in held if one.seen and one.seen.job_id]
+    if not jobs:
+        return None
+    are = counted(len(jobs), "run is", "runs are")
+    release = shlex.join(["scontrol", "release", *compact_ids(jobs)])
+    return f"{are} held by Slurm until released: {release}"
+
+
+def failure_line(status: RunStatus) -> str:
+    """Return how an unsuccessful run ended, what its log says of it, and where the log lies."""
+    told = f": {status.told.text}" if status.told and status.told.text else ""
+    log = status.attempts[-1].log if status.attempts else None
+    where = f" ({log})" if log and log.exists() else ""
+    return f"{status.planned.label}: {(status.outcome or status.state).upper()}{told}{where}"
+
+
+def _record(status: RunStatus) -> dict[str, Any]:
+    last = status.attempts[-1] if status.attempts else None
+    started = last.started if last else None
+    ended = last.ended if last else None
+    seen = status.seen
+    return {
+        "run_id": status.planned.run_id,
+        "label": status.planned.label,
+        "rehearsed": status.rehearsed,
+        "state": status.state,
+        "outcome": status.outcome,
+        "outcome_by": decided_by(status.state, status.outcome),
+        "attempts": len(status.attempts),
+        "started_at": started.started_at if started else seen and seen.started_at,
+        "ended_at": ended.ended_at if ended else None,
+        "seconds": status.seconds,
+        "exit_code": ended.exit_code if ended else None,
+        "signal": ended.signal if ended else None,
+        "log": str(last.log) if last and last.log.exists() else None,
+        "gpu_hours_used": status.gpu_hours,
+        "gpu_hours_asked": status.planned.run.resources.gpu_hours,
+        "job_id": seen and seen.job_id,
+        "node_list": status.node_list,
+        "restarts": seen and seen.restarts,
+        "reason": status.reason,
+        "scheduler_state": seen and status.scheduler_state,
+        "scheduler_state_by": seen and seen.by,
+    }

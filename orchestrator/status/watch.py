@@ -1,0 +1,184 @@
+"""Looking at a campaign again and again: the scheduler now and then, the logs each time."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.common import locks
+from orchestrator.status.progress import LogSoFar, Progress, progress, read_on
+from orchestrator.status.slow_runs import SlowRun, StepTimes, TimedRun, kind_of, slow_runs
+from orchestrator.status.step_times import EarlierRuns, attempt_progress, timed_run
+from orchestrator.status.table import RunStatus, run_status
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import INTERRUPTED, NOT_STARTED, Attempt
+from orchestrator.submit.choose_backend import backend
+
+# Slurm's controller serves a whole cluster: however often a table is wanted, it is asked no more.
+ASK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRun:
+    """A run's status, where it runs, how far it has come, and whether it is slow."""
+
+    status: RunStatus
+    node_list: str | None
+    progress: Progress
+    slow: SlowRun | None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A campaign at one moment.
+
+    notes: what could not be learned, as sentences. under_way: whether anything is still to come.
+    """
+
+    runs: tuple[WatchedRun, ...]
+    notes: tuple[str, ...]
+    under_way: bool
+
+    @property
+    def statuses(self) -> list[RunStatus]:
+        """The statuses of the runs."""
+        return [run.status for run in self.runs]
+
+    @property
+    def slow(self) -> list[SlowRun]:
+        """Those of the runs that are slow."""
+        return [run.slow for run in self.runs if run.slow]
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """The log of an attempt as far as it has been read. done: it will not grow any more."""
+
+    folder: Path
+    log: LogSoFar
+    progress: Progress
+    done: bool = False
+
+
+def looks(campaign: Campaign, store: CampaignStore, interval_seconds: float) -> Iterator[Look]:
+    """Yield a look at the campaign each interval, until nothing is under way."""
+    watch = Watch(campaign, store)
+    while True:
+        look = watch.look()
+        yield look
+        if not look.under_way:
+            return
+        time.sleep(interval_seconds)
+
+
+class Watch:
+    """What is known of a campaign from one look to the next."""
+
+    def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
+        """Know nothing yet."""
+        self._campaign, self._store = campaign, store
+        self._kinds = {planned.run_id: kind_of(planned.run) for planned in campaign.runs}
+        self._statuses: dict[str, RunStatus] = {}
+        self._numbers: dict[str, int] = {}
+        self._logs: dict[str, _Followed] = {}
+        self._earlier: dict[Path, StepTimes | None] = {}
+        self._elsewhere = EarlierRuns(campaign, store)
+        self._silences: tuple[str, ...] = ()
+        self._asked_at: float | None = None
+
+    def look(self) -> Look:
+        """Return how the campaign stands. Raises UserError where its records are damaged."""
+        if self._time_to_ask():
+            self._ask()
+        statuses = list(self._statuses.values())
+        unread = [note for status in statuses if (note := self._read_log(status))]
+        timed = {status.planned.run_id: self._timed(status) for status in statuses}
+        slow = slow_runs(timed)
+        runs = (
+            WatchedRun(
+                status,
+                timed[status.planned.run_id].node_list,
+                self._progress(status),
+                slow.get(status.planned.run_id),
+            )
+            for status in statuses
+        )
+        notes = (*self._silences, *unread)
+        return Look(tuple(runs), notes, self._under_way(statuses))
+
+    def _ask(self) -> None:
+        runs = self._campaign.runs
+        self._silences = tuple(backend(self._campaign).refresh(runs, self._store))
+        self._asked_at = time.monotonic()
+        for planned in runs:
+            self._read_records(planned)
+
+    def _time_to_ask(self) -> bool:
+        if self._asked_at is None or self._campaign.cluster.scheduler != "slurm":
+            return True
+        return time.monotonic() - self._asked_at >= ASK_SECONDS
+
+    def _read_records(self, planned: PlannedRun) -> None:
+        """Read the records of a run, but for one that has ended and was not started again."""
+        known = self._statuses.get(planned.run_id)
+        number = self._store.run(planned.run_id).next_number
+        ended = known is not None and known.attempts and known.attempts[-1].ended
+        if not ended or number != self._numbers[planned.run_id]:
+            self._statuses[planned.run_id] = run_status(planned, self._campaign, self._store)
+            self._numbers[planned.run_id] = number
+
+    def _read_log(self, status: RunStatus) -> str | None:
+        """Read what was added to the log of a run's last attempt; return what went wrong."""
+        if not status.attempts:
+            return None
+        planned, last = status.planned, status.attempts[-1]
+        followed = self._logs.get(planned.run_id)
+        if followed is None or followed.folder != last.folder:
+            followed = _Followed(last.folder, LogSoFar(), Progress())
+        note, log, found = None, followed.log, followed.progress
+        if not followed.done:
+            try:
+                log = read_on(last.log, planned, log, complete=last.ended is not None)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                note = f"{last.log}: cannot be read: {error.strerror}"
+        grown = log.records is not followed.log.records
+        if grown:
+            found = progress(planned.run, log.records, self._campaign.warmup)
+        # What a job printed last may come after its end, from another host.
+        done = last.ended is not None and not grown
+        self._logs[planned.run_id] = _Followed(last.folder, log, found, done)
+        return note
+
+    def _progress(self, status: RunStatus) -> Progress:
+        followed = self._logs.get(status.planned.run_id)
+        return followed.progress if followed else Progress()
+
+    def _timed(self, status: RunStatus) -> TimedRun:
+        kind = self._kinds[status.planned.run_id]
+        return timed_run(
+            status,
+            kind,
+            self._progress(status).times,
+            [self._earlier_times(status, attempt) for attempt in status.attempts[:-1]],
+            self._elsewhere.times(kind) if status.attempts else (),
+        )
+
+    def _earlier_times(self, status: RunStatus, attempt: Attempt) -> StepTimes | None:
+        if attempt.folder not in self._earlier:
+            warmup = self._campaign.warmup
+            found = attempt_progress(status.planned, attempt, warmup, complete=True)
+            self._earlier[attempt.folder] = found.times
+        return self._earlier[attempt.folder]
+
+    def _under_way(self, statuses: list[RunStatus]) -> bool:
+        if any(one.outcome is None and one.state != NOT_STARTED for one in statuses):
+            return True
+        # A submit on this machine starts one run after another; without locks nobody can tell.
+        waiting = any(one.state in (NOT_STARTED, INTERRUPTED) for one in statuses)
+        with suppress(OSError):
+            return waiting and locks.is_held(self._store.submit_lock)
+        return False

@@ -1,0 +1,135 @@
+"""What of a campaign that is being watched is shown, and in which words."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+from orchestrator.collect.outcomes import decided_by
+from orchestrator.common.tables import Column, Style, as_text, make_table
+from orchestrator.common.text import named
+from orchestrator.slurm.states import WAITING
+from orchestrator.status import slow_runs
+from orchestrator.status import table as statuses
+from orchestrator.status.table import RunStatus
+from orchestrator.status.watch import Look, WatchedRun
+from orchestrator.store.records import NOT_STARTED, SUBMITTED, SUBMITTING
+
+STEP = Style(digits=3)
+
+_NOT_YET_RUNNING = WAITING | {NOT_STARTED, SUBMITTING, SUBMITTED}
+# Of how much interest runs are.
+_WAITING, _ENDED, _RUNNING = range(3)
+
+
+def state_text(status: RunStatus) -> str:
+    """Return a state in Slurm's words; in brackets why it waits or failed, or how often it began.
+
+    What the log knows better than the scheduler is told, too.
+    """
+    told = status.reason
+    if decided_by(status.state, status.outcome) == "log":
+        told = status.outcome
+    elif told is None and status.outcome is None and status.seen and status.seen.restarts:
+        told = f"restart {status.seen.restarts}"
+    return f"{status.scheduler_state} ({told})" if told else status.scheduler_state
+
+
+def left_text(run: WatchedRun) -> str | None:
+    """Return how long a run that runs will go on, as 0:12:05; None where that is not known."""
+    seconds = run.progress.seconds_left
+    if seconds is None or not _is_running(run):
+        return None
+    with suppress(OverflowError):  # of a mangled number in a log
+        return str(timedelta(seconds=round(seconds)))
+    return None
+
+
+def has_nodes(runs: Sequence[WatchedRun]) -> bool:
+    """Return whether it is of interest where runs run."""
+    return any(run.status.seen for run in runs) or len({run.node_list for run in runs} - {None}) > 1
+
+
+_BEFORE_NODES: tuple[Column[WatchedRun], ...] = (
+    Column("run", "run_id", lambda run: run.status.planned.run_id),
+    Column("label", "label", lambda run: run.status.planned.label),
+    Column("state", "state", lambda run: state_text(run.status)),
+    Column("attempt", "attempt", lambda run: len(run.status.attempts) or None),
+)
+_NODES: Column[WatchedRun] = Column("nodes", "node_list", lambda run: run.node_list)
+_BEHIND_NODES: tuple[Column[WatchedRun], ...] = (
+    Column("iteration", "iteration", lambda run: run.progress.iteration),
+    Column("of", "iterations", lambda run: run.progress.iterations),
+    Column("median (s)", "step_seconds", lambda run: run.progress.step_seconds, STEP),
+    Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run.progress.tflops_per_gpu, STEP),
+    Column("left", "seconds_left", left_text),
+)
+_SLOW: Column[WatchedRun] = Column(
+    "slow", "slow", lambda run: run.slow.slower if run.slow else None
+)
+
+
+def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
+    """Return a table of some of the runs, the totals of all, and what `warnings` warns of."""
+    nodes = (_NODES,) if has_nodes(look.runs) else ()
+    slow = (_SLOW,) if look.slow else ()
+    columns = (*_BEFORE_NODES, *nodes, *_BEHIND_NODES, *slow)
+    totals = statuses.totals(look.statuses, ())
+    return "\n".join((as_text(make_table(columns, runs)), totals, *warnings(look)))
+
+
+def warnings(look: Look) -> list[str]:
+    """Return a line for each slow run, one for all without an update, and one for those held."""
+    overflowed = [run.status.planned.label for run in look.runs if run.progress.overflowed]
+    lines = slow_runs.sentences(look.slow)
+    if overflowed:
+        lines.append(
+            "no step time, as every report after the warm-up holds a skipped update: "
+            f"{named(overflowed)}"
+        )
+    if held := statuses.held_line(look.statuses):
+        lines.append(held)
+    return lines
+
+
+def chosen(runs: Sequence[WatchedRun], room: int) -> list[WatchedRun]:
+    """Return so many runs, in the campaign's order: those that run, have lately ended, or wait."""
+    if len(runs) <= room:
+        return list(runs)
+    by_interest = sorted(range(len(runs)), key=lambda index: _interest(runs[index]), reverse=True)
+    kept = set(by_interest[: max(room, 0)])
+    return [run for index, run in enumerate(runs) if index in kept]
+
+
+def others_text(runs: Sequence[WatchedRun], shown_runs: Sequence[WatchedRun]) -> str | None:
+    """Return how many runs are not shown, and how they are; None where all are."""
+    counts = Counter(statuses.word(run.status) for run in runs)
+    counts.subtract(statuses.word(run.status) for run in shown_runs)
+    parts = [f"{count} {word}" for word, count in counts.items() if count]
+    hidden = len(runs) - len(shown_runs)
+    return f"and {hidden} more: {', '.join(parts)}" if hidden else None
+
+
+def is_new(run: WatchedRun, before: WatchedRun | None) -> bool:
+    """Return whether there is something new to tell of a run since it was shown before."""
+    return before is None or _told(run) != _told(before)
+
+
+def _told(run: WatchedRun) -> tuple[object, ...]:
+    slow = run.slow.slower if run.slow else None
+    return (state_text(run.status), len(run.status.attempts), run.node_list, run.progress, slow)
+
+
+def _is_running(run: WatchedRun) -> bool:
+    status = run.status
+    return status.outcome is None and status.state not in _NOT_YET_RUNNING
+
+
+def _interest(run: WatchedRun) -> tuple[int, str]:
+    """Return what is the higher the more a run matters to who watches; late ends before early."""
+    if _is_running(run):
+        return _RUNNING, ""
+    last = run.status.attempts[-1] if run.status.attempts else None
+    if last and last.ended:
+        return _ENDED, last.ended.ended_at
+    return _WAITING, ""

@@ -1,0 +1,1 @@
+"""The layout of `results/`: folders of campaigns and runs, and the records in them."""

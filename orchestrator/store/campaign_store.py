@@ -1,0 +1,194 @@
+"""The layout under results/, which only this module, `run_folders` and `batch_folders` know.
+
+results/<campaign>/campaign.json         what was last submitted: run ids, labels, warm-up
+results/<campaign>/submit.lock           held while a submit is at work
+results/<campaign>/report.md, .csv, …    derived; can be made again
+results/<campaign>/rehearsal/            the same for what was rehearsed: never measured
+results/<campaign>/<run>/run.json        the run's parameters and sizes
+results/<campaign>/<run>/job.sh, …       what runs
+results/<campaign>/<run>/run.lock        held while the run is supervised
+results/<campaign>/<run>/attempt-<n>/    one start of the run
+attempt.json                         who started it, when, on which devices
+output.log                           what it printed
+gpus-<node>.csv                      what nvidia-smi saw beside it, see `gpu_samples`
+ended.json                           how it ended; absent until it has
+intent.json                          on Slurm: the batch it is submitted with
+job.sh                               on Slurm: what was submitted
+slurm.json                           on Slurm: what Slurm last said of it; absent until it is asked
+results/<campaign>/submissions/<batch>/  one call of sbatch
+batch.json                           its runs; there before sbatch is called
+script.sh                            what Slurm is given; withdrawn.sh when it no longer may be
+receipt.json                         the job's id, or that there is none; never written twice
+<index>                              of an array: a link to the attempt with that index
+results/.parse/                      what `parse --on-slurm` has read: see `shard_files`
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.common.files import (
+    claim_folder,
+    disk_errors,
+    json_text,
+    made_folder,
+    passing_text,
+    read_json,
+    write_folder,
+    write_json,
+    write_text,
+)
+from orchestrator.common.version import version
+from orchestrator.run.model import sizes
+from orchestrator.store.folders import BatchFolder, RunFolder, batch_folder
+from orchestrator.store.record_files import read_record
+from orchestrator.store.records import Batch, Intent
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignStore:
+    """The folder of one campaign."""
+
+    path: Path
+
+    @property
+    def submit_lock(self) -> Path:
+        """Held while a submit is at work on the campaign."""
+        return self.path / "submit.lock"
+
+    @property
+    def only_rehearsed(self) -> bool:
+        """Whether the campaign was submitted to be rehearsed, and never otherwise."""
+        submitted = [(folder / "campaign.json").exists() for folder in (self.path, self.rehearsal)]
+        return submitted == [False, True]
+
+    @property
+    def rehearsal(self) -> Path:
+        """Where what was rehearsed of it lies."""
+        return self.path / "rehearsal"
+
+    def run(self, run_id: str) -> RunFolder:
+        """Return the folder of a run, which need not exist."""
+        return RunFolder(self.path / run_id)
+
+    def batch(self, name: str) -> BatchFolder:
+        """Return the folder of a call of sbatch, which need not exist."""
+        return batch_folder(self.path, name)
+
+    def deleted_attempts(self) -> Iterator[tuple[Batch, str, str, int]]:
+        """Yield the attempts that have a job on record, and no folder any more.
+
+        As their batch, the job's id, the run's, and the attempt's number.
+        """
+        for path in sorted(self.path.glob("submissions/*/batch.json")):
+            batch = read_record(path, Batch)
+            gone = [
+                (run_id, number)
+                for run_id, number in (batch.members if batch else ())
+                if not self.run(run_id).attempt_folder(number).exists()
+            ]
+            jobs = self.batch(batch.name).jobs() if batch and gone else None
+            if batch is not None and jobs is not None:
+                yield from ((batch, jobs[member], *member) for member in gone)
+
+    def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
+        """Give a file that holds an intent, for as long as attempts are claimed by it."""
+        return passing_text(self.path / "intent.json", json_text(asdict(intent)))
+
+    def new_batch(self, batch: Batch, script: str) -> BatchFolder | None:
+        """Make the folder of a call of sbatch; None where somebody has withdrawn it already."""
+        folder = self.batch(batch.name)
+        texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}
+        links = {
+            str(index): f"../../{run_id}/attempt-{number}"
+            for (run_id, number), index in batch.tasks.items()
+            if batch.array
+        }
+        return folder if claim_folder(folder.path, texts, links) else None
+
+    def save_run(
+        self, planned: PlannedRun, campaign: Campaign, files: Mapping[str, str]
+    ) -> RunFolder:
+        """Write a run's folder: run.json and `files` (name to text), whole or not at all.
+
+        Raises UserError where the disk does not let it.
+        """
+        run_json = {
+            "run_id": planned.run_id,
+            "label": planned.label,
+            "campaign": campaign.name,
+            "rehearsal": campaign.rehearsal,
+            "teralog": version(),
+            **sizes(planned.run),
+        }
+        folder = self.run(planned.run_id)
+        with disk_errors(folder.path):
+            write_folder(folder.path, {"run.json": json_text(run_json), **files})
+        return folder
+
+    def save_submission(self, campaign: Campaign) -> None:
+        """Record which runs the campaign had when it was submitted, and its warm-up."""
+        runs = {planned.run_id: planned.label for planned in campaign.runs}
+        with disk_errors(self.path):
+            record = {"name": campaign.name, "warmup": campaign.warmup.written, "runs": runs}
+            write_json(self.path / "campaign.json", record)
+
+    def submitted_runs(self) -> dict[str, str]:
+        """Return the runs of the last submission, id to label; empty where there was none."""
+        record = read_json(self.path / "campaign.json") or {}
+        runs: dict[str, str] = record.get("runs", {})
+        return runs
+
+    @property
+    def submitted_at(self) -> float:
+        """When the campaign was last submitted, in seconds since 1970; 0 where it never was."""
+        with suppress(OSError):
+            return (self.path / "campaign.json").stat().st_mtime
+        return 0.0
+
+    def submitted_warmup(self) -> int | str | None:
+        """Return the warm-up of the last submission; None where it is not on record."""
+        warmup: int | str | None = (read_json(self.path / "campaign.json") or {}).get("warmup")
+        return warmup
+
+    def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
+        """Return the folders here that may be a run's, in the order of ids, but for `without`."""
+        try:
+            with os.scandir(self.path) as entries:
+                names = {entry.name for entry in entries if entry.is_dir()}
+        except FileNotFoundError:
+            return []
+        return [self.run(name) for name in sorted(names.difference(without))]
+
+    def run_records(self, without: Collection[str] = ()) -> list[dict[str, Any]]:
+        """Return what run.json says of every run that was started here, in the order of ids.
+
+        But for those `without`, which are not even looked at.
+        """
+        found = (folder.started_record() for folder in self.run_folders(without))
+        return [record for record in found if record is not None]
+
+    def other_runs(self, campaign: Campaign) -> list[str]:
+        """Return the labels of runs that were started here and are not in the campaign now."""
+        known = {planned.run_id for planned in campaign.runs}
+        return [str(one["label"]) for one in self.run_records(without=known)]
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a derived file, as a report, and return its path."""
+        path = self.path / name
+        with disk_errors(path), made_folder(self.path):
+            write_text(path, text)
+        return path
+
+
+def campaign_store(results: Path, campaign: str, *, rehearsal: bool = False) -> CampaignStore:
+    """Return the store of a campaign under the folder `results`; nothing is made.
+
+    What is rehearsed has one of its own, within it.
+    """
+    store = CampaignStore(results.absolute() / campaign)
+    return CampaignStore(store.rehearsal) if rehearsal else store

@@ -1,0 +1,244 @@
+"""The folder of one call of sbatch; `store` says where it lies.
+
+The folder of one run, and those of its attempts; `store` says where they lie.
+"""
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.common import locks
+from orchestrator.common.files import claim_folder, json_text, read_json, write_json_once
+from orchestrator.store.record_files import read_record, utc_now, write_record
+from orchestrator.store.records import (
+    INTERRUPTED,
+    NEVER_STARTED,
+    NOT_STARTED,
+    RUNNING,
+    SUBMITTED,
+    Attempt,
+    Batch,
+    Ended,
+    Intent,
+    Receipt,
+    Seen,
+    Started,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFolder:
+    """The folder of one call of sbatch, which need not exist."""
+
+    path: Path
+
+    @property
+    def script(self) -> Path:
+        """What Slurm is given."""
+        return self.path / "script.sh"
+
+    def record(self) -> Batch | None:
+        """Return what was to be submitted; None where its runs were claimed, and no more."""
+        return read_record(self.path / "batch.json", Batch)
+
+    def receipt(self) -> Receipt | None:
+        """Return what became of it; None where that is not on record."""
+        return read_record(self.path / "receipt.json", Receipt)
+
+    def jobs(self) -> dict[tuple[str, int], str] | None:
+        """Return the job's or task's id of each run and attempt; None where no job is on record."""
+        receipt = self.receipt()
+        batch = None if receipt is None or receipt.job_id is None else self.record()
+        if receipt is None or batch is None:
+            return None
+        return {
+            member: f"{receipt.job_id}_{index}" if batch.array else str(receipt.job_id)
+            for member, index in batch.tasks.items()
+        }
+
+    def close(self, receipt: Receipt) -> Receipt:
+        """Record what became of it, where that is not on record; return what is on record now."""
+        write_json_once(self.path / "receipt.json", asdict(receipt))
+        return self.receipt() or receipt
+
+    def withdraw(self) -> None:
+        """Take the script away: no sbatch can read it from here on.
+
+        Where the folder is not even there, it is made with a receipt that there is no job.
+        """
+        nothing = Receipt(None, utc_now())
+        if not claim_folder(self.path, {"receipt.json": json_text(asdict(nothing))}):
+            with suppress(FileNotFoundError):
+                self.script.rename(self.path / "withdrawn.sh")
+
+
+def batch_folder(campaign: Path, name: str) -> BatchFolder:
+    """Return the folder of a call of sbatch for a campaign's folder; it need not exist."""
+    return BatchFolder(campaign / "submissions" / name)
+
+
+_ATTEMPT = re.compile(r"attempt-(?P<number>[1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held as long as somebody supervises the run."""
+        return self.path / "run.lock"
+
+    @property
+    def script(self) -> Path:
+        """The job script."""
+        return self.path / "job.sh"
+
+    def record(self) -> dict[str, Any]:
+        """Return what run.json says of the run; empty where there is none."""
+        return read_json(self.path / "run.json") or {}
+
+    def started_record(self) -> dict[str, Any] | None:
+        """Return what run.json says of a run that was started; None where it was not."""
+        record = self.record()
+        return record if record and self.attempts() else None
+
+    def texts(self) -> dict[str, str]:
+        """Return what was written for it to run: the job script, and its configuration, by name."""
+        files = sorted(path for path in self.path.glob("*.json") if path.name != "run.json")
+        found = (path for path in (self.script, *files) if path.is_file())
+        return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in found}
+
+    def attempts(self) -> list[Attempt]:
+        """Return the starts of the run, oldest first; without those that came to nothing."""
+        found = (read_attempt(self.attempt_folder(number)) for number in self._numbers())
+        return [one for one in found if one.ended is None or one.ended.state not in NEVER_STARTED]
+
+    @property
+    def next_number(self) -> int:
+        """The number of the attempt that comes after all there have been."""
+        return max(self._numbers(), default=0) + 1
+
+    def new_attempt(self) -> Attempt:
+        """Make the folder of the next attempt; two callers never get the same one."""
+        number = self.next_number
+        while True:
+            folder = self.attempt_folder(number)
+            with suppress(FileExistsError):
+                folder.mkdir(parents=True)
+                return Attempt(number, folder, None, None)
+            number += 1
+
+    def claim(
+        self,
+        number: int,
+        record: Intent | Ended,
+        script: str | None = None,
+        log: str | None = None,
+        written: Path | None = None,
+    ) -> bool:
+        """Make the attempt with this number, its record within; False where somebody else has it.
+
+        script: what its job.sh holds. log: where what it prints is to lie, if not beside it.
+        written: a file that holds the record already, where many attempts share it.
+        """
+        name = "intent.json" if isinstance(record, Intent) else "ended.json"
+        texts = {name: json_text(asdict(record))}
+        if script is not None:
+            texts[self.script.name] = script
+        links = {} if log is None else {"output.log": log}
+        same = {} if written is None else {name: written}
+        return claim_folder(self.attempt_folder(number), texts, links, same)
+
+    def state(self) -> str:
+        """Return the state of the last attempt, or NOT_STARTED."""
+        return self.standing()[0]
+
+    def standing(self) -> tuple[str, list[Attempt]]:
+        """Return the state of the last attempt, or NOT_STARTED; and the attempts that it is by.
+
+        On Slurm it is what Slurm last said. On this machine, where the attempt has no end, the
+        run's lock tells whether it is still supervised; if it is not, its supervisor was killed or
+        the machine went down: INTERRUPTED.
+        """
+        attempts = self.attempts()
+        if not attempts:
+            return NOT_STARTED, attempts
+        last = attempts[-1]
+        if last.ended is not None:
+            return last.ended.state, attempts
+        if last.intent is not None:
+            return last.slurm_state, attempts
+        if locks.is_held(self.lock):
+            return RUNNING, attempts
+        # It may have ended between the two looks.
+        last = read_attempt(last.folder)
+        return last.ended.state if last.ended else INTERRUPTED, [*attempts[:-1], last]
+
+    def attempt_folder(self, number: int) -> Path:
+        """Return the folder of an attempt, which need not exist."""
+        return self.path / f"attempt-{number}"
+
+    def _numbers(self) -> list[int]:
+        try:
+            names = os.listdir(self.path)  # noqa: PTH208  (a glob takes ten times as long)
+        except FileNotFoundError:
+            return []
+        found = (_ATTEMPT.fullmatch(name) for name in names)
+        return sorted(int(one["number"]) for one in found if one)
+
+
+def read_attempt(folder: Path) -> Attempt:
+    """Return what an attempt's folder tells."""
+    intent = read_record(folder / "intent.json", Intent)
+    seen = None
+    if intent is not None:
+        seen = read_record(folder / "slurm.json", Seen) or _submitted(folder, intent)
+    return Attempt(
+        number=_number(folder),
+        folder=folder,
+        started=None if intent else read_record(folder / "attempt.json", Started),
+        ended=read_record(folder / "ended.json", Ended),
+        intent=intent,
+        seen=seen,
+    )
+
+
+# By the batch's folder. A receipt is never written twice, so what was found once stays true.
+_jobs: dict[Path, dict[tuple[str, int], str]] = {}
+
+
+def _submitted(attempt: Path, intent: Intent) -> Seen | None:
+    """Return what is known of an attempt that Slurm has not been asked about: sbatch's answer."""
+    run = attempt.parent
+    batch = batch_folder(run.parent, intent.batch)
+    jobs = _jobs.get(batch.path) or batch.jobs()
+    if jobs is None:
+        return None
+    _jobs[batch.path] = jobs
+    job_id = jobs.get((run.name, _number(attempt)))
+    return None if job_id is None else Seen(job_id, SUBMITTED, by="sbatch")
+
+
+def _number(attempt: Path) -> int:
+    return int(attempt.name.removeprefix("attempt-"))
+
+
+def write_started(attempt: Path, started: Started) -> None:
+    """Record that an attempt has begun."""
+    write_record(attempt / "attempt.json", started)
+
+
+def write_ended(attempt: Path, ended: Ended) -> None:
+    """Record how an attempt ended."""
+    write_record(attempt / "ended.json", ended)
+
+
+def write_seen(attempt: Path, seen: Seen) -> None:
+    """Record what Slurm says of an attempt."""
+    write_record(attempt / "slurm.json", seen)

@@ -1,0 +1,106 @@
+"""Runs made again from what run.json tells of them, without the campaign file they were made of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.campaign.campaign import PlannedRun
+from orchestrator.campaign.expansion import Entry, make_run
+from orchestrator.campaign.parameters import COMMON, DERIVED, option_names
+from orchestrator.common.errors import UserError
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.measure.warmup import DEFAULT, Warmup
+from orchestrator.run.identity import run_id
+from orchestrator.run.model import Run
+from orchestrator.store.campaign_store import CampaignStore
+
+# With the preset, whose sizes stand in run.json too.
+_TOLD_OTHERWISE = DERIVED | {"model"}
+
+
+def recorded_run(record: Mapping[str, Any]) -> Run | None:
+    """Return the run that a run.json tells of; None where this version would make it another.
+
+    That is so where its framework, or one of its parameters, is not known here: the identity that
+    the file gives is then not that of the run made of its values. A parameter that was added since
+    has its default.
+    """
+    name = record.get("framework")
+    if name not in FRAMEWORKS:
+        return None
+    known = option_names(name) | (COMMON - _TOLD_OTHERWISE)
+    # What was not given is there too, as null.
+    values = {key: value for key, value in record.items() if key in known and value is not None}
+    try:
+        values["time_limit"] = _clock(record["time_limit_seconds"])
+        made = make_run(Entry("run.json", values), record["cluster"], record["repeat"])
+        same = run_id(made) == record["run_id"]
+        return replace(made, model_name=record["model"]) if same else None
+    except (UserError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _clock(seconds: int) -> str:
+    """Return seconds as a campaign file gives a time limit."""
+    return f"{seconds // 60}:{seconds % 60}"
+
+
+def started_records(store: CampaignStore) -> list[dict[str, Any]]:
+    """Return the run.json of all runs that were started. Raises UserError where there is none."""
+    records = store.run_records()
+    if not records:
+        raise UserError(f"{store.path}: holds no run that was started; give results/<campaign>")
+    return records
+
+
+def readable_records(store: CampaignStore) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the run.json of all runs that were started; and what is damaged, in a sentence a run.
+
+    A run of which any file is damaged is left out.
+    """
+    found: list[dict[str, Any]] = []
+    damaged: list[str] = []
+    for folder in store.run_folders():
+        try:
+            record = folder.started_record()
+        except UserError as error:
+            damaged += error.problems
+        else:
+            found += [record] if record else []
+    return found, damaged
+
+
+def recorded_campaign(
+    store: CampaignStore, records: Sequence[Mapping[str, Any]] = ()
+) -> tuple[list[PlannedRun], Warmup]:
+    """Return the runs that were started in a campaign's folder, and its warm-up.
+
+    They stand in the order of the last submission, others after them. `records`: their run.json,
+    where they have been read. Raises UserError where there is none, or one that this version does
+    not know.
+    """
+    made = [(record, recorded_run(record)) for record in records or started_records(store)]
+    unknown = [
+        f"{store.path}: run {record['run_id']} has parameters that this version does not know"
+        for record, run in made
+        if run is None
+    ]
+    if unknown:
+        raise UserError(*unknown)
+    order = {identity: place for place, identity in enumerate(store.submitted_runs())}
+    runs = [PlannedRun(run, record["run_id"], record["label"], ()) for record, run in made if run]
+    runs.sort(key=lambda planned: order.get(planned.run_id, len(order)))
+    return runs, warmup_of(store)
+
+
+def warmup_of(store: CampaignStore) -> Warmup:
+    """Return the warm-up that a campaign was last submitted with."""
+    said = store.submitted_warmup()
+    return Warmup.parse(DEFAULT if said is None else said)
+
+
+def campaign_stores(results: Path) -> list[CampaignStore]:
+    """Return the folders of all campaigns under a folder of results, by name."""
+    found = {path.parent.parent for path in results.absolute().glob("*/*/run.json")}
+    return [CampaignStore(path) for path in sorted(found)]

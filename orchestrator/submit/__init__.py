@@ -1,0 +1,1 @@
+"""Choose runs, write their scripts, and start them on this machine or on Slurm."""

@@ -1,0 +1,212 @@
+"""Working within an allocation: the line that asks for one, and its nodes shared out to runs.
+
+A run is then a local one whose devices are shares of nodes: it is supervised here, and its job
+script's srun starts a step on the nodes it was given, with its part of each.
+"""
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.text import counted
+from orchestrator.hardware.time_limit import slurm_time
+from orchestrator.local.devices import Devices, Lease, this_machines_devices
+from orchestrator.run.model import Run
+from orchestrator.slurm.arrays import directives
+from orchestrator.slurm.nodes import Node, job_nodes
+
+# What an allocation takes the sum or the most of; of the rest all runs of a campaign say the same.
+_COUNTED = ("--nodes", "--ntasks-per-node", "--cpus-per-task", "--gres", "--time")
+_OF_BATCH_JOBS = ("--requeue", "--no-requeue")
+# Apart from those that job scripts choose by themselves, and below those that systems hand out.
+_PORTS = range(30000, 32700)
+_PORTS_A_JOB = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """The allocation that this process is in, its nodes divided into equal shares.
+
+    A share is a GPU with its part of the node's cores and memory; where the allocation has no GPUs,
+    a core with its part of the memory. So what fits in shares fits in everything.
+    has_gpus: whether ranks are GPUs rather than processes. locks: the folder of the shares' locks.
+    """
+
+    job_id: int
+    nodes: tuple[Node, ...]
+    has_gpus: bool
+    locks: Path
+
+    @property
+    def what(self) -> str:
+        """What there is to share out, for people."""
+        kind = "GPU" if any(node.gpus for node in self.nodes) else "core"
+        shares = sum(_shares(node) for node in self.nodes)
+        return f"{counted(len(self.nodes), 'node')} of the allocation, with {counted(shares, kind)}"
+
+    def require(self, run: Run) -> None:
+        """Raise UserError where a run wants more nodes, or GPUs on each, than there are."""
+        wanted, had = run.resources, len(self.nodes)
+        missing = f"nodes={wanted.nodes}, but this allocation has {had}"
+        if self.has_gpus:
+            fitting = sum(node.gpus >= wanted.gpus_per_node for node in self.nodes)
+            if fitting < had:
+                missing += f", {fitting} of them with gpus_per_node={wanted.gpus_per_node}"
+            had = fitting
+        if wanted.nodes > had:
+            raise UserError(
+                f"{missing}; `teralog salloc` prints the line for one that is large enough"
+            )
+
+    def lease(self, run: Run, script: Path) -> Lease | None:
+        """Return shares of the first nodes that have enough, or None where too few are free."""
+        asked = _asked(script.read_text(encoding="utf-8"))
+        parts: list[Lease] = []
+        for node in self.nodes:
+            if self.has_gpus and node.gpus < run.resources.gpus_per_node:
+                continue
+            names = tuple(f"{node.name}/{number}" for number in range(_shares(node)))
+            part = Devices("share", names, self.locks).lease(_needed(node, asked, run))
+            if part is not None:
+                parts.append(part)
+            if len(parts) == run.resources.nodes:
+                return _together(parts)
+        _together(parts).close()
+        return None
+
+    def environment(self, lease: Lease, script: Path) -> dict[str, str]:
+        """Return the variables that make a job script see its nodes alone, as if it had a job.
+
+        srun takes no list of nodes from a variable, so bash is given a function of that name. Of
+        the memory a step is given its part, or it would wait for the others to return theirs.
+        """
+        asked = _asked(script.read_text(encoding="utf-8"))
+        held = Counter(share.rpartition("/")[0] for share in lease.devices)
+        nodes, count, tasks = ",".join(held), len(held), int(asked["--ntasks-per-node"])
+        options = [f"--nodes={count}", f"--nodelist={nodes}", "--exact"]
+        whole = {node.name: _shares(node) for node in self.nodes if node.name in held}
+        shared = any(held[name] < whole[name] for name in whole)
+        memory_mib = min(
+            node.memory_mib * held[node.name] // whole[node.name]
+            for node in self.nodes
+            if node.name in held
+        )
+        if memory_mib:
+            options.append(f"--mem={memory_mib}M")
+        if "--gres" in asked:
+            options.append(f"--gres={asked['--gres']}")
+        port = self.job_id * _PORTS_A_JOB + self._place(lease.devices[0])
+        return {
+            "SLURM_JOB_NODELIST": nodes,
+            "SLURM_NODELIST": nodes,
+            "SLURM_JOB_NUM_NODES": str(count),
+            "SLURM_NNODES": str(count),
+            "SLURM_NTASKS": str(count * tasks),
+            "SLURM_NTASKS_PER_NODE": str(tasks),
+            # Not the allocation's, which has all cores of a node in one task.
+            "SLURM_CPUS_PER_TASK": asked.get("--cpus-per-task", "1"),
+            "MASTER_PORT": str(_PORTS[port % len(_PORTS)]),
+            "BASH_FUNC_srun%%": _srun(options, shared=shared),
+        }
+
+    def _place(self, share: str) -> int:
+        """Return the number of a share among those of all nodes: no other run has it now."""
+        node, _, number = share.rpartition("/")
+        before = takewhile(lambda one: one.name != node, self.nodes)
+        return sum(map(_shares, before)) + int(number)
+
+
+def this_allocation(*, has_gpus: bool) -> Allocation:
+    """Return the allocation this process is in. Raises UserError where it is in none."""
+    job_id = os.environ.get("SLURM_JOB_ID")
+    if job_id is None:
+        raise UserError(
+            "--here: this is no allocation (SLURM_JOB_ID is not set); `teralog salloc --run` gets "
+            "one"
+        )
+    nodes = job_nodes(job_id, one_thread=os.environ.get("SLURM_THREADS_PER_CORE") == "1")
+    folder = this_machines_devices(gpus_wanted=False).folder / f"job-{job_id}"
+    folder.mkdir(exist_ok=True)
+    return Allocation(job_id=int(job_id), nodes=nodes, has_gpus=has_gpus, locks=folder)
+
+
+def _srun(options: Sequence[str], *, shared: bool) -> str:
+    """Return the body of a bash function that calls srun with these options first.
+
+    What a script starts beside its training to look at its GPUs (`--overlap`) would on a node that
+    is shared be given the first GPUs, whosever they are: it is left out there.
+    """
+    guard = 'case " $* " in *" --overlap "*) return ;; esac; ' if shared else ""
+    # The allocation's GPUs are not those of each step.
+    call = f'(unset "${{!SLURM_GPUS@}}"; exec srun {shlex.join(options)} "$@")'
+    return f"() {{ {guard}{call}; }}"
+
+
+def _shares(node: Node) -> int:
+    return node.gpus or node.cores
+
+
+def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
+    """Return how many shares of a node a run takes: for its GPUs, or for its cores where more."""
+    # DeepSpeed's launcher takes the first GPUs of each of several nodes, whichever they are.
+    takes_first = run.resources.nodes > 1 and run.options.launcher == "deepspeed"
+    if "--exclusive" in asked or takes_first:
+        return _shares(node)
+    gpus = int(asked.get("--gres", "gpu:0").partition(":")[2])
+    tasks, cpus = int(asked["--ntasks-per-node"]), int(asked.get("--cpus-per-task", 1))
+    of_cores = -(-node.cores_of(tasks, cpus) * _shares(node) // node.cores)
+    return max(gpus, of_cores)
+
+
+def _together(parts: Sequence[Lease]) -> Lease:
+    return Lease(
+        tuple(name for part in parts for name in part.devices),
+        tuple(descriptor for part in parts for descriptor in part.descriptors),
+    )
+
+
+def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: int) -> list[str]:
+    """Return what asks salloc, or sbatch, for what the largest of these job scripts asks for.
+
+    Each must fit, one after another; `time_limit_seconds` is for all together.
+    """
+    all_asked = [_asked(script) for script in scripts]
+    nodes = max(int(asked["--nodes"]) for asked in all_asked)
+    cpus = max(
+        int(asked["--ntasks-per-node"]) * int(asked.get("--cpus-per-task", 1))
+        for asked in all_asked
+    )
+    gpus = max(
+        (int(asked["--gres"].partition(":")[2]) for asked in all_asked if "--gres" in asked),
+        default=0,
+    )
+    found = [
+        f"--job-name={name}",
+        f"--nodes={nodes}",
+        "--ntasks-per-node=1",
+        f"--cpus-per-task={cpus}",
+    ]
+    if gpus:
+        found.append(f"--gres=gpu:{gpus}")
+    found += [
+        f"{option}={value}" if value else option
+        for option, value in all_asked[0].items()
+        if option not in (*_COUNTED, *_OF_BATCH_JOBS)
+    ]
+    return [*found, f"--time={slurm_time(time_limit_seconds)}"]
+
+
+def _asked(script: str) -> dict[str, str]:
+    """Return the options of a script's #SBATCH lines, each with its value, which may be empty."""
+    words = (
+        # sbatch's quotes are the shell's, but for backslashes.
+        shlex.split(line.removeprefix("#SBATCH "), posix=True)[0]
+        for line in directives(script)
+    )
+    pairs = (word.partition("=") for word in words)
+    return {option: value for option, _, value in pairs}

@@ -1,0 +1,73 @@
+"""The interface of a place where runs are started."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.slurm.arrays import SbatchOptions
+from orchestrator.store.campaign_store import CampaignStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartOptions:
+    """How to start runs; absent is None.
+
+    slots: most runs at once on this machine. blocks: most blocks of an interleaved order to start
+    now. sbatch: options for jobs on a Slurm cluster.
+    """
+
+    slots: int | None = None
+    blocks: int | None = None
+    sbatch: SbatchOptions = field(default_factory=SbatchOptions)
+
+    @classmethod
+    def of(cls, *, slots: int | None, blocks: int | None, **sbatch: Any) -> "StartOptions":
+        """Return the options of the command line, where sbatch's are not apart."""
+        return cls(slots=slots, blocks=blocks, sbatch=SbatchOptions(**sbatch))
+
+
+class Session(Protocol):
+    """One submit at work on a campaign."""
+
+    def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
+        """Bring what earlier submits have left to a recorded end; return what is to be told."""
+
+    def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
+        """Start runs that have been settled, yielding a line for what was done.
+
+        On this machine it is done when they have ended, on Slurm when they wait in its queue.
+        """
+
+
+class Backend(Protocol):
+    """A place where runs are started."""
+
+    def session(
+        self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
+    ) -> AbstractContextManager[Session]:
+        """Begin a submit. Raises UserError where another is at work on the campaign.
+
+        `tell` hears of it where that other one is waited for.
+        """
+
+    def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
+        """Bring the records of how runs are up to date; return what is to be told."""
+
+    def cancel(
+        self,
+        campaign: Campaign,
+        runs: Sequence[PlannedRun],
+        store: CampaignStore,
+        state: str | None,
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Cancel runs, and yield each with its state then; with `state`, those in that state."""
+
+    def estimates(
+        self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Yield each run with when it would start, in the scheduler's words; start nothing."""
+
+    def refuse(self, options: StartOptions) -> None:
+        """Raise UserError where an option means nothing here."""

@@ -1,0 +1,22 @@
+"""What starts runs and knows how they are: this machine or Slurm, behind one interface."""
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.common.errors import UserError
+from orchestrator.submit.backend import Backend
+
+
+def backend(campaign: Campaign, *, here: bool = False) -> Backend:
+    """Return what starts the runs of a campaign; with `here` it is the allocation one is in.
+
+    Raises UserError where the campaign's cluster has no allocations.
+    """
+    slurm = campaign.cluster.scheduler == "slurm"
+    if here and not slurm:
+        raise UserError(f"--here: the cluster {campaign.cluster.name!r} is this machine anyway")
+    if slurm and not here:
+        from orchestrator.submit.slurm import SlurmBackend
+
+        return SlurmBackend()
+    from orchestrator.submit.local import LocalBackend
+
+    return LocalBackend(here)

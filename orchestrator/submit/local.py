@@ -1,0 +1,227 @@
+"""Submitting a campaign on this machine: one submit at a time, every run at most once."""
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.campaign.interleaving import unfinished_blocks
+from orchestrator.common import locks
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import disk_errors
+from orchestrator.common.text import counted
+from orchestrator.local import executor
+from orchestrator.local.devices import Devices, Lease, this_machines_devices
+from orchestrator.local.display import progress
+from orchestrator.run.model import Run
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import CANCELLABLE, RUNNING, SUBMIT, Position
+from orchestrator.submit.backend import StartOptions
+from orchestrator.submit.render import render
+
+
+class Places(executor.Places, Protocol):
+    """What there is to run on, all together."""
+
+    @property
+    def what(self) -> str:
+        """What there is, for people."""
+
+    def require(self, run: Run) -> None:
+        """Raise UserError where there is less than a run needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """This machine's devices, as runs are given them."""
+
+    devices: Devices
+
+    @property
+    def what(self) -> str:
+        """How many there are of which kind."""
+        kind = "GPU" if self.devices.kind == "gpu" else self.devices.kind
+        return counted(len(self.devices.names), kind)
+
+    def require(self, run: Run) -> None:
+        """Raise UserError where a run wants more GPUs than there are."""
+        self.devices.require(run.resources.gpus_per_node)
+
+    def lease(self, run: Run, script: Path) -> Lease | None:
+        """Return a device for each rank, or None where too few are free just now."""
+        return self.devices.lease(run.resources.gpus_per_node)
+
+    def environment(self, lease: Lease, script: Path) -> dict[str, str]:
+        """Return the variables that confine a run to its devices."""
+        return self.devices.environment(lease)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSession:
+    """One submit, which holds the campaign's lock."""
+
+    campaign: Campaign
+    store: CampaignStore
+    here: bool = False
+
+    def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
+        """Bring what a killed submit has left to a recorded end."""
+        notes = []
+        if self.here:
+            from orchestrator.slurm.tracking import refresh
+
+            notes = refresh(runs, self.store)
+        for planned in runs:
+            executor.settle(self.store.run(planned.run_id))
+        return notes
+
+    def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
+        """Render `runs`, start them, and wait until all have ended; yield what was left."""
+        places = self._places()
+        runs, queued = self._without_queued(runs)
+        slots = self._slots(options)
+        positions = self._positions(runs, options.blocks)
+        for planned, _ in positions:
+            places.require(planned.run)
+        render(self.campaign, [planned for planned, _ in positions], self.store)
+        waiting = []
+        for planned, position in positions:
+            folder = self.store.run(planned.run_id)
+            waiting.append(executor.Waiting(planned, folder, len(folder.attempts()), position))
+        if waiting:
+            with progress(len(waiting), places.what) as tell:
+                executor.run_all(waiting, places, slots, tell)
+        if queued:
+            left = counted(queued, "run left: it comes", "runs left: they come")
+            yield f"{left} after runs that wait in Slurm's queue"
+
+    def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
+        """Return the runs that come after none that Slurm has, and how many others there are."""
+        if not self.here:
+            return runs, 0
+        from orchestrator.slurm.tracking import queued_attempts
+
+        queued = {one.run_id for one in queued_attempts(self.campaign.runs, self.store)}
+        free = [
+            run
+            for run in runs
+            if run.series is None or queued.isdisjoint(run.series.before(run.run_id))
+        ]
+        return free, len(runs) - len(free)
+
+    def _slots(self, options: StartOptions) -> int | None:
+        """Return how many may run at once: an interleaved order is one after another."""
+        if self.campaign.order_seed is None:
+            return options.slots
+        if options.slots not in (None, 1):
+            raise UserError("--slots: order: interleaved runs one after another")
+        return 1
+
+    def _positions(
+        self, runs: Sequence[PlannedRun], blocks: int | None
+    ) -> list[tuple[PlannedRun, Position]]:
+        """Return `runs` in the order in which they are to start; of so many blocks at most."""
+        allocation = os.environ["SLURM_JOB_ID"] if self.here else SUBMIT + secrets.token_hex(6)
+        seed = self.campaign.order_seed
+        if seed is None:
+            if blocks is not None:
+                raise UserError("--blocks: is for campaigns with order: interleaved")
+            return [(planned, Position(allocation, place)) for place, planned in enumerate(runs, 1)]
+        chosen = {planned.run_id: planned for planned in runs}
+        begun = unfinished_blocks(self.campaign.runs, chosen.keys(), seed)[:blocks]
+        return [
+            (chosen[one.planned.run_id], Position(allocation, one.place, one.block))
+            for block in begun
+            for one in block
+        ]
+
+    def _places(self) -> Places:
+        if self.here:
+            from orchestrator.submit.allocation import this_allocation
+
+            return this_allocation(has_gpus=self.campaign.cluster.has_gpus)
+        return Machine(this_machines_devices(gpus_wanted=self.campaign.cluster.has_gpus))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalBackend:
+    """This machine; with `here` the allocation that this process is in."""
+
+    here: bool = False
+
+    @contextmanager
+    def session(
+        self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
+    ) -> Iterator[LocalSession]:
+        """Hold the campaign for one submit. Raises UserError where another is at work on it.
+
+        Nobody is waited for, who may be at work for days.
+        """
+        with disk_errors(store.path):
+            store.path.mkdir(parents=True, exist_ok=True)
+            lock = locks.acquire(store.submit_lock)
+        if lock is None:
+            raise UserError(f"{store.path}: another submit is at work on this campaign")
+        try:
+            yield LocalSession(campaign, store, self.here)
+        finally:
+            os.close(lock)
+
+    def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
+        """Do nothing: supervisors keep the records."""
+        return []
+
+    def cancel(
+        self,
+        campaign: Campaign,
+        runs: Sequence[PlannedRun],
+        store: CampaignStore,
+        state: str | None,
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Cancel `runs` one by one, and yield each with its state then.
+
+        Without impossible ones, and those that have ended. Raises UserError at the end where one
+        could not be cancelled.
+        """
+        wanted = CANCELLABLE if state is None else CANCELLABLE & {state}
+        states = {run.run_id: store.run(run.run_id).state() for run in runs if not run.problems}
+        chosen = [run for run in runs if states.get(run.run_id) in wanted]
+        new = [run for run in chosen if not store.run(run.run_id).script.exists()]
+        render(campaign, new, store)
+        problems: list[str] = []
+        # Those that wait first, or they would start as the others end.
+        for planned in sorted(chosen, key=lambda run: states[run.run_id] == RUNNING):
+            folder = store.run(planned.run_id)
+            try:
+                executor.cancel(folder)
+            except UserError as error:
+                problems += error.problems
+            yield planned, folder.state()
+        if problems:
+            raise UserError(*problems)
+
+    def estimates(
+        self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Raise UserError: nobody queues here."""
+        raise _no_queue("--test-only")
+
+    def refuse(self, options: StartOptions) -> None:
+        """Raise UserError where an option is for Slurm."""
+        given = {
+            "--throttle": options.sbatch.throttle,
+            "--dependency": options.sbatch.dependency,
+            "--hold": options.sbatch.hold or None,
+            "--exclude": options.sbatch.exclude,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise _no_queue(name)
+
+
+def _no_queue(option: str) -> UserError:
+    return UserError(f"{option}: is for jobs on a Slurm cluster, and runs are started here")

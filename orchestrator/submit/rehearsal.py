@@ -1,0 +1,30 @@
+"""What is asked of a rank in a rehearsal, in place of training."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from orchestrator.frameworks.arguments import known_program
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.run.model import Run
+
+
+def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> dict[str, Any]:
+    """Return what `workloads/rehearsal.py` is to check.
+
+    paths: the user's, by option, absolute.
+    written: the configuration files in the run's folder, absolute.
+
+    `accepted` are the options of the run's program, None where those are not known; `imports` the
+    modules that it needs, where it is one of teralog's own.
+    """
+    framework = FRAMEWORKS[run.framework]
+    record = framework.program(run)
+    return {
+        "program": run.framework if record is None else known_program(record)["program"],
+        "launcher": run.options.launcher,
+        "nodes": run.resources.nodes,
+        "ranks_per_node": run.resources.gpus_per_node,
+        "files": [*framework.files(paths), *written],
+        "imports": list(framework.imports(run)),
+        "accepted": None if record is None else known_program(record)["options"],
+    }

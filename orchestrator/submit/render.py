@@ -1,0 +1,49 @@
+"""Write the folder of each run: run.json, job.sh, and its framework's files."""
+
+from collections.abc import Sequence
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.campaign.user_paths import unset_variables, user_paths
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import at_once, json_text
+from orchestrator.common.paths import unset_in
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.submit.rehearsal import rehearsal_order
+from orchestrator.submit.scripts import job_script
+from orchestrator.workloads.rehearsal import ORDER_FILE
+
+
+def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore) -> dict[str, str]:
+    """Write the folder of each run: run.json, job.sh, and its framework's files.
+
+    Returns the job scripts, by the runs' ids. Raises UserError where the disk does not let it, and
+    where a path has a variable in it that is not set; each folder is there whole or not at all.
+    """
+    cluster = campaign.cluster
+    unset = [f"cluster {cluster.name}: {said}" for said in unset_in("python", cluster.python)]
+    told = dict.fromkeys(said for planned in runs for said in unset_variables(planned.run))
+    unset += [f"{campaign.path}: {said}" for said in told]
+    if unset:
+        raise UserError(*unset)
+    # Not by the threads, which are for the disk: at work they stand in each other's way.
+    scripts = {
+        planned.run_id: job_script(planned, campaign, store.run(planned.run_id).path)
+        for planned in runs
+    }
+
+    def write(planned: PlannedRun) -> None:
+        files = FRAMEWORKS[planned.run.framework].config_files(planned.run)
+        if campaign.rehearsal:
+            paths = user_paths(planned.run, campaign.path.parent)
+            written = [str(store.run(planned.run_id).path / name) for name in files]
+            order = rehearsal_order(planned.run, paths, written)
+            files = {**files, ORDER_FILE: order}
+        texts = {
+            store.run(planned.run_id).script.name: scripts[planned.run_id],
+            **{name: json_text(content) for name, content in files.items()},
+        }
+        store.save_run(planned, campaign, texts)
+
+    at_once(write, runs)
+    return scripts

@@ -1,0 +1,160 @@
+"""Rendering a campaign's runs, and choosing which of them to start."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.campaign.plan import problem_lines
+from orchestrator.collect.endings import endings
+from orchestrator.collect.outcomes import run_outcome
+from orchestrator.common.errors import UserError
+from orchestrator.common.text import counted
+from orchestrator.hardware.time_limit import time_limit_seconds
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import INTERRUPTED, NOT_STARTED
+from orchestrator.submit.edits import edits
+
+
+def possible_runs(
+    campaign: Campaign, skip_impossible: bool, *, force: bool = False
+) -> list[PlannedRun]:
+    """Return the runs that can be made; with `force` also those that by their forecast do not fit.
+
+    Raises UserError with all problems where some cannot, unless those are to be skipped; and
+    where none is left.
+    """
+    possible = [
+        planned
+        for planned in campaign.runs
+        if not (planned.problems if force else planned.refusals)
+    ]
+    if len(possible) < len(campaign.runs) and not skip_impossible:
+        raise UserError(
+            *(f"{campaign.path}: {line}" for line in problem_lines(campaign)),
+            "nothing was written; correct or exclude these runs, or pass --skip-impossible",
+        )
+    if not possible:
+        raise UserError(
+            *(f"{campaign.path}: {line}" for line in problem_lines(campaign)),
+            "no run is left",
+        )
+    return possible
+
+
+def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
+    """Raise UserError where the campaign is not the one that was last submitted, and ran.
+
+    What is changed, new and gone is named; the results stay where they are. A campaign of which
+    nothing has started yet may be edited freely.
+    """
+    started = any(store.run(identity).attempts() for identity in store.submitted_runs())
+    changes = edits(campaign, store) if started else []
+    if not changes:
+        return
+    raise UserError(
+        f"{campaign.path}: was edited since campaign {campaign.name!r} was submitted: "
+        f"{' and '.join(changes)}; nothing was started and all results are kept: pass "
+        "--accept-changes to go on with the new file, or give it another name"
+    )
+
+
+def missing_runs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[PlannedRun]:
+    """Return the runs that have not come to an end of their own: not started, or interrupted.
+
+    Without those that are given up.
+    """
+    return [
+        planned
+        for planned, ending in zip(runs, endings(runs, store), strict=True)
+        if ending.state in (NOT_STARTED, INTERRUPTED)
+    ]
+
+
+def ended_runs(
+    runs: Sequence[PlannedRun], store: CampaignStore, outcomes: Collection[str]
+) -> list[PlannedRun]:
+    """Return the runs that ended in one of `outcomes`."""
+    return [planned for planned in runs if run_outcome(store.run(planned.run_id))[1] in outcomes]
+
+
+def with_time_limit(runs: Sequence[PlannedRun], time_limit: str | None) -> list[PlannedRun]:
+    """Return the runs with another time limit, given as minutes or as Slurm writes it.
+
+    It is no part of their identity. Raises UserError where it is none.
+    """
+    seconds = seconds_of(time_limit)
+    return list(runs) if seconds is None else [_limited(planned, seconds) for planned in runs]
+
+
+def seconds_of(time_limit: str | None) -> int | None:
+    """Return the seconds of a time limit that --time was given, None where it was not.
+
+    Raises UserError where it is none.
+    """
+    if time_limit is None:
+        return None
+    try:
+        return time_limit_seconds(int(time_limit) if time_limit.isdecimal() else time_limit)
+    except ValueError as error:
+        raise UserError(f"--time: {error}") from None
+
+
+def _limited(planned: PlannedRun, seconds: int) -> PlannedRun:
+    resources = replace(planned.run.resources, time_limit_seconds=seconds)
+    return replace(planned, run=replace(planned.run, resources=resources))
+
+
+def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]:
+    """Return the runs called by identity, or its beginning, or label; all where none is named.
+
+    Raises UserError with every name that fits no run, or several identities.
+    """
+    if not names:
+        return list(runs)
+    chosen: dict[str, PlannedRun] = {}
+    problems = []
+    for name in names:
+        fitting = [run for run in runs if name and run.run_id.startswith(name)]
+        labelled = [run for run in runs if run.label == name]
+        if labelled:
+            fitting = labelled
+        elif len(fitting) > 1:
+            problems.append(f"{name!r} begins {counted(len(fitting), 'run id')}; give more of it")
+        if not fitting:
+            problems.append(f"there is no run {name!r}; see `teralog status` for ids and labels")
+        chosen.update((run.run_id, run) for run in fitting)
+    if problems:
+        raise UserError(*problems)
+    return [run for run in runs if run.run_id in chosen]
+
+
+def log_of(
+    runs: Sequence[PlannedRun], store: CampaignStore, attempt: int | None, *, waiting: bool
+) -> Path:
+    """Return the log of the one run there is in `runs`: of its attempt with this number, or last.
+
+    It need not be there yet where somebody is `waiting` for it. Raises UserError where there is no
+    such run, attempt or log.
+    """
+    if len(runs) > 1:
+        raise UserError("several runs have that label; give an id, as `teralog status` shows it")
+    folder = store.run(runs[0].run_id)
+    attempts = folder.attempts()
+    fitting = [one for one in attempts if attempt in (None, one.number)]
+    if not fitting:
+        had = ", ".join(str(one.number) for one in attempts)
+        raise UserError(
+            f"{runs[0].label}: has no attempt {attempt}; it has had {had}"
+            if attempts
+            else f"{runs[0].label}: has not been started"
+        )
+    log = fitting[-1].log
+    if not waiting and not log.exists():
+        raise UserError(f"{log}: is not there yet; --follow waits for it")
+    return log
+
+
+def has_ended(planned: PlannedRun, store: CampaignStore) -> bool:
+    """Return whether a run has come to an end, of whatever kind."""
+    return run_outcome(store.run(planned.run_id))[1] is not None

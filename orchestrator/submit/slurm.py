@@ -1,0 +1,254 @@
+"""A Slurm cluster as what starts runs: sessions, cancelling, estimates."""
+
+import os
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.campaign.interleaving import unfinished_blocks
+from orchestrator.common import locks
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import disk_errors
+from orchestrator.common.paths import unset_in
+from orchestrator.slurm.arrays import Script, batches
+from orchestrator.slurm.commands import SBATCH_SECONDS, SilenceError, cancel
+from orchestrator.slurm.tracking import job_ids, queued_attempts, refresh
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.folders import RunFolder
+from orchestrator.store.record_files import utc_now
+from orchestrator.store.records import CANCELLABLE, CANCELLED, NOT_STARTED, UNKNOWN, Ended
+from orchestrator.submit.allocation import allocation_options
+from orchestrator.submit.backend import StartOptions
+from orchestrator.submit.render import render
+from orchestrator.submit.scripts import job_script
+
+if TYPE_CHECKING:
+    from orchestrator.submit.slurm_session import SlurmSession
+
+# Of a cancelled job, Slurm tells the end after its time of grace, 30 s as it comes.
+CANCEL_SECONDS = 40.0
+_POLL_SECONDS = 0.5
+
+
+class SlurmBackend:
+    """A Slurm cluster, whose commands are on the PATH."""
+
+    @contextmanager
+    def session(
+        self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
+    ) -> "Iterator[SlurmSession]":
+        """Hold the campaign's lock for one submit, after that of whoever is at it now.
+
+        Where the file system has no locks it goes without: nothing relies on it but speed. Raises
+        UserError where the other does not end, and where the folder of logs has a variable in it
+        that is not set.
+        """
+        cluster = campaign.cluster
+        if unset := list(unset_in("log_folder", cluster.log_folder)):
+            raise UserError(*(f"cluster {cluster.name}: {said}" for said in unset))
+        with disk_errors(store.path):
+            store.path.mkdir(parents=True, exist_ok=True)
+        # submitit is not for those who only ask: to load it takes a tenth of a second.
+        from orchestrator.submit.slurm_session import SlurmSession
+
+        lock = _lock(store, tell)
+        try:
+            yield SlurmSession(campaign, store, lock)
+        finally:
+            if lock is not None:
+                os.close(lock)
+
+    def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
+        """Ask Slurm for all that has not ended, and record it; return what it left unanswered."""
+        return refresh(runs, store)
+
+    def cancel(
+        self,
+        campaign: Campaign,
+        runs: Sequence[PlannedRun],
+        store: CampaignStore,
+        state: str | None,
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Cancel `runs` all at once, wait for their ends, and yield each with its state then.
+
+        Without those that have ended. Those that were never submitted are marked, where no `state`
+        is asked for. Raises UserError where Slurm gives no answer; and at the end where a run that
+        was started in an allocation could not be cancelled.
+        """
+        notes = refresh(runs, store)
+        if notes:
+            raise UserError(*notes)
+        chosen = [
+            run
+            for run in runs
+            if not run.problems
+            and _is_unended(folder := store.run(run.run_id))
+            and state in (None, folder.state().split()[0])
+        ]
+        problems: list[str] = []
+        for planned in chosen:
+            folder = store.run(planned.run_id)
+            number, attempts = folder.next_number, folder.attempts()
+            if folder.state() == NOT_STARTED:
+                render(campaign, [planned], store)
+                folder.claim(number, Ended(CANCELLED, utc_now()))
+            elif attempts[-1].intent is None:
+                # It was started in an allocation.
+                from orchestrator.local import executor as local
+
+                try:
+                    local.cancel(folder)
+                except UserError as error:
+                    problems += error.problems
+        try:
+            cancel(_known_jobs(chosen, store), state)
+        except SilenceError as silence:
+            raise UserError(f"scancel: {silence}") from None
+        deadline = time.monotonic() + CANCEL_SECONDS
+        while _known_jobs(chosen, store) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            refresh(chosen, store)
+        for planned in chosen:
+            folder = store.run(planned.run_id)
+            if folder.state() == NOT_STARTED:
+                # Slurm has given it up meanwhile, for one that was cancelled before it.
+                folder.claim(folder.next_number, Ended(CANCELLED, utc_now()))
+            yield planned, folder.state()
+        if problems:
+            raise UserError(*problems)
+
+    def estimates(
+        self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
+    ) -> Iterator[tuple[PlannedRun, str]]:
+        """Yield each run with Slurm's estimate; of runs that ask for the same Slurm is asked once.
+
+        Nothing is written. Raises UserError where Slurm refuses.
+        """
+        from orchestrator.slurm.sbatch import RefusedError, ScriptExecutor
+
+        executor = ScriptExecutor(store.path)
+        by_id = {run.run_id: run for run in runs}
+        scripts = [
+            Script(run.run_id, job_script(run, campaign, store.run(run.run_id).path))
+            for run in runs
+        ]
+        for group in batches(scripts, len(scripts)):
+            with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sh") as file:
+                file.write(group[0].text)
+                file.flush()
+                try:
+                    said = executor.test(Path(file.name))
+                except RefusedError as refused:
+                    raise UserError(f"{by_id[group[0].run_id].label}: {refused}") from None
+            yield from ((by_id[script.run_id], said) for script in group)
+
+    def refuse(self, options: StartOptions) -> None:
+        """Raise UserError where an option is for this machine."""
+        if options.slots is not None:
+            raise UserError(
+                "--slots: is for this machine; on Slurm, --throttle bounds the tasks of an array"
+            )
+        if options.blocks is not None:
+            raise UserError("--blocks: is for this machine, and for an allocation, with --here")
+
+
+def _lock(store: CampaignStore, tell: Callable[[str], None]) -> int | None:
+    deadline = time.monotonic() + SBATCH_SECONDS
+    # Most are done in a moment, of which nobody need hear.
+    told_at = time.monotonic() + 2 * _POLL_SECONDS
+    another = f"{store.path}: another submit is at work on this campaign"
+    while True:
+        try:
+            lock = locks.acquire(store.submit_lock)
+        except OSError:
+            return None
+        if lock is not None:
+            return lock
+        if time.monotonic() > deadline:
+            raise UserError(another)
+        if time.monotonic() > told_at:
+            tell(f"{another}; waiting for it, {SBATCH_SECONDS} s at most")
+            told_at = deadline
+        time.sleep(_POLL_SECONDS)
+
+
+def salloc_line(
+    campaign: Campaign,
+    runs: Sequence[PlannedRun],
+    store: CampaignStore,
+    time_limit_seconds: int | None,
+) -> list[str]:
+    """Return the line that allocates what the largest of `runs` asks for.
+
+    Its time is that of all runs together, one after another, where none is given. Raises UserError
+    where the campaign's cluster has no allocations, or there is no run.
+    """
+    _require_allocations(campaign, runs)
+    return ["salloc", *_asking_for(campaign, [runs], store, time_limit_seconds)]
+
+
+def batch_line(
+    campaign: Campaign,
+    runs: Sequence[PlannedRun],
+    store: CampaignStore,
+    time_limit_seconds: int | None,
+    submit: Sequence[str],
+) -> list[str]:
+    """Return the line that submits a job which gets that allocation and runs `submit` in it.
+
+    An interleaved campaign gets an array of such jobs: each block of runs has an allocation of its
+    own. Jobs of one campaign run one after another, those of an earlier call too, for they have one
+    name and are singletons. `submit` is `teralog submit --here` with what it needs. Raises
+    UserError as `salloc_line` does.
+    """
+    _require_allocations(campaign, runs)
+    parts = [runs]
+    words = list(submit)
+    array = []
+    if campaign.order_seed is not None:
+        blocks = unfinished_blocks(campaign.runs, {run.run_id for run in runs}, campaign.order_seed)
+        parts = [[one.planned for one in block] for block in blocks]
+        words += ["--blocks", "1"]
+        # A singleton waits for earlier jobs of its name, but not one task of an array for another.
+        array = [f"--array=1-{len(blocks)}%1"]
+    options = _asking_for(campaign, parts, store, time_limit_seconds)
+    return ["sbatch", *options, *array, "--dependency=singleton", f"--wrap={shlex.join(words)}"]
+
+
+def _require_allocations(campaign: Campaign, runs: Sequence[PlannedRun]) -> None:
+    if campaign.cluster.scheduler != "slurm":
+        raise UserError(f"cluster {campaign.cluster.name!r} is this machine: nothing to allocate")
+    if not runs:
+        raise UserError(f"{campaign.path}: no run is missing")
+
+
+def _asking_for(
+    campaign: Campaign,
+    parts: Sequence[Sequence[PlannedRun]],
+    store: CampaignStore,
+    time_limit_seconds: int | None,
+) -> list[str]:
+    """Return the options for an allocation in which any of `parts` runs, one run after another."""
+    scripts = [
+        job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part
+    ]
+    longest = max(sum(run.run.resources.time_limit_seconds for run in part) for part in parts)
+    return allocation_options(campaign.name, scripts, time_limit_seconds or longest)
+
+
+def _is_unended(folder: RunFolder) -> bool:
+    """Return whether there is something of a run to cancel; not where Slurm has forgotten it."""
+    state, attempts = folder.standing()
+    if state in CANCELLABLE or not attempts:
+        return True
+    return attempts[-1].ended is None and attempts[-1].slurm_state != UNKNOWN
+
+
+def _known_jobs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
+    """Return the ids of the jobs of `runs` that Slurm knows and that have not ended."""
+    return list(job_ids(queued_attempts(runs, store), store))

@@ -1,0 +1,258 @@
+"""Submitting a campaign to Slurm: every run exactly once, whatever dies and however many submit.
+
+A run is claimed by making its attempt's folder, which one alone can; from its first moment the
+folder says which batch it is for. The batch's folder, with the script, is there before sbatch is
+called under the batch's name. So a submit that was cut short leaves what the next one needs to find
+its job, or to be sure that there will be none.
+"""
+
+import secrets
+import socket
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import at_once, disk_errors
+from orchestrator.common.text import counted
+from orchestrator.slurm.arrays import (
+    Place,
+    SbatchOptions,
+    Script,
+    array_script,
+    batches,
+    dependency,
+    sbatch_options,
+    sbatch_path,
+)
+from orchestrator.slurm.commands import SilenceError, ask_jobs, cancel, max_array_size
+from orchestrator.slurm.sbatch import RefusedError, ScriptExecutor
+from orchestrator.slurm.tracking import close, job_ids, queued_attempts, recover, refresh, withdraw
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.record_files import utc_now
+from orchestrator.store.records import Attempt, Batch, Intent, Receipt
+from orchestrator.submit.backend import StartOptions
+from orchestrator.submit.render import render
+
+
+@dataclass(slots=True)
+class SlurmSession:
+    """One submit. `lock` is held by it and by every sbatch it starts; None where locks fail."""
+
+    campaign: Campaign
+    store: CampaignStore
+    lock: int | None
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
+        """Bring what was cut short to an end, and ask Slurm how everything is."""
+        self._restore(runs)
+        # Before anything is decided: of two that decide the same, one gets the number.
+        self._numbers = {run.run_id: self.store.run(run.run_id).next_number for run in runs}
+        notes = recover(runs, self.store, alone=self.lock is not None)
+        return [*notes, *refresh(runs, self.store)]
+
+    def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
+        """Submit `runs`, and yield a line for each job.
+
+        Raises UserError where Slurm refuses one; what went before is submitted, which is said. And
+        where the runs are to run one after another in one place, which jobs do not.
+        """
+        if self.campaign.order_seed is not None and runs:
+            raise UserError(
+                f"{self.campaign.path}: order: interleaved is for runs that share an allocation, "
+                "and each would be a job of its own: `teralog salloc --batch --run` submits a job "
+                "for each block; in an allocation, `teralog submit --here` runs them in that order"
+            )
+        cluster = self.campaign.cluster
+        executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
+        fitting, line = self._within_limit(runs)
+        texts = render(self.campaign, fitting, self.store)
+        opened = queued_attempts(self.campaign.runs, self.store)
+        places = {one.run_id: Place.of(job) for job, one in job_ids(opened, self.store).items()}
+        scripts = self._scripts(fitting, texts, {one.run_id for one in opened})
+        asked = options.sbatch
+        if asked.throttle is None:
+            asked = replace(asked, throttle=cluster.throttle)
+        size = cluster.max_array_size or (max_array_size() if len(scripts) > 1 else 1)
+        # With a backslash in it, a path cannot hold an array's index.
+        arrays = "\\" not in str(self.store.path)
+        labels = {run.run_id: run.label for run in fitting}
+        done, total = 0, len(scripts)
+        while ready := [one for one in scripts if one.after is None or one.after in places]:
+            scripts = [one for one in scripts if one.after is not None and one.after not in places]
+            for group in batches(ready, size, arrays=arrays, places=places):
+                try:
+                    yield from self._submit(group, executor, asked, labels, places)
+                except UserError as error:
+                    if not done:
+                        raise
+                    raise UserError(*error.problems, _halfway(done, total - done)) from None
+                done += len(group)
+        if scripts:
+            left = counted(len(scripts), "run left: what it comes", "runs left: what they come")
+            yield f"{left} after is being submitted elsewhere"
+        if line:
+            yield line
+
+    def _scripts(
+        self, runs: Sequence[PlannedRun], texts: Mapping[str, str], queued: Collection[str]
+    ) -> list[Script]:
+        """Return the scripts of runs, each with the run of its series that it comes after."""
+        unended = {run.run_id for run in runs}.union(queued)
+
+        def script(run: PlannedRun) -> Script:
+            before = () if run.series is None else run.series.before(run.run_id)
+            after = next((one for one in reversed(before) if one in unended), None)
+            return Script(run.run_id, texts[run.run_id], after)
+
+        return [script(run) for run in runs]
+
+    def _restore(self, runs: Sequence[PlannedRun]) -> None:
+        """Make attempts' folders again that somebody deleted, and whose jobs have not ended.
+
+        Raises UserError where Slurm does not say whether they have.
+        """
+        planned = {run.run_id: run for run in runs}
+        lost = {
+            job_id: (batch, run_id, number)
+            for batch, job_id, run_id, number in self.store.deleted_attempts()
+            if run_id in planned
+        }
+        told = ask_jobs(list(lost), {batch.name for batch, *_ in lost.values()})
+        if not told.complete:
+            raise UserError(
+                f"the folders of {counted(len(lost), 'run')} were deleted, and whether "
+                f"{'it still runs' if len(lost) == 1 else 'they still run'} cannot be known now "
+                f"({'; '.join(told.silences)}): submit again when Slurm answers"
+            )
+        for job_id, (batch, run_id, number) in lost.items():
+            state = told.states.get(job_id)
+            if state is None or state.final or state.name != batch.name:
+                continue
+            texts = render(self.campaign, [planned[run_id]], self.store)
+            self._numbers[run_id] = number
+            self._claim(
+                Script(run_id, texts[run_id]), Intent(batch.name, batch.host, batch.created_at)
+            )
+
+    def _within_limit(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], str | None]:
+        limit = self.campaign.cluster.submission_limit
+        if limit is None:
+            return runs, None
+        queued = len(queued_attempts(self.campaign.runs, self.store))
+        room = max(limit - queued, 0)
+        if len(runs) <= room:
+            return runs, None
+        # Of a series those come first that the others come after.
+        return sorted(runs, key=_rank)[:room], (
+            f"{counted(len(runs) - room, 'run')} left: the profile's submission_limit is {limit}, "
+            f"and {counted(queued, 'was', 'were')} in the queue; submit again when some have ended"
+        )
+
+    def _submit(
+        self,
+        group: Sequence[Script],
+        executor: ScriptExecutor,
+        options: SbatchOptions,
+        labels: dict[str, str],
+        places: dict[str, Place],
+    ) -> Iterator[str]:
+        kind = group[0].run_id if len(group) == 1 else "array"
+        name = f"{self.campaign.name}-{kind}-{secrets.token_hex(6)}"
+        before = {one.run_id: places[one.after] for one in group if one.after is not None}
+        intent = Intent(name, socket.gethostname(), utc_now(), chained=bool(before))
+        with disk_errors(self.store.path):
+            with self.store.shared_intent(intent) as written:
+                ours = at_once(lambda script: self._claim(script, intent, written), group)
+            claimed = [script for script, is_ours in zip(group, ours, strict=True) if is_ours]
+            if not claimed:
+                return
+            array = len(claimed) > 1
+            members = tuple((script.run_id, self._numbers[script.run_id]) for script in claimed)
+            # A task comes after the one with its index; where it comes after none, it has any.
+            indices = tuple(
+                index if (place := before.get(one.run_id)) is None else place.index or 0
+                for index, one in enumerate(claimed)
+            )
+            batch = Batch(name, intent.host, intent.created_at, members, array, indices)
+            attempts = [self._attempt(script.run_id, intent) for script in claimed]
+            folder = self.store.batch(name)
+            text = claimed[0].text
+            if array:
+                text = array_script(text, str(folder.path))
+            if self.store.new_batch(batch, text) is None:
+                raise UserError(f"{folder.path}: was withdrawn by another submit; submit again")
+        output = sbatch_path(folder.path) + "/%a/output.log"
+        if not array:
+            output = sbatch_path(attempts[0].log)
+        arguments = sbatch_options(
+            name=name,
+            comment=claimed[0].run_id if not array else counted(len(claimed), "run"),
+            output=output,
+            folder=str(folder.path if array else attempts[0].folder),
+            options=options,
+            indices=indices if array else (),
+            after=dependency([before[one.run_id] for one in claimed if one.run_id in before]),
+        )
+        try:
+            job_id = executor.submit_script(folder.script, arguments)
+            receipt = folder.close(Receipt(job_id, utc_now()))
+            if receipt.withdrawn:
+                cancel([job_id])
+                raise UserError(f"job {job_id} was cancelled: another submit had withdrawn it")
+        except RefusedError as refused:
+            receipt = self._refused(batch, intent, attempts, str(refused))
+        now = [Place(receipt.job_id or "", index if array else None) for index in indices]
+        places.update((one.run_id, place) for one, place in zip(claimed, now, strict=True))
+        what = counted(len(claimed), "run") if array else f"{kind} {labels[claimed[0].run_id]}"
+        yield f"{receipt.job_id}: {what}"
+
+    def _refused(
+        self, batch: Batch, intent: Intent, attempts: Sequence[Attempt], said: str
+    ) -> Receipt:
+        """Return the receipt of a job that is there although sbatch gave no id, or raise."""
+        try:
+            receipt = withdraw(self.store.batch(batch.name), intent, attempts)
+        except SilenceError as silence:
+            raise UserError(
+                f"sbatch: {said}; and whether there is a job cannot be known now ({silence}): "
+                "submit again when Slurm answers"
+            ) from None
+        if receipt.job_id is None:
+            close(receipt, attempts)
+            raise UserError(f"sbatch: {said}")
+        return receipt
+
+    def _claim(self, script: Script, intent: Intent, written: Path | None = None) -> bool:
+        folder = self.store.run(script.run_id)
+        number = self._numbers[script.run_id]
+        log = self.campaign.cluster.log_folder
+        if log is None:
+            return folder.claim(number, intent, script.text, written=written)
+        path = Path(log) / self.campaign.name / script.run_id
+        path.mkdir(parents=True, exist_ok=True)
+        # Rehearsals and other folders of results count from 1, too, as do runs that were deleted.
+        printed = str(path / f"attempt-{number}-{intent.batch.rpartition('-')[2]}.log")
+        return folder.claim(number, intent, script.text, printed, written)
+
+    def _attempt(self, run_id: str, intent: Intent) -> Attempt:
+        number = self._numbers[run_id]
+        folder = self.store.run(run_id).attempt_folder(number)
+        return Attempt(number, folder, started=None, ended=None, intent=intent)
+
+
+def _rank(run: PlannedRun) -> int:
+    """Return how many runs of its series come before a run."""
+    return 0 if run.series is None else len(run.series.before(run.run_id))
+
+
+def _halfway(done: int, left: int) -> str:
+    """Return what became of the runs before one that Slurm refused, and of the rest."""
+    before = counted(done, "run was", "runs were")
+    stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
+    return (
+        f"{before} submitted before that, and {stay} so; {counted(left, 'was', 'were')} not: "
+        f"submit again when Slurm takes {them}"
+    )

@@ -1,0 +1,108 @@
+"""The benchmark of ColossalAI's Chat application: sizes of its models, throughput, peak memory.
+
+    Actor: 118.68 M                                     and lines for its three other models
+    Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678          up to 0.2.8
+    Learning throughput: 1.234 samples/sec, TFLOPS: 5.678
+    Generate 512 samples, throughput: 9.87 samples/s, TFLOPS per GPU: 5.68  since 0.3.0
+    Train 512 samples, throughput: 9.87 samples/s, TFLOPS per GPU: 5.68
+    Overall throughput: 4.93 samples/s
+    Peak CUDA mem: 12.34 GB
+
+Read in callbacks/performance_evaluator.py and the benchmark's scripts, of both kinds:
+
+* Up to 0.2.8 the throughput is that of one GPU; since 0.3.0, of all. TFLOPS are of one GPU always.
+  The benchmark's README says "per GPU" in both.
+* Durations are means over the ranks, without the first episode. "Overall" is the smaller number of
+  samples, made or learned from, by the time of whole episodes.
+* Sizes are in powers of 1024, of two decimals: 118.68 M are 124,445,000 parameters, give or take
+  5,243. A GB is 2**30 bytes, and the peak is that of the first rank's allocator.
+
+The words of the two forms become the same phases, make_experience, learn and overall; a model's
+size is given with its name for a phase.
+"""
+
+import re
+from collections.abc import Iterator
+
+from parsers.fields import COUNT, NUMBER, line_parts
+from parsers.records import RunTotals
+from parsers.scan.reader import LogFormat
+
+# Numbers are told from torn ones by their fixed number of decimals.
+_THOUSANDTHS = r"[0-9]{1,18}\.[0-9]{3}(?![0-9.])"
+_HUNDREDTHS = r"[0-9]{1,18}\.[0-9]{2}(?![0-9.])"
+
+_PER_GPU = re.compile(
+    rf"(?P<phase>Making experience|Learning) throughput: (?P<samples>{_THOUSANDTHS}) samples/sec,"
+    rf" TFLOPS: (?P<tflops>{_THOUSANDTHS})"
+)
+_GLOBAL = re.compile(
+    rf"(?P<phase>Generate|Train) {COUNT} samples, throughput: (?P<samples>{_HUNDREDTHS}) samples/s,"
+    rf" TFLOPS per GPU: (?P<tflops>{_HUNDREDTHS})"
+)
+_OVERALL = re.compile(rf"Overall throughput: (?P<samples>{_HUNDREDTHS}) samples/s(?![\w/])")
+_PEAK = re.compile(rf"Peak CUDA mem: (?P<gib>{_HUNDREDTHS}) GB(?!\w)")
+_PHASES = {
+    "Making experience": "make_experience",
+    "Generate": "make_experience",
+    "Learning": "learn",
+    "Train": "learn",
+}
+
+_MODEL = re.compile(
+    r"(?<!\w)(?P<model>Actor|Critic|Initial model|Reward model): "
+    rf"(?P<number>{NUMBER}) (?P<unit>[KMB])(?!\w)"
+)
+_UNITS = {"K": 2**10, "M": 2**20, "B": 2**30}
+
+
+def _parse_throughput(offset: int, line: str) -> Iterator[RunTotals]:
+    for part in line_parts(line):
+        yield from _totals(offset, part)
+
+
+def _totals(offset: int, line: str) -> Iterator[RunTotals]:
+    for pattern, per_gpu in ((_PER_GPU, True), (_GLOBAL, False)):
+        for match in pattern.finditer(line):
+            yield RunTotals(
+                phase=_PHASES[match["phase"]],
+                samples_per_second=float(match["samples"]),
+                tflops_per_gpu=float(match["tflops"]),
+                per_gpu=per_gpu,
+                offset=offset,
+            )
+    for match in _OVERALL.finditer(line):
+        yield RunTotals(phase="overall", samples_per_second=float(match["samples"]), offset=offset)
+    for match in _PEAK.finditer(line):
+        yield RunTotals(max_memory_allocated_gib=float(match["gib"]), offset=offset)
+
+
+def _parse_models(offset: int, text: str) -> Iterator[RunTotals]:
+    seen = set()
+    for match in _MODEL.finditer(text):
+        if match["model"] in seen:
+            break  # the next report's
+        seen.add(match["model"])
+        size = float(match["number"]) * _UNITS[match["unit"]]
+        if 0 < size < 2**60:
+            phase = match["model"].lower().replace(" ", "_")
+            yield RunTotals(phase=phase, parameters=round(size), offset=offset)
+
+
+COLOSSALAI_THROUGHPUT = LogFormat(
+    name="ColossalAI Chat, performance",
+    anchors=(b"throughput: ", b"Peak CUDA mem: "),
+    parse=_parse_throughput,
+    report=re.compile(
+        r"(?:Making experience|Learning) throughput: |(?:Generate|Train) [0-9]+ samples, through"
+    ),
+)
+
+# The four models stand on a line each, the actor first.
+COLOSSALAI_MODELS = LogFormat(
+    name="ColossalAI Chat, models",
+    anchors=(b"Actor: ",),
+    parse=_parse_models,
+    following=3,
+    report=_MODEL,
+)

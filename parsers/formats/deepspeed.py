@@ -1,0 +1,156 @@
+"""The lines of DeepSpeed's engine: its throughput timer, and its progress line.
+
+What the timer measures, read in deepspeed/utils/timer.py and runtime/engine.py of 0.19.8, and in
+the timer.py of older versions:
+
+* Since 0.8, `CurrSamplesPerSec` is the global batch size (`train_batch_size`) divided by the
+  seconds of the reported optimizer step alone, not of the steps since the last report: the sum
+  over its micro-batches of the time from the start of the forward pass to the end of `step()`,
+  plus 1e-6 s in later versions. Devices are synchronized at both ends unless the configuration
+  says otherwise. The time between `step()` and the next forward pass (making or loading data) is
+  not in it, except that with a data loader made by DeepSpeed the clock starts before the batch is
+  fetched. So train_batch_size / samples_per_second is a step's duration, a lower bound of the
+  wall time from step to step.
+* In 0.7 it is the timer's batch size x workers over the time of the last micro-step alone.
+* `RunningAvgSamplesPerSec` (`SamplesPerSec` before 0.7) is the same over all steps but the first
+  two, which are warm-up; -inf or inf where there is nothing to divide yet.
+* The counter is the optimizer step since the start of the process from 0.8 on; before, the
+  micro-step since the start of the epoch, so that gradient accumulation counts several times.
+  The progress line counts optimizer steps, across restarts from a checkpoint.
+* "GB" is 2**30 bytes, rounded to two decimals. On the CPU it is the resident set of the process.
+
+Overflows are told in lines of their own, see `deepspeed_overflow`; how many steps were skipped so
+far is in the progress line.
+
+The lines with which DeepSpeed says that it skips an update, for gradients overflowed.
+
+    [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768
+    [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, but hysteresis is 2.
+        Reducing hysteresis to 1                                                    (one line)
+    [deepspeed] OVERFLOW! Rank 0 Skipping step.                                     without float16
+    Overflow detected. Skipping step. Attempted loss scale: 65536, reducing to 32768.0
+    fp16 dynamic loss scale overflow! Skipping step. Attempted loss scale: 4, reducing to 2
+
+Read in deepspeed/runtime/fp16 and runtime/zero of 0.19.8 and of older versions. Since 0.3 the first
+rank prints; before, each printed its own line about the same step. None says of which iteration it
+speaks, and the next line with a number may be thousands of iterations away. How many were skipped
+so far is in the progress line, too.
+
+A new scale is half of the attempted one, or the least that is allowed, if that is more. So a number
+at the end of a line that is less has been torn, and is not read.
+
+The line that DeepSpeed's pipeline engine prints every `steps_per_print` optimizer steps.
+
+It is printed without prefix by rank 0, with the number of optimizer steps since the start of
+training, the mean loss of the last batch, and the mean duration of a step since the line before,
+in seconds (read in runtime/pipe/engine.py of 0.19.8 and of older versions). Samples per second are
+the global batch size (`train_batch_size`) over that duration.
+
+Megatron-DeepSpeed and gpt-neox print their own line about the same iteration right after it, more
+precisely: a time in milliseconds with one decimal for one in seconds with three. Where both are
+there, they are one report, of which Megatron's time is the better one.
+"""
+
+import re
+from collections.abc import Iterator
+
+from parsers.fields import COUNT, NUMBER, finite, line_parts, printed
+from parsers.records import SkippedStep, Step
+from parsers.scan.reader import LogFormat
+
+# epoch=0/micro_step=20/global_step=10, RunningAvgSamplesPerSec=743.4, CurrSamplesPerSec=869.6,
+#     MemAllocated=0.39GB, MaxMemAllocated=0.39GB                                  since 0.8
+# 0/20, RunningAvgSamplesPerSec=232.7, CurrSamplesPerSec=227.4, MemAllocated=…     0.7
+# 0/100, SamplesPerSec=123.4, MemAllocated=0.14GB, MaxMemAllocated=0.23GB          0.6
+# 0/100, SamplesPerSec=123.4                                                       0.1 to 0.5
+_MEMORY = rf", MemAllocated=(?P<memory>{NUMBER})GB, MaxMemAllocated=(?P<max_memory>{NUMBER})GB"
+_TIMER = re.compile(
+    rf"(?:epoch={COUNT}/micro_step={COUNT}/global_step=|(?<![0-9]){COUNT}/)(?P<iteration>{COUNT}), "
+    rf"(?:RunningAvgSamplesPerSec=(?P<running>{NUMBER}), CurrSamplesPerSec=(?P<current>{NUMBER})"
+    rf"|SamplesPerSec=(?P<average>{NUMBER}))(?:{_MEMORY})?"
+)
+
+# step=10, skipped=0, lr=[0.0003], mom=[[0.9, 0.95]]
+_PROGRESS = re.compile(rf"(?<!\w)step=(?P<iteration>{COUNT}), skipped=(?P<skipped>{COUNT}), lr=")
+
+
+def _parse_timer(offset: int, line: str) -> Iterator[Step]:
+    for match in _TIMER.finditer(line):
+        if match["current"] is not None and match["memory"] is None:
+            continue  # every version that prints the current rate prints memory: a torn line
+        yield Step(
+            iteration=int(match["iteration"]),
+            samples_per_second=finite(match["current"]),
+            running_samples_per_second=finite(match["running"] or match["average"]),
+            memory_allocated_gib=finite(match["memory"]),
+            max_memory_allocated_gib=finite(match["max_memory"]),
+            offset=offset,
+        )
+    for match in _PROGRESS.finditer(line):
+        # The engine prints step=0 when it is made: no step has been done.
+        if int(match["iteration"]) > 0:
+            yield Step(
+                iteration=int(match["iteration"]), skipped=int(match["skipped"]), offset=offset
+            )
+
+
+# Not ordered: its two lines count from different beginnings, the timer's of old once an epoch.
+DEEPSPEED_TIMER = LogFormat(
+    name="DeepSpeed throughput timer",
+    anchors=(b"SamplesPerSec=", b", skipped="),
+    parse=_parse_timer,
+    report=re.compile(r"SamplesPerSec=-?[0-9i]|\bstep=[1-9][0-9]*, skipped=[0-9]"),
+    ordered=False,
+)
+
+
+_OVERFLOW = re.compile(
+    rf"\b(?:OVERFLOW! (?:Rank (?P<rank>{COUNT}) )?|Overflow detected\. |loss scale overflow! )"
+    rf"Skipping step\.(?: Attempted loss scale: (?P<scale>{NUMBER}),"
+    rf"(?: reducing to (?P<reduced>{NUMBER}))?)?"
+)
+
+
+def _parse_overflow(offset: int, line: str) -> Iterator[SkippedStep]:
+    for part in line_parts(line):
+        for match in _OVERFLOW.finditer(part):
+            scale, reduced = finite(match["scale"]), finite(match["reduced"])
+            torn = scale is None or reduced is None or not scale / 2 <= reduced <= scale
+            yield SkippedStep(
+                rank=None if match["rank"] is None else int(match["rank"]),
+                loss_scale=scale,
+                reduced_to=None if torn else reduced,
+                offset=offset,
+            )
+
+
+DEEPSPEED_OVERFLOW = LogFormat(
+    name="DeepSpeed overflow", anchors=(b"Skipping step.",), parse=_parse_overflow, report=_OVERFLOW
+)
+
+
+# steps: 10 loss: 0.0585 iter time (s): 0.186 samples/sec: 53.694
+# steps: 200 loss: 5.5508 lm loss: 5.5103 moe loss: 0.0405 iter time (s): 0.936 samples/sec: 136.706
+# The rate always has three decimals; with fewer it is torn.
+_REPORT = re.compile(
+    rf"steps: (?P<iteration>{COUNT}) loss: (?P<loss>{NUMBER}) "
+    rf"(?:[A-Za-z][\w /-]{{0,40}}: {NUMBER} ){{0,16}}"
+    rf"iter time \(s\): (?P<seconds>{NUMBER}) samples/sec: (?P<rate>[0-9]+\.[0-9]{{3}})(?![0-9])"
+)
+
+
+def _parse_pipeline(offset: int, line: str) -> Iterator[Step]:
+    for part in line_parts(line):
+        for match in _REPORT.finditer(part):
+            yield Step(
+                iteration=int(match["iteration"]),
+                step_seconds=finite(match["seconds"]),
+                samples_per_second=finite(match["rate"]),
+                loss=printed(match["loss"]),
+                offset=offset,
+            )
+
+
+DEEPSPEED_PIPELINE = LogFormat(
+    name="DeepSpeed pipeline engine", anchors=(b" iter time (s): ",), parse=_parse_pipeline
+)

@@ -1,0 +1,212 @@
+"""The lines of Hugging Face's Trainer: its result, as a dictionary and as a block of metrics.
+
+    {'train_runtime': 437.8544, 'train_samples_per_second': 25.132, …, 'epoch': 3.0}
+    {'train_runtime': '437.9', 'train_samples_per_second': '25.13', …, 'epoch': '3'}     since 5.0
+    ***** train metrics *****
+      train_runtime            = 0:07:17.85
+
+Read in trainer.py, trainer_utils.py and trainer_callback.py of transformers 4.40 to 5.23:
+
+* `train_runtime` is the wall time of the whole training loop, evaluation and checkpoints within it
+  included; the two rates are the samples and the optimizer steps that were planned, divided by it.
+* Where there is no `train_steps_per_second`, the line may be of transformers 4.6 or older, whose
+  `train_samples_per_second` was the number of *steps* a second. Nothing else in the line tells
+  the two apart, so such a rate is not reported.
+* `train_tokens_per_second` counts one device's tokens, whereas the other rates are of all ranks.
+  So it is a record of its own, with `per_gpu`.
+* Since 5.0, four significant digits are printed, in quotes.
+
+**Copies.** The first rank of each node prints the dictionary, the first of all prints the block
+too: a training on 16 nodes says its result 17 times. Each is a record. Copies stand behind each
+other, without the start of another run between them; their clocks were stopped by each node for
+itself, so train_seconds differs by fractions of a second, and a rate in its last digit.
+
+Reports on the way are read in `hf_trainer_reports`. With `include_num_input_tokens_seen` they hold
+a `train_runtime`, too: that of the training so far, which is no result.
+
+The reports that Hugging Face's Trainer prints on the way, every `logging_steps`.
+
+    {'loss': 2.2788, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.31}
+    {'loss': '2.279', 'grad_norm': '1.2', 'learning_rate': '5e-05', 'epoch': '0.31'}     since 5.0
+
+Read in trainer.py and trainer_callback.py of transformers 4.40 to 5.23, and in tqdm/std.py:
+
+* The loss is the mean over the steps since the report before, and over all ranks; a step is an
+  update of the weights. The gradients' norm and the learning rate are those of the last step.
+* A report does not say of which step it is, but the progress bar does that tqdm draws anew right
+  behind it, `20/100 [00:50<03:20,  2.50s/it]`. Such a report is a Step; one without a bar behind
+  it, or with a bar before it that has got further, as another node's may, is a LossReport. Where
+  the program's output is held back, reports come many at once, with no bar between them.
+* The bar in front of a report may be some steps old: bars are drawn ten times a second at most.
+* `num_input_tokens_seen`, of an option, is summed over all ranks.
+
+**No time of a step** is read from a bar. Its rate is an exponential moving mean, of which the last
+three updates are two thirds; evaluation and checkpoints are in it; and it has two decimals of its
+unit. Its clock counts whole seconds. The time of all steps is in the result (see `hf_trainer`).
+
+Bars alone are no records: evaluation draws the same ones, and each node its own.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from parsers.fields import COUNT, LABELS, NUMBER, finite, line_parts, printed
+from parsers.records import LossReport, RunTotals, Step
+from parsers.scan.reader import LogFormat
+
+_DICTIONARY = re.compile(r"\{'[^{}\n]*\}")
+_ITEM = re.compile(rf"'(?P<name>\w+)': (?P<quote>'?)(?P<value>{NUMBER})(?P=quote)(?=, '|\}})")
+
+_ENTRY = re.compile(
+    r"(?<!\w)(?P<name>train_(?:runtime|loss|(?:samples|steps|tokens)_per_second))"
+    r"\s+=\s+(?P<value>\S.*)"
+)
+_DURATION = re.compile(
+    rf"(?:(?P<days>{COUNT}) days?, )?"
+    r"(?P<hours>[0-9]{1,2}):(?P<minutes>[0-9]{2}):(?P<seconds>[0-9]{2})\.(?P<hundredths>[0-9]{2})"
+)
+
+
+def dictionaries(text: str) -> Iterator[tuple[dict[str, str], int]]:
+    """Yield the numbers in each dictionary of a text, as printed, and where the dictionary ends."""
+    for dictionary in _DICTIONARY.finditer(text):
+        values = {item["name"]: item["value"] for item in _ITEM.finditer(dictionary[0])}
+        yield values, dictionary.end()
+
+
+def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
+    for part in line_parts(line):
+        for values, _ in dictionaries(part):
+            if "train_samples_per_second" in values and "loss" not in values:
+                seconds = finite(values.get("train_runtime"))
+                if seconds is not None:
+                    yield from _totals(offset, seconds, values)
+
+
+def _parse_metrics(offset: int, text: str) -> Iterator[RunTotals]:
+    _, *lines = text.split("\n")
+    values: dict[str, str] = {}
+    width = None
+    for number, line in enumerate(lines, start=1):
+        if "*****" in line:
+            break  # another block
+        if not (entry := _ENTRY.search(line.rstrip())):
+            continue
+        # Values are aligned on the right, which shows whether the log's last line is whole.
+        if number == len(lines) and entry.end() - entry.start() != width:
+            break
+        width = entry.end() - entry.start()
+        values.setdefault(entry["name"], entry["value"])
+    seconds = _seconds(values.get("train_runtime", ""))
+    if seconds is not None:
+        yield from _totals(offset, seconds, values)
+
+
+def _totals(offset: int, seconds: float, values: Mapping[str, str]) -> Iterator[RunTotals]:
+    steps_per_second = _number(values.get("train_steps_per_second"))
+    samples_per_second = _number(values.get("train_samples_per_second"))
+    mean_loss = values.get("train_loss")
+    yield RunTotals(
+        train_seconds=seconds,
+        samples_per_second=None if steps_per_second is None else samples_per_second,
+        steps_per_second=steps_per_second,
+        mean_loss=None if mean_loss is None or not _is_number(mean_loss) else printed(mean_loss),
+        offset=offset,
+    )
+    tokens_per_second = _number(values.get("train_tokens_per_second"))
+    if tokens_per_second is not None:
+        yield RunTotals(tokens_per_second=tokens_per_second, per_gpu=True, offset=offset)
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(NUMBER, text) is not None
+
+
+def _number(text: str | None) -> float | None:
+    return finite(text) if text is not None and _is_number(text) else None
+
+
+def _seconds(text: str) -> float | None:
+    """Return what `1 day, 2:03:04.05` is in seconds, None for other text."""
+    if not (match := _DURATION.fullmatch(text)):
+        return None
+    minutes = (int(match["days"] or 0) * 24 + int(match["hours"])) * 60 + int(match["minutes"])
+    # One division of whole numbers gives the float that is nearest to the decimal number.
+    return ((minutes * 60 + int(match["seconds"])) * 100 + int(match["hundredths"])) / 100
+
+
+HF_TRAINER_RESULT = LogFormat(
+    name="Hugging Face Trainer, result",
+    anchors=(b"'train_runtime': ",),
+    parse=_parse_result,
+    report=re.compile(r"\{'train_runtime': '?[0-9]"),
+)
+
+HF_TRAINER_METRICS = LogFormat(
+    name="Hugging Face Trainer, block of metrics",
+    anchors=(b"***** train metrics *****",),
+    parse=_parse_metrics,
+    following=24,
+)
+
+
+#  20%|██        | 20/100 [00:50<03:20,  2.50s/it]
+_BAR = re.compile(
+    rf"{LABELS}\s*[0-9]{{1,3}}%\|[^|\r\n]{{0,400}}\| (?P<step>{COUNT})/(?P<steps>{COUNT})"
+    r" \[[0-9:]{1,12}<[0-9:?]{1,12}, [^\[\]\r\n]{1,40}\]"
+)
+_NOTHING = re.compile(rf"{LABELS}\s*$")
+
+
+def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
+    line, _, following = text.partition("\n")
+    before: re.Match[str] | None = None
+    parts = list(line_parts(line))
+    for number, part in enumerate(parts):
+        before = _BAR.match(part) or before
+        for values, end in dictionaries(part):
+            epoch, loss = finite(values.get("epoch")), _optional(values.get("loss"))
+            if epoch is None or loss is None:
+                continue
+            rest = [part[end:], *parts[number + 1 :], *following.split("\r")]
+            behind = next((_BAR.match(one) for one in rest if not _NOTHING.match(one)), None)
+            rate, norm = (_optional(values.get(name)) for name in ("learning_rate", "grad_norm"))
+            if behind and _goes_on(before, behind):
+                yield Step(
+                    iteration=int(behind["step"]),
+                    iterations=int(behind["steps"]),
+                    consumed_tokens=_count(values.get("num_input_tokens_seen")),
+                    loss=loss,
+                    learning_rate=rate,
+                    grad_norm=norm,
+                    offset=offset,
+                )
+            else:
+                yield LossReport(
+                    epoch=epoch, loss=loss, learning_rate=rate, grad_norm=norm, offset=offset
+                )
+
+
+def _goes_on(before: re.Match[str] | None, behind: re.Match[str]) -> bool:
+    """Return whether the bar behind a report can be the one in front of it, drawn anew."""
+    step, steps = int(behind["step"]), int(behind["steps"])
+    if not 0 < step <= steps:
+        return False
+    return before is None or (int(before["steps"]) == steps and int(before["step"]) <= step)
+
+
+def _optional(text: str | None) -> float | None:
+    return None if text is None else printed(text)
+
+
+def _count(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(COUNT, text) else None
+
+
+HF_TRAINER_REPORTS = LogFormat(
+    name="Hugging Face Trainer, reports",
+    anchors=(b"{'loss': ",),
+    parse=_parse,
+    following=1,
+    report=re.compile(r"\{'loss': [^{}]*'epoch': '?[0-9]"),
+)

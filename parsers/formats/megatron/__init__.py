@@ -1,0 +1,1 @@
+"""Formats of Megatron-LM and its forks."""

@@ -1,0 +1,206 @@
+"""The iteration lines of Megatron-LM and of the programs made from it.
+
+A line is ` iteration {number}/{of how many} |` and fields, `{name}: {value} |`, of which versions
+and options add and leave out many; so fields are read by their names, in any order, and unknown
+ones are passed over. What the numbers mean, read in `training_log` of the programs named:
+
+* The time is the mean over the iterations since the line before, `--log-interval` of them, but for
+  nanotron, which times the reported iteration alone. Since core 0.16 a line for the first iteration
+  comes in addition, and the one after it still contains that iteration: whoever averages must leave
+  out one of them.
+* Its unit stands in the parentheses: milliseconds with NVIDIA's, Microsoft's and EleutherAI's,
+  seconds with BigScience's since January 2022 and with forks of that.
+* BigScience's lines of the eight weeks before were in milliseconds, and `samples per second` were
+  samples per millisecond: 1000 times too small. They are corrected where the line shows it.
+* A loss is the mean over the iterations that were not skipped, and is missing where all were.
+  With DeepSpeed the loss scale is -1.0, as printed.
+* AMD's Primus prints `{this line's}/{running mean}`: the first is taken.
+* TFLOPs are the program's own claim, by differing formulas: without recomputation in Megatron
+  core and nanotron, with it in Megatron-DeepSpeed and gpt-neox. ALCF prints two: the first counts.
+* nanotron rounds its numbers to three digits, with K for 1000 and so on.
+
+Every version closes a field with a bar, but nanotron the last one: a value that is not closed may
+be torn and is not read. A report is whole if it has the counts of skipped or nan iterations, with
+which the lines of all versions ended once, or the field that stands in their place in a dialect
+without them. Others are torn, and no steps.
+"""
+
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from parsers.fields import COUNT, NUMBER, is_quoted, line_parts
+from parsers.formats.megatron.fields import (
+    MEGATRON_FIELDS,
+    NANOTRON_FIELDS,
+    Fields,
+    closed_fields,
+    measured,
+    step_values,
+)
+from parsers.formats.megatron.layout import KnownLayouts
+from parsers.records import Step
+from parsers.scan.reader import LogFormat
+from parsers.steps.blocks import StepBlock
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """header: what begins a report; its groups are the iteration, and of how many it is.
+
+    fields: how to read them; closing: names of which every whole report has one.
+    log_interval: 1 where each iteration is timed for itself.
+    """
+
+    header: re.Pattern[str]
+    fields: Fields
+    closing: frozenset[str]
+    log_interval: int | None = None
+
+
+#  iteration       40/    1000 | consumed samples:          160 | …      NVIDIA and most others
+#  samples/sec: 51.234 | iteration       10/      50 | …                 gpt-neox
+#  iteration=       1/  317892 | consumed_samples=         768 | …       ALCF
+# The look-behind comes last: a pattern that begins with a literal is searched for much faster.
+_MEGATRON = _Dialect(
+    header=re.compile(rf"iteration(?<!\witeration)[ =]+({COUNT}) ?/ *({COUNT}) *\|"),
+    fields=MEGATRON_FIELDS,
+    closing=frozenset(
+        {
+            "number of skipped iterations",
+            "number_of_skipped_iterations",
+            "number of nan iterations",
+            "number_of_nan_iterations",
+            "iteration time",  # abci
+            "max_memory_reserved(GB)",  # MindSpeed with FSDP
+        }
+    ),
+)
+# iteration: 1 / 15 | consumed_tokens: 512 | …
+_NANOTRON = _Dialect(
+    header=re.compile(rf"iteration: ({COUNT}) / ({COUNT}) \|"),
+    fields=NANOTRON_FIELDS,
+    closing=frozenset({"model_tflops_per_gpu"}),
+    log_interval=1,
+)
+
+_NEOX_RATE = re.compile(rf"samples/sec: *(?P<rate>{NUMBER}) *\|\s*$")
+
+#  [2024-09-03 15:52:43] iteration           core since 0.6; with microseconds since 0.16
+# [2024-06-21 10:50:42][INFO][training:1609] -  iteration=                               ALCF
+# [20251202 09:12:08][rank-7/8][INFO ] [--------trainer.py:2560] : iteration             Primus
+# 08/31/2024 14:37:31 [INFO|DP=0|PP=0|TP=0]: iteration                                   nanotron
+_CLOCK = r"(?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)"
+_BRACKETS = r"(?: ?\[[^\[\]]*\]){0,4}[ >:-]*$"
+_TIMESTAMPS = (
+    re.compile(
+        rf"\[(?P<year>[0-9]{{4}})-?(?P<month>[0-9]{{2}})-?(?P<day>[0-9]{{2}}) {_CLOCK}\]{_BRACKETS}"
+    ),
+    re.compile(
+        rf"(?P<month>[0-9]{{2}})/(?P<day>[0-9]{{2}})/(?P<year>[0-9]{{4}}) {_CLOCK}{_BRACKETS}"
+    ),
+)
+
+
+def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> Iterator[Step]:
+    if (values := layouts.read(line)) and not is_quoted(line):
+        yield Step(log_interval=dialect.log_interval, offset=offset, **values)
+        return
+    for part in line_parts(line):
+        for values, report in _reports(dialect, part):
+            layouts.learn(report)
+            yield Step(log_interval=dialect.log_interval, offset=offset, **values)
+
+
+def _parse_lines(
+    dialect: _Dialect, layouts: KnownLayouts, offsets: Sequence[int], text: str
+) -> StepBlock | None:
+    """Return the reports of the first lines, as far as `LogFormat.parse_lines` wants them."""
+    columns = layouts.read_lines(text, len(offsets))
+    if not columns:
+        return None
+    if dialect.log_interval is not None:
+        columns["log_interval"] = [dialect.log_interval] * len(offsets)
+    return StepBlock({**columns, "offset": array("q", offsets)}).first(_going_on(columns))
+
+
+def _going_on(columns: Mapping[str, Sequence[Any]]) -> int:
+    """Return how many of the first reports just go on: none is odd, or the last one promised."""
+    iterations = columns["iteration"]
+    before = -1
+    for at, (iteration, total, loss) in enumerate(
+        zip(iterations, columns["iterations"], columns.get("loss", iterations), strict=True)
+    ):
+        if not before < iteration < total or not math.isfinite(loss):
+            return at
+        before = iteration
+    return len(iterations)
+
+
+def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield a Step's fields for each report, and what stands behind its header."""
+    # What stands in front of the first header; then for each its groups and what follows it.
+    before, *rest = dialect.header.split(text)
+    for iteration, iterations, report in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        lead, before = before, report
+        closed = closed_fields(report)
+        if dialect.closing.isdisjoint(closed):
+            continue
+        try:
+            values = step_values(dialect.fields, closed)
+        except ValueError:
+            continue
+        if rate := _NEOX_RATE.search(lead):
+            values["samples_per_second"] = measured(rate["rate"])
+        values |= zip(_IN_FRONT, (_timestamp(lead), int(iteration), int(iterations)), strict=True)
+        yield values, report
+
+
+def _timestamp(lead: str) -> str | None:
+    """Return the time that stands right in front of a header, in ISO 8601."""
+    if not lead.strip():
+        return None
+    for pattern in _TIMESTAMPS:
+        if match := pattern.search(lead):
+            text = "{year}-{month}-{day}T{clock}".format_map(match.groupdict())
+            try:
+                datetime.fromisoformat(text)
+            except ValueError:
+                return None
+            return text
+    return None
+
+
+# What stands in front of the fields, in the order of a line.
+_IN_FRONT: dict[str, Callable[[str], Any]] = {
+    "timestamp": _timestamp,
+    "iteration": int,
+    "iterations": int,
+}
+
+
+def _format(name: str, anchors: tuple[bytes, ...], dialect: _Dialect) -> LogFormat:
+    layouts = KnownLayouts(dialect.header, [*_IN_FRONT.items()], dialect.fields)
+    return LogFormat(
+        name=name,
+        anchors=anchors,
+        parse=partial(_parse, dialect, layouts),
+        parse_lines=partial(_parse_lines, dialect, layouts),
+    )
+
+
+MEGATRON = _format(
+    "Megatron",
+    (
+        b"elapsed time per iteration (",
+        b"elapsed_time_per_iteration_ms=",
+        b"| iteration time: ",
+    ),
+    _MEGATRON,
+)
+NANOTRON = _format("nanotron", (b"elapsed_time_per_iteration_ms: ",), _NANOTRON)

@@ -1,0 +1,123 @@
+"""Megatron's lines of one log are laid out alike, so that one pattern reads them all.
+
+To read a line field by field takes ten times as long as to match it with a pattern that knows which
+fields come, in which order. Such a pattern is made where two lines in a row have the same fields;
+it reads lines that differ from them in numbers alone, and leaves all others to whoever looks at
+each field. Many lines in a row are read at once, column by column.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from parsers.formats.megatron.fields import Fields, column
+
+_MOST_LAYOUTS = 4
+
+# Whether it is a number is left to those who read it.
+_VALUE = r" *([^ |#\r\n/:=]+) *"
+# The value of a field that means nothing here: nothing in which a name could begin, or a comment.
+_ANY = r"[^|#\r\n/:=]*"
+# Reports with these fields are corrected by `closed_fields` and `step_values`.
+_WITH_CARE = (" s samples/sec:", "samples per second:")
+_NO_FIELD = r"[^|#\r\n]*"
+# A line end of two bytes, where lines are read at once; \r is none in a line by itself.
+_END = r"(?:\r(?=\n))?$"
+
+
+Convert = Callable[[str], Any]
+Field = tuple[str, Convert]
+
+
+class Layout:
+    """The order of a report's fields, each known by its head, as ` lm loss:`."""
+
+    def __init__(
+        self,
+        header: re.Pattern[str],
+        in_front: Sequence[Field],
+        heads: Sequence[str],
+        fields: Fields,
+    ) -> None:
+        """Prepare to read lines that hold one report.
+
+        in_front: what to make of the text before the header, and of the header's groups.
+        heads: those of the fields behind it. fields: what is known of them.
+        """
+        read = [*in_front]
+        pieces = [f"({_NO_FIELD}?)", header.pattern]
+        for head in heads:
+            field, value = fields.get(head[:-1].strip()), _ANY
+            # Of several names that mean the same, the first one counts.
+            if field and field[0] not in [name for name, _ in read]:
+                read.append(field)
+                value = _VALUE
+            pieces.append(rf"{re.escape(head)}{value}\|")
+        pattern = re.compile("".join(["^", *pieces, _NO_FIELD, _END]), re.MULTILINE)
+        self._match, self._rows, self.begins = pattern.fullmatch, pattern.findall, pattern.match
+        self._names, self._converts = zip(*read, strict=True)
+
+    def read(self, line: str) -> dict[str, Any] | None:
+        """Return what a line says, or None if it is laid out in another way."""
+        if not (match := self._match(line)):
+            return None
+        try:
+            # As many as the pattern has groups.
+            triples = zip(self._names, self._converts, match.groups(), strict=True)
+            return {name: convert(text) for name, convert, text in triples}
+        except ValueError:
+            return None
+
+    def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
+        """Return what so many lines say, a column a name; None unless `read` can read each."""
+        rows = self._rows(text)
+        if len(rows) != count:
+            return None
+        try:
+            triples = zip(self._names, self._converts, zip(*rows, strict=True), strict=True)
+            return {name: column(convert, texts) for name, convert, texts in triples}
+        except ValueError:
+            return None
+
+
+class KnownLayouts:
+    """The layouts of the lines that were read lately. Several threads may use them."""
+
+    def __init__(self, header: re.Pattern[str], in_front: Sequence[Field], fields: Fields) -> None:
+        """Begin without any; the arguments are those of `Layout`."""
+        self._header, self._in_front, self._fields = header, in_front, fields
+        self._layouts: dict[tuple[str, ...], Layout] = {}
+        self._before: tuple[str, ...] = ()
+
+    def read(self, line: str) -> dict[str, Any] | None:
+        """Return what a line says; None if no layout known fits it."""
+        for layout in self._layouts.values():
+            if (values := layout.read(line)) is not None:
+                return values
+        return None
+
+    def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
+        """Return what so many lines say, a column a name; None if no one layout fits them all."""
+        layout = next((one for one in self._layouts.values() if one.begins(text)), None)
+        return layout.read_lines(text, count) if layout else None
+
+    def learn(self, report: str) -> None:
+        """Take what stands behind the header of a line that was none of the known ones."""
+        heads = _heads(report)
+        if heads and heads == self._before and heads not in self._layouts:
+            layout = Layout(self._header, self._in_front, heads, self._fields)
+            latest = [*self._layouts.items()][1 - _MOST_LAYOUTS :]
+            self._layouts = dict([*latest, (heads, layout)])
+        self._before = heads
+
+
+def _heads(report: str) -> tuple[str, ...]:
+    """Return the heads of a report's closed fields; none of one that is read with more care."""
+    heads = []
+    for piece in report.split("|")[:-1]:
+        separator = ":" if ":" in piece else "="
+        name, found, _ = piece.partition(separator)
+        if not found:
+            return ()
+        heads.append(name + found)
+    return () if any(one in report for one in _WITH_CARE) else tuple(heads)

@@ -1,0 +1,65 @@
+"""The memory reports of Megatron's ranks: torch's allocator after the first iterations.
+
+One report a rank that is the first of its data-parallel group, several of them perhaps on one
+line, for each rank prints for itself. "MB" is 2**20 bytes. The numbers are unrounded multiples of
+a byte, or since core 0.16 rounded to two decimals; so a last number that is neither is torn.
+Without pipeline (Megatron up to 1.1.5, gpt-neox) only the first rank reports, and does not say so.
+"""
+
+import re
+from collections.abc import Iterator
+
+from parsers.fields import COUNT, line_parts
+from parsers.records import Usage, UsageSource
+from parsers.scan.reader import LogFormat
+
+# [Rank 51] (after 20 iterations) memory (MB) | allocated: 19494.453125 | max allocated: 22106.01…
+#     | reserved: 26716.0 | max reserved: 26716.0
+# after 1 iterations memory (MB) | …                             up to 1.1.5, and gpt-neox
+# … | cached: 12906.0 | max cached: 12906.0                      1.0
+# … | max reserved: 26716.00 | total device memory used: 30720.00     core since 0.16, by option
+_MIB = r"[0-9]{1,12}\.[0-9]{1,24}"
+_REPORT = re.compile(
+    rf"(?:(?:\[Rank (?P<rank>{COUNT})\] )?\(?after (?P<iteration>{COUNT}) iterations\)? )?"
+    rf"memory \(MB\) \| allocated: (?P<allocated>{_MIB}) \| max allocated: (?P<peak>{_MIB})"
+    rf" \| (?:cached/)?(?:cached|reserved): (?P<reserved>{_MIB})"
+    rf" \| max (?:cached/)?(?:cached|reserved): (?P<max_reserved>{_MIB})(?P<more> \|)?"
+)
+
+
+def _parse(offset: int, line: str) -> Iterator[Usage]:
+    for part in line_parts(line):
+        for report in filter(_is_whole, _REPORT.finditer(part)):
+            yield Usage(
+                source=UsageSource.TORCH,
+                iteration=_optional(report["iteration"]),
+                rank=_optional(report["rank"]),
+                memory_allocated_gib=float(report["allocated"]) / 1024,
+                max_memory_allocated_gib=float(report["peak"]) / 1024,
+                memory_reserved_gib=float(report["reserved"]) / 1024,
+                max_memory_reserved_gib=float(report["max_reserved"]) / 1024,
+                offset=offset,
+            )
+
+
+def _is_whole(report: re.Match[str]) -> bool:
+    """Return whether the last number is closed, or has all the decimals its version prints."""
+    if report["more"]:
+        return True
+    first_ones, last = report.group("allocated", "peak", "reserved"), report["max_reserved"]
+    if all(_decimals(number) == 2 for number in first_ones):
+        return _decimals(last) == 2
+    return (float(last) * 2**20).is_integer()
+
+
+def _decimals(number: str) -> int:
+    return len(number.partition(".")[2])
+
+
+def _optional(count: str | None) -> int | None:
+    return None if count is None else int(count)
+
+
+MEGATRON_MEMORY = LogFormat(
+    name="Megatron memory", anchors=(b"memory (MB) | allocated: ",), parse=_parse
+)

@@ -1,0 +1,120 @@
+"""How long the parts of an iteration took: Megatron's timers and DeepSpeed's wall-clock breakdown.
+
+All are milliseconds with two decimals. Megatron's are means over the iterations since the report
+before; up to August 2022 they are those of one rank on one line, since then of all ranks, below a
+title. DeepSpeed's, with `wall_clock_breakdown`, are of rank 0: of a micro-step, and of a step.
+
+A last number with fewer decimals is torn and left out.
+"""
+
+import re
+from collections.abc import Iterator
+
+from parsers.fields import line_parts
+from parsers.records import Timers
+from parsers.scan.reader import LogFormat
+
+_MS = r"[0-9]{1,12}\.[0-9]{2}(?![0-9]|[eE][-+]?[0-9])"
+
+# time (ms) | forward-compute: 148.22 | forward-recv: 508.65 | …
+# rank=0 time (ms) | forward_microstep: 6567.68 | …              DeepSpeed 0.3 to 0.10
+# time (ms) | fwd: 1.00 (fwd_moe: 0.50, 1st_a2a: 0.20) | …       DeepSpeed, mixture of experts
+_TITLE = re.compile(r"time \(ms\)(?= \| )")
+_TIMER = re.compile(rf" \| (?P<name>[\w][\w /.-]{{0,60}}): (?P<ms>{_MS})(?P<parts> \([^()|]+\))?")
+_PART = re.compile(rf"(?P<name>\w[\w /.-]{{0,60}}): (?P<ms>{_MS})(?=[,)])")
+
+# (min, max) time across ranks (ms):                             max time across ranks (ms):
+#     forward-backward ......................: (210.40, 221.30)      save-checkpoint .....: 18512.90
+_ACROSS = re.compile(r"(?:\(min, max\)|max) time across ranks \(ms\):")
+_ROW = re.compile(
+    rf"(?<![^\s\]:>])(?P<name>[A-Za-z][\w/-]*) \.+:"
+    rf" (?:\({_MS}, (?P<slowest>{_MS})\)|(?P<only>{_MS}))"
+)
+
+# times across ranks (ms):
+#   forward-backward:
+#      rank  0: 210.40
+_ALL_RANKS = re.compile(r"times across ranks \(ms\):")
+_NAME = re.compile(r"(?:^|\r|[\]:>] ?)  (?P<name>[^\s:][^:]{0,60}):\s*$")
+_RANK = re.compile(rf"(?:^|\r|[\]:>] ?)     rank +[0-9]{{1,9}}: (?P<ms>{_MS})\s*$")
+
+_LONGEST_BLOCK = 48
+_LONGEST_BLOCK_OF_RANKS = 1024
+
+
+def _timers(offset: int, pairs: list[tuple[str, str]]) -> Iterator[Timers]:
+    if pairs:
+        seconds = tuple((name.strip(), float(ms + "e-3")) for name, ms in pairs)
+        yield Timers(seconds=seconds, offset=offset)
+
+
+def _parse_line(offset: int, line: str) -> Iterator[Timers]:
+    for text in line_parts(line):
+        for title in _TITLE.finditer(text):
+            pairs: list[tuple[str, str]] = []
+            position = title.end()
+            while timer := _TIMER.match(text, position):
+                pairs.append((timer["name"], timer["ms"]))
+                parts = _PART.finditer(timer["parts"] or "")
+                pairs += [(part["name"], part["ms"]) for part in parts]
+                position = timer.end()
+            yield from _timers(offset, pairs)
+
+
+def _parse_block(offset: int, text: str) -> Iterator[Timers]:
+    """Read the title's line, and those below up to the first one without a timer."""
+    first, *below = text.split("\n")
+    if not (title := _title(_ACROSS, first)):
+        return
+    pairs = _rows(title.string[title.end() :])
+    for line in below:
+        if _ACROSS.search(line) or not (rows := _rows(line)):
+            break
+        pairs += rows
+    yield from _timers(offset, pairs)
+
+
+def _title(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
+    return next(filter(None, map(pattern.search, line_parts(line))), None)
+
+
+def _rows(line: str) -> list[tuple[str, str]]:
+    return [(row["name"], row["slowest"] or row["only"]) for row in _ROW.finditer(line)]
+
+
+def _parse_ranks(offset: int, text: str) -> Iterator[Timers]:
+    """Read the slowest rank of each timer, as long as all of its ranks are there.
+
+    The last line may be torn, and a timer that it cuts short may lack its slowest rank: so the
+    last line is not read, and a timer counts once another line than of a rank follows.
+    """
+    first, *below = text.split("\n")[:-1] or [text]
+    if not _title(_ALL_RANKS, first):
+        return
+    pairs: list[tuple[str, str]] = []
+    name, slowest = "", ""
+    for line in below:
+        if name and (rank := _RANK.search(line)):
+            slowest = max(slowest or rank["ms"], rank["ms"], key=float)
+            continue
+        if slowest:
+            pairs.append((name, slowest))
+        if not (heading := _NAME.search(line)):
+            break
+        name, slowest = heading["name"], ""
+    yield from _timers(offset, pairs)
+
+
+TIMERS = LogFormat(name="timers", anchors=(b"time (ms) | ",), parse=_parse_line)
+MEGATRON_TIMERS = LogFormat(
+    name="Megatron timers",
+    anchors=(b" time across ranks (ms):",),
+    parse=_parse_block,
+    following=_LONGEST_BLOCK,
+)
+MEGATRON_RANK_TIMERS = LogFormat(
+    name="Megatron timers of every rank",
+    anchors=(b"times across ranks (ms):",),
+    parse=_parse_ranks,
+    following=_LONGEST_BLOCK_OF_RANKS,
+)

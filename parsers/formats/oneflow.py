@@ -1,0 +1,160 @@
+"""OneFlow's GPT benchmarks: iterations on lines and in a table, peak memory, arguments.
+
+    step: 10, loss: 9.725, throughput: 239.123 1607414400.1234567                   OSDI test, 2020
+    step=10,micro_batches=320,samples=5120,throughput=35.88042,latency=14.26962,loss=11.23708,
+    | step     | micro_batches   | samples         | throughput | latency    | loss       |
+    | 10       | 320             | 5120            | 35.88042   | 14.26962   | 11.23708   |
+    gpt0 max memory usage: 5603.00M
+    max device0 memory usage is: 5875302400
+
+Read in OneFlow-Benchmark, LanguageModeling/gpt-2/src/util.py and GPT/oneflow_gpt/util.py:
+
+* A report is about the iterations since the report before, ten of them by default; the first one
+  includes starting up. Throughput is in samples per second, over all ranks.
+* Latency is the mean time of an iteration. The older version, which says `batches` for `step`,
+  divides by the iterations done; the newer one by the interval, so that the last report's latency
+  is too small where the interval does not divide the number of iterations.
+* The last number of the first form is Unix time; its fraction is left out here, as a torn one
+  could not be told from a whole one.
+* Memory is that of the whole device, sampled. M is 2**20 bytes; the older form is in bytes. That
+  line has no end mark: where the log breaks off within its number, a smaller one is read.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from parsers.fields import COUNT, NUMBER, finite, line_parts, printed
+from parsers.records import Setting, Step, Usage, UsageSource
+from parsers.scan.reader import LogFormat, TableFormat
+
+_GPT2_STEP = re.compile(
+    rf"(?<![A-Za-z_])step: (?P<iteration>{COUNT}), loss: (?P<loss>{NUMBER}), "
+    rf"throughput: (?P<throughput>{NUMBER}) (?P<unix_time>[0-9]{{10}})\.[0-9]*"
+)
+_GPT_STEP = re.compile(
+    rf"(?<![A-Za-z_])(?:step|batches)=(?P<iteration>{COUNT}),micro_batches={COUNT},"
+    rf"samples=(?P<samples>{COUNT}),throughput=(?P<throughput>{NUMBER}),"
+    rf"latency=(?P<latency>{NUMBER}),loss=(?P<loss>{NUMBER}),"
+)
+
+_HEADER = re.compile(
+    r"\|\s*(?:step|batches)\s*\|\s*micro_batches\s*\|\s*samples\s*\|\s*throughput\s*"
+    r"\|\s*latency\s*\|(?P<keys>(?:\s*\w+\s*\|)*)"
+)
+
+_MEMORY = re.compile(
+    rf"(?<!\w)gp[tu](?P<gpu>[0-9]{{1,4}}) max memory usage: (?P<mib>{NUMBER})M(?!\w)"
+    rf"|(?<!\w)max device(?P<device>[0-9]{{1,4}}) memory usage is: (?P<bytes>{COUNT})(?![\w.])"
+)
+
+_TITLE = re.compile(rf"Running \S+: num_gpu_per_node = {COUNT}, num_nodes = {COUNT}\.")
+_NAMES = {
+    "batch_size_per_device": "micro_batch_size",
+    "seq_len": "seq_length",
+    "num_gpu_per_node": "gpus_per_node",
+    "gpu_num_per_node": "gpus_per_node",
+    "num_nodes": "nodes",
+}
+_ARGUMENT = re.compile(r"(?:^|[\]:>] ?)(?P<name>[A-Za-z_]\w*) = (?P<value>.*)")
+
+
+def _parse_steps(offset: int, line: str) -> Iterator[Step]:
+    for part in line_parts(line):
+        for match in _GPT2_STEP.finditer(part):
+            yield Step(
+                iteration=int(match["iteration"]),
+                samples_per_second=finite(match["throughput"]),
+                loss=printed(match["loss"]),
+                timestamp=datetime.fromtimestamp(int(match["unix_time"]), UTC).isoformat(),
+                offset=offset,
+            )
+        for match in _GPT_STEP.finditer(part):
+            yield _step(offset, match.groupdict())
+
+
+def _step(offset: int, values: dict[str, str]) -> Step:
+    return Step(
+        iteration=int(values["iteration"]),
+        step_seconds=finite(values["latency"]),
+        samples_per_second=finite(values["throughput"]),
+        consumed_samples=int(values["samples"]),
+        loss=printed(values["loss"]) if "loss" in values else None,
+        offset=offset,
+    )
+
+
+def _row(header: str) -> Callable[[int, str], Iterator[Step]] | None:
+    if not (match := _HEADER.search(header)):
+        return None
+    keys = match["keys"].replace("|", " ").split()
+    cells = [
+        rf"(?P<iteration>{COUNT})",
+        COUNT,
+        rf"(?P<samples>{COUNT})",
+        rf"(?P<throughput>{NUMBER})",
+        rf"(?P<latency>{NUMBER})",
+        *("(?P<loss>" + NUMBER + ")" if key == "loss" else NUMBER for key in dict.fromkeys(keys)),
+    ]
+    row = re.compile(r"\|" + "".join(rf"\s*{cell}\s*\|" for cell in cells))
+
+    def parse(offset: int, line: str) -> Iterator[Step]:
+        for match in row.finditer(line):
+            yield _step(offset, match.groupdict())
+
+    return parse
+
+
+def _parse_memory(offset: int, line: str) -> Iterator[Usage]:
+    for match in _MEMORY.finditer(line):
+        used_bytes = int(match["bytes"]) if match["bytes"] else None
+        mib = finite(match["mib"])
+        if used_bytes is not None or mib is not None:
+            yield Usage(
+                source=UsageSource.ONEFLOW,
+                device=int(match["gpu"] or match["device"]),
+                max_memory_allocated_gib=(
+                    used_bytes / 2**30 if used_bytes is not None else mib and mib / 1024
+                ),
+                offset=offset,
+            )
+
+
+def _parse_arguments(offset: int, text: str) -> Iterator[Setting]:
+    title, *lines = text.split("\n")
+    if not _TITLE.search(title):
+        return
+    # A value ends with its line; the log's last one may be cut off.
+    for line in lines[:-1]:
+        if match := _ARGUMENT.search(line.rstrip()):
+            name = _NAMES.get(match["name"], match["name"])
+            yield Setting(name=name, value=match["value"], source="arguments", offset=offset)
+        elif "====" not in line:
+            return
+
+
+ONEFLOW_STEP = LogFormat(
+    name="OneFlow GPT",
+    anchors=(b"throughput: ", b",throughput="),
+    parse=_parse_steps,
+    report=re.compile(r"(?<![A-Za-z_])(?:step: [0-9]+, loss: |(?:step|batches)=[0-9]+,micro_b)"),
+)
+
+ONEFLOW_TABLE = TableFormat(
+    name="OneFlow GPT, table", header=b"| micro_batches ", anchors=(b"|",), row=_row
+)
+
+ONEFLOW_MEMORY = LogFormat(
+    name="OneFlow memory",
+    anchors=(b" max memory usage: ", b" memory usage is: "),
+    parse=_parse_memory,
+    report=re.compile(r"(?<!\w)(?:gp[tu]|max device)[0-9]{1,4} (?:max )?memory usage"),
+)
+
+# Some forty arguments, a line each, between a line of = and one of -.
+ONEFLOW_ARGUMENTS = LogFormat(
+    name="OneFlow arguments",
+    anchors=(b": num_gpu_per_node = ",),
+    parse=_parse_arguments,
+    following=80,
+)

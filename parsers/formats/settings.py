@@ -1,0 +1,228 @@
+"""One name for what programs and scripts call differently: the project's own words.
+
+What a log tells of its run's configuration: argument dumps, shell echoes, sentences.
+
+A Setting's value is text, as printed up to the end of its line, but counts are made plain: the
+2.048000e+03 of DeepSpeed's configuration is 2048. What a program prints as None is not set, and no
+Setting. Every rank or node may print the same once more.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+
+from parsers.fields import COUNT, LABELS, line_parts
+from parsers.records import Setting
+from parsers.scan.reader import LogFormat
+
+# Megatron, Megatron-DeepSpeed, gpt-neox and DeepSpeed's configuration.
+_ARGUMENTS: Mapping[str, str] = {
+    "tensor_model_parallel_size": "tensor_parallel_size",
+    "model_parallel_size": "tensor_parallel_size",  # Megatron up to 1.1.5, gpt-neox
+    "pipeline_model_parallel_size": "pipeline_parallel_size",
+    "pipe_parallel_size": "pipeline_parallel_size",
+    "expert_model_parallel_size": "expert_parallel_size",
+    "batch_size": "micro_batch_size",  # Megatron up to 1.1.5, gpt-neox
+    "train_micro_batch_size_per_gpu": "micro_batch_size",
+    "train_batch_size": "global_batch_size",
+    "gradient_accumulation_steps": "num_microbatches",
+    "gas": "num_microbatches",
+    "zero_optimization_stage": "zero_stage",
+    "stage": "zero_stage",
+}
+
+# The variables of the scripts in use at BigScience and of Megatron's examples.
+_VARIABLES: Mapping[str, str] = {
+    "NLAYERS": "num_layers",
+    "NUM_LAYERS": "num_layers",
+    "NHIDDEN": "hidden_size",
+    "HIDDEN_SIZE": "hidden_size",
+    "NHEADS": "num_attention_heads",
+    "NUM_HEADS": "num_attention_heads",
+    "SEQ_LEN": "seq_length",
+    "SEQ_LENGTH": "seq_length",
+    "VOCAB_SIZE": "vocab_size",
+    "MICRO_BATCH_SIZE": "micro_batch_size",
+    "GLOBAL_BATCH_SIZE": "global_batch_size",
+    "GAS": "num_microbatches",
+    "PP_CHUNKS": "num_microbatches",
+    "TP_SIZE": "tensor_parallel_size",
+    "PP_SIZE": "pipeline_parallel_size",
+    "DP_SIZE": "data_parallel_size",
+    "ZERO_STAGE": "zero_stage",
+    "WORLD_SIZE": "world_size",
+    "NNODES": "nodes",
+    "GPUS_PER_NODE": "gpus_per_node",
+}
+
+
+def argument_name(name: str) -> str:
+    """Return the project's word for a program's argument; else its own, with underscores."""
+    name = name.replace("-", "_")
+    return _ARGUMENTS.get(name, name)
+
+
+def variable_name(name: str) -> str:
+    """Return the project's word for a script's variable; else its own."""
+    return _VARIABLES.get(name, name)
+
+
+#   micro_batch_size ................................ 1                             Megatron
+#   train_batch_size ................ 128.........................updated           gpt-neox
+# [2021-05-27 19:49:22,949] [INFO] [config.py:904:print]   train_batch_size ............. 1024
+_ROW = re.compile(
+    r"(?<!\s) {2,8}(?P<name>[A-Za-z_]\w{0,80}) \.{3,} (?P<value>\S.*?)"
+    r"(?=  [A-Za-z_]\w{0,80} \.{3,} |$)"
+)
+_NEOX_ORIGINS = (".default", ".updated")
+_DEEPSPEED_ROW = "[config.py:"
+
+
+def _arguments(offset: int, line: str) -> Iterator[Setting]:
+    for part in line_parts(line):
+        for row in _ROW.finditer(part.rstrip()):
+            name, value = argument_name(row["name"]), row["value"].rstrip()
+            if value.endswith(_NEOX_ORIGINS):
+                value = value[: -len(_NEOX_ORIGINS[0])].rstrip(".")
+            if name == "world_size" and _DEEPSPEED_ROW in part:
+                name = "data_parallel_size"  # the number of ranks among which it shares the data
+            if value not in {"", "None"} and not value.endswith("{"):
+                yield Setting(name=name, value=value, source="arguments", offset=offset)
+
+
+# + MICRO_BATCH_SIZE=48
+_ECHO = re.compile(rf"{LABELS}\+ (?P<name>[A-Z][A-Z0-9_]*)=(?P<value>'[^']+'|[^\s']+)$")
+
+
+def _echoes(offset: int, line: str) -> Iterator[Setting]:
+    if echo := _ECHO.search(line.rstrip()):
+        name, value = variable_name(echo["name"]), echo["value"].strip("'").strip()
+        if value:
+            yield Setting(name=name, value=value, source="echo", offset=offset)
+
+
+# In DeepSpeed's dump, of JSON:     "train_batch_size": 2.048000e+03,
+_JSON = re.compile(
+    rf'{LABELS}\s*"(?P<name>train_batch_size|train_micro_batch_size_per_gpu'
+    rf'|gradient_accumulation_steps|stage)":'
+    rf" (?P<value>{COUNT}|[0-9]\.[0-9]{{6}}e\+[0-9]{{2}}),?$"
+)
+
+
+def _json(offset: int, line: str) -> Iterator[Setting]:
+    match = _JSON.search(line.rstrip())
+    if match and (value := Decimal(match["value"])) == int(value):
+        name = argument_name(match["name"])
+        yield Setting(name=name, value=str(int(value)), source="arguments", offset=offset)
+
+
+# using world size: 64 and model-parallel size: 4                       Megatron up to 1.1.5
+# using world size: 64, data-parallel-size: 1, tensor-model-parallel size: 4, …
+_SIZES = re.compile(r"using world size: [^\r]*")
+_SIZE = re.compile(
+    r"(?P<name>world|(?:encoder-)?(?:data|sequence|context|expert-model|(?:tensor-|pipeline-)?model)"
+    rf"-parallel)[ -]size: (?P<size>{COUNT})"
+)
+
+
+def _sizes(offset: int, line: str) -> Iterator[Setting]:
+    for part in line_parts(line):
+        if sizes := _SIZES.search(part):
+            for size in _SIZE.finditer(sizes[0]):
+                name = argument_name(f"{size['name']}_size")
+                yield Setting(name=name, value=size["size"], source="report", offset=offset)
+
+
+#  > number of parameters on (tensor, pipeline) model parallel rank (1, 8): 1019501568
+#  > number of parameters on model parallel rank 0: 805560320          Megatron up to 1.1.5
+#  > number of parameters on model parallel rank 3            52.005 Billion     (of the model)
+_ON_RANK = re.compile(
+    rf"number of parameters on .{{0,24}}model parallel rank"
+    rf" (?P<rank>\({COUNT}, {COUNT}\)|{COUNT})"
+    rf"(?:: (?P<count>{COUNT})| +(?P<billions>[0-9]{{1,9}}\.[0-9]{{1,9}}) Billion)"
+)
+# Number of parameters in transformer layers in billions:  6.02             core
+# Total number of parameters in billions: 6.24
+_IN_BILLIONS = re.compile(
+    r"(?:Number of parameters in (?P<part>transformer|embedding) (?:layers|block)"
+    r"|Total number of parameters) in billions: +(?P<billions>[0-9]{1,9}\.[0-9]{2})(?![0-9])"
+)
+
+
+def _parameters(offset: int, line: str) -> Iterator[Setting]:
+    for part in line_parts(line):
+        for match in _ON_RANK.finditer(part):
+            name, value = "parameters", match["count"]
+            if value:
+                name += "_on_rank_" + match["rank"].strip("()").replace(", ", "_")
+            else:
+                value = _from_billions(match["billions"])
+            yield Setting(name=name, value=value, source="report", offset=offset)
+        for match in _IN_BILLIONS.finditer(part):
+            name = f"{match['part']}_parameters" if match["part"] else "parameters"
+            value = _from_billions(match["billions"])
+            yield Setting(name=name, value=value, source="report", offset=offset)
+
+
+def _from_billions(text: str) -> str:
+    return str(int(Decimal(text) * 10**9))
+
+
+_NUMBER = r"(?P<count>[0-9][0-9,]{0,20})"
+_COUNTS = {
+    "num_microbatches": re.compile(
+        rf"(?:micro-batches to constant |Gradient Accumulation steps = ){_NUMBER}"
+    ),
+    "train_iters": re.compile(rf"Total optimization steps = {_NUMBER}"),
+    "global_batch_size": re.compile(rf"Total train batch size \([^()]{{0,80}}\) = {_NUMBER}"),
+    "micro_batch_size": re.compile(rf"Instantaneous batch size per (?:device|GPU) = {_NUMBER}"),
+    "world_size": re.compile(rf"\bdist_world_size={_NUMBER}"),
+}
+
+
+def _counts(offset: int, line: str) -> Iterator[Setting]:
+    for part in line_parts(line):
+        for name, pattern in _COUNTS.items():
+            for match in pattern.finditer(part):
+                value = match["count"].replace(",", "")
+                yield Setting(name=name, value=value, source="report", offset=offset)
+
+
+# The anchors are no rare words: a line that has one and no setting is nothing to be counted.
+_NEVER = re.compile(r"(?!)")
+
+
+def setting_format(
+    name: str, parse: Callable[[int, str], Iterator[Setting]], *anchors: bytes
+) -> LogFormat:
+    """Return a format of settings, of which no line counts as a report not understood."""
+    return LogFormat(name=name, anchors=anchors, parse=parse, report=_NEVER)
+
+
+ARGUMENTS = setting_format("argument dump", _arguments, b" ....")
+SHELL_ECHO = setting_format("shell echo", _echoes, b"+ ")
+DEEPSPEED_CONFIG = setting_format(
+    "DeepSpeed configuration",
+    _json,
+    b'"train_',
+    b'"gradient_accumulation_steps"',
+    b'"stage": ',
+)
+PARALLEL_SIZES = setting_format("parallel sizes", _sizes, b"using world size: ")
+PARAMETER_COUNTS = setting_format("parameter counts", _parameters, b"umber of parameters ")
+BATCH_COUNTS = setting_format(
+    "batch counts",
+    _counts,
+    b"micro-batches to constant ",
+    b"ation steps = ",
+    b" batch size ",
+    b"dist_world_size=",
+)
+SETTINGS = (
+    ARGUMENTS,
+    SHELL_ECHO,
+    DEEPSPEED_CONFIG,
+    PARALLEL_SIZES,
+    PARAMETER_COUNTS,
+    BATCH_COUNTS,
+)

@@ -1,0 +1,87 @@
+"""Every format that is read, in one table."""
+
+import re
+from dataclasses import replace
+
+from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
+from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
+from parsers.formats.deepspeed_profiler import DEEPSPEED_PROFILER
+from parsers.formats.environment import ENVIRONMENT
+from parsers.formats.gpt_workload import GPT_WORKLOAD
+from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_REPORTS, HF_TRAINER_RESULT
+from parsers.formats.megatron.iterations import MEGATRON, NANOTRON
+from parsers.formats.megatron.memory import MEGATRON_MEMORY
+from parsers.formats.megatron.timers import MEGATRON_RANK_TIMERS, MEGATRON_TIMERS, TIMERS
+from parsers.formats.nvidia_smi import (
+    NVIDIA_SMI_CSV,
+    NVIDIA_SMI_DMON,
+    NVIDIA_SMI_MEMORY_CSV,
+    NVIDIA_SMI_TABLE,
+)
+from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
+from parsers.formats.settings import SETTINGS
+from parsers.scan.reader import AnyFormat, LogFormat
+
+
+def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
+    """Return the format, with what its reports look like, for anchors that others use, too."""
+    return replace(log_format, report=re.compile(report))
+
+
+_NEVER = r"(?!)"
+
+CONFIGURATION_FORMATS = frozenset(one.name for one in (*SETTINGS, *ENVIRONMENT))
+"""Names of those that tell how a run was set up, and nothing of how it went."""
+
+SPEED_FORMATS = tuple(
+    one.name
+    for one in (
+        GPT_WORKLOAD,
+        MEGATRON,
+        NANOTRON,
+        DEEPSPEED_PIPELINE,
+        DEEPSPEED_TIMER,
+        HF_TRAINER_RESULT,
+        HF_TRAINER_REPORTS,
+        HF_TRAINER_METRICS,
+        COLOSSALAI_THROUGHPUT,
+        ONEFLOW_STEP,
+        ONEFLOW_TABLE,
+    )
+)
+"""Names of those in which programs say how fast they are, by the first of which a log is known."""
+
+ALL_FORMATS: tuple[AnyFormat, ...] = (
+    GPT_WORKLOAD,
+    MEGATRON,
+    NANOTRON,
+    MEGATRON_MEMORY,
+    TIMERS,
+    MEGATRON_TIMERS,
+    MEGATRON_RANK_TIMERS,
+    DEEPSPEED_TIMER,
+    DEEPSPEED_PIPELINE,
+    DEEPSPEED_OVERFLOW,
+    DEEPSPEED_MEMORY,
+    DEEPSPEED_PROFILER,
+    _reported_as(HF_TRAINER_RESULT, r"'train_samples_per_second': '?[0-9]"),
+    HF_TRAINER_REPORTS,
+    _reported_as(HF_TRAINER_METRICS, r"\*{5} train metrics \*{5}\s*$"),
+    _reported_as(COLOSSALAI_MODELS, r"Actor: [0-9.]+ [KMB]\b"),
+    _reported_as(
+        COLOSSALAI_THROUGHPUT,
+        r"(?:Making experience|Learning|Overall) throughput: [0-9]"
+        r"|(?:Generate|Train) [0-9]+ samples, throughput: [0-9]|Peak CUDA mem: [0-9]",
+    ),
+    _reported_as(ONEFLOW_STEP, r"\bstep: [0-9]+, loss: |micro_batches=[0-9]"),
+    ONEFLOW_TABLE,
+    _reported_as(ONEFLOW_MEMORY, r"gp[tu][0-9]+ max memory|max device[0-9]+ memory"),
+    ONEFLOW_ARGUMENTS,
+    NVIDIA_SMI_TABLE,
+    NVIDIA_SMI_CSV,
+    NVIDIA_SMI_MEMORY_CSV,
+    NVIDIA_SMI_DMON,
+    # Their anchors are common words; a line without a setting is a line like any other.
+    *(_reported_as(log_format, _NEVER) for log_format in (*SETTINGS, *ENVIRONMENT)),
+)

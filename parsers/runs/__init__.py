@@ -1,0 +1,1 @@
+"""Split a log into runs, and decide how each one ended."""

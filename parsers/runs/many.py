@@ -1,0 +1,129 @@
+"""Reading many logs at once: processes share them, for parsing keeps a processor busy.
+
+A process takes some logs at a time, reads them and makes of their runs what is wanted; only that
+is sent back. Sending all records back would take as long as reading them.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import TypeVar
+
+from parsers.formats.table import ALL_FORMATS
+from parsers.runs.pairs import read_pair
+from parsers.runs.reading import default_threads, read
+from parsers.runs.run import LogRun
+from parsers.scan.reader import AnyFormat
+
+T = TypeVar("T")
+Digest = Callable[[list[LogRun]], T]
+Log = Path | str | tuple[Path | str, Path | str]
+"""A log, or the two of a run's output and errors."""
+Read = tuple[Log, T | OSError]
+Work = Callable[[Log, int], T]
+"""Makes something of a log; the number is that of the threads which may share it."""
+
+_BATCH_BYTES = 2**23
+_BATCH_LOGS = 64
+# Below this, starting processes takes longer than reading.
+_WORTH_PROCESSES_BYTES = 2**24
+
+
+def read_each(
+    logs: Iterable[Log],
+    digest: Digest[T],
+    *,
+    formats: Sequence[AnyFormat] = ALL_FORMATS,
+    count_lines: bool = True,
+    processes: int | None = None,
+) -> Iterator[Read[T]]:
+    """Yield each log with what `digest` makes of its runs, as `share_logs` does.
+
+    `digest` must be, as `work` there, of the kind that can be sent to another process.
+    """
+    read_one = partial(_read_one, digest=digest, formats=formats, count_lines=count_lines)
+    return share_logs(logs, read_one, processes=processes)
+
+
+def share_logs(
+    logs: Iterable[Log], work: Work[T], *, processes: int | None = None
+) -> Iterator[Read[T]]:
+    """Yield each log with what `work` makes of it, in the order of the logs.
+
+    A log that cannot be read comes with its error. `work` is called in another process, so it and
+    what it returns must be of the kind that can be sent there: a function of a module, plain
+    values. `processes`: how many; by default one a processor.
+    """
+    paths = list(logs)
+    sizes = [_size(path) for path in paths]
+    processes = processes or len(os.sched_getaffinity(0))
+    largest = max(sizes, default=0)
+    if processes < 2 or sum(sizes) < _WORTH_PROCESSES_BYTES or largest > sum(sizes) / 2:
+        # One large log is shared by threads instead.
+        for path in paths:
+            yield path, _attempt(work, path, default_threads())
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=_context())
+    pending: deque[Future[list[Read[T]]]] = deque()
+    try:
+        for batch in _batches(paths, sizes):
+            pending.append(pool.submit(_work_on_batch, work, batch))
+            # What is done waits until its turn comes, so not too many at once.
+            if len(pending) > 4 * processes:
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _work_on_batch(work: Work[T], batch: Sequence[Log]) -> list[Read[T]]:
+    return [(path, _attempt(work, path, 1)) for path in batch]
+
+
+def _attempt(work: Work[T], path: Log, threads: int) -> T | OSError:
+    try:
+        return work(path, threads)
+    except OSError as error:
+        return error
+
+
+def _read_one(
+    path: Log, threads: int, *, digest: Digest[T], formats: Sequence[AnyFormat], count_lines: bool
+) -> T:
+    if isinstance(path, tuple):
+        return digest(read_pair(*path, formats, count_lines=count_lines, threads=threads))
+    return digest(read(path, formats, count_lines=count_lines, threads=threads))
+
+
+def _batches(paths: Sequence[Log], sizes: Sequence[int]) -> Iterator[list[Log]]:
+    batch: list[Log] = []
+    filled = 0
+    for path, size in zip(paths, sizes, strict=True):
+        if batch and (filled + size > _BATCH_BYTES or len(batch) == _BATCH_LOGS):
+            yield batch
+            batch, filled = [], 0
+        batch.append(path)
+        filled += size
+    if batch:
+        yield batch
+
+
+def _size(path: Log) -> int:
+    if isinstance(path, tuple):
+        return sum(map(_size, path))
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0  # reading it will tell what is wrong
+
+
+def _context() -> BaseContext:
+    # A copy of this process is there at once, but must not be made while other threads run.
+    return get_context("fork" if threading.active_count() == 1 else "forkserver")

@@ -1,0 +1,222 @@
+"""How a log says that its run ended, with the line that says so.
+
+Failures come in heaps: one rank runs out of memory, the others lose their connection, the launcher
+kills what is left and Slurm cancels the step. So each line has a weight, a lower weight wins over
+a higher one wherever it stands, and among lines of equal weight the first one counts.
+
+A line that says the training is finished ends a run: what came before it was survived, and what
+comes after it is clearing up, until a line says that another run starts in the same log.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator
+
+from parsers.fields import NUMBER
+from parsers.formats.gpt_workload import GPT_WORKLOAD
+from parsers.records import Outcome, OutcomeKind, RunTotals, Step
+from parsers.runs.launches import LAUNCH_ANCHORS, LaunchDetector, launch_signs
+from parsers.runs.outcome_signs import (
+    LOST_CONNECTION,
+    NO_SIGN,
+    REPORTED_END,
+    SIGNS,
+    TOLD_TO_STOP,
+    Weight,
+)
+from parsers.runs.tracebacks import (
+    HARMLESS_ANCHORS,
+    HEADER,
+    exception_line,
+    is_harmless,
+    split_label,
+)
+from parsers.scan.candidates import Pass
+from parsers.scan.reader import decode
+from parsers.scan.sources import LogPath, open_source
+from parsers.scan.wanted import Candidate, Wanted
+from parsers.scan.window import Bounds
+
+_FINISHED_MARK = "[teralog] finished "
+_HEADER = HEADER.encode()
+_TRACEBACK_LINES = 400
+
+END_ANCHORS = {
+    **dict.fromkeys((sign.anchor for sign in SIGNS), 0),
+    **dict.fromkeys(HARMLESS_ANCHORS, 0),
+    _FINISHED_MARK.encode(): 0,
+    _HEADER: _TRACEBACK_LINES,
+}
+"""What to search a log for to know how it ended, with the number of further lines to give."""
+
+_REQUESTED = re.compile(
+    rf"(?:[Tt]ried to|Unable to) allocate (?P<size>{NUMBER}) (?P<unit>bytes|[KMGTPE]iB)"
+)
+_UNITS = {
+    unit: 1024.0**power
+    for power, unit in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+}
+# After a failure, a dying program may still print the steps that it had kept back: 8 KiB of them.
+# Whoever reports more than that has survived it.
+_STEPS_OF_A_SURVIVOR = 100
+_OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
+
+
+class EndDetector:
+    """Weighs what the lines of one run say about its end."""
+
+    def __init__(self) -> None:
+        """Begin with a run of which nothing has been read."""
+        self.first: dict[Weight, Outcome] = {}
+        self._steps_since = 0
+        self._diverged: Candidate | None = None  # the line of the last loss, if it is nan or inf
+        self._harmless_end: int | None = None
+
+    def read(self, candidate: Candidate) -> bool:
+        """Take a line with any of END_ANCHORS; return whether it says something of an end."""
+        found = False
+        for weight, outcome in self._evidence(candidate):
+            self.first.setdefault(weight, outcome)
+            self._steps_since = 0
+            found = True
+        return found
+
+    def read_step(self, step: Step, candidate: Candidate) -> None:
+        """Take a step of the run, and its line: the last one promised ends it."""
+        # Megatron counts losses of nan and inf, and prints none.
+        not_finite = step.loss is None and step.nan_iterations
+        self.read_loss(math.nan if not_finite else step.loss, candidate)
+        if step.iterations is not None and step.iteration >= step.iterations:
+            line = decode(candidate.line).rpartition("\r")[2]
+            self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))
+
+    def read_loss(self, loss: float | None, candidate: Candidate) -> None:
+        """Take what a report says of the loss, if anything, and its line: the run goes on."""
+        self._goes_on(1)
+        if loss is not None:
+            self._diverged = None if math.isfinite(loss) else candidate
+
+    def read_sound_steps(self, count: int, *, with_loss: bool) -> None:
+        """Take so many steps of which none is the last one promised; each loss is finite."""
+        self._goes_on(count)
+        if with_loss:
+            self._diverged = None
+
+    def _goes_on(self, reports: int) -> None:
+        self._steps_since += reports
+        if self.first and self._steps_since > _STEPS_OF_A_SURVIVOR:
+            self.first.clear()
+
+    def outcome(self) -> Outcome | None:
+        """Return what counts of all that was read; None where nothing says that the run ended."""
+        return common_outcome((None, self))
+
+    def diverged(self) -> Outcome | None:
+        """Return what the last loss says of the end: something if it is nan or inf."""
+        if not (candidate := self._diverged):
+            return None
+        return _outcome(OutcomeKind.NAN_LOSS, candidate, decode(candidate.line))
+
+    def _evidence(self, candidate: Candidate) -> Iterator[tuple[Weight, Outcome]]:
+        text = decode(candidate.line)
+        if _FINISHED_MARK in text:
+            yield from self._own_mark(candidate, text)
+        if HEADER in text and (ended := self._traceback(candidate)):
+            yield ended
+        anchored = [sign for sign in SIGNS if sign.anchor in candidate.anchors]
+        for part in text.split("\r"):
+            line = split_label(part)[1].rstrip()
+            if is_harmless(line):
+                self._harmless_end = candidate.offset + len(candidate.line)
+            sign = next((sign for sign in anchored if sign.pattern.search(line)), None)
+            if sign and not NO_SIGN.search(line):
+                explained = any(weight in self.first for weight in sign.explained_by)
+                weight = Weight.AFTERMATH if explained else sign.weight
+                yield weight, _outcome(sign.kind, candidate, line)
+
+    def _own_mark(self, candidate: Candidate, text: str) -> Iterator[tuple[Weight, Outcome]]:
+        for record in GPT_WORKLOAD.parse(candidate.offset, text):
+            if isinstance(record, RunTotals) and record.final_loss is not None:
+                sound = math.isfinite(record.final_loss)
+                kind = OutcomeKind.COMPLETED if sound else OutcomeKind.NAN_LOSS
+                _, mark, rest = text.rpartition(_FINISHED_MARK)
+                yield Weight.FINISHED, _outcome(kind, candidate, (mark + rest).partition("\r")[0])
+
+    def _traceback(self, candidate: Candidate) -> tuple[Weight, Outcome] | None:
+        """Return what a traceback says that begins on this line."""
+        harmless_end = self._harmless_end
+        # Between the two lines stands a line end, of one byte or two.
+        if harmless_end is not None and candidate.offset - harmless_end <= 2:
+            return None
+        if not (found := exception_line(candidate.line + candidate.following)):
+            return None
+        offset, line_number, line = found
+        if LOST_CONNECTION.search(line):
+            kind, weight = OutcomeKind.COMMUNICATION_FAILURE, Weight.CONSEQUENCE
+        elif line.startswith("KeyboardInterrupt"):
+            kind, weight = OutcomeKind.CANCELLED, Weight.END
+        elif TOLD_TO_STOP.search(line):
+            kind, weight = OutcomeKind.KILLED, Weight.AFTERMATH
+        else:
+            kind = OutcomeKind.ERROR
+            weight = Weight.EXIT if REPORTED_END.search(line) else Weight.END
+        outcome = _outcome(kind, candidate, line)
+        number = None if candidate.number is None else candidate.number + line_number
+        return weight, dataclasses.replace(outcome, offset=candidate.offset + offset, line=number)
+
+
+def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:
+    """Return how a run ended of which several logs tell, each given with its name.
+
+    None where nothing says that it ended.
+    """
+    told = [
+        (weight, dataclasses.replace(outcome, source=name))
+        for name, ends in logs
+        for weight, outcome in ends.first.items()
+    ]
+    best = min(told, key=lambda weighed: weighed[0])[1] if told else None
+    if best is None or best.kind is OutcomeKind.COMPLETED:
+        for name, ends in logs:
+            if diverged := ends.diverged():
+                return dataclasses.replace(diverged, source=name)
+    return best
+
+
+def _outcome(kind: OutcomeKind, candidate: Candidate, line: str) -> Outcome:
+    size = _REQUESTED.search(line) if kind in _OUT_OF_MEMORY else None
+    return Outcome(
+        kind=kind,
+        line=candidate.number,
+        offset=candidate.offset,
+        text=line.strip(),
+        requested_gib=float(size["size"]) * _UNITS[size["unit"]] / 2**30 if size else None,
+    )
+
+
+def read_outcome(
+    log: LogPath, *, complete: bool = True, count_lines: bool = False
+) -> Outcome | None:
+    """Return how the run of a log ended; the last one, if the log holds several.
+
+    While a log is still being written pass `complete=False`: a half-written last line is then not
+    read, and None says that no end has been seen. A complete log without an end is TRUNCATED.
+    `count_lines`: tell the number of the line. Raises OSError.
+    """
+    found = _last_ends(log, Bounds(complete=complete), count_lines).outcome()
+    return found or (Outcome(kind=OutcomeKind.TRUNCATED) if complete else None)
+
+
+def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> EndDetector:
+    """Return what a log says of the end of its last run."""
+    detector, launches = EndDetector(), LaunchDetector()
+    wanted = Wanted(dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS)
+    with open_source(log) as source:
+        for candidate in Pass(source, wanted, bounds, count_lines=count_lines):
+            for sign, part in launch_signs(candidate):
+                if sign and launches.begins_another(sign):
+                    detector = EndDetector()
+                launches.ended |= detector.read(part)
+                launches.progress |= Weight.FINISHED in detector.first
+    return detector

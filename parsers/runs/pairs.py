@@ -1,0 +1,73 @@
+"""A run whose output and errors are two logs: `slurm-123.out` and `slurm-123.err`."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from parsers.formats.table import ALL_FORMATS
+from parsers.records import OutcomeKind
+from parsers.runs.outcome import common_outcome
+from parsers.runs.reading import read
+from parsers.runs.run import LogRun
+from parsers.scan.reader import AnyFormat
+from parsers.scan.sources import LogPath, name_of
+from parsers.steps.blocks import Records, parts_of
+
+# What logs of errors are called, and how else the logs of output: slurm-1.err, 1_0_log.err.gz,
+# train.e123, and torchrun's 0/stderr.log.
+_ENDINGS = (
+    (re.compile("stderr"), "stdout"),
+    (re.compile(r"\.err(?=(?:\.gz|\.zst)?$)"), ".out"),
+    (re.compile(r"\.e(?=[0-9]+(?:\.gz|\.zst)?$)"), ".o"),
+)
+
+
+def output_of(errors: Path) -> Path | None:
+    """Return the log of output that a log of errors belongs to by its name, or None."""
+    for pattern, ending in _ENDINGS:
+        if pattern.search(errors.name):
+            return errors.with_name(pattern.sub(ending, errors.name))
+    return None
+
+
+def read_pair(
+    output: LogPath,
+    errors: LogPath,
+    formats: Sequence[AnyFormat] = ALL_FORMATS,
+    *,
+    complete: bool = True,
+    count_lines: bool = True,
+    threads: int | None = None,
+) -> list[LogRun]:
+    """Return the runs of two logs, as `parsers.runs.reading` does of one.
+
+    Where each tells of one launch it is the same; what both say is put together, and the outcome
+    names the log that tells it. Otherwise nobody knows what belongs to what, and the runs of both
+    are given, one after the other. Raises OSError.
+    """
+    runs = [
+        read(log, formats, complete=complete, count_lines=count_lines, threads=threads)
+        for log in (output, errors)
+    ]
+    launches = [[launch for run in part for launch in run.segments] for part in runs]
+    if any(len(part) != 1 for part in launches):
+        return [run for part in runs for run in part]
+    (told,), (complained,) = runs
+    ((launch,), (errors_launch,)) = launches
+    outcome = common_outcome((name_of(output), launch.ends), (name_of(errors), errors_launch.ends))
+    silent = launch.outcome is not None and launch.outcome.kind is OutcomeKind.UNKNOWN
+    merged = replace(
+        launch,
+        records=Records([*parts_of(launch.records), *parts_of(errors_launch.records)]),
+        outcome=outcome or (errors_launch if silent else launch).outcome,
+    )
+    return [
+        replace(
+            told,
+            segments=(merged,),
+            lines=told.lines + complained.lines,
+            formats=tuple(dict.fromkeys(told.formats + complained.formats)),
+            not_understood=told.not_understood + complained.not_understood,
+        )
+    ]

@@ -1,0 +1,96 @@
+"""Reading logs: `read("slurm-123.out")` returns all that a log says, run by run."""
+
+import gc
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+from parsers.formats.table import ALL_FORMATS
+from parsers.runs.run import LogRun
+from parsers.runs.splitting import MARKS, RunSplitter
+from parsers.scan.candidates import Pass
+from parsers.scan.reader import AnyFormat, LineReader
+from parsers.scan.sources import LogPath, Source, open_source
+from parsers.scan.window import Bounds
+
+_HEAD_BYTES = 2**12
+# How files begin that nothing is read of.
+_STRANGERS = {
+    b"BZh": "is packed with bzip2: unpack it",
+    b"\xfd7zXZ\0": "is packed with xz: unpack it",
+    b"PK\3\4": "is packed with zip: unpack it",
+    b"\xff\xfe": "is text in UTF-16: convert it to UTF-8",
+    b"\xfe\xff": "is text in UTF-16: convert it to UTF-8",
+}
+
+
+def read(
+    logs: LogPath | Sequence[LogPath],
+    formats: Sequence[AnyFormat] = ALL_FORMATS,
+    *,
+    complete: bool = True,
+    count_lines: bool = True,
+    threads: int | None = None,
+) -> list[LogRun]:
+    """Return the runs that logs tell of, in the order of the logs.
+
+    A log is a path, `-` for standard input, or a binary stream; it may be compressed with gzip or
+    Zstandard. One without any run gives one whose outcome is UNKNOWN. While a log is still being
+    written pass `complete=False`. `count_lines`: tell the number of the line that tells the
+    outcome. `threads`: how many share a large file; by default one a processor, but at most four.
+    Raises OSError.
+    """
+    one = isinstance(logs, str) or not isinstance(logs, Sequence)
+    bounds = Bounds(complete=complete)
+    runs: list[LogRun] = []
+    for log in cast("Sequence[LogPath]", (logs,) if one else logs):
+        with open_source(log) as source, _collector_paused():
+            runs += _read(source, formats, bounds, count_lines, threads or default_threads())
+    return runs
+
+
+def default_threads() -> int:
+    """Return how many threads share a large file; more than four do not make reading faster."""
+    return min(4, len(os.sched_getaffinity(0)))
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Let nobody look for cycles meanwhile: records have none, and looking takes a fifth longer."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _read(
+    source: Source,
+    formats: Sequence[AnyFormat],
+    bounds: Bounds,
+    count_lines: bool,
+    threads: int,
+) -> list[LogRun]:
+    reader, splitter = LineReader(formats, more_anchors=MARKS), RunSplitter()
+    lines = Pass(source, reader.wanted, bounds, threads=threads, count_lines=count_lines)
+    for line in reader.read(iter(lines)):
+        splitter.read(line)
+    notes = [*source.notes, *_oddities(source, lines.position)]
+    return splitter.runs(source.name, lines.position, complete=bounds.complete, notes=notes)
+
+
+def _oddities(source: Source, end: int) -> list[str]:
+    """Return what is odd about a log that ends at byte `end`."""
+    if end == 0:
+        return [] if source.notes else ["is empty"]
+    if source.descriptor is None:
+        return []
+    head = os.pread(source.descriptor, _HEAD_BYTES, 0)
+    for beginning, oddity in _STRANGERS.items():
+        if head.startswith(beginning):
+            return [oddity]
+    return ["holds NUL bytes: it may be no text"] if b"\0" in head else []

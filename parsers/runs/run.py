@@ -1,0 +1,112 @@
+"""What a log tells, run by run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from parsers.records import Outcome, Record, RunTotals, SkippedStep, Step, Usage, UsageSource
+from parsers.runs.outcome import EndDetector
+from parsers.steps.blocks import Part, StepBlock, parts_of
+from parsers.steps.merge import merge_settings, merge_skipped, merge_totals, merged_steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSegment:
+    """One launch of a run: the bytes from `begin` to `end` of its log, and what they say.
+
+    resumed_from: the iteration of the checkpoint that it went on from, where the log says so.
+    outcome: how it ended; None if its log is still being written and no end has been seen.
+    ends: all that its log says of its end, to be weighed against what another log does.
+    """
+
+    begin: int
+    end: int
+    records: Sequence[Record]
+    resumed_from: int | None = None
+    outcome: Outcome | None = None
+    ends: EndDetector = field(default_factory=EndDetector, compare=False, repr=False)
+
+    @property
+    def steps(self) -> list[Step]:
+        """One Step an iteration, in order."""
+        return self.step_columns.steps()
+
+    @property
+    def step_columns(self) -> StepBlock:
+        """The same as columns, which takes a fraction of the time."""
+        return merged_steps(self.records, resumed_from=self.resumed_from)
+
+    @property
+    def skipped_steps(self) -> list[SkippedStep]:
+        """The steps that were left out for an overflow, as far as lines tell of each, once each."""
+        return merge_skipped(self.records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRun:
+    """One run that a log tells of.
+
+    path: the log's. index: the how manieth run of it, from 0.
+    segments: its launches, of which those after the first are restarts.
+    lines: how many lines said something. formats: the names of the formats in which they did.
+    not_understood: how many lines looked like a report and gave none, by the name of the format.
+    notes: what was wrong with the log, as ends of sentences that begin with its path.
+    """
+
+    path: str
+    index: int
+    segments: tuple[RunSegment, ...]
+    lines: int = 0
+    formats: tuple[str, ...] = ()
+    not_understood: tuple[tuple[str, int], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def begin(self) -> int:
+        """Byte of the log at which the run begins."""
+        return self.segments[0].begin
+
+    @property
+    def end(self) -> int:
+        """Byte behind its last one."""
+        return self.segments[-1].end
+
+    @property
+    def records(self) -> list[Record]:
+        """All that its lines say, in the order of the log."""
+        return [record for segment in self.segments for record in segment.records]
+
+    @property
+    def parts(self) -> list[Part]:
+        """The same as it is kept: many steps as one block."""
+        return [part for segment in self.segments for part in parts_of(segment.records)]
+
+    @property
+    def steps(self) -> list[Step]:
+        """One Step an iteration of each launch: what was done twice is there twice."""
+        return [step for segment in self.segments for step in segment.steps]
+
+    @property
+    def skipped_steps(self) -> list[SkippedStep]:
+        """The steps that its launches left out for an overflow, as far as lines tell of each."""
+        return [step for segment in self.segments for step in segment.skipped_steps]
+
+    @property
+    def totals(self) -> list[RunTotals]:
+        """What its lines say of it as a whole, each thing once."""
+        return [total for one in self.segments for total in merge_totals(one.records)]
+
+    @property
+    def memory_reports(self) -> list[Usage]:
+        """What processes say of their memory, without the samples of nvidia-smi."""
+        usages = [record for record in self.parts if isinstance(record, Usage)]
+        return [usage for usage in usages if usage.source is not UsageSource.NVIDIA_SMI]
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Its configuration, one value a name."""
+        return merge_settings(self.parts)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How its last launch ended; None if the log is still being written and no end is seen."""
+        return self.segments[-1].outcome

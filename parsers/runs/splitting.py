@@ -1,0 +1,282 @@
+"""From the lines of one log to its runs: what belongs to which, and which launches go on.
+
+A log may hold several launches, one after the other. They are told apart by the lines with which a
+launch begins (see `launches`), and by iterations that begin anew. A launch that goes on where the
+one before stopped, from a checkpoint, is a restart of the same run; any other is another run.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from parsers.fields import is_quoted
+from parsers.records import (
+    LossReport,
+    Outcome,
+    OutcomeKind,
+    Record,
+    Setting,
+    Step,
+    Usage,
+    UsageSource,
+)
+from parsers.runs.launches import (
+    LAUNCH_ANCHORS,
+    LaunchDetector,
+    LaunchKind,
+    LaunchSign,
+    launch_signs,
+)
+from parsers.runs.outcome import END_ANCHORS, EndDetector
+from parsers.runs.outcome_signs import Weight
+from parsers.runs.repeats import Reported, is_copy
+from parsers.runs.run import LogRun, RunSegment
+from parsers.scan.reader import AnyFormat, LogFormat, ReadLine, decode
+from parsers.scan.wanted import Candidate
+from parsers.steps.blocks import Part, Records, StepBlock
+
+MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
+"""What to search a log for, beside its records, to tell its runs apart and how they ended."""
+
+# How far behind an anchor a number makes its line look like a report.
+_NUMBER_WITHIN = 40
+
+_MARKS = frozenset(MARKS)
+
+# Who reports what a device does, whether or not a program runs on it.
+_SAMPLED_BESIDE = frozenset({UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW})
+
+Found = list[tuple[AnyFormat, Sequence[Record]]]
+
+
+@dataclass(slots=True)
+class _Launch:
+    """What has been read of a launch."""
+
+    begin: int
+    started: bool = False
+    ends: EndDetector = field(default_factory=EndDetector)
+    parts: list[Part] = field(default_factory=list)
+    resumed_from: int | None = None
+    lines: int = 0
+    formats: dict[str, None] = field(default_factory=dict)
+    not_understood: Counter[str] = field(default_factory=Counter)
+    reported: defaultdict[str, Reported] = field(default_factory=lambda: defaultdict(Reported))
+    losses: dict[float, LossReport] = field(default_factory=dict)
+
+
+class RunSplitter:
+    """Takes the lines of one log, in order, and gives its runs."""
+
+    def __init__(self) -> None:
+        """Begin at the beginning of a log."""
+        self._detector = LaunchDetector()
+        self._launches = [_Launch(begin=0)]
+        # Where a script has begun to speak after a launch: perhaps that of the next one.
+        self._echoed_from: int | None = None
+        self._reports: dict[str, re.Pattern[str]] = {}
+
+    def read(self, line: ReadLine) -> None:
+        """Take a line that was searched for with MARKS among the anchors."""
+        candidate, found = line
+        if not _MARKS.isdisjoint(candidate.anchors):
+            place = 0
+            for sign, part in launch_signs(candidate):
+                if sign and self._detector.begins_another(sign):
+                    found = self._read_before(candidate, place, found)
+                    self._begin(candidate.offset)
+                self._read_marks(sign, part)
+                place += len(part.line)
+        if candidate.steps is None:
+            self._read_found(candidate, found)
+        else:
+            self._read_block(candidate, candidate.steps, found[0][0])
+
+    def runs(self, path: str, end: int, *, complete: bool, notes: Sequence[str]) -> list[LogRun]:
+        """Return what was read of a log that ends at byte `end`.
+
+        complete: nobody is writing it any more, so that it is TRUNCATED where it has no end.
+        """
+        runs: list[list[_Launch]] = []
+        segments: dict[int, RunSegment] = {}
+        ends = [*(launch.begin for launch in self._launches[1:]), end]
+        before = None
+        for launch, stop in zip(self._launches, ends, strict=True):
+            segment = _segment(launch, stop, complete=complete or stop is not ends[-1])
+            segments[launch.begin] = segment
+            if before and _goes_on(before, segment):
+                runs[-1].append(launch)
+            else:
+                runs.append([launch])
+            before = segment
+        return [
+            LogRun(
+                path=path,
+                index=index,
+                segments=tuple(segments[launch.begin] for launch in launches),
+                lines=sum(one.lines for one in launches),
+                formats=tuple(dict.fromkeys(name for one in launches for name in one.formats)),
+                not_understood=tuple(
+                    sum((one.not_understood for one in launches), Counter[str]()).items()
+                ),
+                notes=tuple(notes),
+            )
+            for index, launches in enumerate(runs)
+        ]
+
+    def _begin(self, offset: int) -> None:
+        """Begin another launch, with what its script has said before."""
+        before, launch = self._launches[-1], _Launch(offset)
+        if self._echoed_from is not None:
+            launch.begin = self._echoed_from
+            echoed = bisect_left(before.parts, launch.begin, key=lambda part: part.offset)
+            launch.parts = before.parts[echoed:]
+            del before.parts[echoed:]
+        self._launches.append(launch)
+        self._echoed_from = None
+
+    def _read_marks(self, sign: LaunchSign | None, part: Candidate) -> None:
+        launch = self._launches[-1]
+        launch.started |= sign is not None
+        if sign and sign.kind is LaunchKind.RESUMED:
+            launch.resumed_from = sign.iteration
+        self._detector.ended |= launch.ends.read(part)
+        self._detector.progress |= Weight.FINISHED in launch.ends.first
+
+    def _read_before(self, candidate: Candidate, place: int, found: Found) -> Found:
+        """Take what stands on a line before another launch begins on it; return the rest."""
+        if not place:
+            return found
+        text = decode(candidate.line[:place])
+        rest: Found = []
+        for log_format, records in found:
+            count = len(records)
+            if isinstance(log_format, LogFormat):
+                count = len(list(log_format.parse(candidate.offset, text)))
+            self._read_found(candidate, [(log_format, records[:count])])
+            rest.append((log_format, records[count:]))
+        return rest
+
+    def _read_found(self, candidate: Candidate, found: Found) -> None:
+        self._launches[-1].lines += any(records for _, records in found)
+        for log_format, records in found:
+            if not records and isinstance(log_format, LogFormat):
+                if self._looks_like_report(log_format, candidate):
+                    self._launches[-1].not_understood[log_format.name] += 1
+                continue
+            for record in records:
+                if isinstance(record, Step):
+                    self._read_step(log_format, record, candidate)
+                elif isinstance(record, LossReport):
+                    self._read_loss(record, candidate)
+                elif isinstance(record, Setting):
+                    self._read_setting(record)
+                elif not (isinstance(record, Usage) and record.source in _SAMPLED_BESIDE):
+                    self._launches[-1].started = True
+                self._launches[-1].parts.append(record)
+                self._launches[-1].formats[log_format.name] = None
+
+    def _read_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
+        if not isinstance(log_format, LogFormat) or log_format.ordered:
+            if self._launches[-1].reported[log_format.name].begins_anew(step):
+                self._begin(candidate.offset)
+                self._detector.restart()
+            self._launches[-1].reported[log_format.name].add(step)
+        self._read_progress()
+        self._launches[-1].ends.read_step(step, candidate)
+
+    def _read_loss(self, report: LossReport, candidate: Candidate) -> None:
+        losses = self._launches[-1].losses
+        # Until all is done, the node that prints a report may lag behind another one.
+        if Weight.FINISHED in self._launches[-1].ends.first and _trains_anew(report, losses):
+            self._begin(candidate.offset)
+            self._detector.restart()
+            losses = self._launches[-1].losses
+        losses.setdefault(report.epoch, report)
+        self._read_progress()
+        self._launches[-1].ends.read_loss(report.loss, candidate)
+
+    def _read_block(self, candidate: Candidate, block: StepBlock, log_format: AnyFormat) -> None:
+        """Take steps: all at once, where they surely go on with the launch."""
+        launch = self._launches[-1]
+        if not launch.reported[log_format.name].add_block(block):
+            for step in block.steps():
+                self._read_found(candidate._replace(offset=step.offset), [(log_format, [step])])
+            return
+        launch.lines += len(block)
+        launch.formats[log_format.name] = None
+        launch.parts.append(block)
+        launch.ends.read_sound_steps(len(block), with_loss="loss" in block.columns)
+        self._read_progress()
+
+    def _read_progress(self) -> None:
+        self._launches[-1].started = self._detector.progress = True
+        self._echoed_from = None
+
+    def _read_setting(self, setting: Setting) -> None:
+        self._launches[-1].started |= setting.source == "arguments"
+        over = self._detector.progress or self._detector.ended
+        if over and setting.source == "echo" and self._echoed_from is None:
+            self._echoed_from = setting.offset
+
+    def _looks_like_report(self, log_format: LogFormat, candidate: Candidate) -> bool:
+        pattern = log_format.report or self._reports.get(log_format.name)
+        if pattern is None:
+            anchors = "|".join(re.escape(anchor.decode()) for anchor in log_format.anchors)
+            pattern = re.compile(rf"(?:{anchors})[^\r]{{0,{_NUMBER_WITHIN}}}?[0-9]")
+            self._reports[log_format.name] = pattern
+        text = decode(candidate.line)
+        return pattern.search(text) is not None and not is_quoted(text)
+
+
+def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
+    outcome = launch.ends.outcome()
+    if outcome is None and complete:
+        kind = OutcomeKind.TRUNCATED if launch.started else OutcomeKind.UNKNOWN
+        outcome = Outcome(kind=kind)
+    return RunSegment(
+        begin=launch.begin,
+        end=end,
+        records=Records(launch.parts),
+        resumed_from=launch.resumed_from,
+        outcome=outcome,
+        ends=launch.ends,
+    )
+
+
+def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
+    """Return whether a report is not of the training that has given others, and is done."""
+    known = reported.get(report.epoch)
+    if known is None:
+        return bool(reported) and report.epoch < max(reported)
+    return not is_copy(report, known)
+
+
+def _goes_on(before: RunSegment, segment: RunSegment) -> bool:
+    """Return whether a launch is a restart of the run that another one began."""
+    if before.outcome is None or before.outcome.kind is OutcomeKind.COMPLETED:
+        return False
+    steps, steps_before = segment.step_columns, before.step_columns
+    if not len(steps):
+        return bool(segment.resumed_from)
+    first = steps.step(0)
+    if len(steps_before):
+        last = steps_before.step(-1)
+        if (
+            _differ(first.iterations, last.iterations)
+            or first.iteration <= steps_before.step(0).iteration
+        ):
+            return False
+        if _differ(first.global_batch_size, last.global_batch_size):
+            return False
+    if segment.resumed_from is not None:
+        return segment.resumed_from > 0
+    # Whoever begins at the beginning reports, at the latest, at the end of the first interval.
+    interval = (steps if len(steps) > 1 else steps_before).column("iteration")[:2]
+    return len(interval) == 2 and first.iteration > interval[1] - interval[0]
+
+
+def _differ(one: int | None, other: int | None) -> bool:
+    return one is not None and other is not None and one != other

@@ -1,0 +1,74 @@
+"""Python's tracebacks in a log: which exception one ends with, and what stands before each line.
+
+The ranks of a job write into one log, each line perhaps behind a label such as `[rank1]: `, and
+lines of several ranks may alternate.
+"""
+
+import re
+
+from parsers.scan.reader import decode
+
+HEADER = "Traceback (most recent call last):"
+
+# `[rank1]: ` torch, `[default7]:` torchrun, `  0: ` srun --label, `node2: ` pdsh, which DeepSpeed
+# starts nodes with, `[1,3]<stderr>:` mpirun; or several of them.
+_LABEL = re.compile(
+    r"(?: {0,4}[0-9]{1,6}: ?|\[(?:rank|default)[0-9]{1,6}\]: ?|[a-z][\w.-]{0,60}[0-9]: "
+    r"|\[[0-9]{1,6},[0-9]{1,6}\]<std(?:out|err)>: ?)*"
+)
+
+# ValueError: text, torch.cuda.OutOfMemoryError: text, socket.gaierror: text, KeyboardInterrupt
+_EXCEPTION = re.compile(
+    r"(?:(?:\w+\.)*_?[A-Z]\w*|(?:\w+\.)+(?:error|gaierror|timeout)):(?: .*)?"
+    r"|(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|Iteration)"
+)
+_LOGGER = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|Traceback\b[^:]*):")
+_HARMLESS = ("Exception ignored ", "--- Logging error ---")
+HARMLESS_ANCHORS = tuple(text.encode() for text in _HARMLESS)
+
+
+def split_label(text: str) -> tuple[str, str]:
+    """Return the label that says which rank printed a line ("" if none does), and the rest."""
+    label = _LABEL.match(text)
+    end = label.end() if label else 0
+    return text[:end].strip(), text[end:]
+
+
+def exception_line(block: bytes) -> tuple[int, int, str] | None:
+    """Return the line naming the exception of the traceback with which `block` begins.
+
+    It is given with its offset in the block, how many lines it is behind the first, and without
+    label. Lines of other ranks and of loggers between those of the traceback are passed over. Of
+    chained exceptions it is the first one, the cause. Where the block ends too early, the header
+    is returned; where no frames follow the header, or it does not end its line, it is text about
+    tracebacks, and None is returned.
+    """
+    header, *lines = block.split(b"\n")
+    header_text = decode(header).rstrip()
+    if not header_text.endswith(HEADER):
+        return None
+    label = split_label(header_text.rpartition("\r")[2])[0]
+    offset = len(header) + 1
+    frames = others = False
+    for number, raw in enumerate(lines, start=1):
+        line_label, text = split_label(decode(raw).rstrip())
+        if line_label == label and text:
+            if text.startswith(" "):
+                frames = frames or text.lstrip().startswith('File "')
+            elif frames and _names_exception(text):
+                return offset, number, text
+            others = True
+        offset += len(raw) + 1
+    return (0, 0, HEADER) if frames or not others else None
+
+
+def _names_exception(text: str) -> bool:
+    return _EXCEPTION.fullmatch(text) is not None and _LOGGER.match(text) is None
+
+
+def is_harmless(line: str) -> bool:
+    """Return whether a line, without its label, says that the traceback below is only reported.
+
+    Python does so for exceptions in destructors and in logging calls.
+    """
+    return line.startswith(_HARMLESS)

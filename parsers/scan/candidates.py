@@ -1,0 +1,230 @@
+"""The lines of a log that contain an anchor, found in one pass over its bytes.
+
+A large file is cut into segments, which several threads search at once: reading and searching let
+other threads run. A line belongs to the segment in which it begins.
+"""
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import groupby, zip_longest
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from parsers.scan.anchors import AnchoredLine, anchor_search
+from parsers.scan.sources import LogPath, Source, file_reader, open_source
+from parsers.scan.wanted import Candidate, ReadLines, Wanted
+from parsers.scan.window import CHUNK_BYTES, LINE_LIMIT, Bounds, Window
+from parsers.steps.blocks import StepBlock
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+SEGMENT_BYTES = 2**24
+# Fewer lines in a row are not worth it to be read at once.
+_FEWEST_AT_ONCE = 4
+_anchors = itemgetter(2)
+
+
+def candidate_lines(
+    data: bytes | bytearray | memoryview,
+    anchors: Iterable[bytes],
+    *,
+    complete: bool = True,
+    line_limit: int = LINE_LIMIT,
+) -> Iterator[Candidate]:
+    r"""Yield the lines of `data` that contain an anchor: in order, each line once.
+
+    A line ends at \n, and is given without it and without a \r before it; other carriage returns
+    stay in. A last line without \n may be half written: it counts only if the data is `complete`.
+    Lines of more than `line_limit` bytes are left out.
+    """
+    buffer = bytes(data)
+    end = len(buffer) if complete else buffer.rfind(b"\n") + 1
+    search = anchor_search(tuple(anchors))
+    for begin, stop, found in search.lines(buffer, memoryview(buffer), 0, end):
+        if stop - begin <= line_limit:
+            yield Candidate(begin, buffer[begin:stop].removesuffix(b"\r"), found)
+
+
+def read_candidates(
+    path: LogPath,
+    anchors: Iterable[bytes],
+    *,
+    start: int = 0,
+    complete: bool = True,
+    chunk_bytes: int = CHUNK_BYTES,
+    line_limit: int = LINE_LIMIT,
+    threads: int = 1,
+) -> Iterator[Candidate]:
+    """Yield the lines of a log that contain an anchor, with their offsets.
+
+    Reading begins at `start`, the offset of some line: with that of the last line seen, it goes on
+    where it stopped, giving that line once more. Takes `chunk_bytes` + `line_limit` bytes of
+    memory for each thread, whatever the log's size. `complete` and `line_limit` are as in
+    `candidate_lines`. Compressed logs and streams are read as `open_source` says; offsets are
+    those of the plain bytes. Raises OSError.
+    """
+    bounds = Bounds(chunk_bytes=chunk_bytes, line_limit=line_limit, complete=complete)
+    with open_source(path) as source:
+        wanted = Wanted(dict.fromkeys(anchors, 0))
+        yield from Pass(source, wanted, bounds, begin=start, threads=threads)
+
+
+class _Segment(NamedTuple):
+    """What was found in a segment, how many newlines it has, and where its search has ended."""
+
+    candidates: list[Candidate]
+    newlines: int
+    position: int
+    within_line: bool
+
+
+class Pass:
+    """One pass over a log; iterating gives its candidates in order. Raises OSError.
+
+    position: when the pass is over, the offset at which a later one can go on, behind the last
+    line that was used. within_line: a line that is being left out goes on there.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        wanted: Wanted,
+        bounds: Bounds,
+        *,
+        begin: int = 0,
+        within_line: bool = False,
+        threads: int = 1,
+        segment_bytes: int = SEGMENT_BYTES,
+        hold: bool = False,
+        count_lines: bool = False,
+    ) -> None:
+        """Begin at `begin`, the offset of a line, or of a rest of one that is to be left out.
+
+        hold: leave a last line that lacks some of its following lines for a later pass.
+        count_lines: give the candidates their line numbers, counted from `begin`.
+        """
+        self._source, self._wanted, self._bounds = source, wanted, bounds
+        self._threads, self._segment_bytes = threads, segment_bytes
+        self._hold, self._count_lines = hold, count_lines
+        self._begin = self.position = begin
+        self.within_line = self._begins_within_line = within_line
+
+    def __iter__(self) -> Iterator[Candidate]:
+        size = self._source.size
+        descriptor = self._source.descriptor
+        if descriptor is None or size is None or self._threads < 2:
+            return self._sequential()
+        if size - self.position <= self._segment_bytes:
+            return self._sequential()
+        return self._segmented(descriptor, size)
+
+    def _sequential(self, after: Candidate | None = None) -> Iterator[Candidate]:
+        """Search from `position` on, or behind a candidate, in this thread."""
+        begin, within_line = self.position, self.within_line
+        if after is not None:
+            begin, within_line = after.offset, True
+        read = self._source.read_from(begin)
+        window = Window(read, self._bounds, begin=begin, within_line=within_line)
+        lines = after.number - 1 if after is not None and after.number is not None else 0
+        yield from self._search(window, lines)
+        self.position, self.within_line = window.next_line, window.within_line
+
+    def _segmented(self, descriptor: int, size: int) -> Iterator[Candidate]:
+        from concurrent.futures import ThreadPoolExecutor
+
+        search = self._wanted.search
+        # What the first lines are like helps to read the others, so they come alone.
+        first = self.position + min(self._bounds.chunk_bytes, self._segment_bytes)
+        begins = [self.position, *range(first, size, self._segment_bytes)]
+        spans = zip_longest(begins, begins[1:])
+        pending: deque[Future[_Segment]] = deque()
+        most = 1
+        lines = 0
+        pool = ThreadPoolExecutor(self._threads)
+        try:
+            while True:
+                # What they find stays in memory until its turn comes, so not too many at once.
+                while len(pending) < most and (span := next(spans, None)):
+                    pending.append(pool.submit(self._segment, descriptor, *span))
+                most = self._threads + 1
+                if not pending:
+                    return
+                segment = pending.popleft().result()
+                for candidate in segment.candidates:
+                    found = candidate
+                    if candidate.number is not None:
+                        found = candidate._replace(number=lines + candidate.number)
+                    yield found
+                    if self._wanted.search is not search:
+                        yield from self._sequential(after=found)
+                        return
+                lines += segment.newlines
+                self.position, self.within_line = segment.position, segment.within_line
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _segment(self, descriptor: int, start: int, stop: int | None) -> _Segment:
+        # Whether a line begins at `start` is told by the byte before.
+        within_line = start > self._begin or self._begins_within_line
+        begin = start - 1 if start > self._begin else start
+        window = Window(
+            file_reader(descriptor, begin),
+            self._bounds,
+            begin=begin,
+            stop=stop,
+            within_line=within_line,
+        )
+        candidates = list(self._search(window, 0))
+        newlines = window.newlines_before(window.next_line - window.offset)
+        return _Segment(candidates, newlines, window.next_line, window.within_line)
+
+    def _search(self, window: Window, lines: int) -> Iterator[Candidate]:
+        """Yield the candidates of a window, in front of which stand so many lines."""
+        while window.advance():
+            place: int | None = window.begin
+            while place is not None:
+                place = yield from self._search_lines(window, place, lines)
+            if self._count_lines:
+                window.newlines_before(window.next_line - window.offset)
+
+    def _search_lines(
+        self, window: Window, place: int, before: int
+    ) -> Generator[Candidate, None, int | None]:
+        """Yield candidates from a place on; return where to go on with changed anchors."""
+        search = self._wanted.search
+        found = search.lines(window.buffer, window.view, place, window.end)
+        for anchors, group in groupby(found, key=_anchors):
+            lines = tuple(group)
+            steps = self._read_at_once(window, lines, self._wanted.read_lines(anchors))
+            if steps:
+                yield Candidate(steps.offset, b"", anchors, steps=steps)
+            for begin, end, _ in lines[len(steps or ()) :]:
+                if end - begin > self._bounds.line_limit:
+                    continue
+                line = bytes(window.view[begin:end]).removesuffix(b"\r")
+                following = b""
+                if count := self._wanted.following(anchors):
+                    last = window.end_of_following(end, count, hold=self._hold)
+                    if last is None:
+                        window.used = begin
+                        return None
+                    if last > end:
+                        following = bytes(window.view[begin + len(line) : last])
+                number = before + window.newlines_before(begin) + 1 if self._count_lines else None
+                yield Candidate(window.offset + begin, line, anchors, following, number)
+                if self._wanted.search is not search:
+                    return min(end + 1, window.end)
+        return None
+
+    def _read_at_once(
+        self, window: Window, lines: Sequence[AnchoredLine], read_lines: ReadLines | None
+    ) -> StepBlock | None:
+        """Return the steps of the first lines, as far as they can be read at once."""
+        if read_lines is None or len(lines) < _FEWEST_AT_ONCE:
+            return None
+        texts = [window.buffer[begin:end] for begin, end, _ in lines]
+        if max(map(len, texts)) > self._bounds.line_limit:
+            return None
+        offsets = [window.offset + begin for begin, _, _ in lines]
+        return read_lines(offsets, b"\n".join([*texts, b""]))

@@ -1,0 +1,246 @@
+"""The fast reader: finds the few lines of a log that can hold a record, and has them parsed.
+
+A literal search costs little next to reading the file, a regular expression on every line does
+not; so a log is searched for anchors, byte strings that a record's line must contain, and only
+lines with an anchor are cut out, decoded and parsed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from parsers.records import Record
+from parsers.scan.candidates import Pass, candidate_lines, read_candidates
+from parsers.scan.sources import LogPath, open_source
+from parsers.scan.wanted import Candidate, ReadLines, Wanted
+from parsers.scan.window import CHUNK_BYTES, Bounds
+from parsers.steps.blocks import Records, StepBlock
+
+__all__ = [
+    "AnyFormat",
+    "Candidate",
+    "LineReader",
+    "LogFormat",
+    "ReadLine",
+    "TableFormat",
+    "candidate_lines",
+    "decode",
+    "read_candidates",
+    "read_records",
+]
+
+# A table is given up after so many lines with its anchors of which none was a row.
+_LINES_WITHOUT_ROW = 2**16
+
+_TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+ParseLine = Callable[[int, str], Iterator[Record]]
+ParseLines = Callable[[Sequence[int], str], StepBlock | None]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFormat:
+    """A kind of line, and how to read it.
+
+    name: for people.
+    anchors: byte strings without newline; each line of this kind contains at least one.
+    parse: takes the offset of a line with an anchor and its text (see `decode`), yields what the
+        line says. It never raises: a malformed line is no record.
+    following: how many further lines belong to a line with an anchor; `parse` is given them too,
+        joined by newlines, as far as the log has them within the next 64 KiB.
+    report: what a line looks like that ought to hold a record, to count those that were not
+        understood. Without it, each line with an anchor and a digit behind the anchor does.
+    ordered: whether the iteration numbers of one run only ever rise.
+    parse_lines: parses many lines at once that hold none but this format's anchors: takes their
+        offsets and their text, each with its newline. Returns the one step that each of the first
+        lines tells of, as far as iterations rise, none is the last one promised and no loss is nan
+        or inf. The others, or all where it returns None, are parsed one by one.
+    """
+
+    name: str
+    anchors: tuple[bytes, ...]
+    parse: ParseLine
+    following: int = 0
+    report: re.Pattern[str] | None = None
+    ordered: bool = True
+    parse_lines: ParseLines | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """Rows that mean nothing without the line above them all, as those of a CSV file.
+
+    name: for people.
+    header: a byte string that the header line contains, and no row.
+    anchors: byte strings of which each row contains at least one; they may be as common as a
+        comma, for rows are looked for only once a header has been seen, and no longer after many
+        thousand lines of which none was a row.
+    row: takes the text of a header line; returns what parses a row, as `LogFormat.parse` does,
+        or None where the line is no header after all. A later header replaces an earlier one.
+    """
+
+    name: str
+    header: bytes
+    anchors: tuple[bytes, ...]
+    row: Callable[[str], ParseLine | None]
+
+
+AnyFormat = LogFormat | TableFormat
+
+
+class ReadLine(NamedTuple):
+    """A line with an anchor, and what each of the formats that it concerns found on it.
+
+    Or the lines of a block of steps.
+    """
+
+    candidate: Candidate
+    found: list[tuple[AnyFormat, Sequence[Record]]]
+
+
+@dataclass(slots=True)
+class _OpenTable:
+    table: TableFormat
+    parse: ParseLine
+    lines_without_row: int = 0
+
+
+class LineReader:
+    """Has the lines of a log parsed by the formats that they concern.
+
+    headers: the text of the header of each table that is being read, by the table's name.
+    """
+
+    def __init__(
+        self,
+        formats: Sequence[AnyFormat],
+        more_anchors: Mapping[bytes, int] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare for some formats.
+
+        more_anchors: lines with any of these are given too, with so many following lines.
+        headers: those of tables that begin in front of what will be read.
+        """
+        self._log_formats = [one for one in formats if isinstance(one, LogFormat)]
+        self._tables = [one for one in formats if isinstance(one, TableFormat)]
+        self._more_anchors = dict(more_anchors or {})
+        self._open: dict[str, _OpenTable] = {}
+        self._known: dict[tuple[bytes, ...], tuple[list[LogFormat], list[TableFormat]]] = {}
+        self.headers: dict[str, str] = {}
+        for table in self._tables:
+            if headers and table.name in headers:
+                self._read_header(table, headers[table.name])
+        self.wanted = Wanted(self._anchors(), self._parse_lines)
+
+    def read(self, candidates: Iterator[Candidate]) -> Iterator[ReadLine]:
+        """Yield the candidates of a pass that searches for `wanted`, parsed."""
+        for candidate in candidates:
+            log_formats, tables = self._concerned(candidate.anchors)
+            if candidate.steps is not None:
+                yield ReadLine(candidate, [(log_formats[0], Records([candidate.steps]))])
+                continue
+            offset, line = candidate[:2]
+            text = decode(line)
+            found: list[tuple[AnyFormat, Sequence[Record]]] = [
+                (one, [*one.parse(offset, _block(candidate, one) if one.following else text)])
+                for one in log_formats
+            ]
+            if tables or self._open:
+                found += self._read_tables(candidate, text, tables)
+            yield ReadLine(candidate, found)
+
+    def _concerned(self, found: tuple[bytes, ...]) -> tuple[list[LogFormat], list[TableFormat]]:
+        """Return the formats that lines with some anchors concern, without those of rows."""
+        if (known := self._known.get(found)) is None:
+            anchors = set(found)
+            known = self._known[found] = (
+                [one for one in self._log_formats if not anchors.isdisjoint(one.anchors)],
+                [one for one in self._tables if one.header in anchors],
+            )
+        return known
+
+    def _parse_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
+        """Return what parses lines at once that hold some anchors; None if there is no such."""
+        log_formats, _ = self._concerned(anchors)
+        if len(log_formats) != 1 or not {*anchors}.issubset(log_formats[0].anchors):
+            return None
+        parse_lines = log_formats[0].parse_lines
+        return parse_lines and (lambda offsets, lines: parse_lines(offsets, decode(lines)))
+
+    def _read_tables(
+        self, candidate: Candidate, text: str, headed: list[TableFormat]
+    ) -> Iterator[tuple[AnyFormat, list[Record]]]:
+        """Yield the rows on a line, of the open tables but those of which it is a header."""
+        before = set(self._open)
+        for table in headed:
+            self._read_header(table, text)
+        for rows in [*self._open.values()]:
+            if rows.table in headed or not any(a in candidate.anchors for a in rows.table.anchors):
+                continue
+            records = list(rows.parse(candidate.offset, text))
+            if records:
+                rows.lines_without_row = 0
+                yield rows.table, records
+                continue
+            rows.lines_without_row += 1
+            if rows.lines_without_row > _LINES_WITHOUT_ROW:
+                del self._open[rows.table.name], self.headers[rows.table.name]
+        if before != set(self._open):
+            self.wanted.change(self._anchors())
+
+    def _read_header(self, table: TableFormat, text: str) -> None:
+        if parse := table.row(text):
+            self._open[table.name] = _OpenTable(table, parse)
+            self.headers[table.name] = text
+
+    def _anchors(self) -> dict[bytes, int]:
+        """Return what to search for, each with the number of lines to give with it."""
+        anchors = dict(self._more_anchors)
+        for one in self._log_formats:
+            for anchor in one.anchors:
+                anchors[anchor] = max(anchors.get(anchor, 0), one.following)
+        for table in self._tables:
+            anchors.setdefault(table.header, 0)
+        for rows in self._open.values():
+            for anchor in rows.table.anchors:
+                anchors.setdefault(anchor, 0)
+        return anchors
+
+
+def read_records(
+    path: LogPath,
+    formats: Sequence[AnyFormat],
+    *,
+    start: int = 0,
+    complete: bool = True,
+    chunk_bytes: int = CHUNK_BYTES,
+    threads: int = 1,
+) -> Iterator[Record]:
+    """Yield what a log says in any of `formats`, in the order of its lines.
+
+    `path` and `start` are as in `read_candidates`. While the log is still being written pass
+    `complete=False`: a last line without newline may be half written, and is left out. Two runs in
+    one log come one after the other. Raises OSError.
+    """
+    bounds = Bounds(chunk_bytes=chunk_bytes, complete=complete)
+    with open_source(path) as source:
+        reader = LineReader(formats)
+        lines = Pass(source, reader.wanted, bounds, begin=start, threads=threads)
+        for _, found in reader.read(iter(lines)):
+            for _, records in found:
+                yield from records
+
+
+def decode(line: bytes) -> str:
+    """Return a line as text: bytes that are no UTF-8 replaced, the terminal's colours left out."""
+    text = line.decode("utf-8", errors="replace")
+    return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
+
+
+def _block(candidate: Candidate, log_format: LogFormat) -> str:
+    """Return a line with those that belong to it."""
+    count = 1 + log_format.following
+    lines = (candidate.line + candidate.following).split(b"\n", count)[:count]
+    return decode(b"\n".join(one.removesuffix(b"\r") for one in lines))

@@ -1,0 +1,139 @@
+"""Reading a log while it grows: each call reads what was appended since the call before.
+
+What is kept between two calls is a small value that can be written as JSON. It notices when the
+log is another one: moved away and begun anew (rotated), or cut short.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from parsers.records import Record
+from parsers.scan.candidates import Pass
+from parsers.scan.reader import AnyFormat, LineReader
+from parsers.scan.sources import Source, open_source
+from parsers.scan.window import Bounds
+
+_HEAD_BYTES = 2**10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadState:
+    """How far a log has been read, and by what it is known again.
+
+    device, inode, size: the file's, when it was read.
+    offset: the byte behind the last line that was read.
+    within_line: what follows is the rest of a line that is too long to be read.
+    head_bytes, head_sha256: how many of its first bytes, a KiB at most, and their checksum.
+    headers: (name of the table, text of its header) of the tables whose rows are being read.
+    """
+
+    device: int
+    inode: int
+    size: int
+    offset: int
+    head_bytes: int
+    head_sha256: str
+    within_line: bool
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def to_json(self) -> str:
+        """Return it as a JSON object."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "ReadState":
+        """Return what `to_json` has written. Raises ValueError for anything else."""
+        try:
+            values = json.loads(text)
+            headers = tuple((str(name), str(header)) for name, header in values.pop("headers"))
+            return cls(**values, headers=headers)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"no state of a log that was read: {text[:80]!r}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """What a log says since the call before.
+
+    state: to be passed to the next call. restarted: why the log was read from its beginning,
+    though it had been read before, as the end of a sentence that begins with its name.
+    """
+
+    records: tuple[Record, ...]
+    state: ReadState
+    restarted: str | None = None
+
+
+def read_appended(
+    path: Path | str,
+    formats: Sequence[AnyFormat],
+    state: ReadState | None = None,
+    *,
+    complete: bool = False,
+) -> Appended:
+    """Return what a log says in any of `formats` since the call that returned `state`.
+
+    A last line without newline, and one that lacks some of the lines that belong to it, are left
+    to the next call; pass `complete=True` once nobody is writing any more. A compressed log is
+    read as a whole, each time that it has changed. Raises OSError.
+    """
+    with open_source(Path(path)) as source:
+        found = os.fstat(source.file)
+        restarted = state and _reason_to_restart(state, found, source)
+        begin = state.offset if state and not restarted else 0
+        reader = LineReader(formats, headers=dict(state.headers) if state and begin else None)
+        lines = Pass(
+            source,
+            reader.wanted,
+            Bounds(complete=complete),
+            begin=begin,
+            within_line=state is not None and not restarted and state.within_line,
+            hold=not complete,
+        )
+        records = tuple(
+            record
+            for _, parts in reader.read(iter(lines))
+            for _, line_records in parts
+            for record in line_records
+        )
+        head = os.pread(source.file, min(_HEAD_BYTES, found.st_size), 0)
+        return Appended(
+            records=records,
+            state=ReadState(
+                device=found.st_dev,
+                inode=found.st_ino,
+                size=found.st_size,
+                offset=lines.position,
+                within_line=lines.within_line,
+                head_bytes=len(head),
+                head_sha256=hashlib.sha256(head).hexdigest(),
+                headers=tuple(reader.headers.items()),
+            ),
+            restarted=restarted or None,
+        )
+
+
+def _reason_to_restart(state: ReadState, found: os.stat_result, source: Source) -> str | None:
+    """Return why a log cannot be read on from where it stopped; None where it can."""
+    if (found.st_dev, found.st_ino) != (state.device, state.inode):
+        return "is another file than before: read from its beginning"
+    plain = source.descriptor is not None
+    if found.st_size < (state.offset if plain else state.size):
+        return "has become shorter: read from its beginning"
+    head = os.pread(source.file, state.head_bytes, 0)
+    if hashlib.sha256(head).hexdigest() != state.head_sha256:
+        return "begins otherwise than before: read from its beginning"
+    if not plain and found.st_size != state.size:
+        return "is compressed and has changed: read from its beginning"
+    if (
+        plain
+        and state.offset
+        and not state.within_line
+        and os.pread(source.file, 1, state.offset - 1) != b"\n"
+    ):
+        return "has changed before the place reached: read from its beginning"
+    return None

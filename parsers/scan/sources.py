@@ -1,0 +1,143 @@
+"""Where a log's bytes come from: a file, a compressed file, standard input or another stream.
+
+Whether they are compressed is told by their beginning, never by a name. Offsets are those of the
+bytes that come out, after decompression.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import UnsupportedOperation
+from pathlib import Path
+from stat import S_ISREG
+from typing import BinaryIO
+
+from parsers.scan.compression import compression, decompressed
+
+LogPath = Path | str | BinaryIO
+Read = Callable[[memoryview], int]
+"""Fills a buffer as far as something is there, and returns how far; 0 at the end."""
+
+STANDARD_INPUT = "-"
+_HEAD_BYTES = 4
+
+
+class Source:
+    """The bytes of one log, to be read from the beginning to the end.
+
+    name: what to call it. descriptor: that of a plain file, which can be read at any place; else
+    None. notes: what was wrong with the bytes, as ends of a sentence that begins with the name;
+    complete at the end.
+    """
+
+    def __init__(
+        self, name: str, read: Read, *, file: int | None = None, descriptor: int | None = None
+    ) -> None:
+        """Take what there is to know."""
+        self.name = name
+        self.read = read
+        self._file = file
+        self.descriptor = descriptor
+        self.notes: list[str] = []
+
+    @property
+    def file(self) -> int:
+        """The descriptor of the file as it lies on the disk. Raises OSError for a stream."""
+        if self._file is None:
+            raise UnsupportedOperation(f"{self.name} is no file")
+        return self._file
+
+    @property
+    def size(self) -> int | None:
+        """The bytes of a plain file, as many as it has now; None where nobody knows."""
+        return None if self.descriptor is None else os.fstat(self.descriptor).st_size
+
+    def read_from(self, offset: int) -> Read:
+        """Return what reads the source from a byte on; only a plain file can do so repeatedly."""
+        if self.descriptor is not None:
+            return file_reader(self.descriptor, offset)
+        room = memoryview(bytearray(min(offset, 2**20)))
+        while offset > 0 and (count := self.read(room[:offset])):
+            offset -= count
+        return self.read
+
+
+def file_reader(descriptor: int, offset: int) -> Read:
+    """Return what reads a plain file from a byte on, whatever else is read of it meanwhile."""
+
+    def read(view: memoryview) -> int:
+        nonlocal offset
+        count = os.preadv(descriptor, [view], offset)
+        offset += count
+        return count
+
+    return read
+
+
+def name_of(path: LogPath) -> str:
+    """Return what to call a log."""
+    return str(path if isinstance(path, Path | str) else getattr(path, "name", STANDARD_INPUT))
+
+
+@contextmanager
+def open_source(path: LogPath) -> Iterator[Source]:
+    """Open a log: a path, `-` for standard input, or a binary stream, which stays open.
+
+    Raises OSError.
+    """
+    if path == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, "standard input is closed", STANDARD_INPUT)
+        yield _stream(STANDARD_INPUT, sys.stdin.buffer)
+        return
+    if not isinstance(path, Path | str):
+        yield _stream(name_of(path), path)
+        return
+    with Path(path).open("rb", buffering=0) as file:
+        descriptor = file.fileno()
+        plain = S_ISREG(os.fstat(descriptor).st_mode)
+        if plain and compression(os.pread(descriptor, _HEAD_BYTES, 0)) is None:
+            read = file_reader(descriptor, 0)
+            yield Source(str(path), read, file=descriptor, descriptor=descriptor)
+        else:
+            yield _stream(str(path), file, descriptor)
+
+
+def _stream(name: str, stream: object, file: int | None = None) -> Source:
+    """Return the source of a stream, of which a few bytes are read to see what it holds."""
+    # `readinto` of a buffered stream waits until the buffer is full, `readinto1` does not.
+    readinto = getattr(stream, "readinto1", None) or stream.readinto  # type: ignore[attr-defined]
+
+    def read(view: memoryview) -> int:
+        return int(readinto(view) or 0)
+
+    head = bytearray(_HEAD_BYTES)
+    filled = 0
+    while filled < _HEAD_BYTES and (count := read(memoryview(head)[filled:])):
+        filled += count
+    first = bytes(head[:filled])
+    source = Source(name, _chained(iter([first]), read), file=file)
+    if member := compression(first):
+        source.read = _chained(decompressed(member, source.read, source.notes))
+    return source
+
+
+def _chained(pieces: Iterator[bytes], then: Read | None = None) -> Read:
+    """Return what reads some pieces, and then what `then` reads."""
+    piece = memoryview(b"")
+
+    def read(view: memoryview) -> int:
+        nonlocal piece
+        while not piece:
+            following = next(pieces, None)
+            if following is None:
+                return then(view) if then else 0
+            piece = memoryview(following)
+        count = min(len(view), len(piece))
+        view[:count] = piece[:count]
+        piece = piece[count:]
+        return count
+
+    return read

@@ -1,0 +1,172 @@
+"""The part of a log that is in memory: whole lines, moving on through the bytes.
+
+Memory is bounded whatever the log: a line longer than a limit is left out.
+"""
+
+import threading
+from dataclasses import dataclass
+
+import stringzilla
+
+from parsers.scan.sources import Read
+
+CHUNK_BYTES = 2**20
+LINE_LIMIT = 4 * 2**20
+
+# How far a segment reads on behind its end at a time, to finish its last line.
+_OVERRUN_BYTES = 2**16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much is in memory, and what counts as a line.
+
+    chunk_bytes: read at a time. line_limit: longest line that is given. lookahead_bytes: of whole
+    lines, how many may be kept until more stand behind them. complete: whether a last line without
+    newline is whole.
+    """
+
+    chunk_bytes: int = CHUNK_BYTES
+    line_limit: int = LINE_LIMIT
+    lookahead_bytes: int = 2**16
+    complete: bool = True
+
+
+# Making a buffer takes longer than reading a small log, so a thread uses its own again.
+_spare = threading.local()
+
+
+def _buffer(size: int) -> bytearray:
+    buffer: bytearray | None = getattr(_spare, "buffer", None)
+    _spare.buffer = None
+    return buffer if buffer is not None and len(buffer) == size else bytearray(size)
+
+
+class Window:
+    """A buffer on a log, of which `[begin, end)` holds whole lines that are wanted.
+
+    Set `used` to less than `end` to have the lines from there on again, with more behind them.
+    `settled` says that nothing can come to stand behind these lines: the log ends there
+    (`at_end`), or goes on with a line that is left out (`within_line`). `offset` is that of the
+    buffer's first byte; behind the wanted lines it is `filled` with others, or half of one.
+    """
+
+    def __init__(
+        self,
+        read: Read,
+        bounds: Bounds,
+        *,
+        begin: int = 0,
+        stop: int | None = None,
+        within_line: bool = False,
+    ) -> None:
+        """Begin at the byte `begin`, from which `read` reads.
+
+        Lines that begin at `stop` or later are not wanted. `within_line`: the first line began
+        before `begin`, and is left out.
+        """
+        self.buffer = _buffer(bounds.chunk_bytes + bounds.line_limit + bounds.lookahead_bytes)
+        self.view = memoryview(self.buffer)
+        self.offset = begin
+        self.begin = self.end = self.used = self.filled = self._whole = 0
+        self.settled = False
+        self.line_limit = bounds.line_limit
+        self._read, self._bounds, self._stop = read, bounds, stop
+        self.at_end = False
+        self.within_line = within_line
+        self._newlines = 0
+        self._counted = int(within_line)
+
+    def advance(self) -> bool:
+        """Move on by up to a chunk; False where nothing more is wanted."""
+        if self.at_end or (self._stop is not None and self.next_line >= self._stop):
+            _spare.buffer = self.buffer
+            return False
+        self._drop(self.next_line - self.offset)
+        count = self._read(self.view[self.filled : self.filled + self._chunk_bytes()])
+        self.filled += count
+        self.at_end = not count
+        self.begin = 0
+        if self.within_line:
+            newline = self.buffer.find(b"\n", 0, self.filled)
+            self.within_line = newline < 0
+            self.begin = self.filled if newline < 0 else newline + 1
+        self._whole = self.buffer.rfind(b"\n", self.begin, self.filled) + 1 or self.begin
+        self.within_line |= self.filled - self._whole > self.line_limit
+        if self.at_end and self._bounds.complete and not self.within_line:
+            self._whole = self.filled
+        self.end = self.used = self._end_of_wanted()
+        self.settled = self.at_end or self.within_line
+        return True
+
+    @property
+    def next_line(self) -> int:
+        """Offset behind the used lines; where a line is being left out, of the rest of that."""
+        return self.offset + (self.filled if self.within_line else self.used)
+
+    def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:
+        """Return where `count` further lines end, behind the line that ends at `end`.
+
+        Or where the last of them ends, if there are fewer within the bounds; `end` where there are
+        none. None: there may be more after `advance`, or with `hold` when the log has grown.
+        """
+        lookahead = self._bounds.lookahead_bytes
+        region = min(self._whole, end + 1 + lookahead)
+        last = end
+        for _ in range(count):
+            newline = self.buffer.find(b"\n", last + 1, region)
+            if newline < 0:
+                break
+            if newline - last - 1 > self.line_limit:
+                return last
+            last = newline
+        else:
+            return last
+        if self.filled - end > lookahead:
+            return last
+        if not self.settled or (self.at_end and hold):
+            return None
+        # The log's last line may do without a newline.
+        return region if self.at_end and region > last + 1 else last
+
+    def is_too_long(self, place: int) -> bool:
+        """Return whether the line that holds a place of the buffer is to be left out."""
+        begin = self.buffer.rfind(b"\n", self.begin, place) + 1 or self.begin
+        end = self.buffer.find(b"\n", place, self.end)
+        return (self.end if end < 0 else end) - begin > self.line_limit
+
+    def newlines_before(self, place: int) -> int:
+        """Return how many newlines were read up to a place in the buffer.
+
+        Those at `stop` or later do not count, nor that of a first byte within a line. Places must
+        not go back, and whoever counts has to do so before each `advance`.
+        """
+        if self._stop is not None:
+            place = min(place, self._stop - self.offset)
+        if place > self._counted:
+            text = stringzilla.Str(self.view[self._counted : place])
+            self._newlines += text.count(b"\n")
+            self._counted = place
+        return self._newlines
+
+    def _end_of_wanted(self) -> int:
+        """Return where the last whole line ends that begins before `stop`."""
+        if self._stop is None or self.offset + self._whole <= self._stop:
+            return self._whole
+        before_stop = self._stop - 1 - self.offset
+        if before_stop < self.begin:
+            return self.begin
+        return self.buffer.find(b"\n", before_stop, self._whole) + 1 or self._whole
+
+    def _chunk_bytes(self) -> int:
+        if self._stop is None:
+            return self._bounds.chunk_bytes
+        left = self._stop - self.offset - self.filled
+        return min(self._bounds.chunk_bytes, max(left, _OVERRUN_BYTES))
+
+    def _drop(self, count: int) -> None:
+        """Give up the first bytes of the buffer."""
+        self.view[: self.filled - count] = self.view[count : self.filled]
+        self.filled -= count
+        self.offset += count
+        self._counted -= count

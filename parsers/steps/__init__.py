@@ -1,0 +1,1 @@
+"""Step reports: in blocks, merged across formats, with seconds and means."""

@@ -1,0 +1,122 @@
+"""Reports of the same thing become one.
+
+Several lines speak of one iteration: those of two programs, or of every rank. A result is printed
+by every node, and a setting by everybody. Here each counts once.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+
+from parsers.records import Record, RunTotals, Setting, SkippedStep, Step
+from parsers.steps.blocks import STEP_FIELDS, Part, StepBlock, parts_of
+from parsers.steps.means import step_means
+
+# Who is believed where a name is told several values: the program, then what it says in words,
+# then the script that started it.
+_SOURCES = ("arguments", "report", "echo", "host")
+# What has as many values as there are machines.
+_LISTS = frozenset({"host", "gpu"})
+
+_ROUNDING = 0.02
+_NODES_APART_SECONDS = 1.0
+
+
+def merge_steps(records: Iterable[Record], *, resumed_from: int | None = None) -> list[Step]:
+    """Return one Step an iteration, made of all that the lines of one launch say of it, in order.
+
+    What an earlier line said stays, but for one thing: a line that knows how many iterations the
+    run is to do comes before one that does not. Of Megatron-DeepSpeed's two lines it is the more
+    precise one. `step_means` leaves out Megatron core's line of the first iteration, and tells of
+    how many iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that
+    the launch went on from, where it is known.
+    """
+    return merged_steps(records, resumed_from=resumed_from).steps()
+
+
+def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
+    """Return what `merge_steps` does, as columns."""
+    means = step_means(tuple(parts_of(records)), resumed_from)
+    if means.rises:
+        return means
+    reports: dict[int, list[Step]] = {}
+    for step in means.steps():
+        reports.setdefault(step.iteration, []).append(step)
+    return StepBlock.of([_merged(reports[iteration]) for iteration in sorted(reports)])
+
+
+def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
+    """Return the lines of one launch that tell of skipped steps, one a step.
+
+    Where several ranks tell of them, those of the rank that tells of the most.
+    """
+    told: dict[int | None, list[SkippedStep]] = {}
+    for record in parts_of(records):
+        if isinstance(record, SkippedStep):
+            told.setdefault(record.rank, []).append(record)
+    return max(told.values(), key=len, default=[])
+
+
+def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
+    """Return what the lines of one launch say of it as a whole, each thing once.
+
+    The nodes of a run print its result with times that each took for itself: those of one result
+    differ by less than a second or two percent.
+    """
+    kept: list[RunTotals] = []
+    for record in parts_of(records):
+        if isinstance(record, RunTotals) and not any(_is_copy(record, one) for one in kept):
+            kept.append(record)
+    return kept
+
+
+def merge_settings(records: Iterable[Part]) -> dict[str, str]:
+    """Return the configuration that the lines of a run tell: one value a name.
+
+    Of several, the first one of the most credible source. Hosts and GPUs are listed, with commas.
+    """
+    settings = [record for record in parts_of(records) if isinstance(record, Setting)]
+    merged: dict[str, str] = {}
+    for source in _SOURCES:
+        for setting in settings:
+            if setting.source == source and setting.name not in _LISTS:
+                merged.setdefault(setting.name, setting.value)
+    for name in sorted(_LISTS):
+        values = dict.fromkeys(one.value for one in settings if one.name == name)
+        if values:
+            merged[name] = ", ".join(values)
+    return merged
+
+
+def _merged(reports: Sequence[Step]) -> Step:
+    if len(reports) == 1:
+        return reports[0]
+    first, *others = sorted(reports, key=lambda step: step.iterations is None)
+    for other in others:
+        fresh = {
+            name: value
+            for name in STEP_FIELDS
+            if getattr(first, name) is None and (value := getattr(other, name)) is not None
+        }
+        if first.step_seconds is not None:
+            fresh.pop("log_interval", None)  # of another mean
+        if fresh:  # else it is a copy, of which there may be one from each rank
+            first = dataclasses.replace(first, **fresh)
+    return first
+
+
+def _is_copy(one: RunTotals, other: RunTotals) -> bool:
+    tolerance = _ROUNDING
+    if one.train_seconds:
+        tolerance = max(tolerance, _NODES_APART_SECONDS / one.train_seconds)
+    for field in dataclasses.fields(RunTotals):
+        if field.name == "offset":
+            continue
+        mine, theirs = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(mine, float) and isinstance(theirs, float):
+            alike = math.isclose(mine, theirs, rel_tol=tolerance) or repr(mine) == repr(theirs)
+        else:
+            alike = mine == theirs
+        if not alike:
+            return False
+    return True

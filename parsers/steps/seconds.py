@@ -1,0 +1,80 @@
+"""Which step reports hold an iteration whose update was skipped, for its gradients overflowed.
+
+Such an iteration does less work than others, so its time is none of a step's.
+
+How long steps took: what is known of one, and the statistics of many.
+"""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+def skipped_updates(so_far: Iterable[int | None], since: Iterable[int | None]) -> list[bool]:
+    """Return for each report of a launch, in order, whether it holds a skipped update.
+
+    so_far: how many the launch had skipped by then (DeepSpeed). since: how many since the report
+    before (Megatron). None where a report tells nothing of it.
+    """
+    skips = []
+    before = 0
+    for total, count in zip(so_far, since, strict=True):
+        now = before if total is None else total
+        skips.append(now > before or bool(count))
+        before = now
+    return skips
+
+
+# What is larger, or closer to zero, is mangled, and could not be added up or divided by.
+_MAGNITUDE = 1e100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSeconds:
+    """Statistics of n step times, in seconds; `std` is that of a sample. What n forbids is None."""
+
+    n: int = 0
+    mean: float | None = None
+    median: float | None = None
+    std: float | None = None
+    min: float | None = None
+    max: float | None = None
+    first: float | None = None
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> "StepSeconds":
+        """Return the statistics of step times, in the order of the log."""
+        if not seconds:
+            return cls()
+        return cls(
+            n=len(seconds),
+            mean=mean_of(seconds),
+            median=statistics.median(seconds),
+            std=statistics.stdev(seconds) if len(seconds) > 1 else None,
+            min=min(seconds),
+            max=max(seconds),
+            first=seconds[0],
+        )
+
+
+def is_sound(value: float) -> bool:
+    """Return whether a number of a log is one to reckon with, and not a mangled one."""
+    return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
+
+
+def step_seconds(
+    reported: float | None, batch: int | None, samples_per_second: float | None
+) -> float | None:
+    """Return the seconds of a step: reported, else the global batch over samples per second.
+
+    None where neither is known, or is a number to reckon with.
+    """
+    seconds = reported
+    if seconds is None and batch and samples_per_second:
+        seconds = batch / samples_per_second
+    return seconds if seconds is not None and seconds >= 0 and is_sound(seconds) else None
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """Return the mean of one value or more; of equal ones it is that one, however it is rounded."""
+    return min(max(statistics.fmean(values), min(values)), max(values))

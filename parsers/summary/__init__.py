@@ -1,0 +1,1 @@
+"""Summarize runs that were read: numbers, rows and data frames."""

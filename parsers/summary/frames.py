@@ -1,0 +1,78 @@
+"""Runs and steps as pandas frames: `runs_frame(read("slurm-123.out"))`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from parsers.records import Step, Usage
+from parsers.runs.run import LogRun
+from parsers.summary.rows import (
+    RUN_NAMES,
+    STEP_NAMES,
+    USAGE_NAMES,
+    Row,
+    run_row,
+    step_rows,
+    usage_rows,
+)
+from parsers.summary.run import summarise
+from parsers.summary.warmup import WarmupPolicy
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FIRST = WarmupPolicy()
+
+
+def runs_frame(
+    runs: Iterable[LogRun], warmup: WarmupPolicy = _FIRST, *, keep_skipped: bool = False
+) -> "pd.DataFrame":
+    """Return a row per run with its numbers, and the columns `parsers.summary.rows.RUN_NAMES`.
+
+    Without the warm-up of each launch, and without reports of skipped updates unless
+    `keep_skipped`.
+    """
+    import pandas as pd
+
+    rows = [run_row(summarise(run, warmup, keep_skipped=keep_skipped)) for run in runs]
+    # Named, for without a run there is no row to take them from.
+    return pd.DataFrame(rows, columns=list(RUN_NAMES))
+
+
+def steps_frame(
+    runs: Iterable[LogRun], warmup: WarmupPolicy = _FIRST, *, keep_skipped: bool = False
+) -> "pd.DataFrame":
+    """Return a row per step report of all runs, with the columns `parsers.summary.rows.STEP_NAMES`.
+
+    `counted` is true for those that the numbers of `runs_frame` are made of.
+    """
+    import pandas as pd
+
+    rows = [
+        row for run in runs for row in step_rows(summarise(run, warmup, keep_skipped=keep_skipped))
+    ]
+    return with_numbers(pd.DataFrame(rows, columns=list(STEP_NAMES)), Step)
+
+
+def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
+    """Return a row per report of memory or GPU use, with the columns `USAGE_NAMES`."""
+    import pandas as pd
+
+    rows = [row for run in runs for row in usage_rows(run)]
+    return with_numbers(pd.DataFrame(rows, columns=list(USAGE_NAMES)), Usage)
+
+
+def with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
+    """Return a frame in which the numbers of a record are such where all of a column are absent."""
+    import pandas as pd
+
+    numbers = (int, float, int | None, float | None)
+    names = [field.name for field in fields(record) if field.type in numbers]
+    return frame.assign(**{name: pd.to_numeric(frame[name]) for name in names})
+
+
+def parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes:
+    """Return rows with these names as a Parquet file. Raises ImportError without pyarrow."""
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=list(names)).to_parquet(engine="pyarrow", index=False)

@@ -1,0 +1,117 @@
+"""Runs and steps as plain rows, for JSON, CSV and frames; what is absent is None."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from typing import Any
+
+from parsers.records import Step, Usage
+from parsers.runs.run import LogRun, RunSegment
+from parsers.summary.run import RunSummary, summarise
+from parsers.summary.warmup import WarmupPolicy
+
+Row = dict[str, Any]
+
+STEP_NAMES = (
+    "path",
+    "run",
+    "launch",
+    *(field.name for field in fields(Step)),
+    "counted",
+)
+USAGE_NAMES = ("path", "run", "launch", *(field.name for field in fields(Usage)))
+
+
+def run_object(summary: RunSummary) -> Row:
+    """Return a run's numbers as the object that `teralog parse --format json` prints.
+
+    Memory is in MiB; a `line` counts from 1, an `offset` is that of the line's first byte. Numbers
+    of the configuration that are whole are numbers, all others are the text of the log.
+    """
+    outcome, warmup = summary.outcome, str(summary.policy)
+    return {
+        "path": _shown(summary.path),
+        "run": summary.run,
+        "formats": list(summary.formats),
+        "steps": summary.reports,
+        "memory_reports": summary.memory_reports,
+        "peak_memory_mib": summary.peak_memory_mib,
+        "samples_per_second": summary.samples_per_second,
+        "tokens_per_second": summary.tokens_per_second,
+        "reported_tflops_per_gpu": summary.reported_tflops_per_gpu,
+        "step_seconds": asdict(summary.step_seconds),
+        "warmup": {
+            "policy": warmup,
+            "dropped": summary.dropped,
+            "skipped": summary.skipped,
+            "steady": summary.steady,
+        },
+        "outcome": {
+            "kind": outcome.kind.value,
+            "line": outcome.line,
+            "offset": outcome.offset,
+            "text": outcome.text,
+            "requested_gib": outcome.requested_gib,
+            "path": _shown(outcome.source or summary.path),
+        },
+        "lines": {"understood": summary.lines, "not_understood": summary.not_understood},
+        "config": {name: _number(value) for name, value in summary.config.items()},
+    }
+
+
+def run_row(summary: RunSummary) -> Row:
+    """Return a run's numbers as one flat row: `step_seconds_mean`; without the configuration."""
+    row: Row = {}
+    for name, value in run_object(summary).items():
+        if name == "config":
+            continue
+        if isinstance(value, dict):
+            row |= {f"{name}_{part}": one for part, one in value.items()}
+        else:
+            row[name] = ", ".join(value) if isinstance(value, list) else value
+    return row
+
+
+def step_rows(summary: RunSummary) -> Iterator[Row]:
+    """Yield a row for each step report of a run: STEP_NAMES.
+
+    `step_seconds` is worked out from the rate where the log gives only that; `counted` says
+    whether the report is one of those that the run's numbers are made of.
+    """
+    for one in summary.reported:
+        values = {field.name: getattr(one.step, field.name) for field in fields(Step)}
+        yield {
+            "path": _shown(summary.path),
+            "run": summary.run,
+            "launch": one.launch,
+            **values,
+            "step_seconds": one.step_seconds,
+            "counted": one.counted,
+        }
+
+
+def usage_rows(run: LogRun) -> Iterator[Row]:
+    """Yield a row for each report of memory or of how busy a GPU is: USAGE_NAMES."""
+    for launch, segment in enumerate(run.segments):
+        for one in segment.records:
+            if isinstance(one, Usage):
+                values = {field.name: getattr(one, field.name) for field in fields(Usage)}
+                place = {"path": _shown(run.path), "run": run.index, "launch": launch}
+                yield place | values | {"source": one.source.value}
+
+
+def _shown(path: str) -> str:
+    # A name may hold bytes that are no text, which JSON cannot.
+    return os.fsencode(path).decode(errors="replace")
+
+
+def _number(text: str) -> int | str:
+    try:
+        number = int(text)
+    except ValueError:
+        return text
+    return number if str(number) == text else text
+
+
+_NO_RUN = LogRun(path="", index=0, segments=(RunSegment(begin=0, end=0, records=()),))
+RUN_NAMES = tuple(run_row(summarise(_NO_RUN, WarmupPolicy())))

@@ -1,0 +1,220 @@
+"""The numbers of one run, from what its log tells."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from statistics import fmean, harmonic_mean
+from typing import Any
+
+from parsers.fields import whole
+from parsers.formats.table import CONFIGURATION_FORMATS, SPEED_FORMATS
+from parsers.records import Outcome, OutcomeKind, RunTotals, Step, Usage
+from parsers.runs.run import LogRun
+from parsers.steps.blocks import step_column
+from parsers.steps.seconds import StepSeconds, is_sound
+from parsers.summary.launches import LaunchReports, launch_reports
+from parsers.summary.warmup import WarmupPolicy
+
+_MIB_PER_GIB = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedStep:
+    """A step report of a run's launch, the first of which is 0.
+
+    step_seconds: as reported, or the global batch over the samples per second.
+    counted: it is one of those that the numbers are made of.
+    """
+
+    launch: int
+    step: Step
+    step_seconds: float | None
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """The numbers of one run; absent is None.
+
+    path, run: its log, and the how manieth run of it, from 0.
+    formats: what its reports are, those of speed first; those of its configuration not at all.
+    launches: every step report. dropped, skipped: how many of them are left out, as warm-up and
+        since their update was skipped. steady: False where the step times never settled.
+    memory_reports: how many training programs printed. peak_memory_gib: the highest that they
+        say was allocated; where they say nothing, the highest use of a device that nvidia-smi saw.
+    samples_per_second, tokens_per_second: of the reports that count, over all GPUs; else the
+        program's own figure for the whole run, or for all of it so far.
+    reported_tflops_per_gpu: likewise, what the program claims.
+    config: the configuration that the log tells, as text.
+    lines, not_understood: how many lines gave records, and how many only looked as if they would.
+    """
+
+    path: str
+    run: int
+    formats: tuple[str, ...]
+    launches: tuple[LaunchReports, ...]
+    policy: WarmupPolicy
+    dropped: int
+    skipped: int
+    steady: bool
+    step_seconds: StepSeconds
+    samples_per_second: float | None
+    tokens_per_second: float | None
+    reported_tflops_per_gpu: float | None
+    memory_reports: int
+    peak_memory_gib: float | None
+    config: dict[str, str]
+    outcome: Outcome
+    lines: int
+    not_understood: int
+    notes: tuple[str, ...]
+
+    @property
+    def reports(self) -> int:
+        """How many step reports there are."""
+        return sum(len(launch.steps) for launch in self.launches)
+
+    @property
+    def reported(self) -> Iterator[ReportedStep]:
+        """Each step report."""
+        for number, launch in enumerate(self.launches):
+            rows = zip(launch.steps.steps(), launch.step_seconds, launch.counted, strict=True)
+            for step, seconds, counted in rows:
+                yield ReportedStep(launch=number, step=step, step_seconds=seconds, counted=counted)
+
+    @property
+    def peak_memory_mib(self) -> float | None:
+        """The peak in MiB."""
+        return None if self.peak_memory_gib is None else self.peak_memory_gib * _MIB_PER_GIB
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether nothing in the log is of a run."""
+        return not self.formats and self.outcome.kind is OutcomeKind.UNKNOWN
+
+
+def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) -> RunSummary:
+    """Return the numbers of a run, without the warm-up of each of its launches.
+
+    An iteration whose update was skipped, for its gradients overflowed, does less work than
+    another; a report that holds one counts only with `keep_skipped`.
+    """
+    config = run.config
+    batch = whole(config.get("global_batch_size"))
+    launches = tuple(
+        launch_reports(segment.step_columns, batch, policy, keep_skipped=keep_skipped)
+        for segment in run.segments
+    )
+    samples = (
+        _samples_per_second(launches, batch)
+        or _total(run, "samples_per_second")
+        or _last(
+            mean for one in launches for mean in one.steps.column("running_samples_per_second")
+        )
+    )
+    return RunSummary(
+        path=run.path,
+        run=run.index,
+        formats=_formats(run),
+        launches=launches,
+        policy=policy,
+        dropped=sum(launch.dropped for launch in launches),
+        skipped=sum(launch.skipped for launch in launches),
+        steady=all(launch.steady for launch in launches),
+        step_seconds=StepSeconds.of(_known(_counted(launches, "step_seconds"))),
+        samples_per_second=samples,
+        tokens_per_second=_mean_rate(launches, "tokens_per_second")
+        or _product(samples, _tokens_a_sample(launches) or whole(config.get("seq_length")))
+        or _total(run, "tokens_per_second"),
+        reported_tflops_per_gpu=_mean_rate(launches, "reported_tflops_per_gpu")
+        or _total(run, "tflops_per_gpu"),
+        memory_reports=len(run.memory_reports),
+        peak_memory_gib=_peak_gib(run),
+        config=config,
+        outcome=run.outcome or Outcome(kind=OutcomeKind.UNKNOWN),
+        lines=run.lines,
+        not_understood=sum(count for _, count in run.not_understood),
+        notes=run.notes,
+    )
+
+
+def _formats(run: LogRun) -> tuple[str, ...]:
+    reports = [name for name in run.formats if name not in CONFIGURATION_FORMATS]
+    of_speed = [name for name in SPEED_FORMATS if name in reports]
+    return (*of_speed, *(name for name in reports if name not in of_speed))
+
+
+def _counted(launches: Sequence[LaunchReports], name: str) -> Iterator[Any]:
+    return chain.from_iterable(launch.column(name) for launch in launches)
+
+
+def _samples_per_second(launches: Sequence[LaunchReports], batch: int | None) -> float | None:
+    """Return samples over seconds of all reports that count, else by the rates reported.
+
+    What a program reports may be wrong, or the mean of all that came before; the batch is not.
+    """
+    sizes = (size or batch for size in _counted(launches, "global_batch_size"))
+    sized = [*filter(all, zip(sizes, _counted(launches, "step_seconds"), strict=True))]
+    if not sized:
+        return _mean_rate(launches, "samples_per_second")
+    samples, seconds = map(sum, zip(*sized, strict=True))
+    return float(samples / seconds)
+
+
+def _mean_rate(launches: Sequence[LaunchReports], name: str) -> float | None:
+    """Return the mean over time of a rate that is reported: all the work over all its seconds.
+
+    Where no seconds are known, each report is taken for the same work: the harmonic mean.
+    """
+    rates = list(_counted(launches, name))
+    timed = [
+        (rate, seconds)
+        for rate, seconds in zip(rates, _counted(launches, "step_seconds"), strict=True)
+        if rate is not None and is_sound(rate) and seconds
+    ]
+    if timed:
+        return fmean(*zip(*timed, strict=True))
+    known = _known(rates)
+    return harmonic_mean(known) if known and min(known) >= 0 else None
+
+
+def _tokens_a_sample(launches: Sequence[LaunchReports]) -> float | None:
+    """Return how long sequences were between the first report that counts and the last one."""
+    tokens, samples = _counted(launches, "consumed_tokens"), _counted(launches, "consumed_samples")
+    told = [*zip(tokens, samples, strict=True)]
+    match (*told[:1], *told[-1:]):
+        case ((int(tokens_before), int(samples_before)), (int(tokens_now), int(samples_now))):
+            if tokens_now > tokens_before and samples_now > samples_before:
+                return (tokens_now - tokens_before) / (samples_now - samples_before)
+    return None
+
+
+def _total(run: LogRun, name: str) -> float | None:
+    """Return a rate that the run's program gives for all of it, over all GPUs; the last one."""
+    whole = (one for one in run.totals if not one.per_gpu and one.phase in {None, "overall"})
+    return _last(getattr(one, name) for one in whole)
+
+
+def _peak_gib(run: LogRun) -> float | None:
+    parts = run.parts
+    reports = [one for one in parts if isinstance(one, Usage | RunTotals)]
+    peaks = _known(step_column(parts, "max_memory_allocated_gib"))
+    peaks += _known(one.max_memory_allocated_gib for one in reports)
+    if peaks:
+        return max(peaks)
+    # What a job script has nvidia-smi print before the training is no peak of it.
+    begin = min(step_column(parts, "offset"), default=0)
+    sampled = (one for one in reports if isinstance(one, Usage) and one.offset >= begin)
+    return max(_known(one.memory_allocated_gib for one in sampled), default=None) or None
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and is_sound(value)]
+
+
+def _last(values: Iterable[float | None]) -> float | None:
+    return next(reversed(_known(values)), None)
+
+
+def _product(rate: float | None, count: float | None) -> float | None:
+    return None if rate is None or count is None else rate * count

@@ -1,0 +1,297 @@
+"""A campaign: its runs, each once, with what was left out and why."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.common.errors import UserError
+from orchestrator.frameworks.table import FRAMEWORKS
+
+CampaignOf = Callable[[str], Campaign]
+ProblemsOf = Callable[[str], list[str]]
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+HEAD = "name: a\ndefaults: {framework: gpt, model: s}\n"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It is there to be copied: no run has a problem, unless the file says what contradicts it."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    campaign = load_campaign(path)
+    assert campaign.name == path.stem
+    impossible = [planned for planned in campaign.runs if planned.problems]
+    assert bool(impossible) == ("contradict" in path.read_text())
+
+
+def test_a_run_has_its_identity_its_label_and_its_place(campaign_of: CampaignOf):
+    """The matrix first, then what is included, each with its repeats."""
+    campaign = campaign_of(
+        f"{HEAD}matrix: {{strategy: [ddp, zero1]}}\ninclude: [{{seed: 2}}]\nrepeats: 2\n"
+    )
+    assert [planned.label for planned in campaign.runs] == [
+        "ddp #1",
+        "ddp #2",
+        "zero1 #1",
+        "zero1 #2",
+        "ddp seed=2 #1",
+        "ddp seed=2 #2",
+    ]
+    assert [planned.run.repeat for planned in campaign.runs] == [1, 2] * 3
+    assert len({planned.run_id for planned in campaign.runs}) == 6
+    assert (campaign.name, campaign.cluster.name, campaign.notes) == ("a", "local", ())
+
+
+EXCLUDED = {
+    "by value": ("[{strategy: ddp}]", ["zero1 seed=1", "zero1 seed=2"]),
+    "by two values": ("[{strategy: ddp, seed: 1}]", ["ddp seed=2", "zero1 seed=1", "zero1 seed=2"]),
+    "by a list of values": ("[{seed: [1, 2]}]", []),
+    "by an expression": ("['seed > 1']", ["ddp seed=1", "zero1 seed=1"]),
+    "by a derived size": ("['zero_stage == 1']", ["ddp seed=1", "ddp seed=2"]),
+    "by several rules": ("[{strategy: zero1}, 'seed == 2']", ["ddp seed=1"]),
+}
+
+
+@pytest.mark.parametrize(("exclude", "left"), EXCLUDED.values(), ids=EXCLUDED)
+def test_what_a_rule_excludes_is_not_planned(
+    campaign_of: CampaignOf, problems_of: ProblemsOf, exclude: str, left: list[str]
+):
+    """Any parameter can be named, derived ones too."""
+    text = f"{HEAD}matrix: {{strategy: [ddp, zero1], seed: [1, 2]}}\nexclude: {exclude}\n"
+    if left:
+        assert [planned.label for planned in campaign_of(text).runs] == left
+    else:
+        assert problems_of(text) == ["exclude: leaves none of the 4 runs"]
+
+
+def test_what_was_left_out_is_told(campaign_of: CampaignOf):
+    """Each rule with its runs, under the first rule that excludes them; doublets too."""
+    campaign = campaign_of(
+        f"{HEAD}matrix: {{strategy: [ddp, zero1], seed: [1, 2]}}\n"
+        "include: [{strategy: zero1, seed: 1}]\n"
+        "exclude: [{strategy: ddp}, 'seed == 2', 'world_size > 64']\n"
+    )
+    assert campaign.notes == (
+        "2 excluded by 'strategy: ddp'",
+        "1 excluded by 'seed == 2'",
+        "1 stood twice and is planned once",
+    )
+
+
+def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
+    """However it is spelled; the first label stays."""
+    campaign = campaign_of(
+        f"{HEAD}matrix: {{model: [s, {{preset: s, seq_length: 1024}}]}}\n"
+        "include: [{model: s, num_microbatches: 1}]\n"
+    )
+    assert [planned.label for planned in campaign.runs] == ["s"]
+    assert campaign.notes == ("2 stood twice and are planned once",)
+
+
+def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
+    """The first one's stays, and that is told."""
+    campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
+    assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
+    assert campaign.notes == (
+        "1 stood twice and is planned once, with the time_limit that stands first",
+    )
+
+
+def test_an_impossible_run_stays_in_the_plan_with_its_problems(campaign_of: CampaignOf):
+    """What cannot be run is said, not dropped."""
+    campaign = campaign_of(f"{HEAD}matrix: {{num_attention_heads: [12, 7]}}\n")
+    possible, impossible = campaign.runs
+    assert possible.problems == ()
+    (problem,) = impossible.problems
+    assert problem == "hidden_size=768 is not divisible by num_attention_heads=7"
+
+
+PROBLEMS = {
+    "runs that lack something": (
+        (
+            "name: a\ndefaults: {model: s}\nmatrix: {framework: [gpt, deepspeed]}\n"
+            "include: [{framework: gpt, zero_stage: 1}]\nrepeats: 3\n"
+        ),
+        [
+            "matrix: framework deepspeed needs the parameter 'script'",
+            "include[0]: framework gpt has no parameter 'zero_stage'",
+        ],
+    ),
+    "values that another framework of the file takes": (
+        (
+            "name: a\ndefaults: {model: s}\ninclude:\n"
+            "- {framework: gpt, strategy: colossalai_zero2, launcher: deepspeed}\n"
+            "- {framework: colossalai_gpt, source: c, strategy: zero2}\n"
+            "- {framework: megatron, source: m, launcher: deepspeed}\n"
+        ),
+        [
+            (
+                "include[0].strategy: 'colossalai_zero2' is not one of ddp, zero0, zero1, zero2, "
+                "zero3 (framework gpt)"
+            ),
+            (
+                "include[1].strategy: 'zero2' is not one of ddp, colossalai_gemini, "
+                "colossalai_gemini_cpu, colossalai_zero2, colossalai_zero2_cpu, colossalai_zero1, "
+                "colossalai_zero1_cpu (framework colossalai_gpt)"
+            ),
+            (
+                "include[2].launcher: 'deepspeed' is not one of torchrun, launch, srun "
+                "(framework megatron)"
+            ),
+        ],
+    ),
+    "defaults that are of one framework of several": (
+        (
+            "name: a\ndefaults: {framework: megatron, model: s, source: m, launcher: launch}\n"
+            "matrix: {framework: [megatron, oneflow_gpt]}\n"
+            "include: [{framework: gpt}, {framework: gpt, source: m}]\n"
+        ),
+        [
+            (
+                "matrix: framework oneflow_gpt has no parameter 'launcher'; it stands in defaults, "
+                "for every run: give it to the runs of its framework alone"
+            ),
+            "matrix: framework oneflow_gpt needs the parameter 'dataset'",
+            (
+                "include[0]: framework gpt has no parameter 'source'; it stands in defaults, "
+                "for every run: give it to the runs of its framework alone"
+            ),
+            ("defaults.launcher: 'launch' is not one of torchrun, deepspeed, srun (framework gpt)"),
+            "include[1]: framework gpt has no parameter 'source'",
+        ],
+    ),
+    "no framework": (
+        "name: a\n",
+        [f"defaults: names no framework; known are {', '.join(FRAMEWORKS)}"],
+    ),
+    "a rule that does not fit the runs": (
+        f"{HEAD}exclude: ['strategy > 3']\n",
+        ["exclude[0]: 'strategy > 3' mixes numbers and texts"],
+    ),
+    "a rule that divides by zero": (
+        f"{HEAD}exclude: ['seed / (nodes - 1) > 3']\n",
+        ["exclude[0]: 'seed / (nodes - 1) > 3' divides by zero"],
+    ),
+    "too many runs": (
+        (
+            f"{HEAD}matrix: {{seed: [1, 2], nodes: {[*range(1, 200)]}, train_iters: [3, 4]}}\n"
+            "repeats: 1000\n"
+        ),
+        ["asks for 796,000 runs; the most is 100,000"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "problems"), PROBLEMS.values(), ids=PROBLEMS)
+def test_a_campaign_whose_runs_make_no_sense_is_refused(
+    problems_of: ProblemsOf, text: str, problems: list[str]
+):
+    """All at once, each sentence once, however many runs it concerns."""
+    assert problems_of(text) == problems
+
+
+def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf):
+    """A number as it is written, so that 1e-5 is no 1e-05; the run's identity is the same."""
+    text = "name: a\ndefaults: {framework: deepspeed, script: a.py}\nmatrix:\n  script_args: "
+    (bare,) = campaign_of(f"{text}[[--steps, 30, --lr, 1e-5]]\n").runs
+    (quoted,) = campaign_of(f"{text}[['--steps', '30', '--lr', '1e-5']]\n").runs
+    assert bare.run.options.script_args == ["--steps", "30", "--lr", "1e-5"]
+    assert bare.run_id == quoted.run_id
+
+
+def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf):
+    """What a program would get for it is not said."""
+    text = "name: a\ndefaults: {framework: megatron, source: m, extra_args: [--a, true, null]}\n"
+    assert problems_of(text) == [
+        "defaults.extra_args[1]: true is not text; put it in quotes",
+        "defaults.extra_args[2]: null is not text; put it in quotes",
+    ]
+
+
+def test_a_cluster_that_is_not_there_is_named(problems_of: ProblemsOf, tmp_path: Path):
+    """With what can be given instead."""
+    assert problems_of(f"{HEAD}cluster: jean-zay\n") == [
+        (
+            f"cluster 'jean-zay': there is no such profile file in {tmp_path}; "
+            "give a file's name, or 'local' for this machine"
+        )
+    ]
+
+
+def test_a_cluster_profile_lies_beside_the_campaign(campaign_of: CampaignOf, tmp_path: Path):
+    """Its path is relative to the campaign file; its name is part of a run's identity."""
+    (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100-SXM2-32GB\n")
+    here, there = campaign_of(HEAD), campaign_of(f"{HEAD}cluster: v100.yaml\n")
+    assert there.cluster.name == "v100"
+    assert here.runs[0].run_id != there.runs[0].run_id
+
+
+FITTING = {
+    "framework": ["gpt", "deepspeed"],
+    "model": ["s", "{preset: s}", "{preset: xl, seq_length: 8}", "{seq_length: 8}"],
+    "nodes": ["1", "2", "99999999"],
+    "num_attention_heads": ["7"],
+    "global_batch_size": ["4", "9223372036854775807"],
+    "num_microbatches": ["1", "3"],
+    "tensor_parallel_size": ["1", "2"],
+    "strategy": ["ddp", "zero3"],
+    "offload_param": ["none", "cpu"],
+    "script": ["train.py"],
+    "deepspeed": ["{}", "{fp16: {enabled: true}}", "{fp16: {enable: [{}]}}", "{fp16: 1}"],
+    "time_limit": ["5", "'1:00'"],
+}
+MISFITS = {
+    "framework": ["[gpt]", "gtp"],
+    "model": ["7", "[]", "{preset: {}}", "{hidden_size: .5}"],
+    "nodes": ["0", "'2'", "~", "true"],
+    "script_args": ["[1]"],
+    "time_limit": ["1.5", "0"],
+    "deepspeed": ["[]"],
+    "nope": ["1"],
+}
+
+
+def files(table: dict[str, list[str]]) -> st.SearchStrategy[dict[str, Any]]:
+    """Return the keys of campaign files whose parameters have the values of a table."""
+    one = {name: st.sampled_from(values) for name, values in table.items()}
+    several = {name: st.lists(value, min_size=1, max_size=2) for name, value in one.items()}
+    rules = st.sampled_from(["world_size > 1", "nodes < 2", "strategy > 1", "model == 's'", "("])
+    return st.fixed_dictionaries(
+        {"defaults": st.fixed_dictionaries({}, optional=one)},
+        optional={
+            "matrix": st.fixed_dictionaries({}, optional=several),
+            "include": st.lists(st.fixed_dictionaries({}, optional=one), max_size=2),
+            "exclude": st.lists(rules, max_size=1),
+            "repeats": st.sampled_from(["1", "2"]),
+            "warmup": st.sampled_from(["0", "25%"]),
+        },
+    )
+
+
+def written(value: Any) -> str:
+    """Return YAML in flow style; texts are YAML already."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {written(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(written, value)) + "]"
+    return str(value)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(files(FITTING) | files(FITTING | MISFITS))
+def test_any_file_is_a_campaign_or_a_users_mistake(campaign_of: CampaignOf, file: dict[str, Any]):
+    """Whatever is written under its keys, nothing ends in a traceback."""
+    defaults = {"framework": "gpt", "model": "s", **file["defaults"]}
+    try:
+        campaign = campaign_of(written({"name": "a", **file, "defaults": defaults}))
+    except UserError as error:
+        sentences = [*error.problems]
+    else:
+        sentences = [problem for planned in campaign.runs for problem in planned.problems]
+        assert campaign.runs
+    assert all(sentence and "\n" not in sentence for sentence in sentences)

@@ -1,0 +1,69 @@
+"""The rules of `exclude`: by value or by expression."""
+
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign.exclude import make_rule
+from orchestrator.common.errors import UserError
+
+SIZES = {"strategy": "zero1", "precision": "bf16", "world_size": 8, "offload_param": None}
+
+RULES = {
+    "one value": ({"strategy": "zero1"}, True),
+    "another value": ({"strategy": "zero2"}, False),
+    "all must match": ({"strategy": "zero1", "precision": "bf16"}, True),
+    "one that does not match": ({"strategy": "zero1", "precision": "fp32"}, False),
+    "any of a list": ({"strategy": ["zero0", "zero1"]}, True),
+    "none of a list": ({"strategy": ["zero0", "ddp"]}, False),
+    "an empty list": ({"strategy": []}, False),
+    "a derived size": ({"world_size": 8}, True),
+    "absent is no value": ({"offload_param": "none"}, False),
+    "an expression": ("world_size > 4", True),
+    "an expression that does not hold": ("world_size > 8", False),
+}
+
+
+@pytest.mark.parametrize(("written", "excludes"), RULES.values(), ids=RULES)
+def test_a_rule_excludes_what_matches_all_of_it(written: object, excludes: bool):
+    """Values of a mapping are joined by and, members of a list by or."""
+    assert make_rule("exclude[0]", written, SIZES).excludes(SIZES) is excludes
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("world_size > 4", "world_size > 4"),
+        ({"strategy": "ddp", "world_size": [1, 2]}, "strategy: ddp, world_size: [1, 2]"),
+    ],
+)
+def test_a_rule_is_quoted_as_it_was_written(written: object, text: str):
+    """Notes about runs that were left out name the rule."""
+    assert make_rule("exclude[0]", written, SIZES).text == text
+
+
+REFUSED: dict[str, tuple[Any, list[str]]] = {
+    "a number": (3, ["3 is no rule: write an expression or {parameter: value}"]),
+    "nothing": (None, ["None is no rule: write an expression or {parameter: value}"]),
+    "an empty mapping": ({}, ["{} is no rule: write an expression or {parameter: value}"]),
+    "a list": (["a"], ["['a'] is no rule: write an expression or {parameter: value}"]),
+    "unknown parameters": (
+        {"strtegy": "ddp", "worldsize": 8},
+        [
+            "there is no parameter 'strtegy'; did you mean 'strategy'?",
+            "there is no parameter 'worldsize'; did you mean 'world_size'?",
+        ],
+    ),
+    "an expression over an unknown parameter": (
+        "worldsize > 8",
+        ["there is no parameter 'worldsize'; did you mean 'world_size'?"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("written", "problems"), REFUSED.values(), ids=REFUSED)
+def test_a_rule_that_says_nothing_is_refused(written: object, problems: list[str]):
+    """A misspelt parameter would otherwise exclude nothing, in silence."""
+    with pytest.raises(UserError) as caught:
+        make_rule("exclude[0]", written, SIZES)
+    assert list(caught.value.problems) == problems

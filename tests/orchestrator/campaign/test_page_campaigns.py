@@ -1,0 +1,102 @@
+"""The campaigns of the GPT2 experiments in examples/ plan the rows of that page, and no others.
+
+The page's figures are those of results/published/gpt2-experiments. What contradicts itself there is
+planned as it stands, and is impossible.
+"""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign.campaign import PlannedRun, load_campaign
+from orchestrator.run import columns as run_columns
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "results" / "published" / "gpt2-experiments"
+
+# The shapes that stand for sizes whose shape the page does not tell; 22B is 48 layers of 6144.
+SIZES = {"50B": "52B", "78B": "81B", "24B": "25B", "22B": "18B"}
+COLUMNS = {
+    "world_size": lambda run: run.world_size,
+    "parameters": lambda run: run.model_name,
+    "tensor_parallel_size": lambda run: run.parallelism.tensor_parallel_size,
+    "pipeline_parallel_size": lambda run: run.parallelism.pipeline_parallel_size,
+    "data_parallel_size": run_columns.DATA.value,
+    "num_microbatches": run_columns.MICRO_BATCHES.value,
+    "micro_batch_size": lambda run: run.batch.micro_batch_size,
+    "global_batch_size": lambda run: run.batch.global_batch_size,
+    "scattered_embeddings": lambda run: "Y" if run.options.scattered_embeddings else "N",
+}
+TP_4 = {"tensor_parallel_size": "4"}
+CAMPAIGNS: dict[str, list[tuple[str, dict[str, str]]]] = {
+    "megatron-largest-16gb": [("megatron-largest-16gb", TP_4)],
+    "megatron-largest-32gb": [("megatron-largest-32gb", TP_4)],
+    "megatron-performance": [("megatron-performance", TP_4)],
+    "megatron-deepspeed-3d": [
+        ("megatron-deepspeed-3d-new", TP_4),
+        ("megatron-deepspeed-3d-old", TP_4),
+    ],
+    "megatron-deepspeed-zero": [
+        ("megatron-zero", TP_4),
+        ("megatron-zero-tensor-parallel", {}),
+        ("megatron-zero-cpu-offload", {}),
+    ],
+    "megatron-deepspeed-zero-embeddings": [("megatron-zero-scattered-embeddings", {})],
+}
+
+
+def page_rows(name: str) -> list[dict[str, str]]:
+    """Return the rows of a campaign's tables on the page, with what holds for all of a table."""
+    rows = []
+    for table, said in CAMPAIGNS[name]:
+        with (PAGE / f"{table}.csv").open() as file:
+            rows += [said | row for row in csv.DictReader(file)]
+    return rows
+
+
+def shown(planned: PlannedRun, columns: list[str]) -> tuple[str, ...]:
+    """Return what a planned run has in the page's columns."""
+    return tuple(str(COLUMNS[column](planned.run)) for column in columns)
+
+
+def wanted(row: dict[str, str], columns: list[str]) -> tuple[str, ...]:
+    """Return what a row of the page has there."""
+    return tuple(SIZES.get(row[column], row[column]) for column in columns)
+
+
+def contradictory(row: dict[str, str]) -> bool:
+    """Return whether a row's numbers exclude each other."""
+    numbers: dict[str, int] = {key: int(text) for key, text in row.items() if text.isdecimal()}
+    split = numbers["tensor_parallel_size"] * numbers.get("pipeline_parallel_size", 1)
+    copies = numbers["data_parallel_size"]
+    batch = numbers["micro_batch_size"] * numbers.get("num_microbatches", 1) * copies
+    return numbers["world_size"] != split * copies or numbers["global_batch_size"] != batch
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_a_campaign_plans_the_rows_of_the_page(name: str):
+    """Every row that agrees with itself, number for number; rows of several days are one run."""
+    rows = [row for row in page_rows(name) if not contradictory(row)]
+    columns = [column for column in COLUMNS if all(column in row for row in rows)]
+    runs = [
+        run for run in load_campaign(ROOT / "examples" / f"{name}.yaml").runs if not run.problems
+    ]
+    assert {shown(run, columns) for run in runs} == {wanted(row, columns) for row in rows}
+    assert not any(run.memory_problem for run in runs)
+
+
+CONTRADICTIONS = {"megatron-largest-16gb": 1, "megatron-performance": 6}
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str):
+    """With all numbers that the page gives."""
+    rows = [row for row in page_rows(name) if contradictory(row)]
+    runs = [run for run in load_campaign(ROOT / "examples" / f"{name}.yaml").runs if run.problems]
+    given = [column for column in COLUMNS if all(column in row for row in rows)]
+    assert len(runs) == len(rows) == CONTRADICTIONS.get(name, 0)
+    assert {shown(run, given) for run in runs} == {wanted(row, given) for row in rows}
+    said: list[Any] = [problem for run in runs for problem in run.problems]
+    assert all("contradicts" in problem or "not divisible" in problem for problem in said)

@@ -1,0 +1,218 @@
+"""The parameters of runs: what is known, what fits, what a time limit is."""
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.campaign.parameters import (
+    _CALLED_ELSEWHERE,
+    COMMON,
+    MODEL_SIZES,
+    CommonParameters,
+    is_parameter,
+    option_names,
+    parameter_problems,
+)
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.time_limit import time_limit_seconds
+from orchestrator.run.model import Parallelism, Resources, Training
+
+TIME_LIMITS: dict[int | str, int] = {
+    30: 1800,
+    1: 60,
+    "30:00": 1800,
+    "0:30": 30,
+    "1:30:00": 5400,
+    "100:00:00": 360_000,
+    "90:00": 5400,
+    "9:59": 599,
+    "1:59:59": 7199,
+    # As Slurm has them: after the days come hours, not minutes.
+    "1-0": 86_400,
+    "1-12": 129_600,
+    "1-12:30": 131_400,
+    "1-12:30:15": 131_415,
+    "01-00:00:00": 86_400,
+}
+
+
+@pytest.mark.parametrize("limit", TIME_LIMITS)
+def test_a_time_limit_is_minutes_or_what_slurm_takes(limit: int | str):
+    """Minutes as a number; M:S, H:M:S, D-H, D-H:M, D-H:M:S as text."""
+    assert time_limit_seconds(limit) == TIME_LIMITS[limit]
+
+
+NO_TIME_LIMITS: dict[int | str, str] = {
+    "": "is not a time limit; write minutes, as 30, or H:MM:SS, as 1:30:00",
+    "30": "is not a time limit",
+    "half an hour": "is not a time limit",
+    "1:2:3:4": "is not a time limit",
+    "1:-2": "is not a time limit",
+    "-1:00": "is not a time limit",
+    "-": "is not a time limit",
+    "1-": "is not a time limit",
+    "1-2-3": "is not a time limit",
+    "1:": "is not a time limit",
+    "1.5:00": "is not a time limit",
+    "²:00": "is not a time limit",
+    " 1:00": "is not a time limit",
+    "9" * 5000 + ":00": "is not a time limit",
+    "9:99": "'9:99' has 99 seconds, and the most is 59; write minutes, as 30, or H:MM:SS",
+    "90:90": "'90:90' has 90 seconds, and the most is 59",
+    "1:60:00": "'1:60:00' has 60 minutes, and the most is 59",
+    "1:59:60": "'1:59:60' has 60 seconds, and the most is 59",
+    "1-12:75": "'1-12:75' has 75 minutes, and the most is 59",
+    "1-12:00:75": "'1-12:00:75' has 75 seconds, and the most is 59",
+    0: "0 leaves no time to run",
+    -5: "-5 leaves no time to run",
+    "0:00": "'0:00' leaves no time to run",
+    "0-0:00:00": "'0-0:00:00' leaves no time to run",
+}
+
+
+@pytest.mark.parametrize("limit", NO_TIME_LIMITS, ids=lambda limit: str(limit)[:12])
+def test_what_is_no_time_limit_is_refused(limit: int | str):
+    """The sentence shows both ways to write one."""
+    with pytest.raises(ValueError, match=re.escape(NO_TIME_LIMITS[limit])):
+        time_limit_seconds(limit)
+
+
+@given(st.integers(0, 99), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
+def test_a_time_limit_written_for_slurm_is_read_as_it_was(
+    days: int, hours: int, minutes: int, seconds: int
+):
+    """With days or with all hours, the seconds are the same."""
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    if total:
+        assert time_limit_seconds(f"{days}-{hours:02}:{minutes:02}:{seconds:02}") == total
+        assert time_limit_seconds(f"{days * 24 + hours}:{minutes:02}:{seconds:02}") == total
+
+
+SIZES = {"num_layers": 2, "hidden_size": 64}
+
+PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing wrong": ({"framework": "gpt", "nodes": 2, "strategy": "ddp", "model": SIZES}, []),
+    "unknown": (
+        {"node": 2},
+        ["defaults: unknown key 'node'; did you mean 'nodes'?"],
+    ),
+    "what others call it": (
+        {"train_batch_size": 8, "lr": 1},
+        [
+            "defaults: unknown key 'train_batch_size'; here it is global_batch_size",
+            "defaults: unknown key 'lr'; here it is learning_rate",
+        ],
+    ),
+    "unknown, like nothing": ({"zzz": 2}, ["defaults: unknown key 'zzz'"]),
+    "several": (
+        {"nodes": 0, "precision": "fp8", "seed": -1},
+        [
+            "defaults.nodes: 0 is too small; the least is 1",
+            "defaults.precision: 'fp8' is not one of fp32, bf16, fp16",
+            "defaults.seed: -1 is too small; the least is 0",
+        ],
+    ),
+    "number as text": (
+        {"gpus_per_node": "2"},
+        ["defaults.gpus_per_node: '2' is text; write the whole number 2 without quotes"],
+    ),
+    "a time limit": (
+        {"time_limit": "soon"},
+        [
+            (
+                "defaults.time_limit: 'soon' is not a time limit; write minutes, as 30, or "
+                "H:MM:SS, as 1:30:00"
+            )
+        ],
+    ),
+    "unknown framework": (
+        {"framework": "gtp"},
+        ["defaults.framework: there is no framework 'gtp'; did you mean 'gpt'?"],
+    ),
+    "framework of another type": (
+        {"framework": 7},
+        ["defaults.framework: 7 is not text; put it in quotes"],
+    ),
+    "several values in place of one": (
+        {"framework": ["gpt"], "model": ["s", "m"], "nodes": [1, 2], "extra_args": ["--a"]},
+        [
+            "defaults.framework: ['gpt'] is a list; write one value, or under matrix several",
+            "defaults.model: ['s', 'm'] is a list; write one value, or under matrix several",
+            "defaults.nodes: [1, 2] is a list; write one value, or under matrix several",
+        ],
+    ),
+    "framework without a value": ({"framework": None}, ["defaults.framework: has no value"]),
+    "unknown preset": (
+        {"model": "xll"},
+        ["defaults.model: there is no model preset 'xll'; did you mean 'xl'?"],
+    ),
+    "unknown preset among sizes": (
+        {"model": {"preset": "xll", "num_layers": 0}},
+        [
+            "defaults.model: there is no model preset 'xll'; did you mean 'xl'?",
+            "defaults.model.num_layers: 0 is too small; the least is 1",
+        ],
+    ),
+    "unknown size": (
+        {"model": {"hidden": 64}},
+        ["defaults.model: unknown key 'hidden'; did you mean 'hidden_size'?"],
+    ),
+    "model without a value": (
+        {"model": None},
+        ["defaults.model: has no value; give a preset's key or a mapping of sizes"],
+    ),
+    "model of another type": (
+        {"model": 7},
+        ["defaults.model: there is no model preset '7'; did you mean '7B'?"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
+def test_all_that_is_wrong_is_said_at_once(values: dict[str, Any], problems: list[str]):
+    """Each sentence begins with the path of its key."""
+    assert list(parameter_problems("defaults", values, FRAMEWORKS)) == problems
+
+
+def test_a_parameter_of_another_framework_is_unknown_where_only_one_is_in_play():
+    """A misspelt or misplaced option is never silently ignored."""
+    assert list(parameter_problems("defaults", {"script": "train.py"}, ["gpt"])) == [
+        "defaults: unknown key 'script'; it is of deepspeed, hf_deepspeed"
+    ]
+    assert not list(parameter_problems("defaults", {"script": "train.py"}, ["gpt", "deepspeed"]))
+
+
+def test_a_value_fits_where_it_fits_one_framework_in_play():
+    """The one called gpt cannot offload to nvme, deepspeed can."""
+    values = {"offload_param": "nvme"}
+    assert list(parameter_problems("include[0]", values, ["gpt"])) == [
+        "include[0].offload_param: 'nvme' is not one of none, cpu"
+    ]
+    assert not list(parameter_problems("include[0]", values, ["gpt", "deepspeed"]))
+
+
+def test_no_framework_has_a_parameter_that_all_have():
+    """A name has one meaning."""
+    for name in FRAMEWORKS:
+        assert not option_names(name) & COMMON
+
+
+def test_a_parameter_left_out_is_the_one_that_the_file_documents():
+    """The defaults of the campaign file and those of a run are the same."""
+    documented = {field.name: field.default for field in dataclasses.fields(CommonParameters)}
+    for kind in (Parallelism, Resources, Training):
+        for field in dataclasses.fields(kind):
+            if field.name not in ("time_limit_seconds", "contradicted_data_parallel_size"):
+                assert documented[field.name] == field.default
+    assert time_limit_seconds(documented["time_limit"]) == Resources().time_limit_seconds
+
+
+def test_what_others_call_a_parameter_is_none_and_leads_to_one():
+    """To one that all have, or to the keys that are laid over DeepSpeed's configuration."""
+    for other, here in _CALLED_ELSEWHERE.items():
+        assert not is_parameter(other, FRAMEWORKS)
+        assert here.partition(":")[0].partition(",")[0] in COMMON | {"deepspeed"} | set(MODEL_SIZES)

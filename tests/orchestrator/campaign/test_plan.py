@@ -1,0 +1,161 @@
+"""The plan: every run, its sizes, what stands in its way, what it asks for."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.campaign.plan import (
+    plan_records,
+    plan_table,
+    plan_totals,
+    problem_lines,
+    warning_lines,
+)
+from orchestrator.common.tables import as_records
+
+CampaignOf = Callable[[str], Campaign]
+
+MODEL = "{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}"
+MIXED = f"""\
+name: mixed
+defaults:
+  {{framework: gpt, model: {MODEL}, gpus_per_node: 4, micro_batch_size: 2, time_limit: 30}}
+matrix: {{strategy: [ddp, zero3], global_batch_size: [16, 12]}}
+exclude: [{{strategy: ddp, global_batch_size: 12}}]
+"""
+
+
+def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
+    """Chosen and derived, the impossible run among them, with dashes for what does not divide."""
+    rows = as_records(plan_table(campaign_of(MIXED), {}))
+    assert [row.pop("run_id") for row in rows] == [p.run_id for p in campaign_of(MIXED).runs]
+    sizes = {
+        "nodes": 1,
+        "world_size": 4,
+        "data_parallel_size": 4,
+        "micro_batch_size": 2,
+        "parameters_billions": 0.00013696,
+        "gpu_hours": 2.0,
+        "fits": "yes",
+    }
+    for row in rows:
+        low, high = map(float, row.pop("memory_gib").split("-"))
+        assert 0.3 < low < high < 1
+    possible = {"num_microbatches": 2, "global_batch_size": 16, "problems": None}
+    impossible = {"num_microbatches": None, "global_batch_size": 12, "problems": 1}
+    assert rows == [
+        {"label": "ddp global_batch_size=16", **sizes, **possible},
+        {"label": "zero3 global_batch_size=16", **sizes, **possible},
+        {"label": "zero3 global_batch_size=12", **sizes, **impossible},
+    ]
+
+
+def test_a_plan_shows_how_runs_are_split_where_one_is(campaign_of: CampaignOf):
+    """Columns that would hold nothing but 1 are left out."""
+    split = (
+        "name: split\ndefaults: {framework: deepspeed, script: a.py, gpus_per_node: 4}\n"
+        "matrix: {pipeline_parallel_size: [1, 2]}\n"
+    )
+    rows = as_records(plan_table(campaign_of(split), {}))
+    assert [row["pipeline_parallel_size"] for row in rows] == [1, 2]
+    assert all("tensor_parallel_size" not in row for row in rows)
+
+
+def test_a_warning_is_said_once_and_forbids_nothing(campaign_of: CampaignOf):
+    """With the runs that it is about; they are possible."""
+    campaign = campaign_of(
+        "name: across\ndefaults: {framework: deepspeed, script: /dev/null, nodes: 2}\n"
+        "matrix: {tensor_parallel_size: [1, 2], seed: [1, 2]}\n"
+    )
+    assert warning_lines(campaign) == [
+        (
+            "tensor_parallel_size=2 does not divide gpus_per_node=1: layers are split across "
+            "nodes, and wait for the network (tensor_parallel_size=2 seed=1, "
+            "tensor_parallel_size=2 seed=2)"
+        )
+    ]
+    assert [len(record["warnings"]) for record in plan_records(campaign, {})] == [0, 0, 1, 1]
+
+
+def test_a_plan_for_programs_has_every_size_and_the_problems(campaign_of: CampaignOf):
+    """Under the names of the campaign file; nothing in it that JSON cannot say."""
+    records = plan_records(campaign_of(MIXED), {})
+    assert json.loads(json.dumps(records, allow_nan=False)) == records
+    last = records[-1]
+    chosen = {"framework": "gpt", "strategy": "zero3", "precision": "fp32", "num_layers": 2}
+    derived = {"zero_stage": 3, "parameters": 136_960, "ffn_hidden_size": 256, "gpu_hours": 2.0}
+    assert {**chosen, **derived}.items() <= last.items()
+    assert last["problems"] == [
+        "global_batch_size=12 is not divisible by micro_batch_size*data_parallel_size=8"
+    ]
+    assert [record["problems"] for record in records[:-1]] == [[], []]
+
+
+TOTALS = {
+    "as many as there are": (MIXED.replace(", 12]", "]"), "2 runs on local; 4 GPU-hours"),
+    "the impossible ask for nothing": (
+        MIXED,
+        (
+            "3 runs on local; 1 impossible; 4 GPU-hours asked for at most; "
+            "1 excluded by 'strategy: ddp, global_batch_size: 12'"
+        ),
+    ),
+    "one run": (MIXED.replace("zero3, ", "").replace("ddp, zero3", "ddp"), "1 run on local"),
+    "many hours are whole ones": (
+        MIXED.replace("time_limit: 30", "time_limit: 4000-0").replace("16, 12", "16"),
+        "2 runs on local; 768,000 GPU-hours asked for at most",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), TOTALS.values(), ids=TOTALS)
+def test_the_totals_are_one_line(campaign_of: CampaignOf, text: str, line: str):
+    """Runs, GPU-hours of the possible ones, what was left out."""
+    assert plan_totals(campaign_of(text)).startswith(line)
+
+
+def test_each_problem_is_said_once_with_the_runs_that_have_it(campaign_of: CampaignOf):
+    """Three runs are named, the others counted."""
+    campaign = campaign_of(
+        f"name: a\ndefaults: {{framework: gpt, model: {MODEL}, train_iters: 5}}\n"
+        "matrix: {num_attention_heads: [7, 4], seed: [1, 2, 3, 4, 5]}\n"
+        "include: [{precision: fp16, num_attention_heads: 7}]\n"
+    )
+    seven = [f"num_attention_heads=7 seed={seed}" for seed in (1, 2, 3)]
+    assert problem_lines(campaign) == [
+        (
+            "hidden_size=64 is not divisible by num_attention_heads=7 "
+            f"({', '.join(seven)} and 3 more runs)"
+        ),
+        (
+            "precision=fp16 needs a GPU, and cluster local has none; try bf16 or fp32 "
+            "(num_attention_heads=7 seed=1234 fp16)"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "named"),
+    [
+        ([1], "seed=1"),
+        ([1, 2, 3], "seed=1, seed=2, seed=3"),
+        ([1, 2, 3, 4], "seed=1, seed=2, seed=3 and 1 more run"),
+        ([1, 2, 3, 4, 5], "seed=1, seed=2, seed=3 and 2 more runs"),
+    ],
+)
+def test_up_to_three_runs_are_named(campaign_of: CampaignOf, seeds: list[int], named: str):
+    """The rest is counted."""
+    included = [{"seed": 9, "num_attention_heads": 12}, *({"seed": seed} for seed in seeds)]
+    campaign = campaign_of(
+        "name: a\ndefaults: {framework: gpt, model: s, num_attention_heads: 7, seed: 9}\n"
+        f"include: {included}\n"
+    )
+    (line,) = problem_lines(campaign)
+    assert line == f"hidden_size=768 is not divisible by num_attention_heads=7 ({named})"
+
+
+def test_a_plan_without_problems_says_nothing_of_them(campaign_of: CampaignOf):
+    """No news."""
+    assert problem_lines(campaign_of("name: a\ndefaults: {framework: gpt, model: s}\n")) == []

@@ -1,0 +1,128 @@
+"""The files that runs name: where they are, and what is said of those that are not."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.campaign.user_paths import missing_files, unset_variables, user_paths
+from orchestrator.common.errors import UserError
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.run.model import Run
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.submit.render import render
+from orchestrator.submit.slurm import SlurmBackend
+
+RunOf = Callable[..., Run]
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODE", "/code")
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.delenv("NOWHERE", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("train.py", "/campaigns/train.py"),
+        ("/programs/train.py", "/programs/train.py"),
+        ("~/train.py", "/home/me/train.py"),
+        ("~nobody-of-that-name/train.py", "/campaigns/~nobody-of-that-name/train.py"),
+        ("$CODE/train.py", "/code/train.py"),
+        ("${CODE}/train.py", "/code/train.py"),
+    ],
+)
+def test_a_path_is_the_renderer_s(run_of: RunOf, given: str, found: str) -> None:
+    run = run_of(framework="deepspeed", script=given)
+    assert user_paths(run, Path("/campaigns")) == {"script": found}
+    assert not list(unset_variables(run))
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("gpt2", None),
+        ("stas/openwebtext-10k", None),
+        ("./bpe", "/campaigns/bpe"),
+        ("../bpe", "/campaigns/../bpe"),
+        ("/models/bpe", "/models/bpe"),
+        ("~/bpe", "/home/me/bpe"),
+        ("$CODE/bpe", "/code/bpe"),
+    ],
+)
+def test_what_is_named_or_is_a_folder_is_one_where_it_looks_like_one(
+    run_of: RunOf, given: str, found: str | None
+) -> None:
+    run = run_of(framework="hf_deepspeed", program="run_clm", script="/a.py", tokenizer=given)
+    assert user_paths(run, Path("/campaigns")).get("tokenizer") == found
+
+
+@pytest.mark.parametrize("given", ["$NOWHERE/train.py", "/a/${NOWHERE}/train.py"])
+def test_a_variable_that_is_not_set_is_told(run_of: RunOf, given: str) -> None:
+    (said,) = unset_variables(run_of(framework="deepspeed", script=given))
+    assert said.startswith("script: $")
+    assert said.endswith(f" of {given} is not set here")
+
+
+def test_nothing_is_rendered_with_a_variable_that_is_not_set(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    campaign = campaign_of("name: a\ndefaults: {framework: deepspeed, script: $NOWHERE/a.py}\n")
+    with pytest.raises(UserError, match=r"script: \$NOWHERE of \$NOWHERE/a.py is not set here"):
+        render(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
+    assert not (tmp_path / "results").exists()
+
+
+def test_nothing_is_rendered_with_a_python_that_is_not_there(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    """`$NOWHERE/bin/python` would be called in so many words."""
+    (tmp_path / "far.yaml").write_text("python: $NOWHERE/bin/python\n")
+    campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
+    said = "python: $NOWHERE of $NOWHERE/bin/python is not set here"
+    (planned,) = campaign.runs
+    assert planned.warnings == (said,)
+    with pytest.raises(UserError, match=re.escape(f"cluster far: {said}")):
+        render(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
+    assert not (tmp_path / "results").exists()
+
+
+def test_nothing_is_submitted_with_a_log_folder_that_is_not_there(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    """A folder called $NOWHERE is not what was meant."""
+    (tmp_path / "far.yaml").write_text("log_folder: $NOWHERE/logs\n")
+    campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
+    store = CampaignStore(tmp_path / "results")
+    said = "log_folder: $NOWHERE of $NOWHERE/logs is not set here"
+    (planned,) = campaign.runs
+    assert planned.warnings == (said,)
+    with (
+        pytest.raises(UserError, match=re.escape(f"cluster far: {said}")),
+        SlurmBackend().session(campaign, store, print),
+    ):
+        pass
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_file_that_is_missing_is_told_before_the_run(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    text = "name: a\ndefaults: {framework: deepspeed, script: train.py}\n"
+    (planned,) = campaign_of(text).runs
+    assert planned.warnings == (f"{tmp_path / 'train.py'}: is not there",)
+    (tmp_path / "train.py").touch()
+    (planned,) = campaign_of(text).runs
+    assert not planned.warnings
+    assert not list(missing_files(planned.run, tmp_path))
+
+
+def test_on_a_cluster_files_are_not_looked_for_here(run_of: RunOf) -> None:
+    from orchestrator.campaign.checks import run_warnings
+
+    run = run_of(framework="deepspeed", script="/nowhere/train.py")
+    assert not list(run_warnings(run, Cluster(name="far"), Path()))

@@ -1,0 +1,220 @@
+"""Files and folders are there whole or not at all, whatever happens to the process that writes."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import (
+    claim_folder,
+    made_folder,
+    passing_text,
+    read_json,
+    write_folder,
+    write_json,
+    write_text,
+)
+
+LENGTH = 300_000
+IMPORTS = """\
+import itertools, resource, sys
+from pathlib import Path
+from orchestrator.common.files import write_folder, write_text
+path = Path(sys.argv[1])
+"""
+# Writes of more than 10 kB fail, as they do on a full disk.
+LIMITED = f"{IMPORTS}resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+WRITE_FILES = f"""{IMPORTS}
+for number in itertools.count():
+    write_text(path / "file", str(number % 10) * {LENGTH})
+    print(number, flush=True)
+"""
+WRITE_FOLDERS = f"""{IMPORTS}
+for number in itertools.count():
+    texts = dict.fromkeys("ab", str(number % 10) * {LENGTH})
+    write_folder(path / "new" / str(number), texts)
+    print(number, flush=True)
+"""
+
+
+def start(code: str, path: Path) -> "subprocess.Popen[str]":
+    """Start a Python process with a path as its argument."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def fails(code: str, path: Path) -> str:
+    """Run Python code that raises an exception, and return the traceback's last line."""
+    process = start(code, path)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 1
+    return told.splitlines()[-1]
+
+
+def interrupt(code: str, path: Path, number: int, moment: int) -> None:
+    """Start Python code that writes on and on, and send it a signal after a random time."""
+    process = start(code, path)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(random.Random(moment).uniform(0, 0.1))
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether a file is one of those that the processes write."""
+    text = path.read_text()
+    return len(text) == LENGTH and len(set(text)) == 1
+
+
+def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
+    """It sees one text or another while they follow each other."""
+    writer = start(WRITE_FILES, tmp_path)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    seen = set()
+    for _ in range(300):
+        assert is_whole(tmp_path / "file")
+        seen.add((tmp_path / "file").read_text()[0])
+    writer.kill()
+    writer.communicate()
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize("moment", range(3))
+def test_ctrl_c_leaves_no_temporary_file(tmp_path: Path, moment: int) -> None:
+    """The file stays as it was before, or is as it is to be."""
+    interrupt(WRITE_FILES, tmp_path, signal.SIGINT, moment)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert is_whole(tmp_path / "file")
+
+
+@pytest.mark.parametrize("moment", range(3))
+def test_ctrl_c_leaves_whole_folders_only(tmp_path: Path, moment: int) -> None:
+    """Those that were made have all their files."""
+    interrupt(WRITE_FOLDERS, tmp_path, signal.SIGINT, moment)
+    for folder in (tmp_path / "new").iterdir():
+        assert folder.name.isdigit()
+        assert sorted(path.name for path in folder.iterdir() if is_whole(path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("moment", range(3))
+def test_kill_9_leaves_nothing_half_written_under_its_name(tmp_path: Path, moment: int) -> None:
+    """What is left behind then has a hidden name."""
+    interrupt(WRITE_FOLDERS, tmp_path, signal.SIGKILL, moment)
+    for folder in (tmp_path / "new").glob("[!.]*"):
+        assert sorted(path.name for path in folder.iterdir() if is_whole(path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [(f"'x' * {LENGTH}", "OSError: [Errno 27] File too large"), (r"'\udcff'", "UnicodeEncode")],
+)
+def test_a_failing_write_leaves_the_old_file(tmp_path: Path, text: str, error: str) -> None:
+    """And nothing beside it."""
+    write_text(tmp_path / "file", "old")
+    assert fails(f"{LIMITED}write_text(path, {text})", tmp_path / "file").startswith(error)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "old"
+
+
+def test_a_folder_that_cannot_be_written_is_not_there(tmp_path: Path) -> None:
+    """Nor are the folders around it that were made for it."""
+    code = f"{LIMITED}write_folder(path, {{'a': 'x', 'b': 'x' * {LENGTH}}})"
+    assert "File too large" in fails(code, tmp_path / "results" / "campaign" / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:
+    """Files are replaced one by one; where one fails, the old one stays."""
+    write_folder(tmp_path / "run", {"a": "old", "b": "old"})
+    (tmp_path / "run" / "log").write_text("kept")
+    code = f"{LIMITED}write_folder(path, {{'a': 'new', 'b': 'x' * {LENGTH}}})"
+    assert "File too large" in fails(code, tmp_path / "run")
+    found = {path.name: path.read_text() for path in (tmp_path / "run").iterdir()}
+    assert found == {"a": "new", "b": "old", "log": "kept"}
+
+
+def test_two_may_write_a_folder_at_once(tmp_path: Path) -> None:
+    """It is whole in the end, and none of them is told of an error."""
+    texts = dict.fromkeys("abcdefgh", "x")
+    code = f"{IMPORTS}input()\nfor n in range(20): write_folder(path / str(n), {texts})"
+    command = [sys.executable, "-c", code, str(tmp_path / "new")]
+    writers = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(4)]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write(b"\n")
+        writer.stdin.flush()
+    assert [writer.wait(timeout=60) for writer in writers] == [0] * 4
+    assert sorted(int(path.name) for path in (tmp_path / "new").iterdir()) == list(range(20))
+    for folder in (tmp_path / "new").iterdir():
+        assert sorted(path.name for path in folder.iterdir()) == sorted(texts)
+
+
+def test_a_folder_that_somebody_else_uses_meanwhile_stays(tmp_path: Path) -> None:
+    """Only what is empty is taken away again."""
+
+    def fail() -> None:
+        with made_folder(tmp_path / "shared" / "mine"):
+            (tmp_path / "shared" / "theirs").touch()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert [path.name for path in (tmp_path / "shared").iterdir()] == ["theirs"]
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
+    """Where the disk refuses a further name for it, the folder has a copy."""
+    with passing_text(tmp_path / "record", "text") as written:
+        same = written if linked else tmp_path / "gone"
+        for name in ("one", "two"):
+            assert claim_folder(tmp_path / name, {"a": "text", "b": name}, same={"a": same})
+        assert not claim_folder(tmp_path / "two", {"a": "text", "b": "x"}, same={"a": same})
+    found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("**/*"))
+    assert found == ["one", "one/a", "one/b", "two", "two/a", "two/b"]
+    assert (tmp_path / "two" / "a").read_text() == "text"
+    assert (tmp_path / "one" / "a").samefile(tmp_path / "two" / "a") == linked
+    write_text(tmp_path / "one" / "a", "new")
+    assert (tmp_path / "two" / "a").read_text() == "text"
+
+
+def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
+    """Text beyond ASCII, numbers and None too; what is not there is None."""
+    value = {"label": "été → 漢", "seconds": 0.1, "parameters": 10**15, "signal": None}
+    write_json(tmp_path / "a.json", value)
+    assert read_json(tmp_path / "a.json") == value
+    assert read_json(tmp_path / "b.json") is None
+
+
+def test_json_never_holds_what_json_does_not_know(tmp_path: Path) -> None:
+    """A file with NaN in it could not be read by others; none is written."""
+    with pytest.raises(ValueError, match="nan"):
+        write_json(tmp_path / "a.json", {"loss": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b'{"state": "COMPL', b"[1]", b"null", b"\xff\xfe"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    """Somebody else has written it."""
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(UserError, match=r"a\.json: is damaged \(.+\); move it out of the way"):
+        read_json(tmp_path / "a.json")
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """With what the system says of it."""
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(UserError, match=r"a\.json: cannot be read: Is a directory"):
+        read_json(tmp_path / "a.json")

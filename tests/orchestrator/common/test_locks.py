@@ -1,0 +1,160 @@
+"""Locks are held by processes and by nothing else: they end as their holders do."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from orchestrator.common import locks
+
+# Takes a lock if it can, says so, and stays until it is killed. It may have a child, which may
+# have been given the lock.
+HOLDER = """\
+import subprocess, sys
+from pathlib import Path
+from orchestrator import locks
+lock, family = sys.argv[1:]
+sys.stdin.readline()
+descriptor = locks.acquire(Path(lock))
+child = 0
+if family != "alone":
+    given = [descriptor] if family == "heir" else []
+    child = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, pass_fds=given).pid
+print(descriptor is not None, child, flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass
+class Holder:
+    """A process that takes the lock once it is told to."""
+
+    process: "subprocess.Popen[str]"
+    child: int = 0
+
+    def go(self) -> None:
+        """Let it take the lock."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def has_it(self) -> bool:
+        """Return whether it has got the lock."""
+        assert self.process.stdout is not None
+        answer, child = self.process.stdout.readline().split()
+        self.child = int(child)
+        return answer == "True"
+
+    def kill(self) -> None:
+        """End it by force."""
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    """Return a lock's path; there is no such file yet."""
+    return tmp_path / "run.lock"
+
+
+@pytest.fixture
+def holder(lock: Path) -> Iterator[Callable[..., Holder]]:
+    """Return a function that starts a process which takes the lock; it ends with the test."""
+    started: list[Holder] = []
+
+    def start(family: str = "alone") -> Holder:
+        command = [sys.executable, "-c", HOLDER, str(lock), family]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        started.append(Holder(subprocess.Popen(command, text=True, **pipes)))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+        if one.child:
+            os.kill(one.child, signal.SIGKILL)
+
+
+def free_at_last(lock: Path) -> bool:
+    """Wait until the lock is free: the system takes its time to close a killed process's files."""
+    deadline = time.monotonic() + 60
+    while locks.is_held(lock) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not locks.is_held(lock)
+
+
+def test_of_many_that_come_at_once_one_gets_the_lock(
+    lock: Path, holder: Callable[..., Holder]
+) -> None:
+    """Whoever of them makes the file; and nobody who comes later gets it."""
+    holders = [holder() for _ in range(6)]
+    for one in holders:
+        one.go()
+    assert sorted(one.has_it() for one in holders) == [False] * 5 + [True]
+    assert locks.is_held(lock)
+    assert locks.acquire(lock) is None
+
+
+def test_a_lock_dies_with_its_holder(lock: Path, holder: Callable[..., Holder]) -> None:
+    """Kill -9 leaves it no time to let go."""
+    first = holder()
+    first.go()
+    assert first.has_it()
+    first.kill()
+    assert free_at_last(lock)
+    second = holder()
+    second.go()
+    assert second.has_it()
+
+
+def test_a_child_that_was_given_the_lock_keeps_it(
+    lock: Path, holder: Callable[..., Holder]
+) -> None:
+    """It is free when both are dead."""
+    parent = holder("heir")
+    parent.go()
+    assert parent.has_it()
+    parent.kill()
+    assert locks.acquire(lock) is None
+    os.kill(parent.child, signal.SIGKILL)
+    assert free_at_last(lock)
+    parent.child = 0
+
+
+def test_a_child_that_was_not_given_the_lock_does_not_keep_it(
+    lock: Path, holder: Callable[..., Holder]
+) -> None:
+    """What a job leaves behind does not look like a supervisor."""
+    parent = holder("child")
+    parent.go()
+    assert parent.has_it()
+    parent.kill()
+    assert free_at_last(lock)
+    os.kill(parent.child, 0)
+
+
+def test_looking_at_a_lock_does_not_take_it(lock: Path) -> None:
+    """Nor does it make the file."""
+    assert not locks.is_held(lock)
+    assert not lock.exists()
+    descriptor = locks.acquire(lock)
+    assert descriptor is not None
+    assert locks.is_held(lock)
+    os.close(descriptor)
+    assert not locks.is_held(lock)
+    again = locks.acquire(lock)
+    assert again is not None
+    os.close(again)
+
+
+def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    """It is not somebody else's."""
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        locks.acquire(tmp_path / "file" / "run.lock")

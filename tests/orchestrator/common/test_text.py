@@ -1,0 +1,31 @@
+"""What is printed: no control codes, and counts that agree with what they count."""
+
+import pytest
+
+from orchestrator.common.text import counted, natural, printable
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1000, "1,000 runs")],
+)
+def test_what_is_counted_agrees_with_its_number(number: int, said: str) -> None:
+    assert counted(number, "run") == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 runs are"), (1, "1 run is"), (2, "2 runs are")]
+)
+def test_a_verb_agrees_too(number: int, said: str) -> None:
+    assert counted(number, "run is", "runs are") == said
+
+
+def test_what_would_speak_to_a_terminal_is_not_printed() -> None:
+    assert printable("a\x1b[2Jb") == "a\N{REPLACEMENT CHARACTER}[2Jb"
+
+
+def test_numbers_in_a_text_sort_by_their_size() -> None:
+    texts = ["b 1", "a 10 x", "a 9", "a", "10", "9", "a 09", "a 1" + "0" * 5000, "\u0665"]
+    assert sorted(texts, key=natural) == [
+        *("9", "10", "a", "a 9", "a 09", "a 10 x", "a 1" + "0" * 5000, "b 1", "\u0665")
+    ]

@@ -1,0 +1,396 @@
+"""Comparing A and B: what the runs can tell, and what they cannot."""
+
+import math
+import random
+from dataclasses import replace
+from itertools import combinations, product
+from statistics import fmean
+
+import pytest
+from compare_simulation import DRIFT, SEED, Design, apart, in_a_row, interleaved, steady, wandering
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.compare.intervals import (
+    paired_interval,
+    student_probability,
+    student_quantile,
+    unpaired_interval,
+)
+from orchestrator.compare.sample_size import blocks_to_find, runs_to_find
+from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare
+
+FASTER, SLOWER, CANNOT_TELL = Verdict.FASTER, Verdict.SLOWER, Verdict.CANNOT_TELL
+OPPOSITE = {FASTER: SLOWER, SLOWER: FASTER, CANNOT_TELL: CANNOT_TELL}
+
+speeds = st.floats(0.01, 100, allow_subnormal=False)
+timings = st.builds(
+    Timing,
+    speeds,
+    st.sampled_from([None, "a", "b", "c"]),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([None, 1, 2, 3, 4]),
+)
+samples = st.lists(timings, max_size=9)
+
+
+def blocks(ratios: list[float], *, in_one: bool = False) -> tuple[list[Timing], list[Timing]]:
+    """Return blocks A B B A in which A is so many times as fast as B, drifting by 5 % a run."""
+    sides: tuple[list[Timing], list[Timing]] = ([], [])
+    for block, ratio in enumerate(ratios):
+        for place, side in enumerate((0, 1, 1, 0), 1):
+            speed = (1 + block) * math.exp(DRIFT * place) * (1 if side else ratio)
+            sides[side].append(Timing(speed, "one" if in_one else str(block), block, place))
+    return sides
+
+
+def alone(values: list[float]) -> list[Timing]:
+    """Return runs of which nothing is known but their speeds."""
+    return [Timing(value) for value in values]
+
+
+def test_a_steady_drift_within_blocks_and_speeds_of_allocations_cancel() -> None:
+    """A B B A: of blocks that differ and drift by far more, the true ratio is left."""
+    found = compare(*blocks([1.05] * 6))
+    assert found.ratio == pytest.approx(1.05)
+    assert (found.low, found.high) == (pytest.approx(1.05), pytest.approx(1.05))
+    assert (found.verdict, found.paired, found.units) == (FASTER, True, (6, 6))
+    assert (found.balanced, found.allocations, found.more) == (6, 6, None)
+
+
+@pytest.mark.parametrize(
+    ("count", "verdict", "more"),
+    [(1, CANNOT_TELL, 5), (3, CANNOT_TELL, 3), (5, CANNOT_TELL, 1), (6, FASTER, None)],
+)
+def test_fewer_than_six_blocks_tell_nothing_however_alike(
+    count: int, verdict: Verdict, more: int | None
+) -> None:
+    """Of n blocks all for A, chance makes 2 in 2^n: 6 % of 5, 3 % of 6."""
+    ratios = [1.5 + 0.01 * block for block in range(count)]
+    found = compare(*blocks(ratios))
+    assert (found.verdict, found.more, found.least) == (verdict, more, more is not None)
+    assert (found.low is None) == (verdict is CANNOT_TELL)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "verdict", "more"),
+    [
+        ((3, 3), CANNOT_TELL, 1),
+        ((4, 4), FASTER, None),
+        ((3, 5), FASTER, None),
+        ((2, 8), CANNOT_TELL, 1),
+        ((2, 9), FASTER, None),
+        ((1, 48), CANNOT_TELL, 1),
+        ((1, 49), FASTER, None),
+    ],
+)
+def test_unpaired_the_ways_to_deal_the_runs_must_be_fifty(
+    sizes: tuple[int, int], verdict: Verdict, more: int | None
+) -> None:
+    """Or A's are the fastest by chance in more than 4 % of all cases, counted on both sides."""
+    a = [2 + 0.001 * place for place in range(sizes[0])]
+    b = [1 + 0.001 * place for place in range(sizes[1])]
+    found = compare(alone(a), alone(b))
+    assert (found.verdict, found.more) == (verdict, more)
+    assert compare(alone(b), alone(a)).verdict is OPPOSITE[verdict]
+
+
+def test_runs_of_an_allocation_that_has_only_one_side_count_once() -> None:
+    """Eight runs of A in one allocation and eight of B in another are one against one."""
+    a = [Timing(2.0 + 0.001 * run, "7") for run in range(8)]
+    b = [Timing(1.0 + 0.001 * run, "8") for run in range(8)]
+    found = compare(a, b)
+    assert (found.runs, found.units, found.verdict) == ((8, 8), (1, 1), CANNOT_TELL)
+    assert (found.more, found.least) == (3, True)
+
+
+def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
+    """Whatever drifted meanwhile looks like a difference, and no number of runs changes that."""
+    a = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8)]
+    b = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8, 16)]
+    found = compare(a, b)
+    assert (found.paired, found.units, found.balanced) == (True, (1, 1), 0)
+    assert (found.verdict, found.more, found.least) == (CANNOT_TELL, 5, True)
+
+
+def test_runs_without_a_partner_are_left_out_and_counted() -> None:
+    """Where there are enough blocks, runs that ran elsewhere add nothing to them."""
+    a, b = blocks([1.1] * 7)
+    found = compare([*a, Timing(99.0, "elsewhere"), Timing(99.0)], b[:-2])
+    assert (found.units, found.left_out) == ((6, 6), (4, 0))
+    assert found.ratio == pytest.approx(1.1)
+
+
+def test_enough_runs_apart_go_before_too_few_blocks() -> None:
+    """One block beside ten runs of each does not put an end to what those tell."""
+    a, b = blocks([1.0])
+    found = compare([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
+    assert (found.paired, found.verdict, found.left_out) == (False, FASTER, (2, 2))
+
+
+@pytest.mark.parametrize("sides", [([], []), ([1.0], []), ([], [1.0, 2.0])])
+def test_without_runs_of_both_there_is_no_ratio(sides: tuple[list[float], list[float]]) -> None:
+    """And no verdict."""
+    found = compare(alone(sides[0]), alone(sides[1]))
+    assert (found.ratio, found.low, found.verdict) == (None, None, CANNOT_TELL)
+
+
+def test_equal_runs_suggest_no_difference() -> None:
+    """No number of further runs is named, and none is made up of rounding."""
+    a, b = blocks([1.0] * 9)
+    found = compare(a, b)
+    assert (found.verdict, found.more) == (CANNOT_TELL, None)
+    assert compare(alone([1.1, 1.2, 1.3, 1.4]), alone([1.1, 1.2, 1.3, 1.4])).more is None
+
+
+def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
+    """It cannot be repeated; at 49 runs it can be among the 2 % most extreme, and no sooner."""
+    found = compare(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
+    assert (found.verdict, found.more, found.least) == (CANNOT_TELL, 46, True)
+    many = [1 + 0.001 * run for run in range(49)]
+    assert compare(alone(many), alone([2.0]), repeatable=False).verdict is SLOWER
+    inside = compare(alone(many), alone([1.02]), repeatable=False)
+    assert (inside.verdict, inside.more) == (CANNOT_TELL, None)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "by", "slower"), [(0.9, 0.05, True), (0.96, 0.05, False), (1.1, 0.0, False)]
+)
+def test_slower_by_more_than_a_part_is_of_the_whole_interval(
+    ratio: float, by: float, slower: bool
+) -> None:
+    """Its upper end decides."""
+    assert compare(*blocks([ratio] * 8)).is_slower_by(by) is slower
+
+
+def test_without_an_interval_nothing_is_slower_by_anything() -> None:
+    """Three blocks that are all half as fast are no proof."""
+    assert not compare(*blocks([0.5] * 3)).is_slower_by(0.0)
+
+
+def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
+    """Allocations that differ by much, in which A and B differ by little."""
+    found = compare(*blocks([1.05, 1.06] * 4))
+    assert found.gain is not None
+    assert found.gain > 1000
+
+
+def inverse(one: Comparison) -> Comparison:
+    """Return what is to be said of B, given what is said of A."""
+    flipped = {name: getattr(one, name)[::-1] for name in ("runs", "left_out", "units")}
+    return replace(
+        one,
+        **flipped,
+        ratio=None if one.ratio is None else 1 / one.ratio,
+        low=None if one.high is None else 1 / one.high,
+        high=None if one.low is None else 1 / one.low,
+        verdict=OPPOSITE[one.verdict],
+    )
+
+
+def assert_same(one: Comparison, other: Comparison) -> None:
+    """Both say the same, but for rounding."""
+    for name in ("runs", "left_out", "paired", "units", "allocations", "balanced", "verdict"):
+        assert getattr(one, name) == getattr(other, name)
+    for name in ("ratio", "low", "high"):
+        found, expected = getattr(one, name), getattr(other, name)
+        assert found == (expected if expected is None else pytest.approx(expected, rel=1e-6))
+
+
+@given(samples, samples)
+@settings(max_examples=200)
+def test_to_exchange_a_and_b_inverts_ratio_interval_and_verdict(
+    a: list[Timing], b: list[Timing]
+) -> None:
+    """Whatever the runs are, and wherever."""
+    assert_same(compare(b, a), inverse(compare(a, b)))
+
+
+@given(samples, samples, st.floats(0.001, 1000))
+@settings(max_examples=200)
+def test_the_unit_of_speed_changes_nothing(a: list[Timing], b: list[Timing], factor: float) -> None:
+    """Steps a second or tokens an hour."""
+    scaled = [[replace(one, speed=one.speed * factor) for one in side] for side in (a, b)]
+    assert_same(compare(*scaled), compare(a, b))
+
+
+@given(samples, samples, st.randoms(use_true_random=False))
+@settings(max_examples=200)
+def test_the_order_of_runs_changes_nothing(
+    a: list[Timing], b: list[Timing], chance: random.Random
+) -> None:
+    """What counts is where they were."""
+    mixed = [chance.sample(side, len(side)) for side in (a, b)]
+    assert_same(compare(*mixed), compare(a, b))
+
+
+@given(samples, samples)
+@settings(max_examples=200)
+def test_the_interval_holds_the_ratio_and_the_verdict_is_the_interval_s(
+    a: list[Timing], b: list[Timing]
+) -> None:
+    """Of every comparison that has one."""
+    found = compare(a, b)
+    if found.low is None or found.high is None or found.ratio is None:
+        assert found.verdict is CANNOT_TELL
+        return
+    assert found.low <= found.ratio * (1 + 1e-9)
+    assert found.ratio <= found.high * (1 + 1e-9)
+    expected = FASTER if found.low > 1 + 1e-8 else SLOWER if found.high < 1 - 1e-8 else CANNOT_TELL
+    if min(abs(math.log(found.low)), abs(math.log(found.high))) > 1e-8:
+        assert found.verdict is expected
+
+
+@given(st.lists(st.floats(1.01, 2), min_size=6, max_size=12), st.integers(1, 6))
+def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies: int) -> None:
+    """Where all blocks are for A, further blocks like them are for A, too."""
+    assert compare(*blocks(ratios)).verdict is FASTER
+    assert compare(*blocks([*ratios, *ratios[:copies]])).verdict is FASTER
+
+
+@pytest.mark.parametrize(("pairs", "wrong"), [(6, 2), (7, 6), (8, 12), (9, 22), (10, 42)])
+def test_a_verdict_of_pairs_is_wrong_in_4_percent_of_all_signs_or_the_next_above(
+    pairs: int, wrong: int
+) -> None:
+    """That is never more than 5 %: where the order of each is drawn, no other error is made."""
+    sizes = [1 + 0.1 * math.sqrt(2 + pair) for pair in range(pairs)]
+    found = [
+        paired_interval(list(map(math.prod, zip(sizes, signs, strict=True))))
+        for signs in product((-1, 1), repeat=pairs)
+    ]
+    assert sum(one is None or one[0] > 0 or one[1] < 0 for one in found) == wrong
+    assert wrong / 2**pairs <= 0.05
+
+
+@given(st.lists(st.floats(-1, 1), min_size=6, max_size=9))
+def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
+    differences: list[float],
+) -> None:
+    """Just outside its ends the test refuses, at both ends alike; just inside it does not."""
+    found = paired_interval(differences)
+    assert found is not None
+    nudge = 1e-7
+
+    def refused(moved: float) -> bool:
+        values = [one - moved for one in differences]
+        sums = [
+            sum(value if signs >> place & 1 else -value for place, value in enumerate(values))
+            for signs in range(2 ** len(values))
+        ]
+        seen = sum(values)
+        above = sum(one >= seen - 1e-12 for one in sums) / len(sums)
+        below = sum(one <= seen + 1e-12 for one in sums) / len(sums)
+        return min(above, below) <= allowed
+
+    allowed = {6: 1 / 64, 7: 3 / 128, 8: 6 / 256, 9: 11 / 512}[len(differences)]
+    assert refused(found[0] - nudge)
+    assert refused(found[1] + nudge)
+    if found[1] - found[0] > 4 * nudge:
+        assert not refused(found[0] + nudge)
+        assert not refused(found[1] - nudge)
+
+
+@given(
+    st.lists(st.floats(-1, 1), min_size=4, max_size=5),
+    st.lists(st.floats(-1, 1), min_size=4, max_size=5),
+)
+@settings(max_examples=50)
+def test_the_interval_of_samples_holds_all_that_the_test_by_dealing_does_not_refuse(
+    a: list[float], b: list[float]
+) -> None:
+    """It spans Welch's, too, so that it may hold more."""
+    found = unpaired_interval(a, b)
+    assert found is not None
+    for moved in (found[0] - 1e-7, found[1] + 1e-7):
+        together = [one - moved for one in a] + b
+        seen = fmean(together[: len(a)]) - fmean(together[len(a) :])
+        total = sum(together)
+        means = [
+            fmean(part) - (total - sum(part)) / len(b) for part in combinations(together, len(a))
+        ]
+        above = sum(one >= seen - 1e-12 for one in means) / len(means)
+        below = sum(one <= seen + 1e-12 for one in means) / len(means)
+        assert min(above, below) <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees", "quantile"),
+    [
+        (0.975, 1, 12.706),
+        (0.975, 2, 4.303),
+        (0.975, 7, 2.365),
+        (0.975, 30, 2.042),
+        (0.8, 4, 0.941),
+        (0.95, 5, 2.015),
+        (0.975, 10**6, 1.960),
+    ],
+)
+def test_student_s_quantiles_are_those_of_the_tables(
+    probability: float, degrees: int, quantile: float
+) -> None:
+    """As printed in any book of tables."""
+    assert student_quantile(probability, degrees) == pytest.approx(quantile, abs=6e-4)
+    assert student_probability(-quantile, degrees) == pytest.approx(1 - probability, abs=1e-4)
+
+
+# The simulation of tests/benchmarks/compare_simulation.py, smaller: what is asserted is eight
+# standard deviations away from what that finds.
+TRIALS = 200
+QUIET = [
+    Design("3 blocks", interleaved(3, steady)),
+    Design("6 blocks", interleaved(6, steady)),
+    Design("8 blocks", interleaved(8, steady)),
+    Design("16 blocks", interleaved(16, steady)),
+    Design("8 blocks in one allocation", interleaved(8, steady, allocations=False)),
+    Design("12 blocks, wandering", interleaved(12, wandering)),
+    Design("in a row", in_a_row(8)),
+    Design("4 and 4", apart(4, 4)),
+    Design("8 and 8", apart(8, 8)),
+    Design("4 and 12", apart(4, 12)),
+]
+
+
+@pytest.mark.parametrize("design", QUIET, ids=lambda design: design.name)
+def test_without_a_difference_a_verdict_is_rare(design: Design) -> None:
+    """At most 5 % of all cases; of 200 trials with a fixed seed, not more than 8 %."""
+    found = [design.verdict(SEED + trial, 0.0).verdict for trial in range(TRIALS)]
+    assert TRIALS - found.count(CANNOT_TELL) <= 0.08 * TRIALS
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        Design("8 blocks", interleaved(8, steady)),
+        Design("in one allocation", interleaved(8, steady, allocations=False)),
+    ],
+    ids=lambda design: design.name,
+)
+def test_eight_blocks_find_5_percent_amid_40(design: Design) -> None:
+    """In at least 80 % of all cases; of the made-up cluster, in nearly all."""
+    found = [design.verdict(SEED + trial, 0.05) for trial in range(TRIALS)]
+    assert sum(one.verdict is FASTER for one in found) >= 0.8 * TRIALS
+    held = [one.low <= 1.05 <= one.high for one in found if one.low and one.high]
+    assert sum(held) >= 0.9 * TRIALS
+
+
+def test_what_is_planned_finds_the_difference_in_8_of_10_cases() -> None:
+    """So many blocks, or runs apart, as a plan says: neither far fewer nor far more than needed."""
+    runs = runs_to_find(0.05, 0.03)
+    count = blocks_to_find(0.05, 0.045)
+    noisy = (lambda chance: chance.gauss(0, 0.03),) * 2
+    planned = [
+        Design("apart", apart(runs, runs, noisy)),
+        Design("blocks", interleaved(count, steady, noise=lambda chance: chance.gauss(0, 0.045))),
+    ]
+    for design in planned:
+        found = [design.verdict(SEED + trial, 0.05).verdict for trial in range(TRIALS)]
+        assert 0.68 * TRIALS <= found.count(FASTER) <= 0.95 * TRIALS, design.name
+
+
+def test_more_runs_are_named_where_a_difference_shows_but_not_for_sure() -> None:
+    """With a difference as large as it looks, that many more would tell."""
+    ratios = [1.10, 1.02, 1.08, 0.97, 1.04, 0.98, 1.06, 1.0]
+    found = compare(*blocks(ratios))
+    assert (found.verdict, found.least) == (CANNOT_TELL, False)
+    assert found.more is not None
+    assert 8 <= found.more <= 20

@@ -1,0 +1,351 @@
+"""`teralog compare`, on runs that are made up."""
+
+from dataclasses import replace
+
+import pytest
+from made_up_runs import LINE, Folder, by_layers, log
+
+from orchestrator.campaign.campaign import PlannedRun, load_campaign
+from orchestrator.compare.measured_run import MeasuredRun, measured_runs, recorded_runs
+from orchestrator.compare.pairing import Pairing
+from orchestrator.compare.text import compared, sentences
+from orchestrator.store.campaign_store import campaign_store
+from orchestrator.store.folders import write_ended, write_seen
+from orchestrator.store.record_files import utc_now
+from orchestrator.store.recorded_runs import warmup_of
+from orchestrator.store.records import Ended, Intent, Position, Seen
+
+
+def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> None:
+    """1.1/1.2 = 0.917 of the speed, amid a drift of 24 %; those that failed are named."""
+    done = layers.teralog("compare", "made-up.yaml", "--by", "num_layers")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    row = lines[2].split()
+    assert row[:6] == ["num_layers=2", "num_layers=1", "12", "12", "6", "1"]
+    assert row[9:] == ["slower", "—"]
+    said = lines[5]
+    assert said.startswith("num_layers=2 is slower than num_layers=1: 0.91")
+    assert said.endswith("by 6 blocks in 1 allocation.")
+    assert "Within blocks the variance is" in done.stdout
+    assert "All of it is one allocation: another may have it otherwise." in lines
+    assert (
+        "num_layers=9 cannot be compared with num_layers=1: no run of num_layers=9 has a step time."
+    ) in lines
+    assert "No part of it, as OOM: num_layers=9 #1, num_layers=9 #2" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ("--a num_layers==2 --b num_layers==1 --fail-if-slower 5%", 1, "by more than 5%"),
+        ("--a num_layers==2 --b num_layers==1 --fail-if-slower 12%", 0, ""),
+        ("--a num_layers==1 --b num_layers==2 --fail-if-slower 0%", 0, ""),
+        ("--by num_layers --fail-if-slower 12%", 1, "num_layers=9: has no speed to compare"),
+        ("--by num_layers", 0, ""),
+        ("--by num_layers --fail-if-slower 0.05", 2, "no percentage below 100; write it as 5%"),
+        ("", 2, "with what? Give B"),
+        ("--a num_layers==1", 2, "with what? Give B"),
+        ("--by num_layers --a num_layers==1", 2, "leave out B, --a and --b"),
+        ("--by nmu_layers", 1, "did you mean 'num_layers'?"),
+        ("--by hidden_size", 1, "all runs have the same"),
+        ("--a num_layers>=1 --b num_layers==2", 1, "hold of the same runs"),
+        ("--a num_layers==1 --b num_layers==7", 1, "holds of no run"),
+        ("--a num_layers==1 --b num_layers=2", 1, "--b: 'num_layers=2' is not an expression"),
+        ("--a num_layers==1 --b num_layers>1", 1, "could be compared with each of"),
+    ],
+)
+def test_the_exit_code_says_what_was_asked(
+    layers: Folder, arguments: str, code: int, said: str
+) -> None:
+    """0 done; 1 slower beyond doubt, or the user's mistake; 2 usage."""
+    done = layers.teralog("compare", "made-up.yaml", *arguments.split())
+    assert done.exit_code == code, done.output
+    assert said in done.stderr
+    assert bool(done.stderr) == bool(said)
+
+
+def test_json_says_what_the_table_and_the_sentences_say(layers: Folder) -> None:
+    """By names, with full precision."""
+    slower, failed = layers.compared("made-up.yaml", "--by", "num_layers")
+    assert slower["ratio"] == pytest.approx(1.1 / 1.2, rel=0.01)
+    assert slower["low"] < slower["ratio"] < slower["high"]
+    assert (slower["runs_a"], slower["units_a"], slower["paired"]) == (12, 6, True)
+    assert (slower["verdict"], slower["more"], slower["allocations"]) == ("slower", None, 1)
+    assert slower["gain"] > 10
+    assert len(failed["not_measured"]) == 12
+    assert {one["why"] for one in failed["not_measured"]} == {"OOM"}
+    assert (failed["ratio"], failed["verdict"]) == (None, "cannot tell")
+
+
+def test_attempts_that_do_not_say_where_they_ran_are_not_paired(folder: Folder) -> None:
+    """As those of earlier versions: of these, the drift is part of what a run is worth."""
+    folder.campaign("matrix: {num_layers: [1, 2]}\nrepeats: 12\n", by_layers)
+    (found,) = folder.compared("made-up.yaml", "--by", "num_layers")
+    assert (found["paired"], found["units_a"], found["units_b"]) == (False, 12, 12)
+    assert (found["gain"], found["verdict"]) == (None, "slower")
+
+
+def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) -> None:
+    """A first, then B: nobody can tell a difference from a drift, however many there are."""
+    lines = "matrix: {num_layers: [1, 2]}\nrepeats: 12\n"
+    folder.campaign(lines, by_layers, name="first")
+    ids = [planned.run_id for planned in load_campaign(folder.path / "first.yaml").runs]
+    positions = {one: Position("submit-1", place) for place, one in enumerate(ids, 1)}
+    folder.campaign(lines, by_layers, positions, name="second")
+    (found,) = folder.compared("second.yaml", "--by", "num_layers")
+    assert (found["paired"], found["units_a"], found["balanced"]) == (True, 1, 0)
+    assert (found["verdict"], found["more"], found["least"]) == ("cannot tell", 5, True)
+    assert any("A and B did not take turns evenly" in sentence for sentence in found["said"])
+
+
+def test_what_slurm_ran_is_of_the_allocation_of_its_job(folder: Folder) -> None:
+    """Each task of an array is a job of its own."""
+    lines = "matrix: {num_layers: [1, 2]}\nrepeats: 4\n"
+    folder.campaign(lines, by_layers)
+    campaign = load_campaign(folder.path / "made-up.yaml")
+    store = campaign_store(folder.path / "results", "made-up")
+    for index, planned in enumerate(campaign.runs):
+        run = store.run(planned.run_id)
+        assert run.claim(2, Intent("b", "h", utc_now()))
+        attempt = run.attempt_folder(2)
+        (attempt / "output.log").write_text(log(by_layers(planned) or 0))
+        write_seen(
+            attempt,
+            Seen(f"7_{index}", "COMPLETED", "sacct", nodes="n1", started_at="2026-01-02T03:04:05"),
+        )
+        write_ended(attempt, Ended("COMPLETED", utc_now(), 1.0))
+    (found,) = folder.compared("made-up.yaml", "--by", "num_layers")
+    assert (found["paired"], found["units_a"], found["allocations"]) == (False, 4, 8)
+
+
+def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
+    """What is equal in all else, in both; what has no partner is named."""
+    lines = "matrix: {{num_layers: {layers}, strategy: [ddp, zero1]}}\nrepeats: 6\n"
+
+    def faster(planned: PlannedRun) -> float:
+        return (by_layers(planned) or 0) / 1.5
+
+    folder.campaign(lines.format(layers="[1, 2]"), by_layers, name="before")
+    folder.campaign(lines.format(layers="[1, 3]"), faster, name="after")
+    done = folder.teralog("compare", "after.yaml", "before.yaml")
+    assert done.exit_code == 0
+    found = folder.compared("after.yaml", str(folder.path / "results" / "before"))
+    assert [(one["a"], one["b"]) for one in found] == [
+        ("after: num_layers=1 ddp", "before: num_layers=1 ddp"),
+        ("after: num_layers=1 zero1", "before: num_layers=1 zero1"),
+    ]
+    assert {one["verdict"] for one in found} == {"faster"}
+    for label in ("num_layers=2 ddp", "num_layers=3 ddp", "num_layers=2 zero1"):
+        assert label in done.stderr
+
+
+def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Folder) -> None:
+    """A choice that is never the same on both sides is what is asked about."""
+    lines = "matrix: {{num_layers: [1, 2], strategy: [{strategy}]}}\nrepeats: 4\n"
+    folder.campaign(lines.format(strategy="zero1"), by_layers, name="one")
+    folder.campaign(lines.format(strategy="zero2"), by_layers, name="two")
+    found = folder.compared("two.yaml", "one.yaml")
+    assert [(one["a"], one["b"]) for one in found] == [
+        ("two: num_layers=1", "one: num_layers=1"),
+        ("two: num_layers=2", "one: num_layers=2"),
+    ]
+
+
+def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
+    """Its runs lie there by their ids, which tell nothing of the order in the campaign's file."""
+    folder.campaign("matrix: {micro_batch_size: [16, 2, 8]}\n", lambda planned: 1.0)
+    results = str(folder.path / "results" / "made-up")
+    for what, baseline in (("made-up.yaml", 16), (results, 2)):
+        found = folder.compared(what, "--by", "micro_batch_size")
+        assert {one["b"] for one in found} == {f"micro_batch_size={baseline}"}
+
+
+def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
+    """A seed does not change how much is reckoned; a batch does, and speed is then in tokens."""
+    folder.campaign("matrix: {micro_batch_size: [1, 2], seed: [1, 2, 3, 4]}\n", lambda planned: 1.0)
+    (found,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
+    assert (found["runs_a"], found["runs_b"]) == (4, 4)
+    assert found["speed_in"] == "tokens per second"
+    assert found["ratio"] == pytest.approx(2.0)
+
+
+def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None:
+    """A dot in it begins no suffix; from within the folder, too."""
+    for name in ("gpt-1.3b", "gpt-1.4b"):
+        folder.campaign("matrix: {seed: [1, 2]}\n", lambda planned: 1.0, name=name)
+    folders = [str(folder.path / "results" / name) for name in ("gpt-1.3b", "gpt-1.4b")]
+    (found,) = folder.compared(*folders)
+    assert (found["a"].split(":")[0], found["b"].split(":")[0]) == ("gpt-1.3b", "gpt-1.4b")
+
+
+def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
+    """Where neither it nor the number of micro-batches is ever the same, and only there."""
+    lines = "matrix: {strategy: [ddp, zero1], num_microbatches: [1, 2, 4]}\n"
+    folder.campaign(lines, lambda planned: float(planned.run.num_microbatches or 0))
+    for name in ("num_microbatches", "global_batch_size"):
+        found = folder.compared("made-up.yaml", "--by", name)
+        assert len(found) == 4
+        assert {one["speed_in"] for one in found} == {"tokens per second"}
+        assert [one["ratio"] for one in found] == [pytest.approx(1.0)] * 4
+    found = folder.compared("made-up.yaml", "--by", "strategy")
+    assert {one["speed_in"] for one in found} == {"steps per second"}
+
+
+def test_the_batch_is_asked_about_where_it_stands_on_both_sides_too(folder: Folder) -> None:
+    """Of a sweep over both, as many micro-batches of another size make the same batch."""
+    lines = "matrix: {micro_batch_size: [2, 4], num_microbatches: [1, 2]}\n"
+    folder.campaign(lines, lambda planned: 1.0)
+    found = folder.compared("made-up.yaml", "--by", "num_microbatches")
+    assert [(one["a"], one["b"]) for one in found] == [
+        (
+            f"micro_batch_size={size} num_microbatches=2",
+            f"micro_batch_size={size} num_microbatches=1",
+        )
+        for size in (2, 4)
+    ]
+    # The global batch is the same of one pair alone, and no other is compared by another rule.
+    (one,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
+    assert (one["a"], one["b"]) == (
+        "micro_batch_size=4 num_microbatches=1",
+        "micro_batch_size=2 num_microbatches=2",
+    )
+
+
+def test_a_parameter_that_only_some_runs_have_chosen_is_asked_about_alone(folder: Folder) -> None:
+    """ffn_hidden_size is no choice where it is four times hidden_size, whichever run is first."""
+    folder.campaign(
+        "include:\n  - {}\n  - {strategy: zero1, ffn_hidden_size: 128}\n"
+        "  - {strategy: zero1, ffn_hidden_size: 128, num_layers: 3}\n",
+        lambda planned: 1.0,
+    )
+    done = folder.teralog("compare", "made-up.yaml", "--by", "ffn_hidden_size")
+    assert done.exit_code == 1
+    assert "no two runs are equal in all else" in done.stderr
+
+
+def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) -> None:
+    """Two things that changed at once are not one thing's doing."""
+    folder.campaign(
+        "include:\n  - {strategy: zero1}\n  - {strategy: zero2, num_layers: 3}\n",
+        lambda planned: 1.0,
+    )
+    done = folder.teralog("compare", "made-up.yaml", "--by", "strategy")
+    assert done.exit_code == 1
+    assert "no two runs are equal in all else" in done.stderr
+    assert folder.compared("made-up.yaml", "--a", "num_layers == 3", "--b", "num_layers == 2")
+
+
+def test_what_differs_between_two_campaigns_is_said(folder: Folder) -> None:
+    """Each by its name, or by how it is given where they have one name."""
+    folder.campaign("repeats: 4\n", lambda planned: 1.0, name="old")
+    folder.campaign(
+        "repeats: 4\ninclude: [{precision: bf16, nodes: 2}]\n", lambda planned: 1.0, name="new"
+    )
+    (found,) = folder.compared("new.yaml", "old.yaml")
+    assert found["differing"]["precision"] == ["bf16", "fp32"]
+    assert any(
+        line.startswith("They differ in ") and "precision (bf16, fp32)" in line
+        for line in found["said"]
+    )
+    other = folder.path / "before" / "new"
+    other.parent.mkdir()
+    (folder.path / "results" / "old").rename(other)
+    (found,) = folder.compared("results/new", "before/new")
+    assert found["a"].startswith("results/new: ")
+    assert found["b"].startswith("before/new: ")
+
+
+def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
+    """Their names stand before their runs as any others do."""
+    folder.campaign("repeats: 4\n", lambda planned: 1.0, name="A")
+    folder.campaign(
+        "matrix: {precision: [fp32, bf16]}\nrepeats: 4\n", lambda planned: 1.0, name="B"
+    )
+    (found,) = folder.compared("A.yaml", "B.yaml")
+    assert (found["a"], found["b"]) == ("A: gpt", "B: fp32")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("--by repeat", ("{} repeat=2", "{} repeat=1")),
+        ("--a repeat==2 --b repeat==1", ("A: {}", "B: {}")),
+    ],
+)
+def test_the_same_against_itself_is_named_apart_and_said_to_be_so(
+    folder: Folder, arguments: str, named: tuple[str, str]
+) -> None:
+    """A difference is none of what was chosen."""
+    folder.campaign("repeats: 2\n", lambda planned: 1.0)
+    (found,) = folder.compared("made-up.yaml", *arguments.split())
+    kind = found["a"].removeprefix("A: ").removesuffix(" repeat=2")
+    assert (found["a"], found["b"]) == tuple(name.format(kind) for name in named)
+    assert found["differing"] == {}
+    assert any(line.startswith("A and B were chosen alike") for line in found["said"])
+
+
+def test_of_a_single_run_amid_others_it_is_not_said_that_nothing_suggests_a_difference() -> None:
+    """It may be the slowest but one of fifty; how it would vary is what is not known."""
+    runs = tuple(
+        MeasuredRun(
+            run_id=str(number),
+            label="a" if number else "b",
+            values={},
+            state="COMPLETED",
+            outcome="completed",
+            step_seconds=(1 + number / 100,),
+        )
+        for number in range(51)
+    )
+    published = replace(runs[0], step_seconds=(1.495,))
+    pairing = Pairing("a", "b", runs[1:], (published,), repeatable=False)
+    verdict = next(sentences(compared(pairing)))
+    assert verdict.startswith("Whether a is faster or slower than b cannot be told")
+    assert verdict.endswith("how a single run varies is not known, nor how many more would tell.")
+
+
+def test_a_folder_without_runs_is_none_to_compare(folder: Folder) -> None:
+    """It is said what to give."""
+    (folder.path / "empty").mkdir()
+    folder.campaign("", lambda planned: 1.0)
+    done = folder.teralog("compare", "made-up.yaml", "empty")
+    assert done.exit_code == 1
+    assert "empty: holds no run that was started; give results/<campaign>" in done.stderr
+
+
+def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> None:
+    """The numbers of both are the same."""
+    folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
+    folder.campaign("warmup: 5\nrepeats: 2\n", lambda planned: 1.0, name="warm")
+    for name, steps in (("cold", 10), ("warm", 5)):
+        campaign = load_campaign(folder.path / f"{name}.yaml")
+        store = campaign_store(folder.path / "results", name)
+        runs = recorded_runs(store.path, warmup_of(store))
+        assert {len(run.step_seconds) for run in runs} == {steps}
+        again = measured_runs(campaign, store)
+        assert [run.step_seconds for run in again] == [run.step_seconds for run in runs]
+        assert [run.choices for run in again] == [run.choices for run in runs]
+
+
+def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
+    """So that the same steps have the same speed, whatever either file says."""
+    folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
+    folder.campaign("warmup: 8\nrepeats: 2\n", lambda planned: 1.0, name="warm")
+    for path in (folder.path / "results").glob("*/*/attempt-1/output.log"):
+        # The median is another with the first steps than without them.
+        times = [9.0] * 7 + [1.0] * 3
+        lines = (LINE.format(step=step, seconds=one) for step, one in enumerate(times, 1))
+        path.write_text("".join(lines))
+    for pair in (("cold.yaml", "warm.yaml"), ("results/warm", "cold.yaml")):
+        (found,) = folder.compared(*pair)
+        assert found["ratio"] == pytest.approx(1.0)
+
+
+def test_a_campaign_is_not_compared_with_itself(folder: Folder) -> None:
+    """By its file or its folder: it would pass whatever it measured."""
+    folder.campaign("repeats: 2\n", lambda planned: 1.0)
+    for other in ("made-up.yaml", "results/made-up"):
+        done = folder.teralog("compare", "made-up.yaml", other)
+        assert done.exit_code == 1
+        assert "have the same runs" in done.stderr

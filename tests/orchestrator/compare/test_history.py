@@ -1,0 +1,337 @@
+"""`teralog history`: on runs that are made up, in campaigns of several names."""
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.campaign.campaign import load_campaign
+from orchestrator.cli.main import main
+from orchestrator.common.tables import as_text
+from orchestrator.compare.history import history, record, sentences, table
+from orchestrator.compare.past_runs import PastRun, configuration
+from orchestrator.store.campaign_store import campaign_store
+from orchestrator.store.folders import write_ended, write_seen, write_started
+from orchestrator.store.records import Ended, Intent, Seen, Started
+from orchestrator.submit.render import render
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+CAMPAIGN = """\
+name: {name}
+defaults:
+  framework: gpt
+  model: {{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}}
+  train_iters: 10
+{lines}"""
+START = (
+    "[teralog] start | strategy ddp | world_size 1 | backend gloo | device cpu | precision fp32 "
+    "| parameters 136960 | torch {torch}\n"
+)
+LINE = (
+    "[teralog] iteration {step}/10 | step_seconds {seconds:.9f} | samples_per_second 1 | loss 6 | "
+    "memory_allocated_gib 0.1 | max_memory_allocated_gib 0.2\n"
+)
+
+
+def past(seconds: float | None, day: int, **values: Any) -> PastRun:
+    """Return a run of some day."""
+    started_at = (BEGIN + timedelta(days=day)).isoformat()
+    given = {"campaign": "c", "run_id": f"{day:012x}", "label": "ddp", "attempt": 1}
+    return PastRun(started_at=started_at, step_seconds=seconds, **(given | values))
+
+
+def noisy(*levels: float) -> list[float]:
+    """Return step times around these, which vary by 1 %."""
+    chance = random.Random(1)
+    return [level * math.exp(chance.gauss(0, 0.01)) for level in levels]
+
+
+def test_the_point_where_steps_began_to_take_longer_is_named() -> None:
+    """With both runs beside it, and what else differs there."""
+    before = [
+        past(one, day, versions={"torch": "2.1"}) for day, one in enumerate(noisy(*[1.0] * 6))
+    ]
+    after = [
+        past(one, 6 + day, versions={"torch": "2.2"}, nodes="n7")
+        for day, one in enumerate(noisy(*[1.2] * 5))
+    ]
+    told = history([*before, *after])
+    assert told.shown is not None
+    assert told.shown.first is after[0]
+    assert told.shown.last is before[-1]
+    assert told.shown.ratio == pytest.approx(1.2, rel=0.02)
+    said = " ".join(sentences(told))
+    assert "longer since 2026-01-07T00:00:00+00:00 (c 000000000006)" in said
+    assert "torch 2.1 → 2.2, nodes — → n7" in said
+    assert record(told)["largest"]["since"] == 6
+
+
+def test_steps_that_take_less_are_a_change_too() -> None:
+    """Since a repair, perhaps."""
+    told = history([past(one, day) for day, one in enumerate(noisy(*[1.2] * 5, *[1.0] * 5))])
+    assert "shorter since 2026-01-06" in sentences(told)[0]
+
+
+def test_runs_of_one_allocation_count_once() -> None:
+    """Six runs before and six after are no more than two allocations, and their hours."""
+    times = noisy(*[1.0] * 6, *[1.2] * 6)
+    alone = history([past(one, day) for day, one in enumerate(times)])
+    together = history([past(one, day, allocation=str(day // 6)) for day, one in enumerate(times)])
+    assert alone.shown is not None
+    assert (together.timed, together.units, together.shown) == (12, 2, None)
+    assert sentences(together)[0].endswith(
+        "these 12 runs in 2 allocations, each of which counts once, could show: it takes at least "
+        "8 runs, apart from each other."
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ([], "There is no change that these 0 runs could show"),
+        ([1.0], "There is no change that this 1 run could show"),
+        ([1.0, 9.0], "There is no change that these 2 runs could show: it takes at least 8 runs"),
+        (noisy(*[1.0] * 9), "There is no change that these 9 runs could show: the clearest, "),
+        ([None, 1.0], "There is no change that this 1 run could show"),
+    ],
+)
+def test_what_the_runs_cannot_show_is_said(seconds: Sequence[float | None], said: str) -> None:
+    """However few there are."""
+    told = history([past(one, day) for day, one in enumerate(seconds)])
+    assert told.shown is None
+    assert sentences(told)[0].startswith(said)
+
+
+def test_what_files_tell_cannot_speak_to_the_terminal() -> None:
+    """Neither a node's name nor a version."""
+    bad = {"nodes": "n\x1b[2J", "versions": {"torch": "\x1b]0;x\x07"}}
+    runs = [past(one, day) for day, one in enumerate(noisy(*[1.0] * 4))]
+    runs += [past(one, 4 + day, **bad) for day, one in enumerate(noisy(*[1.2] * 4))]
+    told = history(runs)
+    said = sentences(told)
+    assert "nodes" in said[1]
+    for text in (*said, as_text(table(told))):
+        assert "\x1b" not in text
+
+
+def test_runs_without_a_step_time_are_counted() -> None:
+    """They stand in the table, and take no part."""
+    told = history([past(None, 0), past(1.0, 1)])
+    assert sentences(told)[-1] == "1 run completed without a step time."
+    assert told.timed == 1
+
+
+class Folder:
+    """A folder with campaigns that were run on one day after another."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.results = path / "results"
+        self.day = 0
+
+    def campaign(self, name: str, lines: str, *seconds: float, **made: Any) -> Path:
+        """Write a campaign, and an attempt of each of its runs, a day each; return its file."""
+        file = self.path / f"{name}.yaml"
+        file.write_text(CAMPAIGN.format(name=name, lines=lines))
+        campaign = replace(load_campaign(file), rehearsal=made.pop("rehearsal", False))
+        store = campaign_store(self.results, name, rehearsal=campaign.rehearsal)
+        render(campaign, campaign.runs, store)
+        store.save_submission(campaign)
+        for planned, one in zip(campaign.runs, seconds, strict=True):
+            self.attempt(store.run(planned.run_id), one, **made)
+        return file
+
+    def attempt(
+        self, folder: Any, seconds: float, state: str = "COMPLETED", torch: str = "2.1"
+    ) -> None:
+        """Make an attempt of the next day."""
+        attempt = folder.new_attempt()
+        started_at = (BEGIN + timedelta(days=self.day)).isoformat()
+        self.day += 1
+        write_started(attempt.folder, Started(1, "here", "t", started_at, 60, ("0",)))
+        steps = [LINE.format(step=step, seconds=seconds) for step in range(1, 11)]
+        attempt.log.write_text(START.format(torch=torch) + "".join(steps))
+        write_ended(attempt.folder, Ended(state, started_at, 1.0))
+
+    def history(self, *arguments: str | Path) -> Result:
+        """Run the command in the folder."""
+        given = ["history", *map(str, arguments), "--results", str(self.results)]
+        return CliRunner().invoke(main, given)
+
+    def runs(self, *arguments: str | Path) -> Any:
+        """Return the runs that the command's JSON has."""
+        done = self.history(*arguments, "--json")
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)["runs"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A folder to work in."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    return Folder(tmp_path)
+
+
+def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) -> None:
+    """In the order of time; what differs in anything else does not."""
+    june = folder.campaign("june", "repeats: 2\n", 0.1, 0.2)
+    folder.campaign("may", "matrix: {seed: [5, 6]}\n", 0.3, 0.4)
+    folder.campaign("other", "matrix: {micro_batch_size: [2, 1], precision: [bf16]}\n", 0.5, 0.6)
+    folder.campaign("later", "  time_limit: 5\n", 0.7)
+    found = folder.runs(june, "gpt #1")
+    assert [one["campaign"] for one in found] == ["june", "june", "may", "may", "later"]
+    assert [one["step_seconds"] for one in found] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.7])
+    assert found[0]["started_at"] == "2026-01-01T00:00:00+00:00"
+    assert found[0]["versions"] == {"torch": "2.1"}
+    assert found[0]["tflops_per_gpu"] == pytest.approx(2 * found[1]["tflops_per_gpu"])
+
+
+def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> None:
+    """Whatever became of the run afterwards; a rehearsal measured nothing."""
+    file = folder.campaign("one", "", 0.1)
+    run = campaign_store(folder.results, "one").run(load_campaign(file).runs[0].run_id)
+    folder.attempt(run, 0.2, state="FAILED")
+    folder.attempt(run, 0.3)
+    folder.attempt(run, 0.4, state="TIMEOUT")
+    folder.campaign("two", "", 0.5, rehearsal=True)
+    found = folder.runs(file, "gpt")
+    assert [one["attempt"] for one in found] == [1, 3]
+
+
+def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> None:
+    """A time without a zone is the cluster's, which is taken for this machine's."""
+    file = folder.campaign("one", "repeats: 2\n", 0.1, 0.2)
+    first, second = load_campaign(file).runs
+    store = campaign_store(folder.results, "one")
+    for planned, node, day in ((first, "n[1-2]", 7), (second, "n3", 6)):
+        run = store.run(planned.run_id)
+        (local,) = run.attempts()
+        assert run.claim(2, Intent("batch", "login", "2026-01-01T00:00:00+00:00"))
+        attempt = run.attempts()[-1]
+        attempt.log.write_text(local.log.read_text())
+        seen = Seen(f"7_{day}", "COMPLETED", "sacct", None, node, f"2026-01-0{day}T03:00:00")
+        write_seen(attempt.folder, seen)
+        write_ended(attempt.folder, Ended("COMPLETED", "2026-01-09T00:00:00+00:00", 1.0))
+    found = folder.runs(file, "gpt #1")
+    assert [one["nodes"] for one in found] == ["here", "here", "n3", "n[1-2]"]
+    assert [one["allocation"] for one in found[2:]] == ["7_6", "7_7"]
+
+
+def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) -> None:
+    """A run by the beginning of its id, too."""
+    file = folder.campaign("old", "matrix: {strategy: [ddp, zero1]}\n", 0.1, 0.2)
+    ddp, zero1 = load_campaign(file).runs
+    assert configuration(ddp.run) != configuration(zero1.run)
+    file.unlink()
+    (found,) = folder.runs(folder.results / "old", zero1.run_id[:6])
+    assert (found["run_id"], found["label"]) == (zero1.run_id, "zero1")
+
+
+def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> None:
+    """Or the same run would count otherwise in two of them."""
+    for name, warmup in (("a", 0), ("b", 9)):
+        file = folder.campaign(name, f"warmup: {warmup}\n", 0.1)
+        run = load_campaign(file).runs[0]
+        (attempt,) = campaign_store(folder.results, name).run(run.run_id).attempts()
+        log = attempt.log.read_text().splitlines(keepends=True)
+        log[-1] = LINE.format(step=10, seconds=0.5)
+        attempt.log.write_text("".join(log))
+    for name, median in (("a", 0.1), ("b", 0.5)):
+        found = folder.runs(folder.path / f"{name}.yaml", "gpt")
+        assert [one["step_seconds"] for one in found] == pytest.approx([median, median])
+
+
+def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -> None:
+    """A line a run, and what can be said below."""
+    folder.campaign("old", "repeats: 5\n", *noisy(*[0.1] * 5))
+    file = folder.campaign("new", "repeats: 4\n", *noisy(*[0.13] * 4), torch="2.2")
+    done = folder.history(file, "gpt #1")
+    assert done.exit_code == 0, done.output
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("2026-")]
+    assert len(rows) == 9
+    assert [row[7] for row in rows] == ["—"] * 5 + [rows[5][7]] + ["—"] * 3
+    assert rows[5][7].startswith("+3")
+    assert "Steps take 3" in done.stdout
+    assert "torch 2.1 → 2.2" in done.stdout
+
+
+def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
+    """On stderr: the others are told of."""
+    file = folder.campaign("new", "", 0.1)
+    folder.campaign("old", "", 0.2)
+    path = next((folder.results / "old").glob("*/run.json"))
+    told = json.loads(path.read_text())
+    path.write_text(json.dumps({**told, "framework": "gone"}))
+    done = folder.history(file, "gpt")
+    assert done.exit_code == 0
+    assert (
+        done.stderr == f"not looked at, as this version does not know them: old/{told['run_id']}\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["run.json", "attempt-1/attempt.json", "attempt-1/ended.json"])
+@pytest.mark.parametrize("text", ["{", "[]", "\x00"])
+@pytest.mark.parametrize("place", ["other", "own"])
+def test_a_damaged_file_leaves_its_run_out_and_no_other(
+    folder: Folder, name: str, text: str, place: str
+) -> None:
+    """A line on stderr says which, in whatever campaign it is, and however this one is given."""
+    file = folder.campaign("own", "matrix: {seed: [1, 2]}\n", 0.1, 0.2)
+    folder.campaign("other", "matrix: {seed: [3, 4]}\n", 0.3, 0.4)
+    damaged = next(
+        path
+        for path in (folder.results / place).glob(f"*/{name}")
+        if json.loads((path.parents[name.count("/")] / "run.json").read_text())["seed"] in (2, 4)
+    )
+    damaged.write_text(text)
+    left = [0.1, 0.2, 0.3] if place == "other" else [0.1, 0.3, 0.4]
+    wanted = load_campaign(file).runs[0].run_id
+    for given in (file, folder.results / "own"):
+        done = folder.history(given, wanted, "--json")
+        assert done.exit_code == 0, done.output
+        seconds = [one["step_seconds"] for one in json.loads(done.stdout)["runs"]]
+        assert seconds == pytest.approx(left)
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"not looked at: {damaged}: is damaged (")
+
+
+def test_a_damaged_file_is_told_once_where_slurm_s_jobs_are_looked_at_first(folder: Folder) -> None:
+    """Before Slurm is asked for what has not ended."""
+    cluster = Path(__file__).parents[3] / "examples" / "clusters" / "a100.yaml"
+    file = folder.campaign("own", f"matrix: {{seed: [1, 2]}}\ncluster: {cluster}\n", 0.1, 0.2)
+    first, second = load_campaign(file).runs
+    damaged = campaign_store(folder.results, "own").run(second.run_id).path / "attempt-1/ended.json"
+    damaged.write_text("{")
+    done = folder.history(file, first.run_id, "--json")
+    assert done.exit_code == 0, done.output
+    assert [one["run_id"] for one in json.loads(done.stdout)["runs"]] == [first.run_id]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"not looked at: {damaged}: is damaged (")
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ("zero3", "there is no run 'zero3'"),
+        ("gpt", "is the label of several runs; give the id of one: "),
+    ],
+)
+def test_a_run_that_is_not_one_is_refused(folder: Folder, run: str, said: str) -> None:
+    """In a sentence, with exit code 1."""
+    first = folder.campaign("a", "", 0.1)
+    file = folder.campaign("b", "", 0.1)
+    store = campaign_store(folder.results, "b")
+    other = folder.campaign("c", "  micro_batch_size: 2\n", 0.1)
+    assert first.exists()
+    (made,) = load_campaign(other).runs
+    (campaign_store(folder.results, "c").path / made.run_id).rename(store.path / made.run_id)
+    done = folder.history(store.path if run == "gpt" else file, run)
+    assert done.exit_code == 1
+    assert said in done.stderr

@@ -1,0 +1,92 @@
+"""The order A B B A: what drifts while a block runs adds the same to all."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from statistics import fmean
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.campaign.interleaving import Placed, interleaved
+from orchestrator.common.errors import UserError
+
+CampaignOf = Callable[[str], Campaign]
+
+TEXT = """\
+name: turns
+defaults:
+  framework: gpt
+  model: {num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}
+order: interleaved
+"""
+
+
+def blocks(campaign: Campaign, seed: int = 0) -> list[list[Placed]]:
+    """Return the blocks of a campaign."""
+    found: dict[int, list[Placed]] = defaultdict(list)
+    for placed in interleaved(campaign.runs, seed):
+        found[placed.block].append(placed)
+    return list(found.values())
+
+
+def kinds(block: list[Placed]) -> list[str]:
+    """Return what a block runs, without the repeats' numbers."""
+    return [placed.planned.label.split(" #")[0] for placed in block]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "strategies", ["ddp, zero1", "ddp, zero1, zero2", "ddp, zero0, zero1, zero2"]
+)
+def test_a_block_reads_the_same_from_both_ends(
+    campaign_of: CampaignOf, strategies: str, seed: int
+) -> None:
+    """So every kind has the same mean place, and every run has its turn once."""
+    campaign = campaign_of(f"{TEXT}matrix: {{strategy: [{strategies}]}}\nrepeats: 8\n")
+    found = blocks(campaign, seed)
+    assert len(found) == 4
+    for block in found:
+        assert kinds(block) == kinds(block)[::-1]
+        places = defaultdict(list)
+        for placed, kind in zip(block, kinds(block), strict=True):
+            places[kind].append(placed.place)
+        assert {fmean(one) for one in places.values()} == {(len(block) + 1) / 2}
+    started = [placed.planned.run_id for block in found for placed in block]
+    assert sorted(started) == sorted(planned.run_id for planned in campaign.runs)
+
+
+def test_who_is_first_is_drawn_for_each_block_by_the_seed(campaign_of: CampaignOf) -> None:
+    """Neither always the same kind, nor another one when the campaign is read again."""
+    text = f"{TEXT}matrix: {{strategy: [ddp, zero1]}}\nrepeats: 32\n"
+    first = [kinds(block)[0] for block in blocks(campaign_of(text))]
+    assert 4 <= first.count("ddp") <= 12
+    assert first == [kinds(block)[0] for block in blocks(campaign_of(text))]
+    assert first != [kinds(block)[0] for block in blocks(campaign_of(text), seed=1)]
+
+
+def test_the_order_does_not_depend_on_the_file_s(campaign_of: CampaignOf) -> None:
+    """A file can be rearranged, and repeats be added, and what has run has kept its place."""
+
+    def ids(strategies: str, repeats: int) -> list[str]:
+        campaign = campaign_of(f"{TEXT}matrix: {{strategy: [{strategies}]}}\nrepeats: {repeats}\n")
+        return [placed.planned.run_id for placed in interleaved(campaign.runs, 0)]
+
+    assert ids("ddp, zero1, zero2", 4) == ids("zero2, ddp, zero1", 4)
+    assert ids("ddp, zero1", 8)[:8] == ids("ddp, zero1", 4)
+
+
+def test_an_odd_number_of_repeats_ends_with_one_run_of_each(campaign_of: CampaignOf) -> None:
+    """In an order that is drawn."""
+    campaign = campaign_of(f"{TEXT}matrix: {{strategy: [ddp, zero1]}}\nrepeats: 5\n")
+    assert [len(block) for block in blocks(campaign)] == [4, 4, 2]
+
+
+def test_the_order_is_the_file_s_where_nothing_is_said(campaign_of: CampaignOf) -> None:
+    """And an order that there is not is refused."""
+    assert campaign_of(TEXT.replace("order: interleaved\n", "")).order_seed is None
+    assert campaign_of(TEXT).order_seed == 0
+    assert campaign_of(f"{TEXT}order_seed: 7\n").order_seed == 7
+    with pytest.raises(UserError, match="order: interleaved makes every run"):
+        campaign_of(f"{TEXT}matrix: {{micro_batch_size: [1, 2]}}\ngive_up: micro_batch_size\n")
+    with pytest.raises(UserError, match="order: 'random' is not one of file, interleaved"):
+        campaign_of(TEXT.replace("interleaved", "random"))

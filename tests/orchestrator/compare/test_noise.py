@@ -1,0 +1,208 @@
+"""Where noise comes from: components of variance, by hand and by chance; and its command."""
+
+import json
+import math
+import random
+from collections.abc import Hashable
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, variance
+
+import pytest
+from made_up_runs import Folder
+
+from orchestrator.common.tables import as_text
+from orchestrator.compare.measured_run import MeasuredRun
+from orchestrator.compare.noise import NoisePage, noise_page, noise_table, record, sentences
+from orchestrator.compare.variance_components import Component, components, pooled
+from orchestrator.store.records import Attempt, Started
+
+
+def test_a_balanced_nested_design_gives_the_classic_mean_squares() -> None:
+    """Two allocations of two runs: MS within, and (MS between - MS within) / 2."""
+    values = [1.0, 3.0, 10.0, 14.0]
+    (between,), within = components(values, ["k"] * 4, ["a", "a", "b", "b"])
+    assert within == Component(pytest.approx(5.0), 2)
+    of_means = 2 * variance([2.0, 12.0])
+    assert between == Component(pytest.approx((of_means - 5.0) / 2), 1)
+
+
+def test_kinds_are_no_noise() -> None:
+    """Runs of which one kind is three times as fast vary no more than those of one kind."""
+    values = [0.1, 0.2, 0.15, 0.12]
+    plain = components(values, ["k"] * 4, ["a", "a", "b", "b"])
+    shifted = [*values, *(value + 3 for value in values)]
+    both = components(shifted, ["k"] * 4 + ["l"] * 4, ["a", "a", "b", "b"] * 2)
+    assert plain[1].variance == pytest.approx(0.00272, abs=1e-4)
+    # The same allocations with the same runs again: what is left differs by degrees of freedom.
+    assert both[1].variance == pytest.approx(plain[1].variance * 2 * 2 / 5)
+
+
+@pytest.mark.parametrize(
+    ("values", "allocations"),
+    [([], []), ([1.0], ["a"]), ([1.0, 2.0], ["a", "b"]), ([1.0, 2.0], ["a", "a"])],
+)
+def test_what_cannot_be_estimated_is_absent(
+    values: list[float], allocations: list[Hashable]
+) -> None:
+    """Runs alone tell nothing of runs in an allocation; one allocation nothing of allocations."""
+    (between,), _ = components(values, ["k"] * len(values), allocations)
+    assert between.variance is None
+
+
+def test_steps_vary_about_the_mean_of_their_own_run() -> None:
+    """Runs of different speed add nothing."""
+    assert pooled([[1.0, 3.0], [101.0, 103.0], [7.0], []]) == Component(2.0, 2)
+    assert pooled([[1.0], []]) == Component(None, 0)
+
+
+def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
+    """Hours by 20 %, allocations by 10 %, runs by 3 %, in groups of unequal sizes."""
+    chance = random.Random(1)
+    found: list[tuple[float, float, float]] = []
+    for _ in range(200):
+        values, kinds, hours, allocations = [], [], [], []
+        for hour in range(8):
+            of_hour = chance.gauss(0, 0.2)
+            for allocation in range(chance.randint(1, 4)):
+                of_allocation = chance.gauss(0, 0.1)
+                for place in range(chance.randint(2, 4)):
+                    values.append(place % 2 + of_hour + of_allocation + chance.gauss(0, 0.03))
+                    kinds.append(place % 2)
+                    hours.append(hour)
+                    allocations.append((hour, allocation))
+        (of_hours, of_allocations), of_runs = components(values, kinds, hours, allocations)
+        found.append(tuple(one.variance or 0.0 for one in (of_hours, of_allocations, of_runs)))
+    means = [fmean(column) for column in zip(*found, strict=True)]
+    assert means == [
+        pytest.approx(0.04, rel=0.15),
+        pytest.approx(0.01, rel=0.1),
+        pytest.approx(0.0009, rel=0.05),
+    ]
+
+
+def run(speed: float, allocation: str | None = None, **more: object) -> MeasuredRun:
+    """Return a run that took so long a step, twice."""
+    values = {"framework": "gpt", "num_layers": 2, "global_batch_size": 8}
+    plain = MeasuredRun(
+        run_id=f"{random.Random(speed).getrandbits(40)}",
+        label="r",
+        values=values,
+        state="COMPLETED",
+        outcome="completed",
+        step_seconds=(speed, speed * 1.02),
+        allocation=allocation,
+    )
+    return replace(plain, **more)
+
+
+def percents(page: NoisePage) -> dict[str, float | None]:
+    """Return the size of every source."""
+    return {one.name: one.percent for one in page.sources}
+
+
+def test_runs_in_one_allocation_tell_nothing_of_others() -> None:
+    """Neither of allocations, nor of what a run is worth anywhere, nor of hours and nodes."""
+    page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "a")])
+    found = percents(page)
+    assert found["runs"] == pytest.approx(5, abs=0.3)
+    assert found["steps"] == pytest.approx(1.4, abs=0.1)
+    assert [found[name] for name in ("allocations", "repeats", "hours", "nodes")] == [None] * 4
+    assert "—" in as_text(noise_table(page))
+    assert "To find a difference" not in " ".join(sentences(page))
+
+
+def test_what_is_absent_rests_on_nothing() -> None:
+    """Where each allocation has an hour of its own, what is the hour's cannot be told."""
+    runs = [run(1.0 + hour / 8, f"{hour}", started_at=f"2026-01-01T0{hour}:05") for hour in (1, 2)]
+    page = noise_page([*runs, run(1.1, "1", started_at="2026-01-01T01:06")])
+    absent = {one.name: one.component.degrees for one in page.sources if one.percent is None}
+    assert absent == {"hours": 0, "nodes": 0}
+
+
+def test_runs_in_allocations_of_their_own_tell_what_a_single_run_is_worth() -> None:
+    """And cannot tell what of it is the allocation's."""
+    found = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
+    spread = math.sqrt(variance([math.log(speed) for speed in (1.0, 1.4, 1.2, 1.3)]))
+    assert found["repeats"] == pytest.approx(100 * math.expm1(spread))
+    assert (found["runs"], found["allocations"]) == (None, None)
+
+
+def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> None:
+    """Two allocations that differ by far more than the forty runs in them: one comparison."""
+    runs = [
+        run(level * (1 + 0.001 * turn), name)
+        for level, name in ((1, "a"), (2, "b"))
+        for turn in range(20)
+    ]
+    degrees = {one.name: one.component.degrees for one in noise_page(runs).sources}
+    assert (degrees["runs"], degrees["allocations"], degrees["repeats"]) == (38, 1, 1)
+
+
+def test_that_nothing_is_seen_is_not_said_as_a_difference_of_0_percent() -> None:
+    """Two allocations of which one happens to be no slower are hardly a proof."""
+    page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "b"), run(1.06, "b")])
+    assert percents(page)["allocations"] == 0
+    (said,) = (line for line in sentences(page) if line.startswith("Allocations"))
+    assert said == (
+        "Allocations: nothing is seen beyond what else varies, which rests on 1 degree of freedom."
+    )
+
+
+def test_hours_and_nodes_are_told_where_several_allocations_share_one() -> None:
+    """A cluster that is twice as slow in the morning, and alike on all nodes."""
+    runs = [
+        run(
+            (1.0 + hour / 8) * (1 + 0.01 * turn),
+            f"{hour}-{turn}",
+            started_at=f"2026-01-0{turn + 1}T{hour:02}:05:00",
+            nodes=f"n{turn}",
+        )
+        for hour in (0, 8)
+        for turn in range(4)
+    ]
+    page = noise_page(runs)
+    found = percents(page)
+    assert found["hours"] == pytest.approx(63, abs=1)
+    assert found["nodes"] == 0
+    said = " ".join(sentences(page))
+    assert "what runs at one hour of the day differs from what runs at another by 63%" in said
+    assert {one["source"] for one in record(page)["sources"]} == set(found)
+
+
+def test_runs_that_tell_nothing_are_named() -> None:
+    """Nobody is to take the others for all."""
+    bad = run(1.0, label="r #3", step_seconds=(), outcome="oom", state="FAILED")
+    page = noise_page([run(1.0), run(1.1), bad])
+    assert "No part of it, as OOM: r #3." in list(sentences(page))
+    assert noise_page([]).runs == 0
+
+
+@pytest.mark.parametrize(
+    ("allocation", "devices", "nodes"),
+    [
+        ("submit-a1", ("0", "1"), "host"),
+        (None, ("0",), "host"),
+        ("17", ("n1/0", "n1/1", "n2/0"), "n1,n2"),
+    ],
+)
+def test_a_run_s_nodes_are_the_machine_or_those_it_had_shares_of(
+    allocation: str | None, devices: tuple[str, ...], nodes: str
+) -> None:
+    """Two runs that share out a node differently ran on the same one."""
+    started = Started(1, "host", "t", "2026-01-02T03:04:05+00:00", 60, devices, allocation)
+    assert Attempt(1, Path("attempt-1"), started, None).nodes == nodes
+
+
+def test_noise_is_told_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
+    """Steps by 0.1 %, runs of an allocation by the drift; failures named."""
+    done = layers.teralog("noise", "made-up.yaml")
+    assert done.exit_code == 0
+    assert "runs in an allocation" in done.stdout
+    assert "Allocations: cannot be told; it takes several allocations" in done.stdout
+    assert "No part of it, as OOM: num_layers=9 #1" in done.stdout
+    page = json.loads(layers.teralog("noise", "made-up.yaml", "--json").stdout)
+    percents = {one["source"]: one["percent"] for one in page["sources"]}
+    assert percents["steps"] == pytest.approx(0.09, abs=0.02)
+    assert 5 < percents["runs"] < 10
+    assert percents["allocations"] is None

@@ -1,0 +1,147 @@
+"""Examining in processes of their own, with installations and programs made for it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from orchestrator.doctor import findings as diagnosis
+from orchestrator.doctor.findings import Finding
+from orchestrator.doctor.packages import PACKAGES
+
+_ROOT = Path(diagnosis.__file__).resolve().parents[2]
+
+_EXAMINE = """
+import json, sys
+from orchestrator import diagnosis
+findings = diagnosis.records(diagnosis.examine(timeout_seconds=float(sys.argv[1])))
+print(json.dumps({"findings": findings, "modules": sorted(sys.modules)}))
+"""
+_DOCTOR = "from orchestrator.cli.main import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What a process of its own found, and what it imported for it."""
+
+    findings: tuple[Finding, ...]
+    modules: frozenset[str]
+
+    def one(self, topic: str, name: str) -> Finding:
+        """Return the one finding of that name."""
+        (finding,) = self.all(topic, name)
+        return finding
+
+    def all(self, topic: str, name: str) -> list[Finding]:
+        """Return all findings of that name."""
+        return [each for each in self.findings if (each.topic, each.name) == (topic, name)]
+
+
+def _environment(**changed: str | Path | None) -> dict[str, str]:
+    """Return this process's environment with variables changed, or taken out where None."""
+    kept = {name: value for name, value in os.environ.items() if name not in changed}
+    return kept | {name: str(value) for name, value in changed.items() if value is not None}
+
+
+def _examine(
+    folder: Path,
+    *options: str,
+    timeout_seconds: float = 30,
+    prelude: str = "",
+    **changed: str | Path | None,
+) -> Examination:
+    """Examine in a process of its own, working in `folder`, once `prelude` has run there."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", prelude + _EXAMINE, str(timeout_seconds)],
+        cwd=folder,
+        env=_environment(**changed),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    findings = tuple(Finding(**each) for each in found["findings"])
+    return Examination(findings, frozenset(found["modules"]))
+
+
+def _doctor(folder: Path, *options: str, **changed: str | Path | None) -> tuple[int, str, str]:
+    """Run the command line's doctor; return its exit status, output and errors."""
+    done = subprocess.run(
+        [sys.executable, "-c", _DOCTOR, "doctor", *options],
+        cwd=folder,
+        env=_environment(**changed),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def _program(folder: Path, name: str, script: str) -> Path:
+    """Write a program of that name for PATH."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def _install(folder: Path, name: str, version: str, *files: str, **metadata_lines: str) -> Path:
+    """Install a distribution into `folder` as pip does: its files, its metadata, its RECORD."""
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    lines = [f"Name: {name}", f"Version: {version}", *metadata_lines.values()]
+    (info / "METADATA").write_text("\n".join(["Metadata-Version: 2.1", *lines, "", ""]))
+    for file in files:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text("")
+    record = [*files, f"{info.name}/METADATA", f"{info.name}/RECORD"]
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in record))
+    return folder
+
+
+def _copy_packages(folder: Path) -> Path:
+    """Copy teralog's packages into `folder`."""
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(_ROOT / package, folder / package, ignore=ignored)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def examine() -> Callable[..., Examination]:
+    """Give the function that examines in a process of its own."""
+    return _examine
+
+
+@pytest.fixture(scope="session")
+def doctor() -> Callable[..., tuple[int, str, str]]:
+    """Give the function that runs the command line's doctor."""
+    return _doctor
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[..., Path]:
+    """Give the function that writes a program for PATH."""
+    return _program
+
+
+@pytest.fixture(scope="session")
+def install() -> Callable[..., Path]:
+    """Give the function that installs a distribution into a folder."""
+    return _install
+
+
+@pytest.fixture(scope="session")
+def copy_packages() -> Callable[..., Path]:
+    """Give the function that copies teralog's packages into a folder."""
+    return _copy_packages

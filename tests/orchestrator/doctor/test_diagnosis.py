@@ -1,0 +1,188 @@
+"""What doctor looks at, what it counts as essential, and how it shows it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.common.tables import as_text
+from orchestrator.doctor import findings as diagnosis
+from orchestrator.doctor.findings import Finding
+from orchestrator.doctor.packages import needed_packages
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory, examine: Callable[..., Any]) -> Any:
+    """What is found on this machine as it is."""
+    return examine(tmp_path_factory.mktemp("empty"))
+
+
+def test_every_topic_is_looked_at(here: Any) -> None:
+    """All that a run may need has a finding, whether it is here or not."""
+    assert {"Python", "package", "extra train", "extra hf", "name clash", "shell", "Slurm"} <= {
+        finding.topic for finding in here.findings
+    }
+    assert {"CPU", "GPU", "compiler", "folder"} <= {finding.topic for finding in here.findings}
+    assert [each.name for each in here.findings if each.topic == "Slurm"] == [
+        "sbatch", "squeue", "sacct", "scontrol", "scancel", "srun", "salloc", "sinfo",
+    ]  # fmt: skip
+
+
+def test_what_is_wrong_has_a_remedy_and_nothing_else_has(here: Any) -> None:
+    """A remedy is there exactly where something is not ok."""
+    assert all(finding.ok is (finding.remedy is None) for finding in here.findings)
+
+
+def test_only_python_the_core_the_shell_and_the_names_are_essential(here: Any) -> None:
+    """A machine without GPU, Slurm, compiler and extras can still plan, render and report."""
+    essential = {finding.topic for finding in here.findings if not finding.optional}
+    assert essential == {"Python", "package", "name clash", "shell"}
+
+
+def test_nothing_heavy_is_imported(here: Any) -> None:
+    """Metadata tells the versions, so that doctor answers at once."""
+    heavy = {"torch", "deepspeed", "transformers", "accelerate", "pandas", "numpy", "submitit"}
+    assert not heavy & here.modules
+
+
+def test_each_core_package_is_named_with_its_version(here: Any) -> None:
+    """The packages are those that the project's metadata asks for."""
+    core = [each.name for each in needed_packages() or () if each.extra is None]
+    assert len(core) > 5
+    for name in core:
+        finding = here.one("package", name)
+        assert (finding.ok, finding.found) == (True, metadata.version(name))
+
+
+def test_the_least_python_is_that_of_the_metadata() -> None:
+    """The number that doctor compares with is the one that pip enforces."""
+    least = ".".join(str(part) for part in diagnosis.MINIMUM_PYTHON)
+    assert metadata.metadata("teralog")["Requires-Python"] == f">={least}"
+
+
+def test_every_extra_that_doctor_names_is_one_of_the_metadata() -> None:
+    """A remedy never asks for an extra that does not exist."""
+    known = metadata.metadata("teralog").get_all("Provides-Extra") or []
+    assert set(diagnosis.EXTRAS) <= set(known)
+
+
+def test_the_metadata_has_no_marker_but_of_extras() -> None:
+    """Other markers would not be understood, and their packages be called missing."""
+    lines = metadata.requires("teralog") or []
+    markers = [line.partition(";")[2].strip() for line in lines if ";" in line]
+    assert markers
+    assert [each for each in markers if not re.fullmatch(r"extra == ['\"][\w-]+['\"]", each)] == []
+
+
+@pytest.mark.parametrize("named", [None, ""])
+def test_the_default_folder_of_extensions_is_below_home(
+    tmp_path: Path, named: str | None, examine: Callable[..., Any]
+) -> None:
+    """It need not exist, and looking does not make it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    found = examine(tmp_path, HOME=home, TORCH_EXTENSIONS_DIR=named)
+    folder = found.one("folder", "torch extensions")
+    assert (folder.ok, folder.found) == (True, f"{home}/.cache/teralog/torch_extensions")
+    assert list(home.iterdir()) == []
+
+
+def test_a_folder_of_extensions_below_a_file_takes_nothing(
+    tmp_path: Path, examine: Callable[..., Any]
+) -> None:
+    """The nearest thing that exists decides."""
+    (tmp_path / "file").write_text("")
+    found = examine(tmp_path, TORCH_EXTENSIONS_DIR=tmp_path / "file" / "a" / "b")
+    folder = found.one("folder", "torch extensions")
+    assert (folder.ok, folder.optional) == (False, True)
+    assert "export TORCH_EXTENSIONS_DIR=" in (folder.remedy or "")
+
+
+def test_a_folder_of_extensions_that_is_read_only_takes_nothing() -> None:
+    """Existing is not enough; here the root of all folders, which is its administrator's."""
+    nobody = 65534
+    code = f"import os; os.getuid() or os.setuid({nobody})\n"
+    code += "print(json.dumps(diagnosis.records([diagnosis._extension_folder()])))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json\nfrom orchestrator import diagnosis\n{code}"],
+        env=os.environ | {"TORCH_EXTENSIONS_DIR": "/nobody-makes-this/cache"},
+        capture_output=True,
+        check=True,
+    )
+    (folder,) = json.loads(done.stdout)
+    assert (folder["ok"], folder["found"]) == (False, "/nobody-makes-this/cache")
+
+
+def test_without_home_the_folder_of_extensions_must_be_named(
+    tmp_path: Path, examine: Callable[..., Any]
+) -> None:
+    """A run's script could not name it either."""
+    found = examine(tmp_path, HOME=None, TORCH_EXTENSIONS_DIR=None)
+    folder = found.one("folder", "torch extensions")
+    assert (folder.ok, folder.found) == (False, None)
+
+
+def test_a_table_writes_a_shared_remedy_once() -> None:
+    """Rows under one another with the same remedy point up; another topic repeats it."""
+    rows = [
+        Finding("Slurm", "sbatch", False, True, None, "type this"),
+        Finding("Slurm", "squeue", False, True, None, "type this"),
+        Finding("Slurm", "sacct", True, True, "slurm 23", None),
+        Finding("Slurm", "srun", False, True, None, "type this"),
+        Finding("GPU", "visible", False, True, None, "type this"),
+    ]
+    made = diagnosis.table(rows)
+    assert made.titles == ("topic", "name", "state", "found", "what to do")
+    assert [row[-1] for row in made.rows] == [
+        "type this",
+        "as above",
+        None,
+        "type this",
+        "type this",
+    ]
+    assert diagnosis.table([]).rows == ()
+
+
+@pytest.mark.parametrize(
+    ("ok", "optional", "found", "state"),
+    [
+        (True, True, "1", "ok"),
+        (True, False, "1", "ok"),
+        (False, True, None, "missing, optional"),
+        (False, False, None, "missing"),
+        (False, True, "1", "problem, optional"),
+        (False, False, "1", "problem"),
+    ],
+)
+def test_the_state_tells_a_lack_from_a_problem(
+    ok: bool, optional: bool, found: str | None, state: str
+) -> None:
+    """And what teralog needs from what it does without."""
+    finding = Finding("topic", "name", ok, optional, found, None if ok else "type this")
+    assert diagnosis.table([finding]).rows[0][2] == state
+    assert diagnosis.records([finding]) == [asdict(finding)]
+    assert state in as_text(diagnosis.table([finding]))
+
+
+def test_doctor_exits_with_one_only_over_what_is_essential(
+    tmp_path: Path, doctor: Callable[..., tuple[int, str, str]], program: Callable[..., Path]
+) -> None:
+    """Optional lacks are told, and are no failure; both outputs name the same findings."""
+    bare = program(tmp_path / "bin", "bash", "true").parent
+    status, text, errors = doctor(tmp_path, PATH=bare)
+    assert (status, errors) == (0, "")
+    assert "missing, optional" in text
+    status, printed, errors = doctor(tmp_path, "--json", PATH=bare)
+    assert (status, errors) == (0, "")
+    findings = [Finding(**each) for each in json.loads(printed)]
+    assert as_text(diagnosis.table(findings)) == text.rstrip("\n")
+    (tmp_path / "parsers.py").write_text("")
+    assert doctor(tmp_path, PATH=bare)[0] == 1

@@ -1,0 +1,199 @@
+"""Programs are asked and not trusted: they may be absent, fail, hang or mumble."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from orchestrator.common.ask import ask, ask_all
+from orchestrator.doctor.findings import Finding
+
+
+def test_without_programs_all_is_missing_but_only_bash_is_needed(
+    tmp_path: Path, examine: Callable[..., Any], doctor: Callable[..., tuple[int, str, str]]
+) -> None:
+    """An empty PATH is no traceback; each lack says what it takes."""
+    (tmp_path / "bin").mkdir()
+    found = examine(tmp_path, PATH=tmp_path / "bin", CXX=None, CUDA_VISIBLE_DEVICES="")
+    assert found.one("shell", "bash") == Finding(
+        "shell", "bash", False, False, None, "apt install bash"
+    )
+    assert found.one("compiler", "C++").remedy == "apt install g++"
+    slurm = [each for each in found.findings if each.topic == "Slurm"]
+    assert {(each.ok, each.optional, each.found) for each in slurm} == {(False, True, None)}
+    assert all("apt install slurm-client" in (each.remedy or "") for each in slurm)
+    assert all("cluster: local" in (each.remedy or "") for each in slurm)
+    assert not found.one("GPU", "nvidia-smi").ok
+    status, _, errors = doctor(tmp_path, PATH=tmp_path / "bin")
+    assert (status, errors) == (1, "")
+
+
+def test_slurm_is_named_with_its_version(
+    tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
+) -> None:
+    """What --version prints is shown."""
+    program(tmp_path / "bin", "sacct", 'test "$1" = --version && echo slurm 23.11.4')
+    found = examine(tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert found.one("Slurm", "sacct") == Finding(
+        "Slurm", "sacct", True, True, "slurm 23.11.4", None
+    )
+
+
+def test_slurm_without_its_configuration_is_missing_with_the_reason(
+    tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
+) -> None:
+    """A program that cannot work is told in its own words."""
+    program(tmp_path / "bin", "sbatch", "echo 'sbatch: fatal: no slurm.conf' >&2; exit 1")
+    found = examine(tmp_path, PATH=tmp_path / "bin").one("Slurm", "sbatch")
+    assert (found.ok, found.found) == (False, None)
+    assert (found.remedy or "").startswith(
+        "sbatch --version exits with 1: sbatch: fatal: no slurm.conf; "
+    )
+
+
+NVIDIA_SMI = [
+    pytest.param(
+        'test "$*" = "--query-gpu=name --format=csv,noheader" || exit 2\n'
+        "echo NVIDIA H100 80GB HBM3; echo NVIDIA H100 80GB HBM3; echo NVIDIA T4",
+        "2 x NVIDIA H100 80GB HBM3, 1 x NVIDIA T4",
+        None,
+        id="names",
+    ),
+    pytest.param(
+        "echo NVIDIA-SMI has failed; exit 9",
+        None,
+        "nvidia-smi --query-gpu=name exits with 9: NVIDIA-SMI has failed",
+        id="fails",
+    ),
+    pytest.param("exit 9", None, "exits with 9: and said nothing", id="fails-silently"),
+    pytest.param("kill -SEGV $$", None, "exits with -11", id="crashes"),
+    pytest.param("true", None, "nvidia-smi names no GPU", id="names-none"),
+    pytest.param(r"printf 'T\377\n'", "1 x T�", None, id="not-utf-8"),
+]
+
+
+@pytest.mark.parametrize(("script", "found", "reason"), NVIDIA_SMI)
+def test_what_nvidia_smi_says_is_found_or_the_reason(
+    tmp_path: Path,
+    script: str,
+    found: str | None,
+    reason: str | None,
+    examine: Callable[..., Any],
+    program: Callable[..., Path],
+) -> None:
+    """GPUs are counted by name; a failure is told and is no traceback."""
+    program(tmp_path / "bin", "nvidia-smi", script)
+    finding = examine(tmp_path, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
+    assert (finding.ok, finding.found) == (reason is None, found)
+    assert (finding.remedy is None) if reason is None else (reason in (finding.remedy or ""))
+
+
+def test_a_program_that_hangs_is_ended_with_its_children(
+    tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
+) -> None:
+    """It is waited for as long as the timeout says, and nothing of it is left."""
+    child = tmp_path / "child"
+    program(tmp_path / "bin", "nvidia-smi", f"/bin/sleep 1000 & echo $! > {child}\nwait")
+    found = examine(tmp_path, timeout_seconds=1, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
+    assert "nvidia-smi --query-gpu=name gave no answer within 1 s" in (found.remedy or "")
+    number = int(child.read_text())
+    # Whoever adopts orphans may not have collected it yet.
+    assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_file_that_is_no_program_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's words are the reason."""
+    broken = tmp_path / "broken"
+    broken.write_bytes(b"\x7fELF")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    answer = ask(("broken", "--version"))
+    assert answer is not None
+    assert answer.problem == "broken --version does not start: Exec format error"
+
+
+def test_answers_come_in_the_order_of_the_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Callable[..., Path]
+) -> None:
+    """Which program ends first changes nothing; one that is not there has no answer."""
+    program(tmp_path, "slow", "/bin/sleep 0.3; echo slow")
+    program(tmp_path, "fast", "echo fast")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    slow, absent, fast = ask_all([("slow",), ("absent",), ("fast",)])
+    assert absent is None
+    assert [answer.lines for answer in (slow, fast) if answer] == [("slow",), ("fast",)]
+
+
+def test_gpus_that_a_variable_hides_come_back_without_it(
+    tmp_path: Path, examine: Callable[..., Any]
+) -> None:
+    """The variable is named where it is what hides them."""
+    hidden = examine(tmp_path, CUDA_VISIBLE_DEVICES="").one("GPU", "visible")
+    assert (hidden.ok, hidden.found) == (False, None)
+    assert "unset CUDA_VISIBLE_DEVICES" in (hidden.remedy or "")
+    assert examine(tmp_path, CUDA_VISIBLE_DEVICES="0,3").one("GPU", "visible").found == "0, 3"
+
+
+def test_nvcc_matters_only_beside_a_gpu(
+    tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
+) -> None:
+    """Without a GPU nothing is compiled for one; CUDA_HOME is looked into as torch does."""
+    assert examine(tmp_path, CUDA_VISIBLE_DEVICES="").all("compiler", "nvcc") == []
+    nvcc = program(tmp_path / "cuda" / "bin", "nvcc", "true")
+    bare = program(tmp_path / "bin", "sbatch", "true").parent
+    found = examine(tmp_path, PATH=bare, CUDA_VISIBLE_DEVICES="0", CUDA_HOME=tmp_path / "cuda")
+    assert found.one("compiler", "nvcc").found == str(nvcc)
+
+
+@pytest.mark.parametrize(
+    ("programs", "chosen", "ok", "found", "remedy"),
+    [
+        (("c++", "g++"), None, True, "c++", None),
+        (("g++",), None, False, "g++", "export CXX={folder}/g++"),
+        (("clang++",), None, False, "clang++", "export CXX={folder}/clang++"),
+        (("clang++",), "clang++ -O1", True, "clang++", None),
+        (("c++",), "icpc", False, "c++", "export CXX={folder}/c++"),
+        ((), "icpc", False, None, "apt install g++"),
+    ],
+)
+def test_the_compiler_is_the_one_that_torch_would_call(
+    tmp_path: Path,
+    programs: tuple[str, ...],
+    chosen: str | None,
+    ok: bool,
+    found: str | None,
+    remedy: str | None,
+    examine: Callable[..., Any],
+    program: Callable[..., Path],
+) -> None:
+    """Torch calls CXX, else c++: a compiler of another name has to be chosen."""
+    (tmp_path / "bin").mkdir()
+    for name in programs:
+        program(tmp_path / "bin", name, "true")
+    finding = examine(tmp_path, PATH=tmp_path / "bin", CXX=chosen).one("compiler", "C++")
+    assert (finding.ok, finding.optional) == (ok, True)
+    assert finding.found == (found and str(tmp_path / "bin" / found))
+    assert finding.remedy == (remedy and remedy.format(folder=tmp_path / "bin"))
+
+
+def test_ninja_beside_python_comes_before_that_on_the_path(
+    tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
+) -> None:
+    """A run's script looks in this order; without either there is none."""
+    on_path = program(tmp_path / "bin", "ninja", "true")
+    (tmp_path / "none").mkdir()
+    venv = tmp_path / "venv"
+    prelude = f"import sys; sys.executable = {str(venv / 'bin' / 'python')!r}\n"
+
+    def found(path: Path) -> Any:
+        return examine(tmp_path, prelude=prelude, PATH=path).one("compiler", "ninja").found
+
+    assert found(tmp_path / "none") is None
+    assert found(on_path.parent) == str(on_path)
+    beside = program(venv / "bin", "ninja", "true")
+    assert found(on_path.parent) == found(tmp_path / "none") == str(beside)

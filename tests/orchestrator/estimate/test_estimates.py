@@ -1,0 +1,401 @@
+"""`teralog estimate`: numbers with their derivation, from options, presets and campaigns."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.cli.main import main
+from orchestrator.run.flops import CONVENTIONS
+
+GPT2 = (
+    "--num-layers=12",
+    "--hidden-size=768",
+    "--num-attention-heads=12",
+    "--vocab-size=50257",
+    "--seq-length=1024",
+)
+CAMPAIGN = """\
+name: x
+cluster: v100.yaml
+defaults:
+  framework: gpt
+  model: {num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}
+  gpus_per_node: 2
+  micro_batch_size: 4
+  train_iters: 50
+  precision: fp16
+matrix: {activation_checkpointing: [false, true]}
+include: [{framework: deepspeed, model: {}, script: train.py}]
+"""
+
+
+def estimate(*arguments: str) -> Result:
+    """Call `teralog estimate` in-process."""
+    return CliRunner().invoke(main, ["estimate", *arguments])
+
+
+def of_json(*arguments: str) -> Any:
+    """Return what `teralog estimate … --json` prints."""
+    result = estimate(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> str:
+    """A campaign on a cluster whose GPU is known: two runs, and one without a model."""
+    (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100-SXM2-32GB\n")
+    path = tmp_path / "campaign.yaml"
+    path.write_text(CAMPAIGN)
+    return str(path)
+
+
+PARAMETERS: dict[str, tuple[tuple[str, ...], int]] = {
+    "GPT-2": (GPT2, 124_439_808),
+    "a preset": (("--model=52B",), 51_966_533_632),
+    "a preset, changed": (("--model=52B", "--seq-length=2048"), 51_974_922_240),
+    "padded": ((*GPT2, "--vocab-size-multiple=128"), 124_439_808 + 47 * 768),
+    "padded for 4 ranks": (
+        (*GPT2, "--vocab-size-multiple=128", "--tensor-parallel-size=4"),
+        124_439_808 + 431 * 768,
+    ),
+    "another MLP": ((*GPT2, "--ffn-hidden-size=3073"), 124_439_808 + 12 * (2 * 768 + 1)),
+    "an untied head": ((*GPT2, "--untied-head"), 124_439_808 + 50257 * 768),
+    "no position table": ((*GPT2, "--no-position-table"), 124_439_808 - 1024 * 768),
+    "a norm of the embedding": ((*GPT2, "--embedding-norm"), 124_439_808 + 2 * 768),
+    "grouped heads": (
+        (*GPT2, "--num-key-value-heads=6"),
+        124_439_808 - 12 * 2 * 384 * 769,
+    ),
+    "Llama 3 8B": (
+        (
+            "--num-layers=32",
+            "--hidden-size=4096",
+            "--num-attention-heads=32",
+            "--num-key-value-heads=8",
+            "--ffn-hidden-size=14336",
+            "--vocab-size=128256",
+            "--seq-length=8192",
+            "--gated-mlp",
+            "--untied-head",
+            "--no-position-table",
+            "--biases=none",
+            "--norm=rmsnorm",
+        ),
+        8_030_261_248,
+    ),
+    "without heads, which change nothing": (
+        ("--num-layers=12", "--hidden-size=768", "--vocab-size=50257", "--seq-length=1024"),
+        124_439_808,
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "parameters"), PARAMETERS.values(), ids=PARAMETERS)
+def test_params_counts_every_kind_of_model(options: tuple[str, ...], parameters: int):
+    """The number is in the text and in the JSON, and its parts add up to it."""
+    record = of_json("params", *options)
+    assert record["parameters"] == sum(record["parts"].values()) == parameters
+    assert record["billions"] == parameters / 1e9
+    assert f"{parameters:,}" in estimate("params", *options).stdout
+
+
+def test_params_shows_the_derivation_and_whether_the_name_is_true():
+    """The formula in letters, then in numbers, then what the letters are."""
+    text = estimate("params", "--model=52B").stdout
+    assert "  = l·(12·h² + 13·h) + V·h + s·h + 2·h\n" in text
+    assert "  = 4·64·8192² + 4·64·8192 + 2·64·8192·32768" in text
+    assert "h = hidden_size = 8192" in text
+    assert text.endswith("52B agrees with 51.97 * 10**9\n")
+
+
+def test_an_old_size_is_said_to_be_old():
+    """BigScience's 7B is 7.46 * 10**9."""
+    assert of_json("params", "--model=7B")["label_unit"] == "2**30"
+    assert "the old way" in estimate("params", "--model=7B").stdout
+    assert of_json("params", "--model=52B")["label_unit"] == "10**9"
+    assert of_json("params", "--model=xl")["label_unit"] is None
+
+
+def test_a_model_that_is_not_gpt_2_s_is_not_given_gpt_2_s_formula():
+    """Only its own."""
+    text = estimate("params", *GPT2, "--gated-mlp").stdout
+    assert "12·h²" not in text
+    assert "3·l·h·f" in text
+
+
+FLOPS = (*GPT2, "--global-batch-size=8")
+
+
+def test_flops_have_one_entry_a_convention():
+    """Each with its number, and all that it is made of."""
+    records = of_json("flops", *FLOPS)
+    assert [record["convention"] for record in records] == [*CONVENTIONS]
+    by_name = {record["convention"]: record for record in records}
+    assert by_name["bigscience"]["flops"] == 124_439_808 * 3 * 2 * 1024 * 8
+    assert by_name["narayanan"]["flops"] == by_name["model"]["flops"]
+    assert {record["tflops_per_gpu"] for record in records} == {None}
+    again = {
+        one["convention"]: one for one in of_json("flops", *FLOPS, "--activation-checkpointing")
+    }
+    assert again["bigscience"]["flops"] == 124_439_808 * 4 * 2 * 1024 * 8
+    assert again["model"]["flops"] == by_name["model"]["flops"]
+
+
+def test_the_numbers_shown_under_flops_give_the_flops():
+    """Every derivation, typed into a calculator, is the number below it."""
+    text = estimate("flops", *FLOPS, "--activation-checkpointing").stdout
+    derived = re.findall(r"^  = (\d\S* \+ .*|\d[\d·²]+)\n  = ([\d,]+)$", text, re.MULTILINE)
+    assert len(derived) == len(CONVENTIONS)
+    for numbers, result in derived:
+        assert eval(numbers.replace("·", "*").replace("²", "**2")) == int(result.replace(",", ""))
+
+
+SPEED = ("--world-size=4", "--step-seconds=0.5")
+
+
+def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
+    """MFU of what counts no recomputation, HFU of what does."""
+    for record in of_json("flops", *FLOPS, *SPEED, "--gpu=V100-SXM2-32GB"):
+        tflops = record["flops"] / 0.5 / 4 / 1e12
+        assert record["tflops_per_gpu"] == pytest.approx(tflops)
+        of_hardware = record["counts_recomputation"]
+        assert record["hfu"] == (pytest.approx(tflops / 125) if of_hardware else None)
+        assert record["mfu"] == (None if of_hardware else pytest.approx(tflops / 125))
+    text = estimate("flops", *FLOPS, *SPEED, "--gpu=V100-SXM2-32GB").stdout
+    assert "MFU and HFU: over 125 TFLOPs in dense fp16, V100 SXM2: NVIDIA V100 data" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "peak", "said"),
+    [
+        (("--gpu=V100",), None, "MFU and HFU unknown: 'V100' may be"),
+        (("--gpu=V100-SXM2", "--precision=bf16"), None, "no bf16 peak is known of V100 SXM2"),
+        (("--gpu=V100-SXM2", "--precision=fp32"), 15.7, "15.7 TFLOPs in dense fp32"),
+        (("--gpu=Foo", "--gpu-peak-tflops=50"), 50, "over 50 TFLOPs, as given"),
+        ((), None, ""),
+    ],
+)
+def test_an_unknown_peak_gives_no_utilization_and_says_why(
+    options: tuple[str, ...], peak: float | None, said: str
+):
+    """A peak of one's own is taken."""
+    records = of_json("flops", *FLOPS, *SPEED, *options)
+    assert {record["peak_tflops"] for record in records} == {peak}
+    assert all((record["mfu"] or record["hfu"]) is None for record in records) == (peak is None)
+    text = estimate("flops", *FLOPS, *SPEED, *options).stdout
+    assert said in text
+    assert ("MFU %" in text) == (peak is not None)
+
+
+def test_a_convention_that_does_not_fit_the_model_says_so():
+    """No number, and what it assumes."""
+    by_name = {one["convention"]: one for one in of_json("flops", *FLOPS, "--gated-mlp")}
+    assert by_name["narayanan"]["flops"] is None
+    assert by_name["narayanan"]["formula"] is None
+    text = estimate("flops", *FLOPS, "--gated-mlp").stdout
+    assert "not for this model: it assumes an MLP of two matrices 4h wide" in text
+
+
+TIMES: dict[str, tuple[tuple[str, ...], list[tuple[str, float]]]] = {
+    "GPT-3 on 1024 A100s": (
+        (
+            "--parameters=175e9",
+            "--tokens=300e9",
+            "--world-size=1024",
+            "--tflops-per-gpu=140",
+            "--activation-checkpointing",
+        ),
+        [("tokens, with recomputation", 8 * 175e9 * 300e9 / (1024 * 140e12))],
+    ),
+    "without recomputation": (
+        ("--parameters=10", "--tokens=100", "--world-size=2", "--tflops-per-gpu=3"),
+        [("tokens, without recomputation", 6 * 10 * 100 / (2 * 3e12))],
+    ),
+    "of a preset": (
+        ("--model=52B", "--tokens=1e9", "--world-size=64", "--tflops-per-gpu=50"),
+        [("tokens, without recomputation", 6 * 51_966_533_632 * 1e9 / (64 * 50e12))],
+    ),
+    "of iterations": (("--train-iters=1000", "--step-seconds=2.5"), [("iterations", 2500.0)]),
+    "both": (
+        (
+            "--parameters=10",
+            "--tokens=100",
+            "--world-size=2",
+            "--tflops-per-gpu=3",
+            "--train-iters=1000",
+            "--step-seconds=2.5",
+        ),
+        [("tokens, without recomputation", 1e-9), ("iterations", 2500.0)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "expected"), TIMES.values(), ids=TIMES)
+def test_time_is_of_tokens_or_of_iterations(
+    options: tuple[str, ...], expected: list[tuple[str, float]]
+):
+    """It shows which, and how."""
+    records = of_json("time", *options)
+    assert [(record["way"], record["seconds"]) for record in records] == [
+        (way, pytest.approx(seconds)) for way, seconds in expected
+    ]
+    text = estimate("time", *options).stdout
+    assert all(
+        way in text and record["numbers"] in text for record in records for way in [record["way"]]
+    )
+
+
+def test_time_counts_gpu_hours_where_it_knows_the_gpus():
+    """All GPUs for all of it."""
+    (record,) = of_json("time", "--train-iters=7200", "--step-seconds=1", "--world-size=8")
+    assert (record["days"], record["gpu_hours"]) == (pytest.approx(1 / 12), 16.0)
+    (record,) = of_json("time", "--train-iters=7200", "--step-seconds=1")
+    assert record["gpu_hours"] is None
+
+
+def test_a_campaign_has_every_run_with_a_model(campaign: str):
+    """Sizes, batch, recomputation, precision and GPU are each run's own."""
+    records = of_json("params", campaign)
+    assert [record["parameters"] for record in records] == [136_960, 136_960]
+    labels = ["activation_checkpointing=false", "activation_checkpointing=true"]
+    assert [record["label"] for record in records] == labels
+    flops = of_json("flops", campaign, "--step-seconds=0.01")
+    hardware = [one for one in flops if one["convention"] == "hardware"]
+    assert [one["label"] for one in hardware] == labels
+    assert [one["flops"] for one in hardware] == [2 * 226_492_416, 2 * 285_212_672]
+    assert hardware[0]["hfu"] == pytest.approx(226_492_416 / 0.01 / 125e12)
+    times = of_json("time", campaign, "--step-seconds=0.01")
+    assert [one["seconds"] for one in times] == [0.5, 0.5]
+
+
+def test_runs_with_the_same_model_share_a_derivation(campaign: str):
+    """A table of all of them, and what differs below."""
+    params = estimate("params", campaign).stdout
+    assert params.count("activation_checkpointing=") == 2
+    assert params.count("P = ") == 1
+    flops = estimate("flops", campaign).stdout
+    assert flops.count("model: exact") == 2
+    assert flops.count("activation_checkpointing=true:\n\nmodel: exact") == 1
+    assert "run" in flops.splitlines()[0]
+    assert estimate("time", campaign, "--step-seconds=1").stdout.count(" = 50 s") == 1
+
+
+def test_a_run_whose_batch_is_not_known_has_a_dash(campaign: str):
+    """The other runs have their numbers; a plan says what is wrong with it."""
+    path = Path(campaign)
+    path.write_text(CAMPAIGN.replace("include: [", "include: [{tensor_parallel_size: 8}, "))
+    records = of_json("flops", campaign)
+    assert [record["flops"] is None for record in records] == [False] * 12 + [True] * 6
+    assert records[-1]["symbols"] is None
+    text = estimate("flops", campaign).stdout
+    assert text.endswith("tensor_parallel_size=8:\n\nthe global batch is not known\n")
+
+
+MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "nothing": (
+        ("params",),
+        1,
+        "the model lacks --num-layers, --hidden-size, --vocab-size, --seq-length; give them",
+    ),
+    "some sizes": (("params", "--num-layers=2"), 1, "the model lacks --hidden-size"),
+    "no such preset": (
+        ("params", "--model=52C"),
+        1,
+        "there is no model preset '52C'; did you mean",
+    ),
+    "no batch": (
+        ("flops", "--model=52B"),
+        1,
+        "the global batch is not known; give --global-b",
+    ),
+    "groups that do not divide": (
+        ("params", *GPT2, "--num-key-value-heads=5"),
+        1,
+        "num_key_value_heads=5 must divide num_attention_heads=12",
+    ),
+    "heads that do not divide": (
+        ("params", *GPT2, "--num-attention-heads=10", "--num-key-value-heads=5"),
+        1,
+        "and that hidden_size=768",
+    ),
+    "no time": (("time",), 1, "give --tokens and --tflops-per-gpu, or --step-seconds"),
+    "half of it": (("time", "--tokens=1e9"), 1, "--tokens and --tflops-per-gpu go together"),
+    "no parameters": (
+        ("time", "--tokens=1e9", "--tflops-per-gpu=1"),
+        1,
+        "the number of parameters is not known; give --parameters or a model",
+    ),
+    "no GPUs": (
+        ("time", "--tokens=1e9", "--tflops-per-gpu=1", "--parameters=1e9"),
+        1,
+        "the number of GPUs is not known; give --world-size",
+    ),
+    "no iterations": (("time", "--step-seconds=1"), 1, "give --train-iters"),
+    "parameters twice": (
+        ("time", "--parameters=1", "--model=52B", "--step-seconds=1"),
+        1,
+        "give --parameters or a model, not both",
+    ),
+    "half a token": (("time", "--tokens=0.5"), 2, "0.5 is not a whole number from 1 on"),
+    "endless tokens": (("time", "--tokens=inf"), 2, "inf is not a whole number from 1 on"),
+    "no layers": (("params", "--num-layers=0"), 2, "0 is not in the range x>=1"),
+    "no time at all": (("flops", "--step-seconds=0"), 2, "0.0 is not in the range x>0"),
+    "no file": (("params", "nowhere.yaml"), 1, "nowhere.yaml"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_a_sentence(arguments: tuple[str, ...], code: int, sentence: str):
+    """Exit 1, or 2 where the command line itself is wrong; stdout stays empty."""
+    result = estimate(*arguments)
+    assert result.exit_code == code
+    assert sentence in result.stderr
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("option", ["--model=52B", "--gated-mlp", "--gpu=A100"])
+def test_a_campaign_and_a_model_are_not_asked_for_at_once(campaign: str, option: str):
+    """Neither is passed over in silence."""
+    result = estimate("flops", campaign, option)
+    assert result.exit_code == 2
+    assert f"{option.partition('=')[0]} goes with a model, not with a campaign" in result.stderr
+
+
+def test_a_campaign_without_a_model_says_so(tmp_path: Path):
+    """A user's own script has no shape that is known."""
+    path = tmp_path / "campaign.yaml"
+    path.write_text("name: x\ndefaults: {framework: deepspeed, script: train.py}\n")
+    result = estimate("params", str(path))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no run of it has a model to estimate for" in result.stderr
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "0", "-1"])
+@pytest.mark.parametrize("option", ["--step-seconds", "--gpu-peak-tflops"])
+def test_what_is_no_number_above_zero_is_refused(option: str, number: str) -> None:
+    """NaN would be printed, and is no JSON."""
+    done = estimate("flops", "--model", "52B", option, number)
+    assert (done.exit_code, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--gpu H200", True),
+        ("--step-seconds 2", True),
+        ("--gpu H200 --step-seconds 2", True),
+        ("--gpu H200 --step-seconds 2 --world-size 8", False),
+        ("", False),
+    ],
+)
+def test_a_speed_that_cannot_be_worked_out_is_told(options: str, told: bool) -> None:
+    """An option that is given does not go without a word."""
+    done = estimate("flops", "--model", "52B", "--global-batch-size", "8", *options.split())
+    assert done.exit_code == 0
+    assert ("need both --world-size and --step-seconds" in done.stderr) == told

@@ -1,0 +1,153 @@
+"""DeepSpeed's configuration: what is made, what is checked, and that DeepSpeed agrees."""
+
+import itertools
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from orchestrator.frameworks.deepspeed.config import FILE_NAME
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.run.model import Run
+
+RunOf = Callable[..., Run]
+
+RECORD = json.loads((files("orchestrator.frameworks.deepspeed") / "known_keys.json").read_text())
+
+
+def config(run: Run) -> dict[str, Any]:
+    """Return the configuration of a run."""
+    made = FRAMEWORKS[run.framework].config_files(run)
+    assert list(made) == [FILE_NAME]
+    return dict(made[FILE_NAME])
+
+
+def test_a_configuration_is_complete(run_of: RunOf):
+    """Batch, optimizer, ZeRO and a throughput line at every step."""
+    run = run_of(
+        strategy="zero3",
+        gpus_per_node=2,
+        micro_batch_size=4,
+        num_microbatches=3,
+        precision="bf16",
+        learning_rate=0.001,
+        offload_optimizer="cpu",
+        offload_param="cpu",
+    )
+    assert config(run) == {
+        "train_micro_batch_size_per_gpu": 4,
+        "gradient_accumulation_steps": 3,
+        "steps_per_print": 1,
+        "log_level": "info",
+        "optimizer": {
+            "type": "AdamW",
+            "params": {"lr": 0.001, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.01},
+        },
+        "zero_optimization": {
+            "stage": 3,
+            "offload_optimizer": {"device": "cpu"},
+            "offload_param": {"device": "cpu"},
+        },
+        "bf16": {"enabled": True},
+    }
+
+
+def test_without_offload_torchs_own_adam_is_taken(run_of: RunOf):
+    """It needs no compiled extension; an offloaded one has DeepSpeed's."""
+    assert config(run_of(strategy="zero2"))["optimizer"]["params"]["torch_adam"] is True
+
+
+def test_ddp_has_no_configuration(run_of: RunOf):
+    """It runs without DeepSpeed."""
+    assert FRAMEWORKS["gpt"].config_files(run_of(strategy="ddp")) == {}
+
+
+OVERLAYS: dict[str, tuple[dict[str, Any], str, Any]] = {
+    "a key of its own": ({"gradient_clipping": 1.0}, "gradient_clipping", 1.0),
+    "a key that is there": ({"steps_per_print": 10}, "steps_per_print", 10),
+    "a section joined": (
+        {"zero_optimization": {"reduce_bucket_size": 4096}},
+        "zero_optimization",
+        {"stage": 1, "reduce_bucket_size": 4096},
+    ),
+    "deep inside": (
+        {"optimizer": {"params": {"eps": 1e-6, "betas": [0.8, 0.9]}}},
+        "optimizer",
+        {
+            "type": "AdamW",
+            "params": {
+                "lr": 1.5e-4,
+                "betas": [0.8, 0.9],
+                "eps": 1e-6,
+                "weight_decay": 0.01,
+                "torch_adam": True,
+            },
+        },
+    ),
+    "another optimizer, which does not take Adam's keys": (
+        {"optimizer": {"type": "SGD", "params": {"momentum": 0.9}}},
+        "optimizer",
+        {"type": "SGD", "params": {"lr": 1.5e-4, "momentum": 0.9}},
+    ),
+    "a section replaced": ({"optimizer": None}, "optimizer", None),
+}
+
+
+@pytest.mark.parametrize(("extra", "key", "value"), OVERLAYS.values(), ids=OVERLAYS)
+def test_what_the_user_says_of_deepspeed_is_laid_over_it(
+    run_of: RunOf, extra: dict[str, Any], key: str, value: Any
+):
+    """Section by section: what is not mentioned stays."""
+    plain, laid_over = (
+        config(run_of(strategy="zero1", deepspeed=overlay)) for overlay in ({}, extra)
+    )
+    assert laid_over == {**plain, key: value}
+    assert plain == config(run_of(strategy="zero1"))
+
+
+def test_the_record_has_every_section_that_is_written(run_of: RunOf):
+    """What is not recorded is not checked."""
+    run = run_of(strategy="zero3", precision="fp16", offload_param="cpu", offload_optimizer="cpu")
+    written = config(run)
+    assert written.keys() <= set(RECORD["sections"][""])
+    for section in ("zero_optimization", "optimizer", "fp16"):
+        assert written[section].keys() <= set(RECORD["sections"][section])
+
+
+def every_run(run_of: RunOf) -> list[Run]:
+    """Return runs of all frameworks under DeepSpeed that are possible."""
+    frameworks = [
+        *({"framework": "gpt", "strategy": f"zero{stage}"} for stage in range(4)),
+        *({"framework": "deepspeed", "script": "a", "zero_stage": stage} for stage in range(4)),
+    ]
+    chosen = itertools.product(
+        frameworks, ["fp32", "bf16", "fp16"], [1, 3], ["none", "cpu"], ["none", "cpu"]
+    )
+    runs = [
+        run_of(
+            **framework,
+            precision=precision,
+            num_microbatches=count,
+            offload_optimizer=optimizer,
+            offload_param=param,
+        )
+        for framework, precision, count, optimizer, param in chosen
+    ]
+    return [run for run in runs if not list(FRAMEWORKS[run.framework].problems(run))]
+
+
+def test_deepspeed_accepts_every_configuration_of_every_framework(run_of: RunOf):
+    """The real parser, with the batch that was planned."""
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    from deepspeed.runtime.config import DeepSpeedConfig
+
+    runs = every_run(run_of)
+    assert len(runs) == 2 * 3 * 2 * (1 + 2 + 2 + 4)
+    for run in runs:
+        read = DeepSpeedConfig(config(run))
+        assert read.train_micro_batch_size_per_gpu == run.batch.micro_batch_size
+        assert read.gradient_accumulation_steps == run.num_microbatches
+        assert read.zero_optimization_stage == run.zero_stage
+        assert read.steps_per_print == 1

@@ -1,0 +1,254 @@
+"""The contract that every framework of the table keeps; a new one is tested by being there."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.validation import field_problems, field_types
+from orchestrator.frameworks.arguments import known_program
+from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.table import FRAMEWORKS, framework
+from orchestrator.run.model import Run, sizes
+from parsers.records import RunTotals
+from parsers.scan.reader import TableFormat, read_records
+from parsers.steps.merge import merge_steps
+
+RunOf = Callable[..., Run]
+
+LOGS = Path(__file__).parents[2] / "data" / "logs"
+
+every_framework = pytest.mark.parametrize("known", FRAMEWORKS.values(), ids=FRAMEWORKS)
+
+
+def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Return values that fit a JSON schema, as far as options have such schemas."""
+    if "anyOf" in schema:  # or nothing, which is said by leaving it out
+        return fitting(next(one for one in schema["anyOf"] if one != {"type": "null"}))
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    match schema["type"]:
+        case "boolean":
+            return st.booleans()
+        case "integer":
+            least = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
+            most = schema.get("maximum", schema.get("exclusiveMaximum", least + 4) - 1)
+            return st.integers(least, most)
+        case "number":
+            low = schema.get("minimum", schema.get("exclusiveMinimum", 0.0))
+            high = schema.get("maximum", schema.get("exclusiveMaximum", low + 1.0))
+            return st.sampled_from([low + part * (high - low) for part in (0.25, 0.5)])
+        # A number among arguments is text by the time a run is made of them.
+        case "string" | ["string", "number"]:
+            return st.sampled_from(["train.py", "two words", "--flag"])
+        case "array":
+            return st.lists(fitting(schema["items"]), max_size=2)
+        case "object":
+            words = st.sampled_from(["fp16", "zero_optimization", "stage", "enabled"])
+            return st.dictionaries(words, st.booleans() | st.dictionaries(words, st.integers(0, 3)))
+    raise NotImplementedError(schema)
+
+
+def options(known: Framework) -> st.SearchStrategy[dict[str, Any]]:
+    """Return options of a framework, those that it needs among them."""
+    needed, free = {}, {}
+    for field in dataclasses.fields(known.options):
+        values = fitting(TypeAdapter(field_types(known.options)[field.name]).json_schema())
+        required = field.default is dataclasses.MISSING
+        required &= field.default_factory is dataclasses.MISSING
+        (needed if required else free)[field.name] = values
+    return st.fixed_dictionaries(needed, optional=free)
+
+
+common = st.fixed_dictionaries(
+    {},
+    optional={
+        "precision": st.sampled_from(["fp32", "bf16", "fp16"]),
+        "gpus_per_node": st.integers(1, 4),
+        "tensor_parallel_size": st.integers(1, 4),
+        "pipeline_parallel_size": st.integers(1, 3),
+        "context_parallel_size": st.integers(1, 2),
+        "num_layers": st.integers(1, 4),
+        "hidden_size": st.sampled_from([8, 60]),
+        "num_microbatches": st.integers(1, 3),
+        "activation_checkpointing": st.booleans(),
+    },
+)
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> dict[str, Any]:
+    """Return what a campaign file may say of a run of any framework."""
+    known = draw(st.sampled_from([*FRAMEWORKS.values()]))
+    return {"framework": known.name, **draw(common), **draw(options(known))}
+
+
+@every_framework
+def test_a_framework_is_found_by_its_name(known: Framework):
+    """The key in the table is the name in the campaign file."""
+    assert FRAMEWORKS[known.name] is known
+    assert framework(known.name) is known
+
+
+def test_an_unknown_framework_is_refused_with_the_nearest_name():
+    """Or with all of them where none is near."""
+    with pytest.raises(UserError, match="there is no framework 'deepsped'; did you mean 'deepspee"):
+        framework("deepsped")
+    with pytest.raises(UserError, match=r"there is no framework 'x'; known are .*deepspeed.*gpt"):
+        framework("x")
+
+
+@every_framework
+def test_options_are_frozen_and_each_is_described(known: Framework):
+    """Type, limits and description in one place make checks, schema and documentation."""
+    assert known.options.__dataclass_params__.frozen
+    for name, annotation in field_types(known.options).items():
+        schema = TypeAdapter(annotation).json_schema()
+        assert schema["description"].endswith("."), name
+
+
+@every_framework
+def test_an_option_left_out_has_a_value_that_fits(known: Framework):
+    """A default is what a user could have written, or None for what is absent."""
+    for field in dataclasses.fields(known.options):
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if default is not dataclasses.MISSING and default is not None:
+            assert not list(field_problems(field.name, known.options, field.name, default))
+
+
+@every_framework
+def test_the_template_is_there(known: Framework):
+    """It ships with the package."""
+    assert (files("slurm_templates") / known.template).is_file()
+
+
+@every_framework
+def test_a_log_can_be_read(known: Framework):
+    """Each log format has anchors to be found by, and takes any line without raising."""
+    assert known.log_formats
+    for log_format in known.log_formats:
+        assert log_format.anchors
+        for anchor in log_format.anchors:
+            assert b"\n" not in anchor
+            if isinstance(log_format, TableFormat):
+                continue
+            assert list(log_format.parse(0, f"x {anchor.decode()} \x00 nan")) == []
+
+
+@every_framework
+def test_a_sample_log_tells_how_fast_the_run_was(known: Framework):
+    """Each step has its seconds, or a rate they follow from; or else the whole run has a rate."""
+    log = LOGS / f"{known.name}.log"
+    records = list(read_records(log, known.log_formats, complete=True))
+    steps = merge_steps(records)
+    assert all(step.step_seconds or step.samples_per_second for step in steps)
+    assert len(steps) > 2 or any(
+        total.samples_per_second for total in records if isinstance(total, RunTotals)
+    )
+
+
+@every_framework
+def test_columns_have_titles_and_names_of_their_own(known: Framework):
+    """They stand in one table."""
+    assert len({column.title for column in known.columns}) == len(known.columns)
+    assert len({column.name for column in known.columns}) == len(known.columns)
+    assert all(column.title and column.name.isidentifier() for column in known.columns)
+
+
+@every_framework
+def test_the_vocabulary_is_padded_to_something(known: Framework):
+    """A multiple of 1 pads nothing."""
+    assert known.vocab_size_multiple >= 1
+
+
+@given(choices())
+def test_problems_are_sentences(run_of: RunOf, values: dict[str, Any]):
+    """Each is one line that says what is wrong, whatever the options are; none comes twice."""
+    run = run_of(**values)
+    problems = list(FRAMEWORKS[run.framework].problems(run))
+    assert all(problem == problem.strip() and problem.isprintable() for problem in problems)
+    assert all(" " in problem for problem in problems)
+    assert len(set(problems)) == len(problems)
+
+
+@given(choices())
+def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
+    """Each is one line, whatever the options are; none comes twice."""
+    run = run_of(**values)
+    warnings = list(FRAMEWORKS[run.framework].warnings(run))
+    assert all(" " in warning and warning.isprintable() for warning in warnings)
+    assert len(set(warnings)) == len(warnings)
+
+
+@every_framework
+def test_the_options_that_are_paths_are_options(known: Framework):
+    """What is opened of them is named from those that are given."""
+    names = field_types(known.options)
+    assert set(known.paths) <= set(names)
+    for path in known.files({name: f"/{name}" for name in known.paths}):
+        assert path.startswith(tuple(f"/{name}" for name in known.paths))
+
+
+@given(choices())
+def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any]):
+    """Where a run's program is no script of the user's."""
+    run = run_of(**values)
+    program = FRAMEWORKS[run.framework].program(run)
+    assert program is None or known_program(program)["options"]
+
+
+@given(choices())
+def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
+    """Named, and read back as they were written; they go into the run's folder."""
+    run = run_of(**values)
+    for name, content in FRAMEWORKS[run.framework].config_files(run).items():
+        assert "/" not in name
+        assert json.loads(json.dumps(content, allow_nan=False)) == content
+
+
+@given(choices())
+def test_cells_are_text_or_numbers(run_of: RunOf, values: dict[str, Any]):
+    """None where there is nothing to say, never a list or a mapping."""
+    run = run_of(**values)
+    for column in FRAMEWORKS[run.framework].columns:
+        cell = column.value(run)
+        assert cell is None or isinstance(cell, str | int | float)
+
+
+@given(choices())
+def test_every_option_is_among_the_sizes_of_a_run(run_of: RunOf, values: dict[str, Any]):
+    """Rules, run.json and `plan --json` know all that was chosen."""
+    run = run_of(**values)
+    named = sizes(run)
+    for name, value in dataclasses.asdict(run.options).items():
+        assert named[name] == value == values.get(name, value)
+
+
+@pytest.mark.parametrize("name", ["gpt", "hf_deepspeed", "colossalai_gpt", "oneflow_gpt"])
+def test_what_cannot_be_split_is_named(run_of: RunOf, name: str) -> None:
+    """Sequences or layers, whichever a run wants split, and not the other."""
+    given = {"framework": name, "gpus_per_node": 2}
+    if name in {"colossalai_gpt", "oneflow_gpt"}:
+        given["source"] = "s"
+    if name == "oneflow_gpt":
+        given["dataset"] = "d"
+    for option, what in (
+        ("context_parallel_size", "sequences: context_parallel_size=2 must be 1"),
+        (
+            "tensor_parallel_size",
+            "layers: tensor_parallel_size=2 and pipeline_parallel_size=1 must both be 1",
+        ),
+    ):
+        run = run_of(**given, **{option: 2})
+        said = [one for one in FRAMEWORKS[name].problems(run) if " splits no " in one]
+        assert said == [f"framework {name} splits no {what}"]

@@ -1,0 +1,371 @@
+"""Hugging Face's Trainer under DeepSpeed: its options, its files, its page of 2021."""
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign.campaign import load_campaign
+from orchestrator.campaign.checks import run_problems
+from orchestrator.campaign.plan import plan_records
+from orchestrator.collect.collected import Collected
+from orchestrator.common.tables import as_records
+from orchestrator.frameworks.deepspeed.config import FILE_NAME
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.measure.warmup import Warmup
+from orchestrator.memory.forecast import forecast
+from orchestrator.report.report import Report
+from orchestrator.run.model import Run
+from orchestrator.store.records import COMPLETED
+
+RunOf = Callable[..., Run]
+Reported = Callable[..., tuple[Any, list[Collected], Report]]
+
+HF = FRAMEWORKS["hf_deepspeed"]
+ROOT = Path(__file__).parents[3]
+PUBLISHED = ROOT / "results" / "published" / "gpt2-experiments"
+
+
+def trainer(**values: Any) -> dict[str, Any]:
+    """Return parameters of the framework."""
+    return {"framework": "hf_deepspeed", **values}
+
+
+def run_clm(**values: Any) -> dict[str, Any]:
+    """Return parameters of a run of run_clm.py."""
+    given = {"script": "run_clm.py", "dataset": "wikitext", "model": "s", **values}
+    return trainer(program="run_clm", **given)
+
+
+PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "all well": (trainer(zero_stage=3, offload_param="cpu", offload_optimizer="cpu"), []),
+    "run_clm, all well": (run_clm(), []),
+    "no ZeRO": (trainer(zero_stage=0), []),
+    "split over ranks": (
+        trainer(gpus_per_node=4, tensor_parallel_size=2, pipeline_parallel_size=2),
+        [
+            (
+                "framework hf_deepspeed splits no layers: tensor_parallel_size=2 and "
+                "pipeline_parallel_size=2 must both be 1"
+            )
+        ],
+    ),
+    "parameters offloaded at stage 2": (
+        trainer(zero_stage=2, offload_param="cpu"),
+        ["offload_param=cpu needs ZeRO stage 3"],
+    ),
+    "optimizer offloaded without ZeRO": (
+        trainer(zero_stage=0, offload_optimizer="cpu"),
+        ["offload_optimizer=cpu needs ZeRO stage 1, 2 or 3"],
+    ),
+    "two names of one key": (
+        trainer(
+            zero_stage=3,
+            deepspeed={"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": True}},
+        ),
+        [
+            (
+                "DeepSpeed calls 'zero_optimization.stage3_gather_fp16_weights_on_model_save' "
+                "'stage3_gather_16bit_weights_on_model_save' today; write that"
+            )
+        ],
+    ),
+    "run_clm without what it needs": (
+        trainer(program="run_clm", model="s"),
+        [
+            "program=run_clm needs the parameter 'script'",
+            "program=run_clm needs the parameter 'dataset'",
+        ],
+    ),
+    "hf_gpt with what it does not take": (
+        trainer(script="run_clm.py", dataset="wikitext", script_args=["--streaming"]),
+        [
+            "script is for program=run_clm, and this run's is hf_gpt",
+            "dataset is for program=run_clm, and this run's is hf_gpt",
+            "script_args is for program=run_clm, and this run's is hf_gpt",
+        ],
+    ),
+    "arguments that parameters have said": (
+        run_clm(script_args=["--streaming", "--max_steps", "5", "--bf16=true"]),
+        [
+            "script_args: --max_steps is what train_iters says; take it out",
+            "script_args: --bf16 is what precision says; take it out",
+        ],
+    ),
+    "another model than the one it makes": (
+        run_clm(script_args=["--model_name_or_path", "gpt2", "--config_name=gpt2"]),
+        [
+            "script_args: --model_name_or_path is what model says; take it out",
+            "script_args: --config_name is what model says; take it out",
+        ],
+    ),
+    "run_clm, said in its other spelling": (
+        run_clm(script_args=["--max-steps", "5", "--output-dir=/elsewhere", "--output_dir", "/x"]),
+        [
+            "script_args: --max-steps is what train_iters says; take it out",
+            "script_args: --output-dir is what the script says; take it out",
+            "script_args: --output_dir is what the script says; take it out",
+        ],
+    ),
+    "arguments that the program does not have": (
+        run_clm(script_args=["--streeming", "true"]),
+        [("script_args: unrecognized arguments: --streeming true; did you mean '--streaming'?")],
+    ),
+    "a vocabulary too small for its tokenizer": (
+        run_clm(vocab_size=512),
+        [
+            (
+                "vocab_size=512 is less than the 50257 tokens of tokenizer gpt2; give another "
+                "tokenizer, or program=hf_gpt, which needs none"
+            )
+        ],
+    ),
+    "a width that run_clm cannot be told": (
+        run_clm(ffn_hidden_size=1000),
+        [
+            (
+                "ffn_hidden_size=1000 cannot be told to run_clm.py, whose models have "
+                "4*hidden_size=3072; program=hf_gpt takes any"
+            )
+        ],
+    ),
+    "any width for hf_gpt": (trainer(ffn_hidden_size=100), []),
+    "what the Trainer would fill in, filled in otherwise": (
+        trainer(micro_batch_size=4, deepspeed={"train_micro_batch_size_per_gpu": 8}),
+        [
+            (
+                "deepspeed: train_micro_batch_size_per_gpu=8 contradicts the run's "
+                "micro_batch_size; take it out"
+            )
+        ],
+    ),
+    "another precision, left to the Trainer": (
+        trainer(precision="bf16", deepspeed={"fp16": {"enabled": "auto", "loss_scale": 0}}),
+        ["deepspeed: what fp16 says is for precision=fp16, and this run's is bf16"],
+    ),
+    "a misspelt key": (
+        trainer(deepspeed={"zero_optimization": {"overlap_com": True}}),
+        ["DeepSpeed knows no key 'zero_optimization.overlap_com'; did you mean 'overlap_comm'?"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
+def test_what_makes_a_run_impossible_is_said(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    assert list(HF.problems(run_of(**values))) == problems
+
+
+def test_fp16_needs_a_gpu(run_of: RunOf):
+    cluster = Cluster(name="here", scheduler="local", gpus_per_node=0)
+    [problem] = run_problems(run_of(**trainer(precision="fp16")), cluster, Warmup(iterations=1))
+    assert problem.startswith("precision=fp16 needs a GPU")
+
+
+def test_a_batch_that_does_not_divide_is_refused(run_of: RunOf):
+    cluster = Cluster(name="here", scheduler="local", gpus_per_node=0)
+    run = run_of(**trainer(gpus_per_node=2, micro_batch_size=4, global_batch_size=12))
+    [problem] = run_problems(run, cluster, Warmup(iterations=1))
+    assert "micro_batch_size*data_parallel_size=8" in problem
+
+
+def config(run: Run) -> dict[str, Any]:
+    """Return DeepSpeed's configuration of a run."""
+    return dict(HF.config_files(run)[FILE_NAME])
+
+
+def test_what_the_trainer_knows_is_left_to_it(run_of: RunOf):
+    """Or it would have to be said twice, and the Trainer refuses what is said differently."""
+    values = trainer(zero_stage=3, offload_optimizer="cpu", offload_param="cpu", precision="fp16")
+    assert config(run_of(**values)) == {
+        "train_batch_size": "auto",
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto",
+        "optimizer": {
+            "type": "AdamW",
+            "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"},
+        },
+        "zero_optimization": {
+            "stage": 3,
+            "offload_optimizer": {"device": "cpu"},
+            "offload_param": {"device": "cpu"},
+            "overlap_comm": True,
+            "contiguous_gradients": True,
+            "reduce_bucket_size": "auto",
+            "stage3_prefetch_bucket_size": "auto",
+            "stage3_param_persistence_threshold": "auto",
+            "stage3_gather_16bit_weights_on_model_save": False,
+        },
+        "fp16": {"enabled": "auto"},
+    }
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_a_stage_is_told_nothing_of_a_higher_one(run_of: RunOf, stage: int):
+    section = config(run_of(**trainer(zero_stage=stage)))["zero_optimization"]
+    assert not [key for key in section if key.startswith("stage3")]
+    assert ("reduce_bucket_size" in section) == (stage > 0)
+
+
+def test_the_forecast_knows_what_the_trainer_fills_in(run_of: RunOf):
+    """Its buckets are those of the model's width rather than DeepSpeed's half a billion."""
+    given = {"zero_optimization": {"reduce_bucket_size": 1000}}
+    for overlay, elements in (({}, 1600**2), (given, 1000)):
+        placed = HF.placement(run_of(**trainer(zero_stage=2, model="xl", deepspeed=overlay)))
+        assert placed is not None
+        assert placed.bucket_elements == elements
+
+
+def published(name: str) -> list[dict[str, str]]:
+    """Return the rows of a published table."""
+    with (PUBLISHED / name).open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_campaign_of_the_largest_models_plans_the_pages_rows():
+    """GPUs, size and batches."""
+    names = ("world_size", "parameters", "micro_batch_size", "global_batch_size")
+    page = [[row[name] for name in names] for row in published("hf-zero3-offload-largest.csv")]
+    planned = plan_records(load_campaign(ROOT / "examples" / "hf-zero3-largest.yaml"), {})
+    names = ("world_size", "model", "micro_batch_size", "global_batch_size")
+    assert [[str(run[name]) for name in names] for run in planned] == page
+    for run in planned:
+        devices = (run["zero_stage"], run["offload_optimizer"], run["offload_param"])
+        assert devices == (3, "cpu", "cpu")
+    assert not [problem for run in planned for problem in run["problems"]]
+
+
+def test_the_campaign_of_performance_plans_the_pages_rows():
+    """In the page's own columns; those that it has several times, and the one that failed, once."""
+    rows = [row for row in published("hf-zero.csv") if row["outcome"] != "OOM"]
+    names = ("zero_stage", "offload_optimizer", "offload_param", "micro_batch_size")
+    page = {
+        (int(row["world_size"]), *(row[name] for name in names), int(row["global_batch_size"]))
+        for row in rows
+    }
+    campaign = load_campaign(ROOT / "examples" / "hf-zero-performance.yaml")
+    columns = {column.title: column for column in HF.columns}
+    titles = ("Zero", "Opt Offl", "Par Offl", "Mic-BS")
+    assert {
+        (
+            planned.run.world_size,
+            *(str(columns[title].value(planned.run)) for title in titles),
+            columns["Glob-BS"].value(planned.run),
+        )
+        for planned in campaign.runs
+        if not planned.memory_problem
+    } == page
+    assert not [problem for planned in campaign.runs for problem in planned.problems]
+
+
+def test_the_run_of_the_page_that_failed_is_planned_as_one_that_does_not_fit():
+    """The last one, with ZeRO-2; of no other is that forecast."""
+    *others, last = load_campaign(ROOT / "examples" / "hf-zero-performance.yaml").runs
+    assert not any(planned.memory_problem for planned in others)
+    assert "32" in (last.memory_problem or "")
+    assert last.run.zero_stage == 2
+
+
+def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
+    """ZeRO-2 keeps all weights of a 52B model on every GPU."""
+    run = run_of(
+        **trainer(zero_stage=2, offload_optimizer="cpu", model="52B", nodes=16, gpus_per_node=4),
+        precision="fp16",
+        activation_checkpointing=True,
+    )
+    placed = HF.placement(run)
+    assert placed is not None
+    needed = forecast(run, placed)
+    assert needed is not None
+    assert needed.low_gib > 32
+
+
+def test_transformers_makes_the_model_that_run_clm_is_told_of():
+    """By its own code, from the sizes in the script; shapes only: there are 25 billion weights."""
+    pytest.importorskip("transformers", reason="needs the hf extra")
+    import torch
+    from transformers import AutoModelForCausalLM, GPT2Config
+
+    scripts = ROOT / "tests" / "scripts"
+    [*_, planned] = load_campaign(scripts / "hf_deepspeed-run-clm.yaml").runs
+    script = (scripts / "hf_deepspeed-run-clm-launcher-torchrun-nodes-16.sh").read_text()
+    found = re.search(r'--config_overrides "(.*)"', script)
+    assert found
+    config = GPT2Config()
+    config.update_from_string(found[1])
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    assert sum(weight.numel() for weight in model.parameters()) == planned.run.parameters
+    assert config.n_positions == planned.run.model.seq_length
+
+
+# As run_clm.py prints it: no time of a step, only of all of them.
+RUN_CLM_LOG = """\
+{'loss': '9.871', 'grad_norm': '2.25', 'learning_rate': '0.00015', 'epoch': '0.25'}
+{'train_runtime': '40', 'train_samples_per_second': '1.6', 'train_steps_per_second': '0.2', \
+'train_loss': '9.5', 'epoch': '1'}
+***** train metrics *****
+  epoch                    =        1.0
+  train_loss               =     9.5004
+  train_runtime            = 0:00:40.00
+  train_samples_per_second =        1.6
+  train_steps_per_second   =        0.2
+"""
+RUN_CLM = """\
+include:
+  - {framework: hf_deepspeed, program: run_clm, script: a.py, dataset: b, vocab_size: 50257}
+"""
+
+
+def test_a_run_that_only_its_end_times_has_a_step_time_and_tflops(reported: Reported):
+    """The global batch over train_samples_per_second, first steps included, and it is said."""
+    _, [run], report = reported(RUN_CLM, {"log": RUN_CLM_LOG, "state": COMPLETED})
+    summary = run.summary
+    assert (summary.step_seconds_mean, summary.step_seconds_median) == (8 / 1.6, None)
+    assert (summary.reports, summary.step_seconds_spread) == (0, None)
+    assert summary.tflops_per_gpu
+    assert summary.tflops_per_gpu == summary.model_tflops_per_gpu
+    assert summary.running_samples_per_second == pytest.approx(1.6)
+    assert "the program times its run as a whole" in report.provenance
+    [cells] = as_records(report.table)
+    assert cells["zero_stage"] == 2
+    assert (cells["micro_batch_size"], cells["global_batch_size"]) == (4, 8)
+
+
+OUR_LOG = """\
+[teralog] iteration 1/4 | step_seconds 9.000000 | samples_per_second 0.89 | loss 6.100000 | \
+memory_allocated_gib 0.400 | max_memory_allocated_gib 0.500
+[teralog] iteration 2/4 | step_seconds 2.000000 | samples_per_second 4.00 | loss 6.000000 | \
+memory_allocated_gib 0.400 | max_memory_allocated_gib 0.500
+{'train_runtime': '40', 'train_samples_per_second': '1.6', 'train_steps_per_second': '0.2', \
+'train_loss': '9.5', 'epoch': '1'}
+"""
+
+
+def test_where_steps_are_timed_they_count_and_not_the_whole(reported: Reported):
+    """The warm-up can then be left out."""
+    _, [run], report = reported(
+        "include: [{framework: hf_deepspeed}]\n", {"log": OUR_LOG, "state": COMPLETED}
+    )
+    assert (run.summary.step_seconds_median, run.summary.reports) == (2.0, 1)
+    assert run.summary.max_memory_allocated_gib == 0.5
+    assert "as a whole" not in report.provenance
+
+
+def test_a_table_has_each_size_in_one_column(reported: Reported):
+    """In the framework's words where it alone has rows, in everybody's where others do too."""
+    rows = "include:\n  - {framework: hf_deepspeed}\n  - {micro_batch_size: 2, framework: "
+    alone = reported(rows + "hf_deepspeed}\n", None, None)[2]
+    mixed = reported(rows + "gpt}\n", None, None)[2]
+    assert "Mic-BS" in alone.table.titles
+    assert "micro-batch" not in alone.table.titles
+    assert "Mic-BS" not in mixed.table.titles
+    assert "micro-batch" in mixed.table.titles
+    for report in (alone, mixed):
+        assert len(set(report.table.names)) == len(report.table.names)

@@ -1,0 +1,558 @@
+"""Megatron-LM, of 2021 and of today: what it refuses, what is worth a look, what is read of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.campaign.checks import run_problems, run_warnings
+from orchestrator.collect.collected import collect
+from orchestrator.common.tables import as_records
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.measure.warmup import Warmup
+from orchestrator.memory.forecast import forecast
+from orchestrator.memory.placement import megatron_placement
+from orchestrator.report.report import make_report
+from orchestrator.run.model import Run
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import Attempt
+
+RunOf = Callable[..., Run]
+
+MEGATRON = FRAMEWORKS["megatron"]
+DATA = {"data_path": "tokens", "vocab_file": "vocab.json", "merge_file": "merges.txt"}
+
+
+def core(**values: Any) -> dict[str, Any]:
+    """Return parameters of a run of today's Megatron-LM, on dummy data."""
+    return {"framework": "megatron", "source": "megatron", "model": "18B", **values}
+
+
+def of_2021(**values: Any) -> dict[str, Any]:
+    """Return parameters of a run of Megatron-LM 2."""
+    return core(version="2", **{**DATA, **values})
+
+
+PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "today's, all well": (
+        core(
+            gpus_per_node=8,
+            tensor_parallel_size=2,
+            context_parallel_size=2,
+            pipeline_parallel_size=2,
+            virtual_pipeline_parallel_size=4,
+            num_microbatches=4,
+            precision="bf16",
+            sequence_parallel=True,
+            use_distributed_optimizer=True,
+            extra_args=["--overlap-grad-reduce", "--recompute-modules", "mlp", "moe"],
+        ),
+        [],
+    ),
+    "2021's, all well": (of_2021(gpus_per_node=4, tensor_parallel_size=4), []),
+    "layers by stages": (
+        core(gpus_per_node=16, pipeline_parallel_size=16),
+        ["num_layers=40 is not divisible by pipeline_parallel_size=16"],
+    ),
+    "heads by ranks": (
+        core(gpus_per_node=3, tensor_parallel_size=3, num_attention_heads=32, hidden_size=6144),
+        ["num_attention_heads=32 is not divisible by tensor_parallel_size=3"],
+    ),
+    "the MLP by ranks": (
+        core(gpus_per_node=4, tensor_parallel_size=4, ffn_hidden_size=1002),
+        ["ffn_hidden_size=1002 is not divisible by tensor_parallel_size=4"],
+    ),
+    "dummy data in 2021": (
+        core(version="2"),
+        ["framework megatron makes up no tokens: give data_path, vocab_file, merge_file"],
+    ),
+    "today's features in 2021": (
+        of_2021(
+            gpus_per_node=4,
+            tensor_parallel_size=2,
+            context_parallel_size=2,
+            sequence_parallel=True,
+            use_distributed_optimizer=True,
+        ),
+        [
+            "Megatron-LM 2 has no sequence_parallel; version=core has it",
+            "Megatron-LM 2 has no use_distributed_optimizer; version=core has it",
+            "Megatron-LM 2 has no context_parallel_size; version=core has it",
+        ],
+    ),
+    "sequences that do not divide into pieces": (
+        core(gpus_per_node=3, context_parallel_size=3, precision="bf16"),
+        ["seq_length=1024 is not divisible by 2*context_parallel_size=6"],
+    ),
+    "sequences split in fp32": (
+        core(gpus_per_node=2, context_parallel_size=2),
+        ["context_parallel_size=2 needs precision=bf16 or fp16, as fused attention does"],
+    ),
+    "sequences split in a backend that is not fused": (
+        core(
+            gpus_per_node=2,
+            context_parallel_size=2,
+            precision="bf16",
+            extra_args=["--attention-backend", "unfused"],
+        ),
+        ["context_parallel_size=2 needs another --attention-backend than unfused"],
+    ),
+    "sequences that do not divide among tensor-parallel ranks": (
+        core(
+            gpus_per_node=4,
+            tensor_parallel_size=4,
+            sequence_parallel=True,
+            seq_length=1022,
+        ),
+        [
+            (
+                "seq_length/context_parallel_size=1022 is not divisible by "
+                "tensor_parallel_size=4, which sequence_parallel needs"
+            )
+        ],
+    ),
+    "sequences split by Megatron's own layers": (
+        core(gpus_per_node=2, context_parallel_size=2, transformer_impl="local"),
+        ["context_parallel_size=2 needs transformer_impl=transformer_engine"],
+    ),
+    "half a tokenizer": (
+        core(vocab_file="vocab.json"),
+        ["vocab_file and merge_file belong together: give both, or neither"],
+    ),
+    "chunks without a pipeline": (
+        core(virtual_pipeline_parallel_size=2),
+        [
+            (
+                "virtual_pipeline_parallel_size=2 needs a pipeline of 2 stages or more, not "
+                "pipeline_parallel_size=1"
+            )
+        ],
+    ),
+    "chunks in a short pipeline of 2021": (
+        of_2021(
+            gpus_per_node=2,
+            pipeline_parallel_size=2,
+            virtual_pipeline_parallel_size=2,
+            num_microbatches=2,
+        ),
+        [
+            (
+                "virtual_pipeline_parallel_size=2 needs a pipeline of 3 stages or more, not "
+                "pipeline_parallel_size=2"
+            )
+        ],
+    ),
+    "chunks that layers and micro-batches do not divide into": (
+        core(
+            gpus_per_node=4,
+            pipeline_parallel_size=4,
+            virtual_pipeline_parallel_size=3,
+            num_microbatches=6,
+        ),
+        [
+            (
+                "num_layers/pipeline_parallel_size=10 is not divisible by "
+                "virtual_pipeline_parallel_size=3"
+            ),
+            (
+                "virtual_pipeline_parallel_size=3: num_microbatches=6 is not divisible by "
+                "pipeline_parallel_size=4"
+            ),
+        ],
+    ),
+    "checkpoints that are not made": (
+        core(checkpoint_num_layers=2),
+        ["checkpoint_num_layers=2 needs activation_checkpointing=true"],
+    ),
+    "checkpoints beyond the last layer of a stage": (
+        of_2021(
+            gpus_per_node=8,
+            pipeline_parallel_size=8,
+            activation_checkpointing=True,
+            checkpoint_num_layers=2,
+        ),
+        [
+            (
+                "checkpoint_num_layers=2 does not divide the 5 layers of a pipeline stage: the "
+                "program would look for one after the last, and die"
+            )
+        ],
+    ),
+    "checkpoints beyond the last layer of a chunk": (
+        of_2021(
+            gpus_per_node=4,
+            pipeline_parallel_size=4,
+            virtual_pipeline_parallel_size=2,
+            num_microbatches=4,
+            activation_checkpointing=True,
+            checkpoint_num_layers=10,
+        ),
+        [
+            (
+                "checkpoint_num_layers=10 does not divide the 5 layers of a chunk of a pipeline "
+                "stage: the program would look for one after the last, and die"
+            )
+        ],
+    ),
+    "checkpoints beyond the last layer of all": (
+        of_2021(activation_checkpointing=True, checkpoint_num_layers=3),
+        [
+            (
+                "checkpoint_num_layers=3 does not divide the 40 layers of the model: the program "
+                "would look for one after the last, and die"
+            )
+        ],
+    ),
+    "checkpoints that divide the layers of a stage": (
+        of_2021(
+            gpus_per_node=8,
+            pipeline_parallel_size=8,
+            activation_checkpointing=True,
+            checkpoint_num_layers=5,
+        ),
+        [],
+    ),
+    "checkpoints of today's, where the last may be smaller": (
+        core(activation_checkpointing=True, checkpoint_num_layers=3),
+        [],
+    ),
+    "arguments that the program does not have": (
+        core(extra_args=["--overlap-grad-reduse", "--recompute-method", "uniformly"]),
+        [
+            (
+                "extra_args: unrecognized arguments: --overlap-grad-reduse; did you mean "
+                "'--overlap-grad-reduce'?"
+            ),
+            (
+                "extra_args: argument --recompute-method: invalid choice: 'uniformly' "
+                "(choose from 'uniform', 'block')"
+            ),
+        ],
+    ),
+    "an option and its value in one": (
+        core(extra_args=["--log-interval 10"]),
+        [
+            (
+                "extra_args: unrecognized arguments: --log-interval 10; write it as two: "
+                "[--log-interval, 10]"
+            )
+        ],
+    ),
+    "arguments of another version": (
+        of_2021(extra_args=["--mock-data"]),
+        ["extra_args: unrecognized arguments: --mock-data"],
+    ),
+    "arguments that options of the framework have said": (
+        core(extra_args=["--use-distributed-optimizer", "--transformer-impl", "local"]),
+        [
+            (
+                "extra_args: --use-distributed-optimizer is what use_distributed_optimizer says; "
+                "take it out"
+            ),
+            "extra_args: --transformer-impl is what transformer_impl says; take it out",
+        ],
+    ),
+    "arguments that parameters have said": (
+        core(
+            extra_args=[
+                *("--micro-batch-size=2", "--bf16", "--data-path", "x", "--train-samples", "5"),
+                *("--num-virtual-stages-per-pipeline-rank", "2"),
+            ]
+        ),
+        [
+            "extra_args: --micro-batch-size is what micro_batch_size says; take it out",
+            "extra_args: --bf16 is what precision says; take it out",
+            "extra_args: --data-path is what data_path says; take it out",
+            "extra_args: --train-samples is what train_iters says; take it out",
+            (
+                "extra_args: --num-virtual-stages-per-pipeline-rank is what "
+                "virtual_pipeline_parallel_size says; take it out"
+            ),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
+def test_what_megatron_refuses_is_said_before_the_run(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    """In the words of the campaign file."""
+    assert list(MEGATRON.problems(run_of(**values))) == problems
+
+
+def test_a_split_of_more_ranks_than_there_are_is_a_contradiction(run_of: RunOf):
+    """As six rows of the V100 page have it: 16 GPUs, TP 4, PP 8."""
+    run = run_of(
+        **of_2021(nodes=4, gpus_per_node=4, tensor_parallel_size=4, pipeline_parallel_size=8)
+    )
+    assert list(run_problems(run, Cluster(name="any"), Warmup(1))) == [
+        "world_size=16 is not divisible by tensor_parallel_size*pipeline_parallel_size=32"
+    ]
+
+
+def test_of_ranks_that_are_no_copies_of_the_model_no_batch_is_told(run_of: RunOf):
+    run = run_of(**core(nodes=3, gpus_per_node=4, tensor_parallel_size=8))
+    assert (run.data_parallel_size, run.batch.global_batch_size) == (None, None)
+
+
+WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "nothing": (core(gpus_per_node=4, pipeline_parallel_size=4, num_microbatches=4), []),
+    "few micro-batches for a long pipeline": (
+        core(gpus_per_node=8, pipeline_parallel_size=8, num_microbatches=4),
+        ["pipeline_parallel_size=8 with num_microbatches=4: stages wait 64% of the time"],
+    ),
+    "the interleaved schedule waits less": (
+        core(
+            gpus_per_node=8,
+            pipeline_parallel_size=8,
+            num_microbatches=8,
+            virtual_pipeline_parallel_size=5,
+        ),
+        [],
+    ),
+    "a vocabulary that the program does not have": (
+        of_2021(vocab_size=32000),
+        [
+            (
+                "vocab_size=32000 is not told to the program: its vocabulary is that of "
+                "vocab_file, and GPT-2's has 50257"
+            )
+        ],
+    ),
+    "arguments that make another model, or touch the disk": (
+        core(
+            extra_args=[
+                *("--swiglu", "--use-megatron-fsdp", "--ckpt-format", "fsdp_dtensor"),
+                *("--save", "/x", "--save-interval", "5"),
+            ]
+        ),
+        [
+            "extra_args: sizes, TFLOPs and the forecast know nothing of --swiglu",
+            "extra_args: sizes, TFLOPs and the forecast know nothing of --use-megatron-fsdp",
+            "extra_args: --save has runs share checkpoints, and is timed with the steps",
+        ],
+    ),
+    "a run that may end early": (
+        core(train_iters=30, extra_args=["--exit-duration-in-mins", "5"]),
+        ["extra_args: --exit-duration-in-mins may end a run before its 30 iterations"],
+    ),
+    "states of fewer bytes": (
+        core(
+            use_distributed_optimizer=True,
+            extra_args=["--use-precision-aware-optimizer", "--optimizer-cpu-offload"],
+        ),
+        [
+            ("extra_args: sizes, TFLOPs and the forecast know nothing of --optimizer-cpu-offload"),
+            "extra_args: the forecast knows nothing of --use-precision-aware-optimizer",
+        ],
+    ),
+    "no report": (
+        core(extra_args=["--log-interval", "21"], train_iters=20),
+        ["extra_args: of train_iters=20 steps none is reported with --log-interval 21"],
+    ),
+    "tokens of another vocabulary": (
+        core(extra_args=["--tokenizer-type", "HuggingFaceTokenizer"]),
+        ["extra_args: sizes, TFLOPs and the forecast know nothing of --tokenizer-type"],
+    ),
+    "scores computed again": (
+        core(extra_args=["--recompute-granularity", "selective"]),
+        ["extra_args: TFLOPs do not count what --recompute-granularity computes again"],
+    ),
+    "the same in short": (
+        core(extra_args=["--recompute-activations"]),
+        ["extra_args: TFLOPs do not count what --recompute-activations computes again"],
+    ),
+    "sequences split among one": (
+        core(sequence_parallel=True),
+        [
+            (
+                "sequence_parallel=true with tensor_parallel_size=1 has no effect: the program "
+                "turns it off"
+            )
+        ],
+    ),
+    "layers across nodes": (
+        core(nodes=2, gpus_per_node=4, tensor_parallel_size=8),
+        [
+            (
+                "tensor_parallel_size=8 does not divide gpus_per_node=4: layers are split across "
+                "nodes, and wait for the network"
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "warnings"), WARNINGS.values(), ids=WARNINGS)
+def test_what_is_seldom_meant_is_worth_a_look(
+    run_of: RunOf, values: dict[str, Any], warnings: list[str]
+):
+    """And makes no run impossible."""
+    run = run_of(**values)
+    assert list(run_warnings(run, Cluster(name="far"), Path())) == warnings
+    assert not list(MEGATRON.problems(run))
+
+
+@pytest.mark.parametrize(("tensor", "padded"), [(1, 50304), (2, 50432), (4, 50688)])
+def test_the_vocabulary_is_padded_as_megatron_does_it(run_of: RunOf, tensor: int, padded: int):
+    """To a multiple of 128 and of the tensor-parallel size: 50688 on four is what it logs."""
+    run = run_of(**core(gpus_per_node=4, tensor_parallel_size=tensor))
+    assert run.padded_vocab_size == padded
+
+
+def test_what_is_opened_follows_from_the_paths():
+    """A prefix of tokens stands for two files."""
+    paths = {"source": "/m", "data_path": "/d/tokens", "vocab_file": "/v", "merge_file": "/e"}
+    assert list(MEGATRON.files(paths)) == [
+        "/m/pretrain_gpt.py",
+        "/v",
+        "/e",
+        "/d/tokens.bin",
+        "/d/tokens.idx",
+    ]
+    assert list(MEGATRON.files({"source": "/m"})) == ["/m/pretrain_gpt.py"]
+
+
+def low(run: Run) -> float:
+    """Return the low end of a run's memory forecast."""
+    placement = MEGATRON.placement(run)
+    assert placement is not None
+    found = forecast(run, placement)
+    assert found is not None
+    return found.low_gib
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"use_distributed_optimizer": True},
+        {"sequence_parallel": True},
+        {"transformer_impl": "transformer_engine"},
+        {"activation_checkpointing": True},
+        {"extra_args": ["--recompute-activations"]},
+    ],
+    ids=str,
+)
+def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: dict[str, Any]):
+    """By what it does not keep, or divides."""
+    usual = core(
+        gpus_per_node=8,
+        tensor_parallel_size=4,
+        precision="fp16",
+        micro_batch_size=8,
+        transformer_impl="local",
+    )
+    assert low(run_of(**{**usual, **option})) < low(run_of(**usual))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--recompute-granularity", "selective"], "selective"),
+        (["--recompute-activations"], "selective"),
+        (["--recompute-activations", "--recompute-modules", "core_attn"], "selective"),
+        (["--recompute-activations", "--recompute-modules", "core_attn", "mlp"], None),
+        (["--recompute-modules", "mlp"], "none"),
+    ],
+    ids=str,
+)
+def test_the_forecast_knows_what_is_recomputed(
+    run_of: RunOf, arguments: list[str], expected: str | None
+):
+    """Of other modules than attention's scores it does not know the sizes."""
+    run = run_of(**core(extra_args=arguments))
+    assert list(MEGATRON.problems(run)) == []
+    placement = MEGATRON.placement(run)
+    assert placement is not None
+    assert placement.recomputation == expected
+
+
+def test_a_report_tells_that_recomputed_scores_are_not_counted(run_of: RunOf):
+    run = run_of(**core(extra_args=["--recompute-activations"]))
+    assert list(MEGATRON.unreckoned(run)) == ["--recompute-activations"]
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        (
+            core(activation_checkpointing=True, extra_args=["--recompute-activations"]),
+            "--recompute-activations is what activation_checkpointing says; take it out",
+        ),
+        (
+            core(extra_args=["--recompute-granularity", "full"]),
+            "--recompute-granularity is what activation_checkpointing says; take it out",
+        ),
+        (
+            core(extra_args=["--recompute-activations", "--recompute-method", "block"]),
+            "--recompute-method is for whole layers, and not for selective recomputation",
+        ),
+    ],
+)
+def test_whole_layers_are_recomputed_by_the_parameter(
+    run_of: RunOf, values: dict[str, Any], problem: str
+):
+    assert list(MEGATRON.problems(run_of(**values))) == [f"extra_args: {problem}"]
+
+
+def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunOf):
+    """The same placement as that of the runs that docs/memory.md compares it with."""
+    run = run_of(**of_2021(precision="fp16", activation_checkpointing=True))
+    assert MEGATRON.placement(run) == replace(
+        megatron_placement("fp16"), recomputation="full", fused_attention=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        ({"precision": "fp16", "train_iters": 20}, True),
+        ({"precision": "fp16", "train_iters": 40}, False),
+        ({"precision": "bf16", "train_iters": 20}, False),
+        ({"precision": "fp16", "extra_args": ["--initial-loss-scale=4096"]}, False),
+        ({"precision": "fp16", "extra_args": ["--loss-scale", "12"]}, False),
+    ],
+)
+def test_a_run_that_skips_nearly_all_its_updates_is_warned_of(
+    run_of: RunOf, options: dict[str, Any], *, warned: bool
+):
+    """Megatron-LM's dynamic loss scale starts at 2**32, and comes down by half at each overflow."""
+    said = [one for one in MEGATRON.warnings(run_of(**of_2021(**options))) if "loss scale" in one]
+    assert len(said) == warned
+
+
+def test_a_report_has_the_columns_of_the_page(
+    campaign_of: Callable[[str], Campaign], attempt_in: Callable[..., Attempt], tmp_path: Path
+):
+    """How the model is split and the batch is made, from log to TFLOPs."""
+    campaign = campaign_of(
+        "name: page\ndefaults: {framework: megatron, source: m, model: 18B, gpus_per_node: 16, "
+        "tensor_parallel_size: 4, pipeline_parallel_size: 4, num_microbatches: 4, train_iters: 8, "
+        "activation_checkpointing: true}\nwarmup: 1\n"
+    )
+    store = CampaignStore(tmp_path / "results")
+    log = (Path(__file__).parents[2] / "data" / "logs" / "megatron.log").read_text()
+    attempt_in(store.run(campaign.runs[0].run_id), log=log, state="COMPLETED")
+    runs = collect(campaign, store)
+    (row,) = as_records(make_report(campaign, runs, "2026-01-02").table)
+    assert [*row][:8] == [
+        "world_size",
+        "parameters_billions",
+        "tensor_parallel_size",
+        "data_parallel_size",
+        "pipeline_parallel_size",
+        "num_microbatches",
+        "micro_batch_size",
+        "global_batch_size",
+    ]
+    # Of the seven after the warm-up one skipped its update.
+    assert row["reports"] == 6
+    assert row["step_seconds_median"] == pytest.approx(1.31, abs=0.01)
+    # 18.4 billion parameters, 4 sequences of 1024: 8·P·tokens and attention, over 16 GPUs.
+    assert row["tflops_per_gpu"] == pytest.approx(30, rel=0.1)
+    assert row["max_memory_allocated_gib"] == pytest.approx(24832.25 / 1024)

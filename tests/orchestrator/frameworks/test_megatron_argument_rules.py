@@ -1,0 +1,439 @@
+"""Further arguments that Megatron would refuse, each told in a sentence before the run."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.run.model import Run
+from orchestrator.submit.scripts import job_script
+
+RunOf = Callable[..., Run]
+
+DATA = {"data_path": "tokens", "vocab_file": "vocab.json", "merge_file": "merges.txt"}
+CORE = {"framework": "megatron", "source": "megatron", "model": "18B", "precision": "bf16"}
+OF_2021 = {**CORE, **DATA, "version": "2"}
+PROGRAMS = {
+    "core": CORE,
+    "2": OF_2021,
+    "3d": {**CORE, **DATA, "framework": "megatron_deepspeed_3d", "precision": "fp16"},
+}
+
+
+def problems_of(run: Run) -> list[str]:
+    """Return what makes a run impossible."""
+    return list(FRAMEWORKS[run.framework].problems(run))
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--lr-decay-samples", "1000"],
+        ["--lr-warmup-samples=5"],
+        ["--rampup-batch-size", "4", "4", "100"],
+    ],
+    ids=" ".join,
+)
+def test_a_schedule_by_samples_is_not_for_a_training_by_iterations(
+    run_of: RunOf, program: dict[str, Any], arguments: list[str]
+):
+    """All runs train by iterations."""
+    option = arguments[0].partition("=")[0]
+    assert problems_of(run_of(**program, extra_args=arguments)) == [
+        (
+            f"extra_args: {option} is for a training by samples, and this one is by iterations, "
+            "as train_iters says; take it out"
+        )
+    ]
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--lr-warmup-iters", "5"],
+        ["--lr-warmup-fraction", "0.1"],
+        ["--lr-warmup-samples", "0", "--lr-decay-iters", "50"],
+    ],
+    ids=" ".join,
+)
+def test_a_schedule_by_iterations_is_the_user_s_to_choose(
+    run_of: RunOf, program: dict[str, Any], arguments: list[str]
+):
+    assert problems_of(run_of(**program, extra_args=arguments)) == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_warm_up_said_twice_is_a_contradiction(run_of: RunOf, program: dict[str, Any]):
+    arguments = ["--lr-warmup-fraction", "0.1", "--lr-warmup-iters", "5"]
+    assert problems_of(run_of(**program, extra_args=arguments)) == [
+        "extra_args: --lr-warmup-fraction and --lr-warmup-iters say the same; take one out"
+    ]
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize(
+    ("arguments", "fractions"),
+    [
+        ([], ["0.01"]),
+        (["--lr-warmup-iters", "5"], []),
+        (["--lr-warmup-iters=5"], []),
+        (["--lr-warmup-fraction", "0.1"], ["0.1"]),
+    ],
+    ids=str,
+)
+def test_the_user_s_warm_up_takes_the_place_of_the_script_s(
+    campaign_of: Callable[[str], Campaign],
+    program: dict[str, Any],
+    arguments: list[str],
+    fractions: list[str],
+):
+    """Megatron takes a fraction or iterations, and not both."""
+    run = {**program, "gpus_per_node": 1, "extra_args": arguments}
+    campaign = campaign_of(f"name: warm-up\ninclude: [{run}]\n")
+    words = job_script(campaign.runs[0], campaign, Path("/results/warm-up/run")).split()
+    given = [value for word, value in pairwise(words) if word == "--lr-warmup-fraction"]
+    assert given == fractions
+
+
+def experts(*arguments: Any, **values: Any) -> dict[str, Any]:
+    """Return parameters of a run of Megatron core with a mixture of eight experts."""
+    extra = ["--num-experts", "8", *map(str, arguments)]
+    return {**CORE, "gpus_per_node": 8, "extra_args": extra, **values}
+
+
+EXPERT_PARALLEL, EXPERT_TENSOR = "--expert-model-parallel-size", "--expert-tensor-parallel-size"
+SPLIT = {"tensor_parallel_size": 2, "sequence_parallel": True}
+
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "parameters gathered from a distributed optimizer": {
+        **CORE,
+        "use_distributed_optimizer": True,
+        "extra_args": ["--overlap-grad-reduce", "--overlap-param-gather"],
+    },
+    "parameters gathered by FSDP": {
+        **CORE,
+        "extra_args": [
+            *("--overlap-grad-reduce", "--overlap-param-gather"),
+            *("--use-megatron-fsdp", "--ckpt-format", "fsdp_dtensor"),
+        ],
+    },
+    "communication overlapped with sequences split": {
+        **CORE,
+        **SPLIT,
+        "gpus_per_node": 2,
+        "extra_args": ["--tp-comm-overlap"],
+    },
+    "experts on all ranks": experts(),
+    "experts over all ranks": experts(EXPERT_PARALLEL, 8),
+    "experts split by tensors, without biases": experts(
+        EXPERT_PARALLEL, 4, "--disable-bias-linear", **SPLIT
+    ),
+    "experts whole beside a split attention": experts(
+        EXPERT_PARALLEL, 8, EXPERT_TENSOR, 1, **SPLIT
+    ),
+    "no experts, in so many words": {**CORE, "extra_args": ["--num-experts", "0"]},
+    "query groups that ranks divide": {
+        **CORE,
+        "gpus_per_node": 2,
+        "tensor_parallel_size": 2,
+        "extra_args": ["--group-query-attention", "--num-query-groups", "2"],
+    },
+    "query groups that are not asked for": {
+        **CORE,
+        "gpus_per_node": 2,
+        "tensor_parallel_size": 2,
+        "extra_args": ["--num-query-groups", "1"],
+    },
+    "warm-up that ends before the training": {
+        **CORE,
+        "train_iters": 20,
+        "extra_args": ["--lr-warmup-iters", "19"],
+    },
+    "warm-up that ends before the decay": {
+        **CORE,
+        "train_iters": 20,
+        "extra_args": ["--lr-warmup-iters", "20", "--lr-decay-iters", "100"],
+    },
+    "checkpoints saved": {**CORE, "extra_args": ["--save", "/x", "--save-interval", "5"]},
+    "positions to spare": {**CORE, "extra_args": ["--max-position-embeddings", "2048"]},
+    "a learning rate that never decays": {
+        **CORE,
+        "learning_rate": 1e-3,
+        "extra_args": ["--min-lr", "1e-3"],
+    },
+    "data for each split": {
+        **CORE,
+        "extra_args": ["--train-data-path", "a", "b", "--valid-data-path", "c"],
+    },
+    "dummy data, in so many words": {**CORE, "extra_args": ["--mock-data"]},
+    "a file of paths for each split, which data_path goes before": {
+        **CORE,
+        "data_path": "tokens",
+        "extra_args": ["--per-split-data-args-path", "paths.json"],
+    },
+    "experts in one product": experts("--moe-grouped-gemm"),
+    "a weight decay that grows": {
+        **CORE,
+        "extra_args": [
+            *("--weight-decay-incr-style", "linear"),
+            *("--start-weight-decay", "0", "--end-weight-decay", "0.1"),
+        ],
+    },
+    "two stages of chunks": {
+        **CORE,
+        "gpus_per_node": 2,
+        "pipeline_parallel_size": 2,
+        "virtual_pipeline_parallel_size": 2,
+        "num_microbatches": 2,
+    },
+    "three stages of chunks that wait for each other": {
+        **CORE,
+        "num_layers": 12,
+        "gpus_per_node": 3,
+        "pipeline_parallel_size": 3,
+        "virtual_pipeline_parallel_size": 2,
+        "num_microbatches": 3,
+        "extra_args": ["--no-overlap-p2p-communication"],
+    },
+}
+
+
+@pytest.mark.parametrize("values", ACCEPTED.values(), ids=ACCEPTED)
+def test_what_megatron_core_accepts_is_no_problem(run_of: RunOf, values: dict[str, Any]):
+    assert problems_of(run_of(**values)) == []
+
+
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "parameters gathered from no optimizer that has parts of them": (
+        {**CORE, "extra_args": ["--overlap-grad-reduce", "--overlap-param-gather"]},
+        ["--overlap-param-gather needs use_distributed_optimizer=true or --use-megatron-fsdp"],
+    ),
+    "parameters gathered while gradients wait": (
+        {**CORE, "use_distributed_optimizer": True, "extra_args": ["--overlap-param-gather"]},
+        ["--overlap-param-gather needs --overlap-grad-reduce"],
+    ),
+    "communication overlapped with sequences whole": (
+        {**CORE, "extra_args": ["--tp-comm-overlap"]},
+        ["--tp-comm-overlap needs sequence_parallel=true"],
+    ),
+    "communication overlapped with sequences that one rank has": (
+        {**CORE, "sequence_parallel": True, "extra_args": ["--tp-comm-overlap"]},
+        ["--tp-comm-overlap needs tensor_parallel_size of 2 or more, as sequence_parallel does"],
+    ),
+    "ranks for experts that are not there": (
+        {**CORE, "gpus_per_node": 8, "extra_args": [EXPERT_PARALLEL, "2"]},
+        [f"{EXPERT_PARALLEL}=2 needs --num-experts"],
+    ),
+    "experts that ranks do not divide": (
+        experts("--num-experts", 7, EXPERT_PARALLEL, 2),
+        [f"--num-experts=7 is not divisible by {EXPERT_PARALLEL}=2"],
+    ),
+    "experts that divide neither among ranks nor ranks": (
+        experts(EXPERT_PARALLEL, 3),
+        [
+            f"--num-experts=8 is not divisible by {EXPERT_PARALLEL}=3",
+            (
+                f"world_size=8 is not divisible by {EXPERT_TENSOR}*{EXPERT_PARALLEL}*"
+                "pipeline_parallel_size=1*3*1=3"
+            ),
+        ],
+    ),
+    "more ranks for experts than there are": (
+        experts(EXPERT_PARALLEL, 8, "--disable-bias-linear", **SPLIT),
+        [
+            (
+                f"world_size=8 is not divisible by {EXPERT_TENSOR}*{EXPERT_PARALLEL}*"
+                "pipeline_parallel_size=2*8*1=16"
+            )
+        ],
+    ),
+    "experts over ranks in fp16": (
+        experts(EXPERT_PARALLEL, 8, precision="fp16"),
+        [f"{EXPERT_PARALLEL}=8 does not go with precision=fp16; try bf16"],
+    ),
+    "experts beside tensors split alone": (
+        experts(EXPERT_TENSOR, 1, tensor_parallel_size=2),
+        ["--num-experts with tensor_parallel_size=2 needs sequence_parallel=true"],
+    ),
+    "experts split by tensors, with biases": (
+        experts(**SPLIT),
+        [
+            (
+                f"--num-experts with {EXPERT_TENSOR}=2, which is tensor_parallel_size where it is "
+                "not given, needs --disable-bias-linear"
+            )
+        ],
+    ),
+    "query groups that ranks do not divide": (
+        {
+            **CORE,
+            "gpus_per_node": 4,
+            "tensor_parallel_size": 4,
+            "extra_args": ["--group-query-attention", "--num-query-groups", "2"],
+        },
+        ["--num-query-groups=2 is not divisible by tensor_parallel_size=4"],
+    ),
+    "one query group, as it is where none is given, beside tensors split": (
+        {
+            **CORE,
+            "gpus_per_node": 2,
+            "tensor_parallel_size": 2,
+            "extra_args": ["--group-query-attention"],
+        },
+        ["--num-query-groups=1 is not divisible by tensor_parallel_size=2"],
+    ),
+    "checkpoints saved at no time": (
+        {**CORE, "extra_args": ["--save", "/x"]},
+        ["--save needs --save-interval"],
+    ),
+    "data of two kinds": (
+        {**CORE, "extra_args": ["--mock-data", "--train-data-path", "a"]},
+        ["--mock-data and --train-data-path are several sources of data; keep one of them"],
+    ),
+    "data for each split beside data for all": (
+        {**CORE, "data_path": "t", "extra_args": ["--valid-data-path", "a"]},
+        ["data_path and --valid-data-path are several sources of data; keep one of them"],
+    ),
+    "dummy data beside data": (
+        {**CORE, "data_path": "t", "extra_args": ["--mock-data"]},
+        ["data_path and --mock-data are several sources of data; keep one of them"],
+    ),
+    "a file of paths beside a path": (
+        {**CORE, "data_path": "t", "extra_args": ["--data-args-path", "paths"]},
+        ["data_path and --data-args-path are several sources of data; keep one of them"],
+    ),
+    "experts in one product of another precision": (
+        experts("--moe-grouped-gemm", precision="fp16"),
+        ["--moe-grouped-gemm needs precision=bf16"],
+    ),
+    "an optimizer offloaded that keeps to fp32": (
+        {**CORE, "extra_args": ["--optimizer-cpu-offload"]},
+        ["--optimizer-cpu-offload needs --use-precision-aware-optimizer"],
+    ),
+    "sequences split at levels that make another number of ranks": (
+        {
+            **CORE,
+            "gpus_per_node": 2,
+            "context_parallel_size": 2,
+            "extra_args": ["--hierarchical-context-parallel-sizes", "2", "2"],
+        },
+        ["--hierarchical-context-parallel-sizes 2*2=4 must be context_parallel_size=2"],
+    ),
+    "a weight decay that grows from nowhere": (
+        {
+            **CORE,
+            "extra_args": ["--weight-decay-incr-style=cosine", "--end-weight-decay", "0.1"],
+        },
+        ["--weight-decay-incr-style cosine needs --start-weight-decay"],
+    ),
+    "a constant weight decay that ends elsewhere": (
+        {**CORE, "extra_args": ["--end-weight-decay", "0.1"]},
+        ["--end-weight-decay needs --weight-decay-incr-style linear or cosine"],
+    ),
+    "a file in place of arguments": (
+        {**CORE, "extra_args": ["--yaml-cfg", "all.yaml"]},
+        ["--yaml-cfg puts a file in place of all arguments; say them one by one"],
+    ),
+    "no training": (
+        {**CORE, "extra_args": ["--skip-train"]},
+        ["--skip-train leaves nothing to measure; take it out"],
+    ),
+    "layers said by an older name": (
+        {**CORE, "extra_args": ["--encoder-num-layers", "40"]},
+        ["--encoder-num-layers is what num_layers says; take it out"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), REFUSED.values(), ids=REFUSED)
+def test_what_megatron_core_refuses_is_said_before_the_run(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    assert problems_of(run_of(**values)) == [f"extra_args: {problem}" for problem in problems]
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_warm_up_ends_before_the_training(run_of: RunOf, program: dict[str, Any]):
+    arguments = ["--lr-warmup-iters", "20"]
+    assert problems_of(run_of(**program, train_iters=20, extra_args=arguments)) == [
+        (
+            "extra_args: --lr-warmup-iters=20 must be less than the 20 iterations that the "
+            "learning rate decays"
+        )
+    ]
+
+
+def test_a_value_that_is_no_number_is_told_as_such_alone(run_of: RunOf):
+    run = run_of(**{**CORE, "extra_args": [EXPERT_PARALLEL, "many"]})
+    assert problems_of(run) == [
+        f"extra_args: argument {EXPERT_PARALLEL}: invalid int value: 'many'"
+    ]
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (
+            ["--max-position-embeddings", "1000"],
+            "--max-position-embeddings=1000 is less than seq_length=1024",
+        ),
+        (["--min-lr", "0.1"], "--min-lr=0.1 is above learning_rate=0.001"),
+        (["--lr-decay-iters", "0"], "--lr-decay-iters=0 must be 1 or more"),
+        (
+            ["--lr-warmup-fraction", "1.5"],
+            "--lr-warmup-fraction=1.5 must be at least 0 and less than 1",
+        ),
+        (["--warmup", "1"], "--warmup is no longer valid; use --lr-warmup-fraction"),
+        (
+            ["--encoder-seq-length", "1024"],
+            "--encoder-seq-length is what seq_length says; take it out",
+        ),
+    ],
+)
+def test_what_every_megatron_since_2_refuses(
+    run_of: RunOf, program: dict[str, Any], arguments: list[str], problem: str
+):
+    run = run_of(**program, learning_rate=1e-3, extra_args=arguments)
+    assert problems_of(run) == [f"extra_args: {problem}"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mocked"),
+    [
+        ([], True),
+        (["--train-data-path", "a"], False),
+        (["--data-args-path", "paths"], False),
+    ],
+    ids=str,
+)
+def test_data_of_the_user_s_own_takes_the_place_of_dummy_data(
+    campaign_of: Callable[[str], Campaign], arguments: list[str], *, mocked: bool
+):
+    run = {**CORE, "gpus_per_node": 1, "extra_args": arguments}
+    campaign = campaign_of(f"name: data\ninclude: [{run}]\n")
+    script = job_script(campaign.runs[0], campaign, Path("/results/data/run"))
+    assert ("--mock-data" in script) == mocked
+
+
+def test_chunks_of_two_stages_need_communication_that_overlaps(run_of: RunOf):
+    run = run_of(
+        **CORE,
+        gpus_per_node=2,
+        pipeline_parallel_size=2,
+        virtual_pipeline_parallel_size=2,
+        num_microbatches=2,
+        extra_args=["--no-overlap-p2p-communication"],
+    )
+    assert problems_of(run) == [
+        (
+            "virtual_pipeline_parallel_size=2 with --no-overlap-p2p-communication needs a "
+            "pipeline of 3 stages or more, not pipeline_parallel_size=2"
+        )
+    ]

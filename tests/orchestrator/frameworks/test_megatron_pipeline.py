@@ -1,0 +1,196 @@
+"""How Megatron deals layers and micro-batches out to pipeline stages, and what it refuses."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.campaign.checks import run_warnings
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.memory.forecast import forecast
+from orchestrator.run.model import Run
+from orchestrator.submit.scripts import job_script
+
+RunOf = Callable[..., Run]
+
+MEGATRON = FRAMEWORKS["megatron"]
+DATA = {"data_path": "tokens", "vocab_file": "vocab.json", "merge_file": "merges.txt"}
+EMBEDDING = "--account-for-embedding-in-pipeline-split"
+LOSS = "--account-for-loss-in-pipeline-split"
+FIRST, LAST = "--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers"
+LAYOUT = "--pipeline-model-parallel-layout"
+GROUP = "--microbatch-group-size-per-virtual-pipeline-stage"
+
+
+def four_stages(num_layers: int, *extra_args: Any, **values: Any) -> dict[str, Any]:
+    """Return parameters of a run of Megatron core over a pipeline of four stages."""
+    return {
+        "framework": "megatron",
+        "source": "megatron",
+        "model": {
+            "num_layers": num_layers,
+            "hidden_size": 256,
+            "num_attention_heads": 4,
+            "vocab_size": 50257,
+            "seq_length": 128,
+        },
+        "gpus_per_node": 4,
+        "pipeline_parallel_size": 4,
+        "num_microbatches": 8,
+        "extra_args": [str(argument) for argument in extra_args],
+        **values,
+    }
+
+
+def in_chunks(num_layers: int, *extra_args: Any, **values: Any) -> dict[str, Any]:
+    """Return parameters of such a run in two chunks a stage."""
+    return four_stages(num_layers, *extra_args, virtual_pipeline_parallel_size=2, **values)
+
+
+UNEVEN = {
+    "the embedding and the loss count as layers": four_stages(30, EMBEDDING, LOSS),
+    "the embedding alone does": four_stages(31, EMBEDDING),
+    "a last stage of its own": four_stages(31, LAST, 7),
+    "a first stage of its own": four_stages(31, f"{FIRST}=7"),
+    "both": four_stages(32, FIRST, 7, LAST, 5),
+    "a layout": four_stages(30, LAYOUT, "Et*7|t*8|t*8|t*7L"),
+    "in chunks with the embedding and the loss": in_chunks(30, EMBEDDING, LOSS),
+    "in chunks with a last stage of its own": in_chunks(30, LAST, 6),
+    "a larger group of micro-batches": in_chunks(32, GROUP, 5, num_microbatches=10),
+    "a last group that fills the pipeline": in_chunks(32, GROUP, 5, num_microbatches=9),
+    "a group that only chunks have": four_stages(32, GROUP, 6),
+}
+
+
+@pytest.mark.parametrize("values", UNEVEN.values(), ids=UNEVEN)
+def test_stages_need_not_be_alike_in_megatron_core(run_of: RunOf, values: dict[str, Any]):
+    """And the forecast can be made, too."""
+    run = run_of(**values)
+    assert list(MEGATRON.problems(run)) == []
+    placement = MEGATRON.placement(run)
+    assert placement is not None
+    assert forecast(run, placement) is not None
+
+
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "layers with the embedding that stages do not divide": (
+        four_stages(32, EMBEDDING),
+        ["(num_layers+1)=33 is not divisible by pipeline_parallel_size=4"],
+    ),
+    "layers between the ends that stages do not divide": (
+        four_stages(31, FIRST, 6),
+        ["(num_layers-6)=25 is not divisible by (pipeline_parallel_size-1)=3"],
+    ),
+    "layers of a stage that chunks do not divide": (
+        in_chunks(26, EMBEDDING, LOSS),
+        [
+            (
+                "(num_layers+2)/pipeline_parallel_size=7 is not divisible by "
+                "virtual_pipeline_parallel_size=2"
+            )
+        ],
+    ),
+    "layers of an end that chunks do not divide": (
+        in_chunks(31, LAST, 7),
+        [f"{LAST}=7 is not divisible by virtual_pipeline_parallel_size=2"],
+    ),
+    "no layers on an end": (
+        four_stages(30, LAST, 0),
+        [f"extra_args: {LAST}=0 must be 1 or more"],
+    ),
+    "ends that leave nothing": (
+        four_stages(12, FIRST, 6, LAST, 6),
+        [
+            (
+                f"extra_args: {FIRST}=6 and {LAST}=6 do not go with num_layers=12 and "
+                "pipeline_parallel_size=4"
+            )
+        ],
+    ),
+    "one stage that is both ends": (
+        four_stages(12, FIRST, 6, LAST, 6, pipeline_parallel_size=1),
+        [
+            (
+                f"extra_args: {FIRST}=6 and {LAST}=6 do not go with num_layers=12 and "
+                "pipeline_parallel_size=1"
+            )
+        ],
+    ),
+    "two ways to deal out layers": (
+        four_stages(30, EMBEDDING, LAST, 6, LAYOUT, "Et*8|t*8|t*8|t*6L"),
+        [
+            (
+                f"extra_args: {LAYOUT}, {LAST} and {EMBEDDING} each say how layers are split over "
+                "stages; keep one of them"
+            )
+        ],
+    ),
+    "a layout that says the chunks, too": (
+        in_chunks(32, LAYOUT, "Et*8|t*8|t*8|t*8L"),
+        [f"extra_args: {LAYOUT} says the chunks, too; take virtual_pipeline_parallel_size=2 out"],
+    ),
+    "a last group that does not fill the pipeline": (
+        in_chunks(32, GROUP, 6),
+        [
+            (
+                f"extra_args: {GROUP}=6 leaves a last group of 2 of num_microbatches=8, fewer than "
+                "pipeline_parallel_size=4"
+            )
+        ],
+    ),
+    "a group larger than the batch": (
+        in_chunks(32, GROUP, 9),
+        [f"extra_args: {GROUP}=9 must be from pipeline_parallel_size=4 to num_microbatches=8"],
+    ),
+    "a group smaller than the pipeline": (
+        in_chunks(32, GROUP, 2),
+        [f"extra_args: {GROUP}=2 must be from pipeline_parallel_size=4 to num_microbatches=8"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), REFUSED.values(), ids=REFUSED)
+def test_what_core_refuses_of_uneven_stages_is_said_before_the_run(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    assert list(MEGATRON.problems(run_of(**values))) == problems
+
+
+def test_megatron_2_has_even_stages_alone(run_of: RunOf):
+    problems = list(MEGATRON.problems(run_of(**four_stages(30, LAST, 6, version="2", **DATA))))
+    assert problems == [
+        "num_layers=30 is not divisible by pipeline_parallel_size=4",
+        f"extra_args: unrecognized arguments: {LAST} 6",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (in_chunks(32), ("--num-layers-per-virtual-pipeline-stage", "4")),
+        (in_chunks(30, EMBEDDING, LOSS), ("--num-virtual-stages-per-pipeline-rank", "2")),
+        (in_chunks(30, LAST, 6), ("--num-virtual-stages-per-pipeline-rank", "2")),
+    ],
+    ids=["even", "counted", "ends"],
+)
+def test_chunks_of_uneven_stages_are_told_by_their_number(
+    campaign_of: Callable[[str], Campaign], values: dict[str, Any], said: tuple[str, str]
+):
+    """How many layers each has differs."""
+    campaign = campaign_of(f"name: chunks\ninclude: [{values}]\n")
+    words = job_script(campaign.runs[0], campaign, Path("/results/chunks/run")).split()
+    assert [pair for pair in pairwise(words) if "-virtual-" in pair[0]] == [said]
+
+
+@pytest.mark.parametrize("option", [f"{FIRST}=7", f"{LAYOUT}=Et*7|t*9|t*8|t*8L"])
+def test_the_forecast_takes_stages_as_alike(run_of: RunOf, option: str):
+    """Which the user is told."""
+    run = run_of(**four_stages(31 if FIRST in option else 32, option))
+    name = option.partition("=")[0]
+    assert list(run_warnings(run, Cluster(name="far"), Path())) == [
+        f"extra_args: the forecast takes stages as alike, and knows nothing of {name}"
+    ]

@@ -1,0 +1,328 @@
+"""What the frameworks under DeepSpeed share: ZeRO's limits and its cell."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.frameworks.deepspeed.zero import TESTED_OPTIMIZERS
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.run.model import Run
+
+RunOf = Callable[..., Run]
+
+OFFLOADS = {
+    "nothing": ({}, None),
+    "optimizer": ({"offload_optimizer": "cpu"}, "optimizer → cpu"),
+    "both to one place": (
+        {"offload_optimizer": "cpu", "offload_param": "cpu"},
+        "optimizer+parameters → cpu",
+    ),
+    "both to two places": (
+        {"offload_optimizer": "nvme", "offload_param": "cpu"},
+        "optimizer → nvme, parameters → cpu",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "shown"), OFFLOADS.values(), ids=OFFLOADS)
+def test_a_cell_tells_what_is_offloaded_and_where_to(
+    run_of: RunOf, values: dict[str, Any], shown: str | None
+):
+    """In the words of the table."""
+    run = run_of(framework="deepspeed", script="train.py", zero_stage=3, **values)
+    cells = {column.name: column.value(run) for column in FRAMEWORKS["deepspeed"].columns}
+    assert cells["offload"] == shown
+
+
+def gpt(**values: Any) -> dict[str, Any]:
+    """Return options of the gpt framework."""
+    return {"framework": "gpt", **values}
+
+
+def deepspeed(**values: Any) -> dict[str, Any]:
+    """Return options of the deepspeed framework."""
+    return {"framework": "deepspeed", "script": "train.py", **values}
+
+
+PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "gpt, all well": (gpt(strategy="zero3", offload_param="cpu", offload_optimizer="cpu"), []),
+    "deepspeed, all well": (deepspeed(zero_stage=1, offload_optimizer="cpu"), []),
+    "gpt split over ranks": (
+        gpt(gpus_per_node=2, tensor_parallel_size=2),
+        [
+            (
+                "framework gpt splits no layers: tensor_parallel_size=2 and "
+                "pipeline_parallel_size=1 must both be 1"
+            )
+        ],
+    ),
+    "gpt with split sequences": (
+        gpt(gpus_per_node=2, context_parallel_size=2),
+        ["framework gpt splits no sequences: context_parallel_size=2 must be 1"],
+    ),
+    "deepspeed options for ddp": (
+        gpt(strategy="ddp", deepspeed={"gradient_clipping": 1.0}),
+        ["strategy ddp runs without DeepSpeed: take the key 'deepspeed' out or choose a zero"],
+    ),
+    "offload without ZeRO": (
+        gpt(strategy="ddp", offload_optimizer="cpu", offload_param="cpu"),
+        [
+            "offload_optimizer=cpu needs ZeRO stage 1, 2 or 3",
+            "offload_param=cpu needs ZeRO stage 3",
+        ],
+    ),
+    "offload with stage 0": (
+        deepspeed(offload_optimizer="cpu"),
+        ["offload_optimizer=cpu needs ZeRO stage 1, 2 or 3"],
+    ),
+    "a pipeline at stage 2": (
+        deepspeed(zero_stage=2, gpus_per_node=2, pipeline_parallel_size=2),
+        [
+            (
+                "zero_stage=2 divides gradients, which a pipeline adds up: "
+                "pipeline_parallel_size=2 goes with 0 and 1"
+            )
+        ],
+    ),
+    "a pipeline at stage 1": (
+        deepspeed(zero_stage=1, gpus_per_node=2, pipeline_parallel_size=2),
+        [],
+    ),
+    "a configuration of one's own": (
+        deepspeed(script_args=["--epochs", "2", "--deepspeed_config=my.json"]),
+        [
+            (
+                "script_args: --deepspeed_config is added behind them; take it out, and say under "
+                "deepspeed what is to be otherwise"
+            )
+        ],
+    ),
+    "offload by an old key": (
+        gpt(strategy="zero2", deepspeed={"zero_optimization": {"cpu_offload": True}}),
+        [
+            (
+                "deepspeed: zero_optimization.cpu_offload is what the run's offload_optimizer "
+                "says; take it out"
+            )
+        ],
+    ),
+    "sequences split as the run says": (
+        deepspeed(
+            zero_stage=1,
+            nodes=1,
+            gpus_per_node=4,
+            context_parallel_size=2,
+            deepspeed={"sequence_parallel_size": 2, "data_parallel_size": 2},
+        ),
+        [],
+    ),
+    "sequences split, and the run knows nothing of it": (
+        deepspeed(zero_stage=1, gpus_per_node=4, deepspeed={"sequence_parallel_size": 2}),
+        [
+            (
+                "deepspeed: sequence_parallel_size=2 contradicts the run's context_parallel_size; "
+                "take it out"
+            )
+        ],
+    ),
+    "parameters offloaded at stage 2": (
+        gpt(strategy="zero2", offload_param="cpu"),
+        ["offload_param=cpu needs ZeRO stage 3"],
+    ),
+    "a misspelt key": (
+        gpt(strategy="zero1", deepspeed={"gradient_cliping": 1.0}),
+        ["DeepSpeed knows no key 'gradient_cliping'; did you mean 'gradient_clipping'?"],
+    ),
+    "fp16 where it means nothing": (
+        deepspeed(
+            zero_stage=1,
+            precision="fp16",
+            deepspeed={"zero_optimization": {"fp16": {"enabled": True, "loss_scale": 0}}},
+        ),
+        [
+            (
+                "DeepSpeed knows no key 'zero_optimization.fp16': fp16 is a section of its own, "
+                "beside zero_optimization"
+            )
+        ],
+    ),
+    "a bucket that there is not": (
+        deepspeed(zero_stage=2, deepspeed={"zero_optimization": {"all_reduce_bucket_size": 5e8}}),
+        [
+            (
+                "DeepSpeed knows no key 'zero_optimization.all_reduce_bucket_size'; did you mean "
+                "'reduce_bucket_size'?"
+            )
+        ],
+    ),
+    "a loss scale for what needs none": (
+        deepspeed(zero_stage=1, precision="bf16", deepspeed={"fp16": {"loss_scale": 0}}),
+        ["deepspeed: what fp16 says is for precision=fp16, and this run's is bf16"],
+    ),
+    "fp16 with a scale of its own": (
+        deepspeed(
+            zero_stage=2,
+            precision="fp16",
+            deepspeed={
+                "fp16": {"loss_scale": 0, "initial_scale_power": 15, "hysteresis": 2},
+                "zero_optimization": {"reduce_bucket_size": 500_000_000},
+            },
+        ),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
+def test_what_deepspeed_refuses_or_ignores_is_said_before_the_run(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    """In the words of the campaign file."""
+    run = run_of(**values)
+    assert list(FRAMEWORKS[run.framework].problems(run)) == problems
+
+
+OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "another stage": ({"zero_optimization": {"stage": 2}}, "zero_optimization.stage=2"),
+    "another micro-batch": (
+        {"train_micro_batch_size_per_gpu": 9},
+        "train_micro_batch_size_per_gpu=9",
+    ),
+    "other accumulation": ({"gradient_accumulation_steps": 9}, "gradient_accumulation_steps=9"),
+    "another batch": ({"train_batch_size": 9}, "train_batch_size=9"),
+    "another precision": ({"bf16": {"enabled": True}}, "bf16.enabled=True"),
+    "another learning rate": ({"optimizer": {"params": {"lr": 1}}}, "optimizer.params.lr=1"),
+    "other sequences": ({"sequence_parallel_size": 2}, "sequence_parallel_size=2"),
+    "other copies of the model": ({"data_parallel_size": 2}, "data_parallel_size=2"),
+    "a null": ({"optimizer": {"params": {"lr": None}}}, "optimizer.params.lr=None"),
+    "offload of its own": (
+        {"zero_optimization": {"offload_param": {"device": "cpu"}}},
+        "zero_optimization.offload_param.device=cpu",
+    ),
+}
+
+
+@pytest.mark.parametrize(("overlay", "said"), OVERLAYS.values(), ids=OVERLAYS)
+def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, Any], said: str):
+    """What a parameter says is said there: else the table would tell of another run."""
+    run = run_of(**gpt(strategy="zero3", deepspeed=overlay))
+    [problem] = FRAMEWORKS["gpt"].problems(run)
+    assert problem.startswith(f"deepspeed: {said} contradicts the run's ")
+
+
+def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
+    """Agreement is no contradiction."""
+    overlay = {"zero_optimization": {"stage": 3}, "train_batch_size": 1}
+    assert not list(FRAMEWORKS["gpt"].problems(run_of(**gpt(strategy="zero3", deepspeed=overlay))))
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
+    """DeepSpeed takes it for the CPU, whether or not there is a path."""
+    run = run_of(**deepspeed(zero_stage=stage, offload_optimizer="nvme"))
+    known = FRAMEWORKS[run.framework]
+    assert not list(known.problems(run))
+    said = "offload_optimizer=nvme keeps the states in memory but for ZeRO stage 3"
+    assert said in known.warnings(run)
+
+
+def test_offload_to_nvme_needs_a_path(run_of: RunOf):
+    """DeepSpeed's own check lets it pass, and the run would fail."""
+    values = deepspeed(zero_stage=3, offload_param="nvme")
+    [problem] = FRAMEWORKS["deepspeed"].problems(run_of(**values))
+    assert "offload_param=nvme needs a folder" in problem
+    path = {"zero_optimization": {"offload_param": {"nvme_path": "/scratch"}}}
+    assert not list(FRAMEWORKS["deepspeed"].problems(run_of(**values, deepspeed=path)))
+
+
+SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "each step": (gpt(strategy="zero1"), []),
+    "without DeepSpeed": (gpt(strategy="ddp"), []),
+    "some steps": (deepspeed(deepspeed={"steps_per_print": 20, "log_level": "debug"}), []),
+    "no step": (
+        deepspeed(deepspeed={"steps_per_print": 21}),
+        ["deepspeed: of train_iters=20 steps DeepSpeed reports none with steps_per_print=21"],
+    ),
+    "no step at all": (
+        deepspeed(deepspeed={"steps_per_print": None}),
+        ["deepspeed: of train_iters=20 steps DeepSpeed reports none with steps_per_print=null"],
+    ),
+    "no step at this level": (
+        gpt(strategy="zero1", deepspeed={"log_level": "warning"}),
+        ["deepspeed: of train_iters=20 steps DeepSpeed reports none with log_level=warning"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "warnings"), SILENT.values(), ids=SILENT)
+def test_a_run_whose_steps_deepspeed_keeps_to_itself_is_worth_a_look(
+    run_of: RunOf, values: dict[str, Any], warnings: list[str]
+):
+    """It would take its hours, and the table would have no time of it."""
+    run = run_of(**{"train_iters": 20, **values})
+    assert list(FRAMEWORKS[run.framework].warnings(run)) == warnings
+
+
+ILL_MADE: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "an optimizer that ZeRO is tested with": (
+        gpt(strategy="zero2", deepspeed={"optimizer": {"type": "Adagrad"}}),
+        [],
+    ),
+    "another, without ZeRO": (
+        deepspeed(zero_stage=0, deepspeed={"optimizer": {"type": "SGD"}}),
+        [],
+    ),
+    "another, with leave": (
+        gpt(
+            strategy="zero1",
+            deepspeed={"optimizer": {"type": "SGD"}, "zero_allow_untested_optimizer": True},
+        ),
+        [],
+    ),
+    "another": (
+        gpt(strategy="zero1", deepspeed={"optimizer": {"type": "SGD"}}),
+        [
+            (
+                "deepspeed: optimizer.type=SGD is none that ZeRO is tested with, and DeepSpeed "
+                "refuses it without zero_allow_untested_optimizer: true"
+            )
+        ],
+    ),
+    "no optimizer's name": (
+        gpt(strategy="zero1", deepspeed={"optimizer": {"type": 5}}),
+        ["deepspeed: optimizer.type=5 is not the name of an optimizer"],
+    ),
+    "a report each no steps": (
+        gpt(strategy="zero1", deepspeed={"steps_per_print": 0}),
+        ["deepspeed: steps_per_print=0 must be a whole number, 1 or more"],
+    ),
+    "a report each so many words": (
+        gpt(strategy="zero1", deepspeed={"steps_per_print": "50"}),
+        ["deepspeed: steps_per_print='50' must be a whole number, 1 or more"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "problems"), ILL_MADE.values(), ids=ILL_MADE)
+def test_what_deepspeed_stops_at_is_a_problem(
+    run_of: RunOf, values: dict[str, Any], problems: list[str]
+):
+    run = run_of(**values)
+    assert list(FRAMEWORKS[run.framework].problems(run)) == problems
+
+
+def test_the_tested_optimizers_are_those_of_deepspeed():
+    """Of torch's, as far as DeepSpeed has none of its own by that name."""
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    import torch
+    from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS
+    from deepspeed.runtime.zero.utils import ZERO_SUPPORTED_OPTIMIZERS
+
+    supported = {one.__name__ for one in ZERO_SUPPORTED_OPTIMIZERS}
+    for name in ("ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "RMSprop", "SGD"):
+        tested = getattr(torch.optim, name) in ZERO_SUPPORTED_OPTIMIZERS
+        assert tested == (name.lower() in TESTED_OPTIMIZERS)
+    assert "FusedLion" in supported
+    assert "FusedLamb" not in supported
+    assert {*TESTED_OPTIMIZERS} <= {*DEEPSPEED_OPTIMIZERS}

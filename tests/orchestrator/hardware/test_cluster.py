@@ -1,0 +1,258 @@
+"""Cluster profiles, and this machine."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.common.errors import UserError
+from orchestrator.hardware.cluster import Cluster, load_cluster
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "clusters").glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"), [("", 0), ("-1", 0), ("0", 1), ("0,2,5", 3), ("GPU-1a,GPU-2b", 2)]
+)
+def test_this_machine_is_one_node_with_the_gpus_that_may_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, gpus: int
+):
+    """What CUDA_VISIBLE_DEVICES hides is not there."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    local = load_cluster("local", tmp_path)
+    assert (local.scheduler, local.nodes, local.gpus_per_node) == ("local", 1, gpus)
+    assert local.has_gpus == (gpus > 0)
+
+
+def test_a_profile_says_what_a_cluster_has(tmp_path: Path):
+    """Every key of it; the file's name is the cluster's where it has none."""
+    (tmp_path / "v100.yaml").write_text(
+        "nodes: 261\ngpus_per_node: 4\ngpu: V100-SXM2-32GB\ncores_per_rank: 10\n"
+        "gpu_peak_tflops: {fp16: 120}\ngpu_memory_gib: 31.7\n"
+        "partition: gpu_p13\nconstraint: v100-32g\naccount: six@gpu\nqos: qos_gpu-dev\n"
+        "hint: nomultithread\nmodules: [cuda/11.1, nccl]\nsetup: [export NCCL_DEBUG=INFO]\n"
+        "python: /opt/python\n"
+    )
+    assert load_cluster("v100.yaml", tmp_path) == Cluster(
+        name="v100",
+        scheduler="slurm",
+        nodes=261,
+        gpus_per_node=4,
+        gpu="V100-SXM2-32GB",
+        gpu_peak_tflops={"fp16": 120},
+        gpu_memory_gib=31.7,
+        cores_per_rank=10,
+        partition="gpu_p13",
+        constraint="v100-32g",
+        account="six@gpu",
+        qos="qos_gpu-dev",
+        hint="nomultithread",
+        modules=["cuda/11.1", "nccl"],
+        setup=["export NCCL_DEBUG=INFO"],
+        python="/opt/python",
+    )
+
+
+def test_a_profile_says_what_slurm_is_to_do(tmp_path: Path):
+    """What keeps runs comparable, and what bounds a campaign; nothing of it by default."""
+    (tmp_path / "v100.yaml").write_text(
+        "memory: 160G\nexclusive: true\nswitches: 1@2:00:00\ntime_limit: 1:30:00\nrequeue: false\n"
+        "signal: B:USR2@90\nthrottle: 4\nmax_array_size: 500\nsubmission_limit: 100\n"
+        "log_folder: $SCRATCH/logs\n"
+    )
+    told = load_cluster("v100.yaml", tmp_path)
+    assert (told.memory, told.exclusive, told.switches) == ("160G", True, "1@2:00:00")
+    assert (told.time_limit, told.requeue, told.signal) == ("1:30:00", False, "B:USR2@90")
+    assert (told.throttle, told.max_array_size, told.submission_limit) == (4, 500, 100)
+    assert told.log_folder == "$SCRATCH/logs"
+    assert Cluster(name="a").requeue is None
+
+
+@pytest.mark.parametrize(
+    ("written", "log_folder", "python"),
+    [
+        ("logs", "{folder}/logs", "logs"),
+        ("./bin/python", "{folder}/bin/python", "{folder}/bin/python"),
+        ("../a/b", "{folder}/../a/b", "{folder}/../a/b"),
+        ("/abs", "/abs", "/abs"),
+        ("~/x", "/home/someone/x", "/home/someone/x"),
+        ("$WORK/x", "/work/x", "/work/x"),
+        ("${WORK}x", "/workx", "/workx"),
+        ("$NOWHERE/x", "$NOWHERE/x", "$NOWHERE/x"),
+    ],
+)
+def test_paths_of_a_profile_are_relative_to_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str,
+    log_folder: str,
+    python: str,
+):
+    """But a Python that is a name alone is looked for on the PATH, there where jobs run."""
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.setenv("WORK", "/work")
+    (tmp_path / "far").mkdir()
+    profile = tmp_path / "far" / "a.yaml"
+    profile.write_text(f"log_folder: {written}\npython: {written}\n")
+    told = load_cluster("far/a.yaml", tmp_path)
+    assert told.log_folder == log_folder.format(folder=profile.parent)
+    assert told.python == python.format(folder=profile.parent)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_profile_loads_and_names_no_account(path: Path):
+    """Its GPU is one whose peak is known."""
+    told = load_cluster(path.name, path.parent)
+    assert told.account is None
+    peak = told.peak_tflops("fp16")
+    assert peak is not None
+    assert peak.value is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "has_gpus"),
+    [("gpus_per_node: 0", False), ("gpus_per_node: 4", True), ("nodes: 2", True)],
+)
+def test_a_cluster_that_does_not_count_its_gpus_has_some(tmp_path: Path, text: str, has_gpus: bool):
+    """Only 0 says that ranks are processes."""
+    (tmp_path / "a.yaml").write_text(text)
+    assert load_cluster("a.yaml", tmp_path).has_gpus is has_gpus
+
+
+@pytest.mark.parametrize(
+    ("profile", "precision", "device", "peak"),
+    [
+        ({"gpu": "V100-SXM2-32GB"}, "fp16", None, 125),
+        ({"gpu": "V100-SXM2-32GB"}, "bf16", None, None),
+        ({"gpu": "V100"}, "fp16", "Tesla V100-PCIE-32GB", 112),
+        ({"gpu": "A100"}, "bf16", "NVIDIA A100-SXM-64GB", None),
+        ({"gpu": "A100", "gpu_peak_tflops": {"bf16": 300}}, "bf16", "NVIDIA A100-SXM-64GB", 300),
+        ({"gpu": "A100", "gpu_peak_tflops": {"bf16": 300}}, "fp16", None, 312),
+        ({"gpu_peak_tflops": {"bf16": 300}}, "bf16", None, 300),
+    ],
+)
+def test_a_peak_is_the_profile_s_or_that_of_the_gpu_that_was_there(
+    profile: dict[str, Any], precision: str, device: str | None, peak: float | None
+):
+    """The log knows better than the profile what a run was on; neither is guessed from."""
+    found = Cluster(name="a", **profile).peak_tflops(precision, device)
+    assert found is not None
+    assert found.value == peak
+    assert found.said
+
+
+@pytest.mark.parametrize(
+    ("profile", "device"),
+    [({}, None), ({"gpu": "A100"}, "cpu"), ({"gpu": "A100", "gpus_per_node": 0}, None)],
+)
+def test_where_no_gpu_is_named_there_is_no_peak_to_speak_of(
+    profile: dict[str, Any], device: str | None
+):
+    """A run on a CPU is not measured by the GPUs beside it."""
+    assert Cluster(name="a", **profile).peak_tflops("fp16", device) is None
+
+
+def test_a_profile_may_have_a_name_of_its_own(tmp_path: Path):
+    """Two files may then stand for one cluster."""
+    (tmp_path / "v100-big.yaml").write_text("name: v100\n")
+    assert load_cluster(str(tmp_path / "v100-big.yaml"), Path("/elsewhere")).name == "v100"
+
+
+REFUSED = {
+    "an unknown key": ("patition: gpu\n", [": unknown key 'patition'; did you mean 'partition'?"]),
+    "several": (
+        "nodes: 0\ngpus_per_node: '4'\nmodules: cuda\nscheduler: pbs\nname: ''\n",
+        [
+            ": name: '' is too short",
+            ": nodes: 0 is too small; the least is 1",
+            ": gpus_per_node: '4' is text; write the whole number 4 without quotes",
+            ": modules: 'cuda' is not a list; write it as [a, b]",
+            ": scheduler: 'pbs' is not one of local, slurm",
+        ],
+    ),
+    "a peak of nothing": (
+        "gpu_peak_tflops: {fp8: 1000, bf16: 0}\ngpu_memory_gib: 0\n",
+        [
+            ": gpu_peak_tflops.fp8: 'fp8' is not one of fp32, bf16, fp16",
+            ": gpu_peak_tflops.bf16: 0 is too small; it must be more than 0",
+            ": gpu_memory_gib: 0 is too small; it must be more than 0",
+        ],
+    ),
+    "a key without a value": ("qos:\n", [": qos: has no value"]),
+    "no mapping": ("- nodes\n", [": a cluster profile is a mapping"]),
+    "what Slurm would not take": (
+        "memory: lots\nswitches: one\nsignal: usr2 @ 90\ntime_limit: soon\n",
+        [
+            ": memory: 'lots' is no amount of memory; write it as 160G, or as 160000M",
+            (
+                ": switches: 'one' is no number of switches; write it as '1', or as 1@2:00:00 to "
+                "wait no longer than that"
+            ),
+            (
+                ": signal: 'usr2 @ 90' is no signal; write it as USR2@90, or as B:USR2@90 to send "
+                "it to the job's shell alone"
+            ),
+            ": time_limit: 'soon'",
+        ],
+    ),
+    "numbers where Slurm takes more than numbers": (
+        "memory: 160\nswitches: 1\nsignal: 10\n",
+        [
+            f": {key} is not text; put it in quotes"
+            for key in ("memory: 160", "switches: 1", "signal: 10")
+        ],
+    ),
+    "a line break": ('setup: ["a\\nb"]\n', [": setup: 'a\\nb' holds a control character"]),
+}
+
+
+@pytest.mark.parametrize(("text", "problems"), REFUSED.values(), ids=REFUSED)
+def test_a_profile_that_does_not_fit_is_refused(tmp_path: Path, text: str, problems: list[str]):
+    """All that is wrong at once, with the file."""
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        load_cluster("a.yaml", tmp_path)
+    assert len(caught.value.problems) == len(problems)
+    for said, expected in zip(caught.value.problems, problems, strict=True):
+        assert said.startswith(f"{path}{expected}")
+
+
+INSTEAD = "; give a file's name, or 'local' for this machine"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("v100", "; there are a100.yml, v100.yaml; did you mean 'v100.yaml'?"),
+        ("v10O.yaml", "; there are a100.yml, v100.yaml; did you mean 'v100.yaml'?"),
+        ("jz", f"; there are a100.yml, v100.yaml{INSTEAD}"),
+        ("", f"; there are a100.yml, v100.yaml{INSTEAD}"),
+        ("Local", "; there are a100.yml, v100.yaml; did you mean 'local'?"),
+        ("more/h200.yaml", "; there is more/h100.yaml; did you mean 'more/h100.yaml'?"),
+        ("nothing/v100.yaml", INSTEAD),
+    ],
+)
+def test_the_profiles_that_are_there_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hint: str
+):
+    """In the folder that was looked in, by a path that leads there; campaigns are none."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "more").mkdir()
+    (tmp_path / "nothing").mkdir()
+    for file in ("v100.yaml", "a100.yml", "more/h100.yaml"):
+        (tmp_path / file).write_text("gpus_per_node: 4\n")
+    (tmp_path / "campaign.yaml").write_text("name: a\ncluster: v100\n")
+    (tmp_path / "broken.yaml").write_text("{")
+    with pytest.raises(UserError) as caught:
+        load_cluster(name, Path())
+    (said,) = caught.value.problems
+    folder = tmp_path / Path(name).parent
+    assert said == f"cluster {name!r}: there is no such profile file in {folder}{hint}"
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "", ".", ".."])
+def test_a_cluster_without_a_file_is_named(tmp_path: Path, name: str):
+    """A folder is no profile either."""
+    with pytest.raises(UserError, match=r"there is no such profile file in .*; give a file's name"):
+        load_cluster(name, tmp_path)

@@ -1,0 +1,153 @@
+"""What GPUs can do at most: found by any of their names, and never guessed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.hardware.gpus import (
+    GPUS,
+    compute_capability,
+    full_names,
+    matching,
+    memory_gib,
+    peak_tflops,
+)
+from orchestrator.run.shape import PRECISIONS
+
+# Names as nvidia-smi, torch, Slurm features and cluster profiles have them: which GPUs they may be,
+# the dense fp16 peak, the memory.
+NAMES: list[tuple[str, list[str], float | None, int | None]] = [
+    ("Tesla V100-SXM2-32GB", ["V100 SXM2"], 125, 32),
+    ("Tesla V100-SXM2-16GB", ["V100 SXM2"], 125, 16),
+    ("Tesla V100-SXM2...", ["V100 SXM2"], 125, None),
+    ("V100-SXM2-32GB", ["V100 SXM2"], 125, 32),
+    ("Tesla V100-PCIE-16GB", ["V100 PCIe"], 112, 16),
+    ("V100", ["V100 SXM2", "V100 PCIe"], None, None),
+    ("v100-32g", ["V100 SXM2", "V100 PCIe"], None, 32),
+    ("Tesla V100S-PCIE-32GB", ["V100S PCIe"], 130, 32),
+    ("Tesla V100-SXM3-32GB", [], None, None),
+    ("Tesla T4", ["T4 PCIe"], 65, 16),
+    ("NVIDIA A10", ["A10 PCIe"], 125, 24),
+    ("NVIDIA A10G", [], None, None),
+    ("A100", ["A100 SXM4", "A100 PCIe"], 312, None),
+    ("a100_80gb", ["A100 SXM4", "A100 PCIe"], 312, 80),
+    ("NVIDIA A100-SXM4-80GB", ["A100 SXM4"], 312, 80),
+    ("A100-SXM-40GB", ["A100 SXM4"], 312, 40),
+    ("NVIDIA A100 80GB PCIe", ["A100 PCIe"], 312, 80),
+    ("NVIDIA A100-SXM-64GB", [], None, None),
+    ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", [], None, None),
+    ("NVIDIA H100 80GB HBM3", ["H100 SXM5"], 989.5, 80),
+    ("NVIDIA H100 PCIe", ["H100 PCIe"], 756.5, 80),
+    ("NVIDIA H100 NVL", ["H100 NVL"], 835.5, 94),
+    ("H100", ["H100 SXM5", "H100 PCIe", "H100 NVL"], None, None),
+    ("H200", ["H200 SXM5"], 989.5, 141),
+    ("NVIDIA H200", ["H200 SXM5"], 989.5, 141),
+    ("NVIDIA H200 NVL", [], None, None),
+    ("NVIDIA GH200 480GB", ["GH200 module"], 989.5, None),
+    ("NVIDIA B200", ["B200 SXM"], 2250, None),
+    ("NVIDIA L40S", ["L40S PCIe"], 362, 48),
+    ("AMD Instinct MI250X", ["MI250X OAM"], 191.5, 64),
+    ("AMD Instinct MI250X / MI250", ["MI250 OAM", "MI250X OAM"], None, 64),
+    ("AMD Instinct MI300X", ["MI300X OAM"], 1307.4, 192),
+    ("NVIDIA GeForce RTX 3090", [], None, None),
+    ("cpu", [], None, None),
+    ("", [], None, None),
+]
+
+
+@pytest.mark.parametrize(("name", "gpus", "peak", "memory"), NAMES)
+def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
+    name: str, gpus: list[str], peak: float | None, memory: int | None
+):
+    """Unknown is None, and so is what may be one thing or another."""
+    assert [gpu.name for gpu in matching(name)] == gpus
+    assert peak_tflops(name, "fp16").value == peak
+    assert memory_gib(name).value == memory
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "said"),
+    [
+        ("V100-SXM2-32GB", "fp16", "125 TFLOPs in dense fp16, V100 SXM2: NVIDIA V100 data sheet"),
+        (
+            "V100",
+            "fp16",
+            (
+                "'V100' may be V100 SXM2 with 125 TFLOPs in dense fp16, "
+                "V100 PCIe with 112 TFLOPs in dense fp16; give a fuller name, or gpu_peak_tflops"
+            ),
+        ),
+        (
+            "V100-SXM2-32GB",
+            "bf16",
+            "no bf16 peak is known of V100 SXM2; give gpu_peak_tflops",
+        ),
+        ("A100", "bf16", "312 TFLOPs in dense bf16, A100 SXM4 or A100 PCIe: NVIDIA A100"),
+        ("A10G", "fp16", "'A10G' is not in the table of GPUs; give gpu_peak_tflops"),
+    ],
+)
+def test_a_figure_says_where_it_is_from_or_why_there_is_none(name: str, precision: str, said: str):
+    """As a sentence that a report can print."""
+    assert peak_tflops(name, precision).said.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"), [("V100-SXM2", 15.7), ("A100", 19.5), ("H100 PCIe", 51), ("MI300X", None)]
+)
+def test_fp32_has_its_own_peak(name: str, peak: float | None):
+    """A run in fp32 is not measured by tensor cores."""
+    assert peak_tflops(name, "fp32").value == peak
+
+
+def test_an_unknown_precision_has_no_peak():
+    """Nothing is taken for something near it."""
+    assert peak_tflops("A100", "fp8").value is None
+
+
+@given(st.text(max_size=30))
+def test_any_name_has_an_answer(name: str):
+    """A figure, or a sentence why not; never an error."""
+    for figure in (*(peak_tflops(name, precision) for precision in PRECISIONS), memory_gib(name)):
+        assert figure.said
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
+    """No entry is hidden by another."""
+    assert gpu in matching(gpu.name)
+    assert all(gpu in matching(f"{gpu.name} {size}GB") for size in gpu.memory_gib)
+    assert gpu.source
+    assert all(peak > 0 for peak in gpu.peak_tflops.values())
+
+
+@pytest.mark.parametrize("name", full_names())
+def test_a_full_name_stands_for_a_gpu(name: str):
+    """It is what is suggested in place of one that is not known."""
+    assert matching(name)
+
+
+def test_a_card_of_two_dies_is_two_gpus():
+    """What Slurm and torch see of an MI250X is half of the card's 383 TFLOPs."""
+    (gpu,) = matching("MI250X")
+    assert gpu.dies * gpu.peak_tflops["bf16"] == 383
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("V100-SXM2-32GB", (7, 0)),
+        ("Tesla V100-DGXS-32GB", (7, 0)),
+        ("A100", (8, 0)),
+        ("NVIDIA H100 80GB HBM3", (9, 0)),
+        ("B200", (10, 0)),
+        ("MI300X", None),
+        ("Z9000", None),
+    ],
+)
+def test_a_compute_capability_goes_by_the_model(name: str, expected: tuple[int, int] | None):
+    """Of GPUs of other makers, and of unknown ones, none is known."""
+    assert compute_capability(name) == expected
+
+
+def test_all_of_nvidia_s_gpus_have_a_compute_capability():
+    assert all(gpu.compute_capability for gpu in GPUS if not gpu.model.startswith("MI"))

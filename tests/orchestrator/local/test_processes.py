@@ -1,0 +1,167 @@
+"""Processes of an attempt are found by their mark, and ended, wherever they have hidden."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+import pytest
+
+from orchestrator.local.processes import MARK, end_all, marked
+
+HIDING = {
+    "plain": "sleep 600",
+    "in the background": "sleep 600 & exit",
+    "in a session of its own": "setsid sleep 600",
+    "forked twice": "( ( sleep 600 & ) & ); exit",
+    "forked twice, in a session of its own": "( setsid --fork setsid --fork sleep 600 ); exit",
+    "without its parent's variables": f'env -i {MARK}="${MARK}" sleep 600',
+    "in another folder": "cd /; exec sleep 600",
+    "another program": "exec -a innocent sleep 600",
+}
+# Each says when it is so far. Bash hears a signal when its foreground child has ended, hence the
+# short naps.
+STUBBORN = {
+    "ignoring SIGTERM": 'trap "" TERM; echo; while :; do sleep 0.05; done',
+    "ignoring SIGTERM, in a session of its own": (
+        "setsid bash -c 'trap \"\" TERM; echo; while :; do sleep 0.05; done'"
+    ),
+    "starting others when told to end": (
+        'trap "setsid --fork sleep 600" TERM; echo; while :; do sleep 0.05; done'
+    ),
+    "stopped": "echo; kill -STOP $$",
+}
+
+
+def with_mark(token: str) -> list[int]:
+    """Return the processes that carry a mark, as /proc tells; a zombie carries none."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            variables = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if f"{MARK}={token}".encode() in variables:
+            found.append(int(path.parent.name))
+    return found
+
+
+def lives(process: psutil.Process) -> bool:
+    """Return whether a process is there, and is no zombie."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.fixture
+def token() -> Iterator[str]:
+    """Return a mark of the test's own; nothing that carries it outlives the test."""
+    mark = uuid4().hex
+    yield mark
+    while left := with_mark(mark):
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+
+
+def start(token: str, shell: str) -> "subprocess.Popen[bytes]":
+    """Start a shell that carries a mark, in a process group of its own, as a job is started."""
+    return subprocess.Popen(
+        ["bash", "-c", shell],
+        env={**os.environ, MARK: token},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def wait_for(token: str, name: str) -> None:
+    """Wait until a process with a mark runs a program."""
+    deadline = time.monotonic() + 60
+    while name not in [process.name() for process in marked(token)]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("shell", HIDING.values(), ids=HIDING)
+def test_a_process_is_found_by_its_mark_and_ended(token: str, shell: str) -> None:
+    """Its group need not be known."""
+    job = start(token, shell)
+    wait_for(token, "sleep")
+    end_all(token)
+    assert with_mark(token) == []
+    assert list(marked(token)) == []
+    job.wait(timeout=60)
+
+
+@pytest.mark.parametrize("shell", STUBBORN.values(), ids=STUBBORN)
+def test_what_does_not_end_when_told_is_killed_after_the_grace(token: str, shell: str) -> None:
+    """And what it has started in the meantime."""
+    job = start(token, shell)
+    assert job.stdout is not None
+    assert job.stdout.readline() == b"\n"
+    end_all(token, group=job.pid, grace_seconds=0.3)
+    assert with_mark(token) == []
+    job.wait(timeout=60)
+
+
+def test_a_process_is_asked_before_it_is_killed(token: str, tmp_path: Path) -> None:
+    """It gets the time that it needs to leave in order."""
+    last = tmp_path / "last words"
+    leave = f"sleep 0.3; touch '{last}'; exit 7"
+    job = start(token, f'trap "{leave}" TERM; echo; while :; do sleep 0.05; done')
+    assert job.stdout is not None
+    assert job.stdout.readline() == b"\n"
+    end_all(token, group=job.pid, grace_seconds=60)
+    assert job.wait(timeout=60) == 7
+    assert last.exists()
+
+
+def test_a_process_without_its_mark_ends_with_its_group(token: str) -> None:
+    """Some programs clear their environment."""
+    job = start(token, "env -i sleep 600 & echo $!; wait")
+    assert job.stdout is not None
+    bare = psutil.Process(int(job.stdout.readline()))
+    end_all(token, group=job.pid)
+    job.wait(timeout=60)
+    deadline = time.monotonic() + 60
+    while lives(bare):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
+    """While one ends and the next begins, a single look at all processes may find neither."""
+    relay = 'trap "setsid --fork setsid --fork sleep 600 & exit" TERM; echo; '
+    for _ in range(6):
+        job = start(token, f"{relay} while :; do sleep 0.001; done")
+        assert job.stdout is not None
+        assert job.stdout.readline() == b"\n"
+        end_all(token, group=job.pid, grace_seconds=0.1)
+        job.wait(timeout=60)
+    assert with_mark(token) == []
+
+
+def test_processes_of_another_attempt_live_on(token: str) -> None:
+    """Even where one mark begins like the other."""
+    others = [start(f"{token}0", "exec sleep 600"), start("", "exec sleep 600")]
+    wait_for(f"{token}0", "sleep")
+    job = start(token, "exec sleep 600")
+    wait_for(token, "sleep")
+    end_all(token, group=job.pid)
+    assert [other.poll() for other in others] == [None, None]
+    for other in others:
+        other.kill()
+        other.wait()
+    job.wait(timeout=60)
+
+
+def test_there_may_be_nothing_left_to_end(token: str) -> None:
+    """The job has ended by itself, and its group is gone."""
+    job = start(token, "true")
+    job.wait(timeout=60)
+    end_all(token, group=job.pid)
+    assert with_mark(token) == []

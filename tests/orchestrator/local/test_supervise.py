@@ -1,0 +1,181 @@
+"""One attempt, supervised in a process of its own: what is recorded of it, and what is left."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from orchestrator.local.processes import marked
+from orchestrator.store.folders import read_attempt
+from orchestrator.store.records import Attempt
+
+SUPERVISOR = """\
+import sys
+from pathlib import Path
+from orchestrator.local.supervise import Order, supervise
+attempt = Path(sys.argv[1])
+order = Order(
+    script=attempt.parent / "job.sh",
+    attempt=attempt,
+    time_limit_seconds=int(sys.argv[2]),
+    devices=("3", "5"),
+    environment={"CUDA_VISIBLE_DEVICES": "3,5"},
+)
+supervise(order)
+"""
+
+
+@dataclass
+class Supervised:
+    """A supervising process and the folder of its attempt."""
+
+    process: "subprocess.Popen[bytes]"
+    folder: Path
+
+    def attempt(self) -> Attempt:
+        """Return what is recorded."""
+        return read_attempt(self.folder)
+
+    def wait(self) -> Attempt:
+        """Wait for its end, and return what is recorded."""
+        assert self.process.wait(timeout=60) == 0
+        return self.attempt()
+
+    def wait_for(self, line: str) -> None:
+        """Wait until the job has printed a line."""
+        log, deadline = self.folder / "output.log", time.monotonic() + 60
+        while not log.exists() or line not in log.read_text().splitlines():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def left(self) -> list[psutil.Process]:
+        """Return the attempt's processes that still live."""
+        started = self.attempt().started
+        assert started is not None
+        return list(marked(started.token))
+
+
+@pytest.fixture
+def supervised(tmp_path: Path) -> Iterator[Callable[..., Supervised]]:
+    """Return a function that starts a job of some lines of bash under a supervisor."""
+    started: list[Supervised] = []
+
+    def start(job: str, time_limit_seconds: int = 600) -> Supervised:
+        folder = tmp_path / "attempt-1"
+        folder.mkdir()
+        (tmp_path / "job.sh").write_text(job)
+        command = [sys.executable, "-c", SUPERVISOR, str(folder), str(time_limit_seconds)]
+        started.append(Supervised(subprocess.Popen(command, stdin=subprocess.PIPE), folder))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.communicate()
+        if one.attempt().started is not None:
+            for process in one.left():
+                process.kill()
+
+
+@pytest.mark.parametrize(
+    ("job", "state", "exit_code", "signal_name"),
+    [
+        ("exit 0", "COMPLETED", 0, None),
+        ("exit 3", "FAILED", 3, None),
+        ("kill -KILL $$", "FAILED", None, "SIGKILL"),
+    ],
+)
+def test_an_end_of_its_own_is_recorded(
+    supervised: Callable[..., Supervised],
+    job: str,
+    state: str,
+    exit_code: int | None,
+    signal_name: str | None,
+) -> None:
+    """With the exit code, or else the signal."""
+    ended = supervised(job).wait().ended
+    assert ended is not None
+    assert (ended.state, ended.exit_code, ended.signal) == (state, exit_code, signal_name)
+    assert ended.seconds is not None
+    assert ended.seconds > 0
+
+
+def test_who_supervises_what_is_on_record_while_it_runs(
+    supervised: Callable[..., Supervised],
+) -> None:
+    """And the job finds its devices, the mark, and its attempt's folder to work in."""
+    one = supervised('echo "$CUDA_VISIBLE_DEVICES" "$TERALOG_ATTEMPT"; pwd; echo x >&2; sleep 600')
+    one.wait_for("x")
+    attempt = one.attempt()
+    assert attempt.ended is None
+    assert attempt.started is not None
+    assert (attempt.started.pid, attempt.started.devices) == (one.process.pid, ("3", "5"))
+    assert attempt.log.read_text() == f"3,5 {attempt.started.token}\n{one.folder}\nx\n"
+    assert one.left() != []
+
+
+def end_by_signal(one: Supervised) -> None:
+    """Tell the supervisor to stop."""
+    one.process.send_signal(signal.SIGTERM)
+
+
+def end_by_interrupt(one: Supervised) -> None:
+    """Interrupt the supervisor."""
+    one.process.send_signal(signal.SIGINT)
+
+
+def end_by_leaving(one: Supervised) -> None:
+    """Close the pipe that only the submit holds, as the system does when it is killed."""
+    assert one.process.stdin is not None
+    one.process.stdin.close()
+
+
+@pytest.mark.parametrize(
+    ("stop", "limit", "state"),
+    [
+        (end_by_signal, 600, "CANCELLED"),
+        (end_by_interrupt, 600, "INTERRUPTED"),
+        (end_by_leaving, 600, "INTERRUPTED"),
+        (lambda one: None, 1, "TIMEOUT"),
+    ],
+)
+def test_a_job_that_is_stopped_is_recorded_as_such(
+    supervised: Callable[..., Supervised],
+    stop: Callable[[Supervised], None],
+    limit: int,
+    state: str,
+) -> None:
+    """None of its processes is left, wherever it has gone."""
+    one = supervised("setsid sleep 600 & echo here; wait", limit)
+    one.wait_for("here")
+    stop(one)
+    ended = one.wait().ended
+    assert ended is not None
+    assert (ended.state, ended.exit_code, ended.signal) == (state, None, None)
+    assert one.left() == []
+
+
+def test_what_a_job_leaves_behind_is_ended(supervised: Callable[..., Supervised]) -> None:
+    """The attempt is at its end when its script is."""
+    one = supervised("setsid sleep 600 & echo here")
+    ended = one.wait().ended
+    assert ended is not None
+    assert ended.state == "COMPLETED"
+    assert one.left() == []
+
+
+def test_nothing_is_started_for_a_submit_that_is_gone(
+    supervised: Callable[..., Supervised],
+) -> None:
+    """It was killed before its supervisor had come so far."""
+    one = supervised("echo here")
+    end_by_leaving(one)
+    attempt = one.wait()
+    assert (attempt.started, attempt.ended) == (None, None)
+    assert list(one.folder.iterdir()) == []

@@ -1,0 +1,103 @@
+"""Which logs are meant by what somebody types."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.logs.find import Log, find_logs
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with logs among other files; the one that we are in."""
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        "slurm-1.out",
+        "slurm-1.err",
+        "slurm-2.err",
+        "train.o1234",
+        "notes.md",
+        "weights.bin",
+        ".hidden.log",
+        "run/output.log",
+        "off.mem",
+        "run/old.log.gz",
+        "run/.git/index.log",
+        "run/script.sh",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("x\n")
+    return tmp_path
+
+
+def names(*paths: str) -> list[str]:
+    """Return the names of the logs that paths mean, those of two files with a plus."""
+    found = find_logs(paths)
+    assert found.problems == ()
+    return [f"{log.path}+{log.errors}" if log.errors else str(log.path) for log in found.logs]
+
+
+def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> None:
+    """Not hidden files, and none of another kind."""
+    assert names(".") == [
+        "off.mem",
+        "run/old.log.gz",
+        "run/output.log",
+        "slurm-1.out+slurm-1.err",
+        "slurm-2.err",
+        "train.o1234",
+    ]
+
+
+def test_a_file_is_a_log_whatever_its_name(folder: Path) -> None:
+    """Who names it means it."""
+    assert names("notes.md", "run/script.sh") == ["notes.md", "run/script.sh"]
+
+
+def test_a_wildcard_that_the_shell_left_alone_is_resolved(folder: Path) -> None:
+    """Two stars mean any depth."""
+    assert names("slurm-*.err") == ["slurm-1.err", "slurm-2.err"]
+    assert names("**/*.log") == ["run/output.log"]
+    assert names(f"{folder}/run/*.log") == [f"{folder}/run/output.log"]
+
+
+def test_a_file_whose_name_looks_like_a_wildcard_is_that_file(folder: Path) -> None:
+    """Slurm's arrays are called so by some."""
+    (folder / "slurm-[1].out").write_text("x\n")
+    assert names("slurm-[1].out") == ["slurm-[1].out"]
+
+
+def test_each_log_is_meant_once(folder: Path) -> None:
+    """However often it is named; what was named itself stays so."""
+    found = find_logs(["run", "run/output.log", "run"])
+    assert found.logs == (
+        Log(Path("run/old.log.gz"), named=False),
+        Log(Path("run/output.log"), named=True),
+    )
+
+
+def test_output_and_errors_of_one_run_are_one_log_in_any_order(folder: Path) -> None:
+    """The first one to be named has the place."""
+    assert names("slurm-1.err", "train.o1234", "slurm-1.out") == [
+        "train.o1234",
+        "slurm-1.out+slurm-1.err",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [("empty", "empty: there is no log in this folder"), ("*.zst", "*.zst: no file")],
+)
+def test_what_leads_to_no_log_is_said(folder: Path, path: str, said: str) -> None:
+    """The others are found."""
+    (folder / "empty").mkdir()
+    found = find_logs([path, "train.o1234"])
+    assert [str(log.path) for log in found.logs] == ["train.o1234"]
+    (problem,) = found.problems
+    assert problem.startswith(said)
+
+
+def test_standard_input_and_missing_files_are_for_the_reader(folder: Path) -> None:
+    """It says what is wrong with them."""
+    assert names("-", "missing.out") == ["-", "missing.out"]

@@ -1,0 +1,309 @@
+"""`teralog parse`: any log, without a campaign."""
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.cli.main import main
+
+LOGS = Path(__file__).parents[4] / "shared" / "logs"
+
+
+def line(iteration: int, ms: float, *, skipped: int = 0) -> str:
+    """Return a report in Megatron's words."""
+    return (
+        f" iteration {iteration:8d}/       3 | consumed samples: {16 * iteration:12d} | "
+        f"elapsed time per iteration (ms): {ms:.1f} | learning rate: 1.500E-04 | "
+        "global batch size:    16 | lm loss: 2.500000E+00 | loss scale: 1.0 | "
+        f"number of skipped iterations: {skipped:3d} | number of nan iterations:   0 |\n"
+    )
+
+
+RUN = line(1, 9000) + line(2, 1000) + line(3, 1500)
+OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the log of a run; the one that we are in."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.log").write_text(RUN)
+    return tmp_path
+
+
+def parse(*arguments: str, stdin: str | bytes | None = None) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, ["parse", *arguments], input=stdin)
+
+
+def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str, object]]:
+    """Return what the command prints as JSON."""
+    result = parse("--format", "json", *arguments, stdin=stdin)
+    assert result.exit_code == 0, result.stderr
+    found: list[dict[str, object]] = json.loads(result.stdout)
+    return found
+
+
+def test_a_log_is_summarised_in_a_row(folder: Path) -> None:
+    """How the numbers were made stands on stderr."""
+    result = parse("run.log")
+    assert result.exit_code == 0
+    title, unit, _, row = result.stdout.splitlines()
+    assert title.split()[:4] == ["log", "format", "n", "step"]
+    assert "(s)" in unit
+    assert row.split()[:5] == ["run.log", "Megatron", "2", "1.250", "1.250"]
+    assert row.endswith("completed (line 3)")
+    assert "warm-up first (1 report left out)" in result.stderr
+    assert "3 lines understood" in result.stderr
+
+
+@pytest.mark.parametrize("source", ["file", "stdin", "gzip"])
+def test_the_numbers_do_not_depend_on_where_the_log_comes_from(folder: Path, source: str) -> None:
+    """A file, standard input, or a compressed file."""
+    (folder / "run.log.gz").write_bytes(gzip.compress(RUN.encode()))
+    path, stdin = {
+        "file": ("run.log", None),
+        "stdin": ("-", RUN),
+        "gzip": ("run.log.gz", None),
+    }[source]
+    (run,) = objects(path, stdin=stdin)
+    assert run["path"] == path
+    assert run["steps"] == 3
+    assert run["step_seconds"] == {
+        "n": 2,
+        "mean": 1.25,
+        "median": 1.25,
+        "min": 1.0,
+        "max": 1.5,
+        "first": 1.0,
+        "std": pytest.approx(0.125**0.5),
+    }
+
+
+def test_the_options_choose_which_reports_count(folder: Path) -> None:
+    """They are shown with the numbers."""
+    (folder / "run.log").write_text(line(1, 9000, skipped=1) + line(2, 1000) + line(3, 1500))
+    (run,) = objects("run.log", "--warmup", "none", "--skipped", "keep")
+    assert run["warmup"] == {"policy": "none", "dropped": 0, "skipped": 0, "steady": True}
+    (run,) = objects("run.log", "--warmup", "none")
+    assert run["warmup"] == {"policy": "none", "dropped": 0, "skipped": 1, "steady": True}
+    (run,) = objects("run.log", "--warmup", "2")
+    assert run["warmup"] == {"policy": "2", "dropped": 2, "skipped": 0, "steady": True}
+    (run,) = objects("run.log", "--warmup", "auto")
+    assert run["warmup"] == {"policy": "auto", "dropped": 0, "skipped": 1, "steady": True}
+
+
+def test_a_warm_up_that_is_none_is_a_mistake_of_usage(folder: Path) -> None:
+    """The sentence says what would be one."""
+    result = parse("run.log", "--warmup", "10%")
+    assert result.exit_code == 2
+    assert "it is none, first, auto, or a number" in result.stderr
+
+
+def test_every_step_report_is_given_on_request(folder: Path) -> None:
+    """With whether it counts."""
+    rows = objects("run.log", "--steps")
+    assert [(row["iteration"], row["step_seconds"], row["counted"]) for row in rows] == [
+        (1, 9.0, False),
+        (2, 1.0, True),
+        (3, 1.5, True),
+    ]
+    text = parse("run.log", "--steps", "--format", "csv").stdout
+    assert [row["iteration"] for row in csv.DictReader(io.StringIO(text))] == ["1", "2", "3"]
+    assert "tokens_per_second" not in parse("run.log", "--steps").stdout
+
+
+def test_a_loss_that_is_no_number_is_a_text_in_json(folder: Path) -> None:
+    """JSON has no nan."""
+    (folder / "run.log").write_text(RUN.replace("2.500000E+00", "nan"))
+    assert {row["loss"] for row in objects("run.log", "--steps")} == {"nan"}
+
+
+def test_the_table_is_also_markdown_and_csv(folder: Path) -> None:
+    """Markdown for people, CSV with full precision for programs."""
+    assert parse("run.log", "--format", "md").stdout.startswith("| log")
+    (row,) = csv.DictReader(io.StringIO(parse("run.log", "--format", "csv").stdout))
+    assert (row["steps"], row["step_seconds_mean"], row["outcome_kind"]) == (
+        *("3", "1.25"),
+        "completed",
+    )
+
+
+@pytest.mark.parametrize("steps", [(), ("--steps",)])
+def test_a_table_without_rows_has_its_header(folder: Path, steps: tuple[str, ...]) -> None:
+    """Whoever reads it finds the columns that it has otherwise."""
+    header = parse("run.log", "--format", "csv", *steps).stdout.splitlines()[0]
+    (folder / "empty.log").touch()
+    assert parse("empty.log", "--format", "csv", *steps).stdout == f"{header}\n"
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    result = parse("empty.log", "--format", "parquet", *steps)
+    frame = pandas.read_parquet(io.BytesIO(result.stdout_bytes))
+    assert list(frame.columns) == header.split(",")
+
+
+def test_a_parquet_file_comes_out_whole(folder: Path) -> None:
+    """It is bytes, for a file and not for a terminal."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    result = parse("run.log", "--steps", "--format", "parquet")
+    assert result.exit_code == 0
+    frame = pandas.read_parquet(io.BytesIO(result.stdout_bytes))
+    assert list(frame["step_seconds"]) == [9.0, 1.0, 1.5]
+
+
+def test_what_is_wrong_with_a_log_is_said_and_the_others_are_read(folder: Path) -> None:
+    """Each in a sentence, and the exit code is 1."""
+    (folder / "empty.log").touch()
+    (folder / "binary.log").write_bytes(b"\x7fELF\0\0\0\1" * 100)
+    (folder / "prose.txt").write_text("Dear diary,\n")
+    (folder / "dialect.txt").write_text(line(1, 9000).partition("| number")[0] + "\n")
+    (folder / "damaged.log.gz").write_bytes(gzip.compress(RUN.encode() * 99)[:60])
+    (folder / "bare").mkdir()
+    (folder / "loop.log").symlink_to("loop.log")
+    paths = ("missing.log", "empty.log", "binary.log", "prose.txt", "damaged.log.gz", "loop.log")
+    result = parse(*paths, "dialect.txt", "bare", "*.nothing", "", "run.log")
+    assert result.exit_code == 1
+    assert "run.log" in result.stdout
+    assert "Traceback" not in result.output
+    for said in (
+        "missing.log: cannot be read: No such file or directory",
+        "empty.log: is empty",
+        "binary.log: holds NUL bytes: it may be no text",
+        "prose.txt: nothing in it is of a training run",
+        "damaged.log.gz: is cut off",
+        "loop.log: cannot be read: Too many levels of symbolic links",
+        "bare: there is no log in this folder",
+        "dialect.txt: has 1 line like a report, none of them understood",
+        "*.nothing: no file or folder is called so",
+        "'': no file or folder is called so",
+    ):
+        assert f"teralog: {said}" in result.stderr
+
+
+def test_a_log_that_may_not_be_read_is_said_to_be(folder: Path) -> None:
+    """Unless we are root, who may read all."""
+    (folder / "secret.log").write_text(RUN)
+    (folder / "secret.log").chmod(0)
+    try:
+        (folder / "secret.log").read_bytes()
+    except PermissionError:
+        result = parse("secret.log", "run.log")
+        assert result.exit_code == 1
+        assert "secret.log: cannot be read: Permission denied" in result.stderr
+        assert "run.log" in result.stdout
+
+
+def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
+    """They are counted, in case one ought to have been understood."""
+    (folder / "requirements.txt").write_text("torch\n")
+    result = parse(".")
+    assert result.exit_code == 0
+    assert "1 file in folders says nothing of a run" in result.stderr
+
+
+def test_a_folder_whose_logs_say_nothing_is_a_problem(folder: Path) -> None:
+    """Or it would look as if all were well."""
+    (folder / "old").mkdir()
+    (folder / "old" / "binary.log").write_bytes(b"\0" * 100)
+    (folder / "old" / "prose.txt").write_text("Dear diary,\n")
+    result = parse("old")
+    assert result.exit_code == 1
+    assert result.stderr == "teralog: 2 logs in folders: nothing in them is of a training run\n"
+
+
+def test_output_and_errors_are_one_run(folder: Path) -> None:
+    """The outcome says in which of the two it stands."""
+    (folder / "slurm-7.out").write_text(line(1, 9000) + line(2, 1000))
+    (folder / "slurm-7.err").write_text(OOM)
+    (run,) = objects("slurm-7.err", "slurm-7.out")
+    assert run["steps"] == 2
+    outcome = run["outcome"]
+    assert isinstance(outcome, dict)
+    assert (outcome["kind"], outcome["path"], outcome["requested_gib"]) == (
+        *("gpu_out_of_memory", "slurm-7.err"),
+        2.5,
+    )
+    assert "(line 1 of slurm-7.err), asked for 2.5 GiB" in parse(".").stdout
+
+
+def test_control_characters_of_a_name_do_not_reach_the_terminal(folder: Path) -> None:
+    """Neither in the table nor in a sentence."""
+    (folder / "\x1b[2Jrun.log").write_text(RUN)
+    (folder / "\x1b[2Jempty.log").touch()
+    result = parse(".")
+    assert "\x1b" not in result.output
+    assert "\N{REPLACEMENT CHARACTER}[2Jrun.log" in result.stdout
+
+
+def test_many_logs_are_shared_by_processes(folder: Path) -> None:
+    """Their rows stand in the order of the names, whoever read them."""
+    noise = "some noise\n" * 100_000
+    for number in range(24):
+        (folder / f"{number:02d}.out").write_text(noise + line(1, 9000) + line(2, 1000 + number))
+    start = "from orchestrator.cli.main import main; main()"
+    command = [sys.executable, "-c", start, "parse", "--format", "json", "."]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    runs = json.loads(done.stdout)
+    assert [run["step_seconds"]["mean"] for run in runs[:24]] == [
+        (1000 + number) / 1000 for number in range(24)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shell", "said"),
+    [("exec 0<&-; teralog parse -", "standard input is closed"), ("teralog parse - < x", None)],
+)
+def test_standard_input_is_called_by_its_dash(folder: Path, shell: str, said: str | None) -> None:
+    """Whatever it is, or is not."""
+    (folder / "x").write_text(RUN)
+    start = f"{sys.executable} -c 'from orchestrator.cli.main import main; main()'"
+    done = subprocess.run(
+        ["bash", "-c", shell.replace("teralog", start)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    if said:
+        assert done.returncode == 1
+        assert done.stderr == f"teralog: -: cannot be read: {said}\n"
+    else:
+        assert done.stdout.splitlines()[-1].startswith("-    Megatron")
+
+
+@pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not here")
+@pytest.mark.parametrize(
+    ("name", "reports", "mean", "without_first", "kind"),
+    [
+        ("gpt2-meg/meg_gpt2_base_n4_dp1_tp4_pp4-1809579", 20, 1426.845, 1388.668, "cancelled"),
+        ("gpt2-meg/meg_gpt2_base_n16_dp1_tp4_pp16-1809577", 9, 3089.244, 2745.662, "cancelled"),
+        ("gpt2-meg/meg_gpt2_base_n64_dp1_tp4_pp64-1809655", 6, 8923.633, 6721.880, "time_limit"),
+        ("gpt2-meg/meg_gpt2_perf_n16", 3, 137801.367, 128960.150, "truncated"),
+        ("gpt2-meg-ds-3d-old/meg_ds_3d_gpt2_perf_n16", 2, 147839.150, 145207.0, "truncated"),
+        (
+            *("gpt2-meg-ds-zero/meg_ds_zero_gpt2_perf_n16_nbs48_ms48", 3),
+            *(123906.667, 124910.100, "truncated"),
+        ),
+    ],
+)
+def test_the_published_means_are_those_counted_by_hand(
+    name: str, reports: int, mean: float, without_first: float, kind: str
+) -> None:
+    """Of all reports, and without the first one."""
+    for warmup, expected in (("none", mean), ("first", without_first)):
+        (run,) = objects(str(LOGS / f"{name}.out"), "--skipped", "keep", "--warmup", warmup)
+        assert run["steps"] == reports
+        times = run["step_seconds"]
+        assert isinstance(times, dict)
+        assert 1000 * times["mean"] == pytest.approx(expected, abs=6e-4)
+        outcome = run["outcome"]
+        assert isinstance(outcome, dict)
+        assert outcome["kind"] == kind

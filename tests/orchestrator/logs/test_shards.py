@@ -1,0 +1,104 @@
+"""An archive in shards: each log once, about the same size, and what stays when logs change."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.logs.archive.folder import ShardFolder
+from orchestrator.logs.archive.job import read_shard
+from orchestrator.logs.archive.shards import (
+    Reader,
+    Shard,
+    StampedLog,
+    code_fingerprint,
+    in_shards,
+    stamped,
+)
+from orchestrator.logs.find import Log
+from parsers.summary.warmup import WarmupPolicy
+
+SIZES = st.lists(st.integers(0, 10**9), min_size=1, max_size=40)
+
+
+def logs_of(sizes: list[int]) -> list[StampedLog]:
+    """Return logs of these sizes."""
+    return [StampedLog(Path(f"{n}.log"), None, ((size, 0),)) for n, size in enumerate(sizes)]
+
+
+@given(SIZES, st.integers(1, 12))
+def test_each_log_is_in_one_shard_and_shards_are_of_about_the_same_size(
+    sizes: list[int], count: int
+) -> None:
+    """They differ by no more than the largest log, and none is empty."""
+    logs = logs_of(sizes)
+    shards = list(in_shards(logs, count))
+    assert sorted(log.path for shard in shards for log in shard.logs) == sorted(
+        log.path for log in logs
+    )
+    assert len(shards) == min(count, len(logs))
+    assert all(shard.logs for shard in shards)
+    weights = [shard.bytes + 4096 * len(shard.logs) for shard in shards]
+    assert max(weights) - min(weights) <= max(sizes) + 4096
+
+
+@given(SIZES, st.integers(1, 12), st.data())
+def test_a_shard_stays_as_long_as_its_logs_do(
+    sizes: list[int], count: int, data: st.DataObject
+) -> None:
+    """Where a log changes the others of its shard are read again, and those of no other shard."""
+    logs = logs_of(sizes)
+    earlier = list(in_shards(logs, count))
+    changed = data.draw(st.integers(0, len(logs) - 1))
+    now = [*logs]
+    now[changed] = replace(logs[changed], stamps=((sizes[changed], 1),))
+    shards = list(in_shards(now, count, earlier))
+    kept = [shard for shard in earlier if logs[changed] not in shard.logs]
+    assert shards[: len(kept)] == kept
+    assert sorted(log.path for shard in shards for log in shard.logs) == sorted(
+        log.path for log in logs
+    )
+    assert now[changed] in [log for shard in shards for log in shard.logs]
+
+
+def test_order_of_the_paths_decides_nothing() -> None:
+    """Shards of the same logs have the same names, however often they are made."""
+    logs = logs_of([5, 4, 3, 2, 1])
+    names = [shard.name for shard in in_shards(logs, 2)]
+    assert names == [shard.name for shard in in_shards(logs, 2)]
+    assert len({*names, Shard((replace(logs[0], stamps=((5, 1),)),)).name}) == 3
+
+
+def saved(folder: Path, *paths: Path) -> ShardFolder:
+    """Return a shard of these logs, as it was before its job began."""
+    reader = Reader(
+        folder=folder, warmup=WarmupPolicy(), keep_skipped=False, code=code_fingerprint()
+    )
+    shard = ShardFolder(folder / "shard")
+    shard.save(reader, Shard(tuple(stamped(Log(path)) for path in paths)))
+    return shard
+
+
+def test_a_log_that_the_node_does_not_see_is_no_log_that_cannot_be_read(tmp_path: Path) -> None:
+    """The job fails; a log that nobody could see is told of as such."""
+    (tmp_path / "a.log").write_text("hello\n")
+    shard = saved(tmp_path, tmp_path / "a.log", tmp_path / "never.log")
+    read_shard(shard)
+    [_, error] = shard.load_result()
+    assert isinstance(error, FileNotFoundError)
+    shard.result.unlink()
+    (tmp_path / "a.log").unlink()
+    with pytest.raises(RuntimeError, match=r"a\.log: is not to be seen from here"):
+        read_shard(shard)
+    assert not shard.result.exists()
+
+
+def test_another_version_does_not_read_a_shard(tmp_path: Path) -> None:
+    """Its result might differ."""
+    shard = saved(tmp_path)
+    reader, logs = shard.load()
+    shard.save(replace(reader, code="other"), logs)
+    with pytest.raises(RuntimeError, match="another version of teralog"):
+        read_shard(shard)

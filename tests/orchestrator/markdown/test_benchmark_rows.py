@@ -1,0 +1,154 @@
+"""The numbers of a row, and those that derive from them."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from orchestrator.markdown.meaning.benchmark_rows import (
+    BenchmarkColumns,
+    BenchmarkRow,
+    NotInTableError,
+)
+from orchestrator.markdown.meaning.cells import NotUnderstoodError
+from orchestrator.markdown.meaning.columns import Meaning, read_columns
+
+
+def row_of(cells: Mapping[str, str], **constants: int) -> BenchmarkRow:
+    """Return a row of cells by their titles."""
+    given = {Meaning(name): number for name, number in constants.items()}
+    table = BenchmarkColumns.of(read_columns(list(cells)), given)
+    return BenchmarkRow(table=table, raw_cells=[cell.encode() for cell in cells.values()])
+
+
+@pytest.mark.parametrize(
+    ("cells", "constants", "world_size"),
+    [
+        ({"GPUs": "64", "Nodes": "3"}, {"gpus_per_node": 4}, 64),
+        ({"Nodes": "16", "GPUs/node": "4"}, {}, 64),
+        ({"Nodes": "16"}, {"gpus_per_node": 4}, 64),
+        ({"DP": "2", "TP": "4", "PP": "8"}, {}, 64),
+        ({"Nodes": "9", "DP": "2", "TP": "4"}, {"pipeline_parallel_size": 8}, 64),
+        ({"DP": "2", "TP": "4", "PP": "4", "CP": "2"}, {}, 64),
+        ({"GPU": "64"}, {}, 64),
+        ({"Size": "1B"}, {"world_size": 64}, 64),
+    ],
+)
+def test_the_number_of_gpus_is_given_or_derived(
+    cells: dict[str, str], constants: dict[str, int], world_size: int
+) -> None:
+    """From nodes, or from how the model is split; what is said outright goes first."""
+    assert row_of(cells, **constants).world_size() == world_size
+
+
+@pytest.mark.parametrize(
+    ("cells", "constants", "batch"),
+    [
+        ({"GBS": "1,024", "MBS": "1", "GAS": "1", "DP": "1"}, {}, 1024),
+        ({"MBS": "4", "PP Chunks": "256", "DP": "2"}, {}, 2048),
+        ({"MBS": "4", "GAS": "256", "GPUs": "64", "TP": "4", "PP": "8"}, {}, 2048),
+        ({"MBS": "4", "GAS": "256"}, {"data_parallel_size": 2}, 2048),
+        ({"MBS": "4"}, {"global_batch_size": 2048}, 2048),
+    ],
+)
+def test_the_global_batch_is_given_or_derived(
+    cells: dict[str, str], constants: dict[str, int], batch: int
+) -> None:
+    """From micro-batches, their number, and the copies of the model."""
+    assert row_of(cells, **constants).global_batch_size() == batch
+
+
+@pytest.mark.parametrize(
+    ("cells", "seconds"),
+    [
+        ({"Throughput": "2s"}, 2),
+        ({"Throughput": "128 samples/s", "GBS": "256"}, 2),
+        ({"Samples/s": "100", "GBS": "256", "Sec/it": "2"}, 2),
+        ({"Samples/s": "128", "GBS": "256", "Sec/it": "-"}, 2),
+        ({"Tokens/s/GPU": "16384", "GBS": "256", "GPUs": "8", "Seq": "1024"}, 2),
+        ({"Tokens/s": "131072", "GBS": "256", "Seq": "1024"}, 2),
+        ({"It/s": "0.5"}, 2),
+        ({"Time": "2"}, 2),
+        ({"Speed (ms)": "2000"}, 2),
+    ],
+)
+def test_the_time_of_a_step_is_given_or_derived(cells: dict[str, str], seconds: float) -> None:
+    """Times are believed before rates; the first that is filled decides."""
+    assert row_of(cells).step_seconds() == pytest.approx(seconds)
+
+
+def test_the_size_may_be_in_the_model_s_name() -> None:
+    """Where no column gives it, and nothing is said for the whole table."""
+    assert row_of({"Model": "GPT-2 XL (1.5B)"}).parameters() == 1_500_000_000
+    assert row_of({"Model": "GPT-2 XL (1.5B)", "Params": "1.6B"}).parameters() == 1_600_000_000
+    assert row_of({"Model": "ours"}, parameters=5).parameters() == 5
+
+
+@pytest.mark.parametrize(
+    ("cells", "ask", "why"),
+    [
+        ({"Size": ""}, "parameters", "Size is blank"),
+        ({"Size": "big"}, "parameters", "Size: 'big' is no size such as 7.5B or 350M"),
+        ({"GPUs": "V100"}, "world_size", "GPUs: 'V100' is no whole number"),
+        ({"Throughput": "1-2s"}, "step_seconds", "Throughput: '1-2s' is a range"),
+        (
+            {"MBS": "1", "GAS": "1", "GPUs": "10", "TP": "4", "PP": "1"},
+            "global_batch_size",
+            "10 GPUs are no multiple of the 4 of a model",
+        ),
+    ],
+)
+def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str, why: str) -> None:
+    """By its column, and by what it holds."""
+    with pytest.raises(NotUnderstoodError) as caught:
+        getattr(row_of(cells), ask)()
+    assert str(caught.value).startswith(why)
+    assert not isinstance(caught.value, NotInTableError)
+
+
+@pytest.mark.parametrize(
+    ("cells", "ask", "why"),
+    [
+        (
+            {},
+            "parameters",
+            "no column gives the size of the model, and no <!-- teralog: parameters=... -->",
+        ),
+        (
+            {},
+            "world_size",
+            "no column gives the number of GPUs, and no <!-- teralog: world_size=... -->",
+        ),
+        ({"Nodes": "4"}, "world_size", "nodes are given, but no gpus_per_node"),
+        (
+            {"MBS": "4"},
+            "global_batch_size",
+            "no column gives the global batch size, and no <!-- teralog: global_batch_size=... -->",
+        ),
+        (
+            {"MBS": "4", "GAS": "1"},
+            "global_batch_size",
+            "no column gives the global batch size, or the data-parallel",
+        ),
+        ({}, "step_seconds", "no column gives the time per iteration"),
+        (
+            {"Size": "1B", "Params": "1B"},
+            "parameters",
+            "two columns give the size of the model: 'Size' and 'Params'",
+        ),
+    ],
+)
+def test_what_no_row_can_tell_is_a_matter_of_the_table(
+    cells: dict[str, str], ask: str, why: str
+) -> None:
+    """It is said once, not for every row."""
+    with pytest.raises(NotInTableError) as caught:
+        getattr(row_of(cells), ask)()
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize(("median", "seconds"), [("2.00", 2.0), ("—", 2.5)])
+def test_the_time_of_our_own_report_is_its_median(median: str, seconds: float) -> None:
+    """Which its TFLOPs are by; the mean where the program tells of no step."""
+    cells = {"samples/s (avg)": "9", "samples/s (last)": "7", "step mean (s)": "2.50"}
+    row = row_of({**cells, "median (s)": median, "spread (s)": "0.1", "n": "3"})
+    assert row.step_seconds() == seconds

@@ -1,0 +1,59 @@
+"""Cells that compare themselves with another row's."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from orchestrator.markdown.check.changes import (
+    follows_from_any,
+    in_order,
+    misfits,
+    plain_number,
+    read_change,
+)
+from orchestrator.markdown.meaning.intervals import Printed
+
+DECIMALS = st.integers(0, 3)
+NUMBERS = st.builds("{:.{}f}".format, st.floats(0.001, 2000), DECIMALS).filter(float)
+
+
+def number(text: str) -> Printed:
+    """Return the number in a cell."""
+    found = plain_number(text)
+    assert found is not None
+    return found
+
+
+@given(
+    NUMBERS,
+    st.lists(NUMBERS, min_size=1, max_size=20),
+    st.sampled_from("↑↓"),
+    st.builds("{:.{}f}".format, st.floats(0, 150), st.integers(0, 2)).filter(float),
+    st.sampled_from(["Speed", "Utilization (%)"]),
+)
+@example("1", ["3000"], "↓", "100", "Speed")
+@example("742", ["717"], "↑", "3.5", "Speed")
+@example("1.0", ["0.6"], "↑", "50", "Speed")
+@example("1.0", ["0.6"], "↑", "0.5", "Speed")
+@example("92", ["88"], "↑", "4", "Utilization (%)")
+def test_a_change_follows_from_any_where_it_follows_from_one(
+    value: str, others: list[str], arrow: str, percent: str, title: str
+) -> None:
+    """Looking only where the other number may lie misses none."""
+    drawn, old = Fraction(value), Fraction(others[0])
+    true_percent = f"{float(abs(drawn - old) / old * 100):.1f}"
+    numbers = in_order(map(number, others))
+    true_arrow = "↑" if drawn > old else "↓"
+    for said in (f"{arrow}{percent}%", f"{true_arrow}{true_percent}%", f"{arrow}{percent}"):
+        change = read_change(f"{value}({said})", title)
+        if change is not None:
+            each = [not misfits(change, other) for other in numbers]
+            assert follows_from_any(change, numbers) == any(each)
+
+
+@pytest.mark.parametrize("text", ["", "104", "about 104", "[104](log.txt)", "104()", "104(3)"])
+def test_a_cell_without_a_sign_tells_of_no_change(text: str) -> None:
+    """A remark in parentheses is no comparison."""
+    assert read_change(text) is None

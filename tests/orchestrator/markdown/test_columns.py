@@ -1,0 +1,109 @@
+"""What the titles of people's tables mean."""
+
+import pytest
+
+from orchestrator.markdown.meaning.columns import Meaning, read_columns
+from orchestrator.markdown.meaning.units import Quantity, Unit
+
+SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("meaning", "titles"),
+    [
+        (Meaning.PARAMETERS, ["Size", "Model Size", "MSIZE", "#Params", "Parameters"]),
+        (Meaning.WORLD_SIZE, ["GPUs", "#GPU", "# GPUs", "NGPUS", "**GPUs**", "World-Size"]),
+        (Meaning.GPU, ["GPU", "GPU type"]),
+        (Meaning.NODES, ["Nodes", "NNODES", "`Nodes`"]),
+        (Meaning.GPUS_PER_NODE, ["GPUs/node", "GPUs per node"]),
+        (Meaning.GLOBAL_BATCH_SIZE, ["Glob-BS", "GBS", "Global BS", "global_batch_size"]),
+        (Meaning.MICRO_BATCH_SIZE, ["Mic-BS", "MBS", "micro batch size"]),
+        (Meaning.NUM_MICROBATCHES, ["PP Chunks", "PP chunks", "GAS", "Grad. Acc."]),
+        (Meaning.DATA_PARALLEL_SIZE, ["DP", "DP_SIZE"]),
+        (Meaning.TENSOR_PARALLEL_SIZE, ["TP", "MP"]),
+        (Meaning.PIPELINE_PARALLEL_SIZE, ["PP"]),
+        (Meaning.SEQ_LENGTH, ["Seq", "SEQ_LEN", "Sequence length"]),
+        (Meaning.NUM_LAYERS, ["NLAYERS", "Layers"]),
+        (Meaning.HIDDEN_SIZE, ["NHIDDEN", "hidden_size"]),
+        (Meaning.PACE, ["Throughput", "Speed", "Time", "Iteration time", "throuthput"]),
+        (
+            Meaning.TFLOPS_PER_GPU,
+            ["TFlops", "TFLOPs", "**TFlops**", "TFLOPS/GPU", "TFLOP/s/GPU", "TFLOPs (per GPU)"],
+        ),
+        (
+            Meaning.TFLOPS_PER_GPU,
+            ["TeraFLOPs", "[TFLOPs](#how)", "TFLOPs[^1]", "TFlops<br>per GPU", "Achieved TFLOPs"],
+        ),
+        (Meaning.REPORTED_TFLOPS, ["Reported TFLOPs", "TFLOPs (logged)", "Megatron TFLOPs"]),
+        (Meaning.MFU, ["MFU", "MFU (%)"]),
+        (Meaning.HFU, ["HFU"]),
+        (Meaning.MEMORY, ["GPU Mem", "Mem"]),
+        (Meaning.ID, ["ID", "Nr."]),
+        (Meaning.NOTES, ["Notes"]),
+        (Meaning.OUTCOME, ["Outcome", "ended"]),
+        (None, ["", "BS", "Batch size", "Peak TFLOPs", "Total TFLOPs", "Model TFLOPs", "PFLOPs"]),
+        (None, ["Opt Offl", "ScatEmb", "Date of TFLOPs", "x" * 200, "[[[", "野"]),
+    ],
+)
+def test_spellings_mean_one_thing(meaning: Meaning | None, titles: list[str]) -> None:
+    """Letters decide: case, marks between words and markup do not."""
+    assert [column.meaning for column in read_columns(titles)] == [meaning] * len(titles)
+
+
+@pytest.mark.parametrize(
+    ("title", "unit"),
+    [
+        ("Throughput", None),
+        ("Throughput (s)", SECONDS),
+        ("Throughput [ms]", Unit(Quantity.STEP_SECONDS, 1e-3)),
+        ("Iteration time, s", SECONDS),
+        ("Step time", SECONDS),
+        ("Time (epochs)", None),
+        ("Sec/it", SECONDS),
+        ("s per iteration", SECONDS),
+        ("samples/s", Unit(Quantity.SAMPLES_PER_SECOND, 1.0)),
+        ("throuthput(sample/sec)", Unit(Quantity.SAMPLES_PER_SECOND, 1.0)),
+        ("Speed (samples/min)", Unit(Quantity.SAMPLES_PER_SECOND, 1 / 60)),
+        ("tokens/s/GPU", Unit(Quantity.TOKENS_PER_SECOND, 1.0, per_gpu=True)),
+        ("tok/GPU/s", Unit(Quantity.TOKENS_PER_SECOND, 1.0, per_gpu=True)),
+        ("it/s", Unit(Quantity.ITERATIONS_PER_SECOND, 1.0)),
+    ],
+)
+def test_a_title_names_the_unit_of_speed(title: str, unit: Unit | None) -> None:
+    """A time is in seconds where its title says nothing else; a throughput may be anything."""
+    (column,) = read_columns([title])
+    assert column.meaning is Meaning.PACE
+    assert column.unit == unit
+
+
+def test_a_title_names_the_unit_of_sizes() -> None:
+    """`Size (M)` is in millions."""
+    scales = [column.unit and column.unit.scale for column in read_columns(["Size (M)", "Size"])]
+    assert scales == [1e6, None]
+
+
+OURS = ["samples/s (avg)", "samples/s (last)", "step mean (s)", "median (s)", "spread (s)", "n"]
+
+
+def test_a_report_of_ours_tells_its_median_first() -> None:
+    """Its TFLOPs are by it; the mean, and then the rates, where there is none."""
+    columns = [one for one in read_columns(OURS) if one.meaning is Meaning.PACE]
+    columns.sort(key=lambda one: one.rank)
+    assert [one.title for one in columns] == [
+        *("median (s)", "step mean (s)", "samples/s (avg)", "samples/s (last)")
+    ]
+    assert [one.unit for one in columns[:2]] == [SECONDS, SECONDS]
+    assert [one.meaning for one in read_columns(OURS)[-2:]] == [Meaning.STATISTIC] * 2
+
+
+@pytest.mark.parametrize("titles", [["median (s)", "n", "spread (s)"], ["n", "GPUs"]])
+def test_elsewhere_its_titles_may_mean_anything(titles: list[str]) -> None:
+    """`n` is as often a number of nodes."""
+    assert {column.meaning for column in read_columns(titles)} <= {None, Meaning.WORLD_SIZE}
+    assert {column.rank for column in read_columns(titles)} == {0}
+
+
+def test_a_peak_in_a_unit_of_memory_is_memory() -> None:
+    """And any other may be of anything."""
+    meanings = [column.meaning for column in read_columns(["peak (GiB)", "Peak [MB]", "peak"])]
+    assert meanings == [Meaning.MEMORY, Meaning.MEMORY, None]

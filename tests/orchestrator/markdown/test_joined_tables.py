@@ -1,0 +1,158 @@
+"""All tables of a page as one."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.markdown.meaning.columns import Meaning, read_columns
+from orchestrator.markdown.meaning.joined_tables import (
+    JoinedTables,
+    cell_value,
+    join_tables,
+    table_names,
+)
+
+PUBLISHED = Path(__file__).parents[3] / "results" / "published"
+
+PAGE = """\
+# Speed of `it`
+
+## Small
+
+- TP = 2
+
+| GPUs | **TFLOPs** |
+|---|---|
+| 8 | 30.0 |
+| | |
+| 16 | 29 | one cell more |
+
+## Large
+
+| TFLOPs | Notes | GPUs |
+|---|---|---|
+| | OOM | 8 |
+| *31* |
+"""
+
+
+def joined(text: str) -> JoinedTables:
+    """Return the tables of a page."""
+    return join_tables("page.md", text.encode())
+
+
+def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
+    """Each with what it means."""
+    tables = joined(PAGE)
+    assert (tables.title, tables.tables) == ("Speed of it", 2)
+    assert [(one.title, one.meaning, one.numeric) for one in tables.columns] == [
+        ("GPUs", Meaning.WORLD_SIZE, True),
+        ("TFLOPs", Meaning.TFLOPS_PER_GPU, True),
+        ("Notes", Meaning.NOTES, False),
+    ]
+
+
+def test_every_row_is_there_but_blank_ones():
+    """One with a cell too many as well, and one that ends early."""
+    tables = joined(PAGE)
+    assert [(row.line, row.table, row.texts) for row in tables.rows] == [
+        (9, "Small", ("8", "30.0", "")),
+        (11, "Small", ("16", "29", "")),
+        (17, "Large", ("8", "", "OOM")),
+        (18, "Large", ("", "31", "")),
+    ]
+    assert [row.name for row in tables.rows][:2] == ["row 1 (8, 30.0)", "row 2"]
+    assert tables.rows[2].values == (8, None, "OOM")
+
+
+def test_sizes_beside_a_table_hold_for_its_rows():
+    """With the line that says so."""
+    first, _, other, _ = joined(PAGE).rows
+    said = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]
+    assert (said.whole, said.line) == (2, 5)
+    assert Meaning.TENSOR_PARALLEL_SIZE not in other.numbers
+
+
+def test_two_columns_of_one_title_stay_two():
+    """Whichever is meant."""
+    tables = joined("|time|time|\n|-|-|\n|1|2|\n")
+    assert [one.title for one in tables.columns] == ["time", "time"]
+    assert tables.rows[0].texts == ("1", "2")
+
+
+TABLE = "\n|a|\n|-|\n|1|\n\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        (f"## A\n{TABLE}## B\n{TABLE}", ["A", "B"]),
+        (f"## A\n{TABLE}{TABLE}## B\n{TABLE}", ["A, table 1", "A, table 2", "B"]),
+        (f"## A\n{TABLE}## A\n{TABLE}", ["A, table 1", "A, table 2"]),
+        (f"{TABLE}{TABLE}", ["table 1", "table 2"]),
+        (f"## **A** <i>\n{TABLE}", ["A <i>"]),
+    ],
+)
+def test_a_table_is_called_as_its_heading(page: str, names: list[str]):
+    """With a number, where that is not enough."""
+    assert table_names(page.encode()) == names
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "value"),
+    [
+        ("Size", "7.5B", 7_500_000_000),
+        ("Size", "350M", 350_000_000),
+        ("Step time (s)", "~129 s", 129.0),
+        ("Step time (ms)", "500", 500.0),
+        ("Throughput", "104 samples/s", 104.0),
+        ("Throughput (samples/s)", "89(↓14.4%)", 89.0),
+        ("GPUs", "16x8", 128),
+        ("GPUs", "1,024", 1024),
+        ("ZeRO stage", "0", 0.0),
+        ("TFLOPs", "23.2 TFLOPs", 23.2),
+        ("TFLOPs", "OOM", "OOM"),
+        ("Memory (MB)", "3849(-1754,↓31.3%)", 3849.0),
+        ("loss", "-1.5e-3", -0.0015),
+        ("utilization (%)", "73%", 73.0),
+        ("utilization (%)", "70-82", "70-82"),
+        ("Date", "05-26", "05-26"),
+        ("Date", "2020-12-08", "2020-12-08"),
+        ("offload", "none", "none"),
+        ("offload", "**yes**", "yes"),
+        ("offload", "—", None),
+        ("offload", "", None),
+        ("GPUs", "?", None),
+    ],
+)
+def test_a_cell_is_sorted_by_its_number(title: str, text: str, value: object):
+    """Where it is one; else by its text, and what is absent by nothing."""
+    (column,) = read_columns([title])
+    found = cell_value(column, text)
+    assert found == (pytest.approx(value) if isinstance(value, float) else value)
+
+
+@given(st.sampled_from(["Size", "GPUs", "Time", "TFLOPs", "x"]), st.text())
+def test_any_text_has_a_place_in_the_order(title: str, text: str):
+    """Whatever is in a cell."""
+    (column,) = read_columns([title])
+    assert isinstance(cell_value(column, text), str | int | float | None)
+
+
+@given(st.binary())
+def test_any_bytes_are_a_page(data: bytes):
+    """Perhaps without a table."""
+    tables = join_tables("page.md", b"|a|b|\n|-|-|\n|1|" + data)
+    assert all(len(row.texts) == len(tables.columns) for row in tables.rows)
+
+
+@pytest.mark.parametrize("page", sorted(PUBLISHED.glob("[!R]*.md")), ids=lambda path: path.stem)
+def test_every_cell_of_the_published_pages_is_there_as_printed(page: Path):
+    """None is lost, none is rounded."""
+    tables = join_tables(page.name, page.read_bytes())
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for row in tables.rows:
+        printed = [cell.strip() for cell in lines[row.line - 1].strip("|").split("|")]
+        assert sorted(filter(None, row.texts)) == sorted(printed)

@@ -1,0 +1,147 @@
+"""What is a table in markdown, and where its cells are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.markdown.document.rows import Row
+from orchestrator.markdown.document.tables import Document, Edit, edited, read_document
+
+TABLE = b"| a | b |\n| - | -: |\n| 1 | 2 |\n"
+BITS = ["| a | b |", "|-|-|", "a|b", "-|-", "```", "~~~", "<!--", "-->", "> ", "- ", "\\|", "`"]
+BITS += ["<pre>", "</pre>", "    ", "\n", "\r\n", "\xff", "\ufeff", "#", " "]
+
+
+def texts(data: bytes) -> list[list[list[str]]]:
+    """Return the texts of all cells of all tables, the titles first."""
+    return [
+        [[cell.text for cell in row.cells] for row in (table.header, *table.rows)]
+        for table in read_document(data).tables
+    ]
+
+
+def rows(document: Document) -> list[Row]:
+    """Return all rows of all tables, the titles and the dashes too."""
+    tables = ((table.header, table.delimiter, *table.rows) for table in document.tables)
+    return [row for table in tables for row in table]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"| a | b |\n| - | - |\n| 1 | 2 |\n",
+        b"| a | b |\r\n| - | - |\r\n| 1 | 2 |\r\n",
+        b"\xef\xbb\xbf| a | b |\n| - | - |\n| 1 | 2 |",
+        b"a | b\n--|--\n1 | 2\n",
+        b"|a|b|\n|-|-|\n|1|2|\n",
+        b"text\n| a | b |\n|:-:|---:|\n| 1 | 2 |\n\n| 3 | 4 |\n",
+        b"   | a | b |\n   | - | - |\n   | 1 | 2 |\n",
+        b"- item\n\n  | a | b |\n  | - | - |\n  | 1 | 2 |\n",
+        b"1. item\n\n     | a | b |\n     | - | - |\n     | 1 | 2 |\n",
+        b"- item\n  - inner\n\n    more\n\n    | a | b |\n    | - | - |\n    | 1 | 2 |\n",
+        b"> | a | b |\n> | - | - |\n> | 1 | 2 |\n| 3 | 4 |\n",
+        b"- | a | b |\n  | - | - |\n  | 1 | 2 |\n",
+        b"| a | b |\n| - | - |\n| 1 | 2 |\n# next\n",
+        b"| a | b |\n| - | - |\n| 1 | 2 |\n```\n| 3 | 4 |\n```\n",
+        b"| a | b |\n| - | - |\n| 1 | 2 |\n- item\n",
+        b"<!-- one line --> \n| a | b |\n| - | - |\n| 1 | 2 |\n",
+    ],
+)
+def test_a_table_is_found_whatever_its_looks(data: bytes) -> None:
+    """Line ends, indentation, quotes, lists, pipes at the ends or none."""
+    assert texts(data) == [[["a", "b"], ["1", "2"]]]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"```\n" + TABLE + b"```\n",
+        b"~~~~ text\n" + TABLE + b"~~~\n" + TABLE,
+        b"- ```\n  " + TABLE.replace(b"\n", b"\n  ") + b"```\n",
+        b"<!--\n" + TABLE + b"-->\n",
+        b"<!-- begun\n" + TABLE,
+        b"<pre>\n" + TABLE + b"</pre>\n",
+        b"text\n\n    | a | b |\n    | - | - |\n    | 1 | 2 |\n",
+        b"- item\n\n      | a | b |\n      | - | - |\n      | 1 | 2 |\n",
+        b"> ```\n> " + TABLE.replace(b"\n", b"\n> ") + b"```\n",
+        b"| a | b |\n| - |\n| 1 | 2 |\n",
+        b"| a | b |\n\n| - | - |\n| 1 | 2 |\n",
+        b"> | a | b |\n| - | - |\n",
+        b"a\n---\nb\n",
+        b"a | b\n- | -\n",
+        b"| - | - |\n",
+    ],
+)
+def test_what_github_shows_as_text_is_no_table(data: bytes) -> None:
+    """Code, comments, raw HTML, and what only begins like a table."""
+    assert texts(data) == []
+
+
+def test_a_table_after_code_is_found_again() -> None:
+    """Code ends where its fence does, or the quote that it stands in."""
+    for before in (
+        b"```\nx\n```\n",
+        b"\xef\xbb\xbf```\nx\n```\n",
+        b"\xef\xbb\xbf",
+        b"> ```\n> x\n",
+        b"> <!--\n",
+        b"> <!-- x\n> y -->\n\n",
+        b"> <pre>\n\n",
+        b"`` `\n",
+        b"```a`\n\n",
+        b"<!-- x\n-->\n",
+    ):
+        assert len(texts(before + TABLE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "cells"),
+    [
+        (rb"| a\|b | c |", ["a|b", "c"]),
+        (rb"| a\\| c |", ["a\\\\", "c"]),
+        (b"| `a|b` | c |", ["`a|b`", "c"]),
+        (b"| `a|b | c |", ["`a", "b", "c"]),
+        (b"| `a | b` |", ["`a", "b`"]),
+        (b"|  | c |", ["", "c"]),
+        (b"| a |", ["a"]),
+        (b"a | c", ["a", "c"]),
+        (b"| a | c", ["a", "c"]),
+        (b"| a | c | d |", ["a", "c", "d"]),
+        (b"plain", ["plain"]),
+        (b"| \xff | c |", ["\N{REPLACEMENT CHARACTER}", "c"]),
+        (b"|", [""]),
+    ],
+)
+def test_a_row_is_split_at_its_pipes(row: bytes, cells: list[str]) -> None:
+    """Escaped ones are text; within code they are where that makes as many cells as titles."""
+    assert texts(b"| x | y |\n| - | - |\n" + row)[0][1] == cells
+
+
+def test_lines_are_counted_as_editors_do() -> None:
+    """The line of each row and of each comment, from one."""
+    document = read_document(b"text\r\n\r\n<!-- x\ny -->\r\n\r\n" + TABLE + b"\n" + TABLE)
+    assert [row.line for row in rows(document)] == [6, 7, 8, 10, 11, 12]
+    assert [text.line for text in document.texts] == [3]
+
+
+@given(st.lists(st.sampled_from(BITS)).map("".join).map(str.encode) | st.binary(max_size=200))
+def test_cells_stand_where_they_say(data: bytes) -> None:
+    """Any bytes are read; each cell's place holds its bytes, and the places do not overlap."""
+    document = read_document(data)
+    end = 0
+    for row in rows(document):
+        assert data[row.begin : row.begin + len(row.content)] == row.content
+        assert data.count(b"\n", 0, row.begin) + 1 == row.line
+        for cell in row.cells:
+            assert data[cell.begin : cell.end] == cell.raw
+            assert cell.begin >= end
+            end = cell.end
+    begins = [block.begin for block in document.blocks]
+    assert begins == sorted(begins)
+
+
+def test_edits_exchange_bytes_and_nothing_else() -> None:
+    """An edit may be empty on either side."""
+    edits = [Edit(0, 0, b"<"), Edit(1, 3, b"xyz"), Edit(4, 5, b"")]
+    assert edited(b"abcdef", edits) == b"<axyzdf"
+    assert edited(b"abc", []) == b"abc"

@@ -1,0 +1,133 @@
+"""What a page says about how its tables were computed."""
+
+import pytest
+
+from orchestrator.common.errors import UserError
+from orchestrator.markdown.document.tables import read_document
+from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.settings import (
+    KEYS,
+    Formula,
+    Settings,
+    overridden,
+    said_seq_length,
+    with_comment,
+)
+
+
+def settings_of(page: bytes) -> Settings:
+    """Return what the one comment of a page says."""
+    (comment,) = read_document(page).texts
+    return with_comment(Settings(), comment, page)
+
+
+def said(page: bytes) -> tuple[int, int] | None:
+    """Return the sequence length that a page's prose names, and the line."""
+    return said_seq_length(read_document(page), page)
+
+
+def test_a_comment_sets_what_holds_below_it() -> None:
+    """Every setting has a name, and numbers of the table may be among them."""
+    found = settings_of(
+        b"<!-- teralog: seq_length=2048 factor=3 decimals=2 formula=narayanan\n"
+        b'  gpu="A100 SXM4" gpu_peak_tflops=312 parameters=7.5B num_layers = 96 -->\n'
+    )
+    assert found == Settings(
+        formula=Formula.NARAYANAN,
+        factor=3,
+        decimals=2,
+        gpu="A100 SXM4",
+        gpu_peak_tflops=312,
+        constants={
+            Meaning.SEQ_LENGTH: 2048,
+            Meaning.PARAMETERS: 7_500_000_000,
+            Meaning.NUM_LAYERS: 96,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    "page", [b"<!-- any other -->", b"<!-- teralog is nice -->", b"<!-- not teralog: factor=3 -->"]
+)
+def test_other_comments_set_nothing(page: bytes) -> None:
+    """Only what begins with our name is for us."""
+    assert settings_of(page) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("seq_lenght=2048", "seq_lenght: is no setting; did you mean 'seq_length'?"),
+        ("seq_length=abc", "seq_length: 'abc' is no whole number"),
+        ("factor=5", "factor: '5' is none of 3, 4"),
+        ("formula=mine", "formula: 'mine' is none of bigscience, narayanan"),
+        ("decimals=99", "decimals: '99' is none of 0, 1, 2, 3, 4, 5, 6"),
+        ("gpu_peak_tflops=-1", "gpu_peak_tflops: '-1' is no number above zero"),
+        ("gpu_peak_tflops=nan", "gpu_peak_tflops: 'nan' is no number above zero"),
+        ("factor", "'factor' is no setting such as seq_length=2048"),
+    ],
+)
+def test_a_setting_that_is_not_understood_is_said(setting: str, problem: str) -> None:
+    """With its line; nothing is computed with another setting in its place."""
+    with pytest.raises(UserError) as caught:
+        settings_of(f"\n<!-- teralog: {setting} -->".encode())
+    assert caught.value.problems == (f"2: {problem}",)
+
+
+def test_all_that_is_wrong_in_a_comment_is_said_at_once() -> None:
+    """One sentence for each."""
+    with pytest.raises(UserError) as caught:
+        settings_of(b"<!-- teralog: factor=5 decimals=1 foo=1 -->")
+    assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_can_be_set(key: str) -> None:
+    """The list of keys is that of the settings."""
+    value = {"formula": "narayanan", "factor": "3", "gpu": "V100"}.get(key, "2")
+    assert settings_of(f"<!-- teralog: {key}={value} -->".encode()) != Settings()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Seq length is 1024",
+        "- Sequence length: 1,024",
+        "seq_length=1024",
+        "**Sequence length** = `1024` tokens",
+        "### Sequence Length=1024",
+        "with a seq len of 1024.",
+    ],
+)
+def test_prose_names_the_sequence_length(line: str) -> None:
+    """In the words that people use."""
+    assert said(f"# Page\n\n{line}\n".encode()) == (1024, 3)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"Seq length is 1024\n\nSeq length is 2048\n",
+        b"```\nSEQ_LEN=512\nseq_length=512\n```\n",
+        b"<!-- seq length is 512 -->\n",
+        b"| a | b |\n| - | - |\n| 1 | seq length is 512 |\n",
+        b"a sequence of lengths: 512",
+        b"Seq length is 0",
+    ],
+)
+def test_what_is_not_said_plainly_is_not_taken(page: bytes) -> None:
+    """Two lengths, or one within code, a comment or a cell, decide nothing."""
+    assert said(page) is None
+
+
+def test_a_length_said_twice_is_one() -> None:
+    """The first line is named."""
+    assert said(b"Seq length is 1024\n\nSeq length is 1024\n") == (1024, 1)
+
+
+def test_a_page_that_sets_an_option_otherwise_is_noticed() -> None:
+    """An option that was given, and is not what the page says."""
+    given = Settings(factor=3, constants={Meaning.SEQ_LENGTH: 1024, Meaning.NODES: 2})
+    page = Settings(factor=4, decimals=1, constants={Meaning.SEQ_LENGTH: 2048, Meaning.NODES: 2})
+    assert list(overridden(given, page)) == ["factor=4", "seq_length=2048"]
+    assert list(overridden(Settings(), page)) == []

@@ -1,0 +1,51 @@
+"""What markdown shows of a cell."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.common.tables import escape_markdown
+from orchestrator.markdown.document.headings import printed_text
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("**26.1**", "26.1"),
+        ("*26.1*", "26.1"),
+        ("_26.1_", "26.1"),
+        ("~~26.1~~ **27**", "26.1 27"),
+        ("`ds_config`", "ds_config"),
+        ("[**52B**](runs/52b.md)", "52B"),
+        ("**[52B][1]**", "52B"),
+        ("4<br>8", "4 8"),
+        ("\\_x\\_", "_x_"),
+        ("\\*5\\*", "*5*"),
+    ],
+)
+def test_signs_of_markdown_are_not_shown(markdown: str, shown: str):
+    """But what they stand around."""
+    assert printed_text(markdown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("~129 s", "2 * 3 * 4", "3849(-1754,↓31.3%)", "micro_batch_size", "a_b_c", "↑3.4%", "≈1"),
+        *("<script>alert(1)</script>", "<b>1</b>", "a < b", "&lt;", "$x$", "1e-3", "[1, 2]"),
+    ],
+)
+def test_all_else_is_shown_as_it_stands(text: str):
+    """A sign alone, a tag of HTML."""
+    assert printed_text(text) == text
+
+
+# Signs of markdown more often than chance would have them; a table escapes no ~.
+SIGNS = st.sampled_from(["*", "_", "`", "[", "](", ")", "\\", "<", "br>", "|", "a", " a"])
+LETTERS = st.characters(categories=["L", "N", "P", "S"], exclude_characters="~")
+
+
+@given(st.lists(st.one_of(SIGNS, LETTERS), max_size=20).map("".join).map(str.strip))
+def test_what_our_tables_escape_comes_back(text: str):
+    """A report's cells are what they were."""
+    assert printed_text(escape_markdown(text)) == text

@@ -1,0 +1,195 @@
+"""`teralog regenerate-tflops` on files, standard input, and what goes wrong with them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.cli.main import main
+from orchestrator.markdown.meaning.settings import FACTORS, KEYS, MOST_DECIMALS, Formula
+from orchestrator.markdown.regenerate.columns import COMPUTED
+
+RIGHT = (Path(__file__).parents[2] / "data" / "benchmarks.md").read_bytes()
+STALE = RIGHT.replace(b"   24.9 |", b"    9.9 |")
+DOCUMENT = Path(__file__).parents[3] / "docs" / "regenerate-tflops.md"
+TERALOG = Path(sys.executable).parent / "teralog"
+
+
+def run(*arguments: str | Path, page: bytes = b"") -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(main, ["regenerate-tflops", *map(str, arguments)], input=page)
+
+
+@pytest.fixture
+def stale(tmp_path: Path) -> Path:
+    """A page with one cell that is not right."""
+    file = tmp_path / "page.md"
+    file.write_bytes(STALE)
+    return file
+
+
+def test_the_new_page_goes_to_standard_output(stale: Path) -> None:
+    """The file stays as it is."""
+    done = run(stale)
+    assert (done.exit_code, done.stdout_bytes) == (0, RIGHT)
+    assert stale.read_bytes() == STALE
+
+
+def test_standard_input_is_a_file_too() -> None:
+    """By the name -, with all its bytes."""
+    done = run("-", page=b"\xef\xbb\xbf" + STALE.replace(b"\n", b"\r\n") + b"\xff")
+    assert done.stdout_bytes == b"\xef\xbb\xbf" + RIGHT.replace(b"\n", b"\r\n") + b"\xff"
+
+
+def test_in_place_writes_the_file(stale: Path) -> None:
+    """And says what it did; a file that is right is not written."""
+    done = run("--in-place", stale)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert f"{stale}: rows computed: 9, cells changed: 1\n" in done.stderr
+    assert stale.read_bytes() == RIGHT
+    before = stale.stat()
+    assert "cells changed: 0" in run("--in-place", stale).stderr
+    assert stale.stat() == before
+
+
+def test_check_names_the_cells_and_exits_with_1(stale: Path) -> None:
+    """With 0 where nothing would change."""
+    done = run("--check", stale)
+    assert done.exit_code == 1
+    assert done.stdout == f"{stale}:17: TFlops is 9.9, should be 24.9\n"
+    assert stale.read_bytes() == STALE
+    assert run("--check", "-", page=RIGHT).exit_code == 0
+    new = run("--check", "-", "--add", "hfu", "--gpu", "V100-SXM2", page=RIGHT)
+    assert new.exit_code == 1
+    assert "rows computed: 9, cells to change: 0, new columns: 3" in new.stderr
+
+
+def test_diff_shows_the_lines(stale: Path) -> None:
+    """And exits with 0, unless --check is there too."""
+    done = run("--diff", stale)
+    assert done.exit_code == 0
+    assert [line[:1] for line in done.stdout.splitlines()] == list("-+@   -+   ")
+    assert run("--diff", "--check", stale).exit_code == 1
+
+
+def test_all_files_are_read_and_all_problems_told(stale: Path, tmp_path: Path) -> None:
+    """One that cannot be read, or says what is not understood, does not keep the others."""
+    wrong = tmp_path / "wrong.md"
+    wrong.write_bytes(b"<!-- teralog: factr=3 -->\n")
+    done = run("--in-place", tmp_path / "none.md", wrong, tmp_path, stale)
+    assert done.exit_code == 1
+    assert stale.read_bytes() == RIGHT
+    told = done.stderr.splitlines()
+    assert f"teralog: {tmp_path / 'none.md'}: No such file or directory" in told
+    assert f"teralog: {wrong}:1: factr: is no setting; did you mean 'factor'?" in told
+    assert f"teralog: {tmp_path}: Is a directory" in told
+
+
+def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
+    """On standard error, with file, line and reason; they are no failure."""
+    page = RIGHT.replace(b"1.103s ", b"1-2s   ")
+    done = run("-", page=page)
+    assert (done.exit_code, done.stdout_bytes) == (0, page)
+    assert "-:17: Throughput: '1-2s' is a range; one number is needed\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--in-place", "--check", "x.md"], "--in-place goes neither with --diff nor with --check"),
+        (["--in-place", "-"], "--in-place cannot write to standard input"),
+        (["--add", "mfuu", "-"], "'mfuu' is no column; did you mean 'mfu'?"),
+        (["--factor", "5", "-"], "'5' is not one of"),
+        (["--decimals", "9", "-"], "0<=x<=6"),
+        ([], "Missing argument 'FILE...'"),
+    ],
+)
+def test_options_that_make_no_sense_are_usage_errors(arguments: list[str], told: str) -> None:
+    """Exit code 2."""
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert told in done.stderr
+
+
+def test_a_gpu_that_is_not_known_is_said() -> None:
+    """No utilization is made up."""
+    done = run("--add", "mfu", "--gpu", "Voodoo 2", "-", page=RIGHT)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "'Voodoo 2' is not in the table of GPUs" in done.stderr
+
+
+def test_options_are_those_of_the_settings() -> None:
+    """The command line names them again, for --help loads nothing."""
+    options = {option.name: option.type for option in main.commands["regenerate-tflops"].params}
+    assert options["formula"].choices == tuple(Formula)
+    assert options["factor"].choices == tuple(map(str, FACTORS))
+    assert options["decimals"].max == MOST_DECIMALS
+
+
+def test_what_a_file_says_does_not_speak_to_the_terminal(tmp_path: Path) -> None:
+    """Its name and its cells are shown without control characters."""
+    page = RIGHT.replace(b"1.103s ", b"1-2\x1b[31ms")
+    done = run("--check", "-", page=page)
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_the_document_shows_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its page, its first command with all it prints, and the table of the second."""
+    monkeypatch.chdir(tmp_path)
+    first, second = re.findall(r"```text\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    _, page, printed = re.split(r"^\$ .*\n", first, flags=re.MULTILINE)
+    Path("page.md").write_text(page)
+    commands = re.findall(r"^\$ teralog regenerate-tflops (.*)", first + second, re.MULTILINE)
+    assert run(*commands[0].split()).output == printed
+    table = second.partition("…\n")[2]
+    assert len(table.splitlines()) == 3
+    assert table in run(*commands[1].split()).stdout
+
+
+def test_every_setting_and_column_stands_in_the_document() -> None:
+    """What can be said is written down."""
+    document = DOCUMENT.read_text()
+    assert all(f"`{key}`" in document for key in KEYS)
+    assert all(re.search(rf"`{name}`|--add [a-z,_]*{name}", document) for name in COMPUTED)
+
+
+def test_only_the_standard_library_and_click_are_loaded(stale: Path) -> None:
+    """So that it is as fast as --help."""
+    code = (
+        "import sys, click; before = set(sys.modules); from orchestrator.cli.main import main\n"
+        "try: main(['regenerate-tflops', '--check', sys.argv[1]])\n"
+        "except SystemExit: print(*{*sys.modules} - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, stale], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    assert loaded - sys.stdlib_module_names <= {"click", "orchestrator"}
+
+
+@pytest.mark.parametrize(
+    ("redirection", "which"), [("<&-", "standard input"), ("</dev/null >&-", "standard output")]
+)
+def test_a_closed_stream_is_said(redirection: str, which: str) -> None:
+    """Python has none then."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'"$1" regenerate-tflops - {redirection}', "sh", TERALOG],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"teralog: -: {which} is closed\n"
+
+
+@pytest.mark.parametrize("peak", ["nan", "inf", "0", "-1"])
+def test_a_peak_that_is_no_number_above_zero_is_refused(peak: str, stale: Path) -> None:
+    """It would be written into the page."""
+    done = run("--add", "mfu", "--gpu-peak-tflops", peak, str(stale))
+    assert (done.exit_code, done.stdout) == (2, "")

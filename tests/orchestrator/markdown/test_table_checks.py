@@ -1,0 +1,408 @@
+"""What contradicts itself is named, and nothing else is."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from orchestrator.cli.main import main
+from orchestrator.common.errors import UserError
+from orchestrator.hardware.gpus import Gpu, matching
+from orchestrator.markdown.check.findings import Finding
+from orchestrator.markdown.check.page import check_document
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+V100 = tuple(matching("V100 SXM2"))
+
+
+def table(titles: str, *rows: str, before: str = "", after: str = "") -> str:
+    """Return a page with one table; cells are parted by blanks."""
+    lines = [titles.split(), ["-"] * len(titles.split()), *(row.split() for row in rows)]
+    cells = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{before}\n\n{cells}\n\n{after}\n"
+
+
+def found(page: str, gpus: tuple[Gpu, ...] = ()) -> list[Finding]:
+    """Return the findings in a page."""
+    return list(check_document("page.md", page.encode(), gpus).findings)
+
+
+BATCH = "MBS Chunks DP GBS"
+GPUS = "GPUs TP PP DP"
+SIZES = "Size Layers Hidden Vocab"
+SPEED = "GPUs GBS Step_time_(s) TFLOPs"
+
+CONTRADICTIONS = {
+    "a batch": (table(BATCH, "4 8 2 32"), "global-batch-size", "GBS 32, but MBS 4 x Chunks 8"),
+    "a batch that is no multiple": (
+        table("MBS DP GBS", "4 16 100"),
+        "global-batch-size",
+        "MBS 4 x DP 16 = 64 does not divide it",
+    ),
+    "a batch by the GPUs that are left for data": (
+        table("GPUs TP PP MBS Chunks GBS", "64 4 4 2 8 128"),
+        "global-batch-size",
+        "GPUs / TP / PP 4 = 64; GBS 64 or",
+    ),
+    "a batch without chunks where a list says there are none": (
+        table(
+            "MBS DP GBS", "4 16 128", after="- Global batch size is `micro-batch-size * dp-size`"
+        ),
+        "global-batch-size",
+        "MBS 4 x chunks 1 (line 7) x DP 16 = 64",
+    ),
+    "GPUs": (table(GPUS, "64 4 8 1"), "world-size", "TP 4 x PP 8 x DP 1 = 32; GPUs 32 or TP 8 or"),
+    "GPUs that do not divide": (table("GPUs PP DP", "16 32 1"), "world-size", "does not divide"),
+    "GPUs by a list beside the table": (
+        table("GPUs PP DP", "16 8 1", after="- `TP=4` in all of entries"),
+        "world-size",
+        "TP 4 (line 7) x PP 8 x DP 1 = 32",
+    ),
+    "GPUs by a comment": (
+        table("GPUs PP DP", "16 8 1", before="<!-- teralog: tensor_parallel_size=4 -->"),
+        "world-size",
+        "tensor_parallel_size 4 (line 1)",
+    ),
+    "GPUs of nodes": (table("Nodes GPUs/node GPUs", "4 8 64"), "world-size", "= 32; GPUs 32 or"),
+    "a rate": (
+        table("GBS Time Throughput", "128 2.00s 60samples/s"),
+        "throughput",
+        "Time 2.00s makes 64 sequences per second, but Throughput 60samples/s makes 60",
+    ),
+    "a rate in tokens": (
+        table("GBS Seq Time Throughput", "128 1024 2.0s 60000tokens/s"),
+        "throughput",
+        "makes 58.59",
+    ),
+    "a rate of one GPU": (
+        table("GPUs Speed(samples/s) Speed(samples/s/GPU)", "8 64.0 7.00"),
+        "throughput",
+        "64.0 makes 64 sequences per second, but Speed(samples/s/GPU) 7.00 makes 56",
+    ),
+    "TFLOPs above the peak": (
+        table("GPU_type TFLOPs", "V100 140"),
+        "tflops-above-peak",
+        "TFLOPs 140 is above the peak of V100, 125",
+    ),
+    "TFLOPs that are a bug": (
+        table("GPU TFLOPs", "1 110", before="V100"),
+        "tflops-too-high",
+        "110",
+    ),
+    "a size that is not its shape's": (
+        table(SIZES, "60B 64 8192 51200"),
+        "model-size",
+        "Size 60B, but Layers 64 and Hidden 8192 make 52B",
+    ),
+    "a size in 2**30": (
+        table(SIZES, "48B 64 8192 51200"),
+        "model-size",
+        "make 52B (it counts in 2**30, not in 10**9)",
+    ),
+    "a percentage": (table("Mem", "11087", "9160(↓11.4%)"), "relative-change", "it is ↓17.4%"),
+    "a difference": (table("Mem", "11087", "9160(-1972)"), "relative-change", "says ↓1972"),
+    "a direction": (table("Speed", "100", "90(↑10%)"), "relative-change", "it is ↓10%"),
+    "a change with wide parentheses": (
+        table("Mem", "11087", "9160\uff08-1927\uff0c↓11.4%\uff09"),
+        "relative-change",
+        "says ↓11.4%, but from 11087 (line 5)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_contradiction_is_named_with_both_numbers(case: str) -> None:
+    """One finding: of its kind, on the line of the row."""
+    page, kind, sentence = CONTRADICTIONS[case]
+    (finding,) = found(page)
+    assert (finding.kind, finding.last_digit_only) == (kind, False)
+    assert sentence in finding.message.replace(TIMES, "x")
+    rows = [number for number, line in enumerate(page.split("\n"), 1) if line.startswith("|")]
+    assert finding.line == rows[-1]
+
+
+FINE = {
+    "a batch": table(BATCH, "4 8 2 64"),
+    "a batch with steps that have no column": table("MBS DP GBS", "4 16 256"),
+    "GPUs": table(GPUS, "64 4 8 2"),
+    "GPUs of each node": table("Nodes GPUs TP PP DP", "8 4 4 4 2"),
+    "GPUs with tensor parallelism that has no column": table("GPUs PP DP", "16 8 1"),
+    "GPUs with context parallelism": table("GPUs TP PP CP DP", "64 4 4 2 2"),
+    "GPUs with expert parallelism": table("GPUs TP PP EP", "1024 2 16 64"),
+    "a range of GPUs": table("GPUs TP PP DP", "128-512 4 8 1"),
+    "a plan in a list": table("GPUs PP DP", "16 8 1", after="- later TP=4, if it fits"),
+    "a condition in a list": table("GPUs PP DP", "16 8 1", after="- TP=4 in all but the first"),
+    "two numbers in lists": table("GPUs PP DP", "16 8 1", after="- TP=4\n- TP=2"),
+    "prose": table("GPUs PP DP", "16 8 1", after="So we take at most TP=4."),
+    "a list of another section": table("GPUs PP DP", "16 8 1", after="## More\n\n- TP=4"),
+    "a list in code": table("GPUs PP DP", "16 8 1", after="```\n- TP=4\n```"),
+    "a rate": table("GBS Time Throughput", "128 2.0s 64samples/s"),
+    "a rate and an average of its own": table("GBS Time Throughput", "128 2.00s 63.7samples/s"),
+    "a rate of one GPU": table("GPUs GBS Time Throughput", "8 128 2.0s 8.0samples/s"),
+    "a rate that says so": table("GPUs GBS Time Throughput", "8 128 2.0s 8.0samples/s/gpu"),
+    "rates without a batch": table("Time Throughput", "2.0s 1samples/s"),
+    "TFLOPs of all GPUs": table("GPUs Total_TFLOPs", "16 900", before="V100"),
+    "TFLOPs of FP8": table("TFLOPs", "1200", before="H100 in FP8"),
+    "TFLOPs of a GPU that is not known": table("TFLOPs", "1200", before="from A100 to GB300"),
+    "TFLOPs without a GPU": table("TFLOPs", "1200"),
+    "slow TFLOPs": table("TFLOPs", "12", before="V100"),
+    "a size": table(SIZES, "52B 64 8192 51200"),
+    "a size without embeddings": table("Size Layers Hidden", "85M 12 768"),
+    "a size with embeddings": table("Size Layers Hidden", "124M 12 768"),
+    "BLOOM": table("Size Layers Hidden", "176B 70 14336"),
+    "a size of another family": table("Model Layers Hidden", "70B 80 8192", before="LLaMA 2"),
+    "two columns of sizes": table("Params Size Layers Hidden", "9B 8B 64 8192"),
+    "a number about": table("GBS Time Throughput", "128 ~2.0s 80samples/s"),
+    "a change": table("Mem", "5603", "3849(-1754,↓31.3%)"),
+    "a change with its arrow behind": table("Mem", "412", "395(4.1↓%)"),
+    "a change of decimals": table("Speed", "1.2", "1.3(↑5.1%)"),
+    "a change from the row above": table("Speed", "100", "50(-50%)", "55(+10%)"),
+    "a change from the first row": table("Speed", "100", "50(-50%)", "55(-45%)"),
+    "a change from the row below": table("Speed", "50(-50%)", "100"),
+    "a change of percentages": table("MFU_(%)", "50", "46(↓4%)"),
+    "a change from another table": table("Mem", "100") + table("Mem", "90(-10%)", "80(-20%)"),
+    "a change from nothing": table("Mem", "90(-11%)"),
+    "an efficiency": table("Speed", "100", "88(96%)"),
+    "a deviation": table("Speed", "100", "88(±3%)"),
+    "runs that failed": table(BATCH, "4 8 OOM 32", "— — — —", "x x x x"),
+    "cells beyond the columns": table(BATCH, "4 8 2 32 1"),
+    "code": f"```\n{table(BATCH, '4 8 2 32')}\n```",
+}
+
+
+@pytest.mark.parametrize("case", FINE)
+def test_what_may_be_right_is_not_doubted(case: str) -> None:
+    """After one false alarm nobody reads the next finding."""
+    assert found(FINE[case]) == []
+
+
+RATED = (
+    "GPUs Size GBS Time TFLOPs",
+    "16 7.5B 4 0.661s 23.2",
+    "64 30B 4 1.439s 10.7",
+    "128 50B 4 2.124s 6.0",
+    "256 78B 4 2.953s {}",
+    "256 60B 4 2.271s 3.4",
+)
+
+
+@pytest.mark.parametrize(
+    ("tflops", "likely", "last_digit_only"),
+    [("3.4", None, None), ("3.3", "3.4", True), ("4.2", "3.4", False), ("2.2", "3.4", False)],
+)
+def test_tflops_must_follow_as_they_do_in_the_other_rows(
+    tflops: str, likely: str | None, last_digit_only: bool | None
+) -> None:
+    """No formula and no sequence length need be known for that."""
+    findings = found(table(*RATED).format(tflops))
+    assert [(one.line, one.kind, one.last_digit_only) for one in findings] == (
+        [(8, "tflops", last_digit_only)] if likely else []
+    )
+    assert all(f"TFLOPs {tflops}, but" in one.message for one in findings)
+    assert all(f"it is {likely}" in one.message for one in findings)
+
+
+@pytest.mark.parametrize("tflops", ["2.5", "6.8", "1.7"])
+def test_tflops_worked_out_with_another_factor_are_not_doubted(tflops: str) -> None:
+    """3 for 4 without recomputation, twice for another sequence length."""
+    assert found(table(*RATED).format(tflops)) == []
+
+
+def test_tflops_worked_out_with_the_size_in_2_30_are_called_that() -> None:
+    """78 · 10**9 is 72.6 · 2**30."""
+    rows = [*RATED[:4], "256 78B 4 2.953s 3.149", *RATED[5:]]
+    (finding,) = found(table(*rows))
+    assert finding.message.endswith("(the size in 2**30 would give what is printed)")
+
+
+def test_a_table_too_small_to_tell_is_held_against_its_page() -> None:
+    """A lone row on a page where all others agree."""
+    page = table(*RATED).format("3.4") + table(RATED[0], "64 30B 4 1.439s 12.9")
+    (finding,) = found(page)
+    assert "as in 5 other rows it is 10.7" in finding.message
+
+
+def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
+    """An exact formula counts more for it than size · batch."""
+    rows = [f"64 52B 1024 {seconds}s {52 * 8388.608 / seconds / 64:.1f}" for seconds in (125, 217)]
+    page = table(RATED[0], *rows, rows[0], "64 1.3B 1024 3.00s 60.1")
+    assert found(page) == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "last_digit_only"),
+    [("742(↑3.4%)", True), ("742(↑3.5%)", None), ("742(↑3.2%)", False), ("742(↑3%)", None)],
+)
+def test_what_is_off_in_the_last_digit_is_told_apart(
+    cell: str, last_digit_only: bool | None
+) -> None:
+    """717 to 742 is 3.487 % more."""
+    findings = found(table("Speed", "717", cell))
+    assert [one.last_digit_only for one in findings] == (
+        [] if last_digit_only is None else [last_digit_only]
+    )
+
+
+def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None:
+    """Two digits of the number they come from were exchanged."""
+    (finding,) = found(table("Mem", "11089", "9082(-2727,↓23.1%)"))
+    assert finding.message.endswith("both would follow from 11809 there")
+
+
+def test_slow_rows_are_named_only_for_a_gpu_that_is_asked_about() -> None:
+    """A slow run is no contradiction."""
+    page = table("TFLOPs", "24.9", "25.1", "60", before="V100")
+    assert found(page) == []
+    (finding,) = found(page, V100)
+    assert (finding.kind, finding.line) == ("tflops-mistuned", 5)
+
+
+def test_a_page_s_setting_that_is_none_is_said() -> None:
+    """A comment that is misspelt must not be passed over."""
+    with pytest.raises(UserError, match="tensor_parallel_siz"):
+        found(table("GPUs", "1", before="<!-- teralog: tensor_parallel_siz=4 -->"))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        table("TFLOPs", "60", "9" * 5000, before="V100"),
+        table("Speed", "9" * 5000, "89(↓14.4%)"),
+        table(GPUS, "64 4 8 2", before="- TP = " + "9" * 5000),
+    ],
+)
+def test_what_is_too_long_for_a_number_is_none(page: str) -> None:
+    """Python itself refuses to read so many digits."""
+    assert found(page) == []
+
+
+def test_control_characters_of_a_page_do_not_reach_the_terminal() -> None:
+    """A message shows cells and titles."""
+    (finding,) = found(table(f"Run {GPUS}", "a\x1b[2J 64 4 8 1"))
+    assert "\x1b" not in finding.message
+
+
+@given(
+    st.binary() | st.text(alphabet="|-: \n#0123456789.,%()↓↑+BsGPUsTFLOPsDPMBS`=").map(str.encode)
+)
+@example(b"| GPUs | DP |\n|-|-|\n| 0 | 0 |")
+@example(
+    b"| Size | TFLOPs | GPUs | GBS | Time |\n|-|-|-|-|-|\n" + b"| 0B | 0.0 | 1 | 1 | 0s |\n" * 5
+)
+def test_any_bytes_are_a_page(data: bytes) -> None:
+    """Findings or none, never an exception."""
+    assert check_document("page.md", data).tables >= 0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([1, 2, 4, 8]),
+            st.sampled_from([1, 2, 4, 8, 16]),
+            st.integers(1, 64),
+            st.integers(1, 512),
+            st.integers(1, 48),
+            st.floats(0.05, 900),
+            st.sampled_from([7.5, 18, 39, 52, 206]),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([3, 4]),
+    st.sampled_from([512, 1024, 2048]),
+    st.integers(0, 3),
+)
+def test_a_table_that_was_worked_out_has_no_finding(
+    rows: list[tuple[int, int, int, int, int, float, float]],
+    factor: int,
+    seq_length: int,
+    decimals: int,
+) -> None:
+    """However the numbers are rounded."""
+    lines = []
+    for tensor, pipeline, data, chunks, micro_batch, seconds, size in rows:
+        world, batch = tensor * pipeline * data, chunks * micro_batch * data
+        tflops = size * factor * 2 * seq_length * batch / (seconds * world * 1e3)
+        lines.append(
+            f"{world} {size:g}B {tensor} {pipeline} {data} {chunks} {micro_batch} {batch} "
+            f"{seconds:.{decimals}f}s {tflops:.{decimals}f} {batch / seconds:.{decimals}f}samples/s"
+        )
+    titles = "GPUs Size TP PP DP Chunks MBS GBS Time TFLOPs Speed"
+    # A rate is compared with a time to a hundredth, which a few digits may not tell.
+    assert [one for one in found(table(titles, *lines)) if one.kind != "throughput"] == []
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Path:
+    """A folder with a page that has a finding and one that has none."""
+    (tmp_path / "wrong.md").write_text(table(GPUS, "64 4 8 1"))
+    (tmp_path / "right.md").write_text(table(GPUS, "64 4 8 2"))
+    return tmp_path
+
+
+def call(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str, str]:
+    """Return exit status, stdout and stderr of check-tables in a folder."""
+    monkeypatch.chdir(folder)
+    result = CliRunner().invoke(main, ["check-tables", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_command_prints_a_line_a_finding(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File, line, sentence; the count to stderr."""
+    status, out, err = call(pages, monkeypatch, "wrong.md", "right.md")
+    assert status == 1
+    assert out.replace(TIMES, "x").startswith(
+        "wrong.md:5: row 1 (64, 4): GPUs 64, but TP 4 x PP 8 x DP 1 = 32"
+    )
+    assert err == "1 finding, 0 of the last digit only, in 2 tables of 2 files\n"
+
+
+def test_the_command_prints_json(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array of objects, empty where nothing is wrong."""
+    status, out, _ = call(pages, monkeypatch, "--json", "wrong.md")
+    (record,) = json.loads(out)
+    assert status == 1
+    assert list(record) == ["file", "line", "kind", "message", "last_digit_only"]
+    assert call(pages, monkeypatch, "--json", "right.md")[:2] == (0, "[]\n")
+
+
+def test_a_file_that_cannot_be_read_is_a_sentence_and_the_others_are_read(
+    pages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit 1 even if the others are right."""
+    status, out, err = call(pages, monkeypatch, "missing.md", ".", "right.md")
+    assert (status, out) == (1, "")
+    assert "teralog: missing.md: No such file or directory\n" in err
+    assert "teralog: .: Is a directory\n" in err
+    assert "of 1 file" in err
+
+
+def test_a_gpu_that_is_not_known_is_a_sentence(
+    pages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the names that are."""
+    status, _, err = call(pages, monkeypatch, "--gpu", "V101", "right.md")
+    assert status == 1
+    assert "--gpu: 'V101' is no GPU whose peak is known" in err
+
+
+REPORT = """\
+| size (B) | GPUs | global batch | recompute | samples/s (avg) | samples/s (last) | step mean (s) \
+| median (s) | spread (s) | n | TFLOPs/GPU |
+|--|--|--|--|--|--|--|--|--|--|--|
+| 0.1235 | 8 | 64 | no | 25.60 | 31.00 | 2.50 | 2.00 | 1.2 | 9 | 10.0 |
+| 0.1235 | 8 | 128 | no | 51.20 | 33.00 | 2.50 | 2.00 | 1.2 | 9 | 20.0 |
+| 0.1235 | 8 | 256 | no | 102.4 | 32.00 | 2.50 | 2.00 | 1.2 | 9 | 40.0 |
+| 0.1235 | 8 | 64 | yes | 25.60 | 31.00 | 2.50 | 2.00 | 1.2 | 9 | 12.4 |
+"""
+
+
+def test_averages_of_a_report_of_ours_contradict_nothing() -> None:
+    """Mean and median of one run differ; its TFLOPs count the recomputed products, no factor."""
+    assert found(REPORT) == []
+    # As people's own, the same numbers are held against each other.
+    theirs = REPORT.replace("samples/s (last)", "Notes").replace("median (s)", "Time (s)")
+    assert {one.kind for one in found(theirs)} == {"throughput", "tflops"}

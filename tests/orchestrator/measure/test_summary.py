@@ -1,0 +1,243 @@
+"""From records to numbers: what is averaged, what is left out, what is absent."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.measure.summary import Summary, step_seconds, summarise
+from orchestrator.measure.warmup import Warmup
+from orchestrator.run.model import Run
+from parsers.records import Record, RunTotals, Step, Usage, UsageSource
+
+RunOf = Callable[..., Run]
+
+
+def step(iteration: int, **values: Any) -> Step:
+    """Return a report about an iteration; where it stands in the log is no matter here."""
+    return Step(iteration=iteration, offset=0, **values)
+
+
+def timed(*seconds: float) -> list[Step]:
+    """Return one report for each of these durations, from iteration 1 on."""
+    return [step(number, step_seconds=time) for number, time in enumerate(seconds, start=1)]
+
+
+@pytest.mark.parametrize(
+    ("values", "seconds"),
+    [
+        ({"step_seconds": 0.5, "samples_per_second": 1000.0}, 0.5),
+        ({"samples_per_second": 32.0}, 0.25),
+        ({"samples_per_second": 0.0}, None),
+        ({}, None),
+    ],
+)
+def test_seconds_are_those_reported_or_follow_from_the_rate(
+    run_of: RunOf, values: dict[str, float], seconds: float | None
+):
+    """A global batch of 8 at 32 samples per second takes a quarter of one."""
+    assert step_seconds(step(1, **values), run_of(micro_batch_size=8)) == seconds
+
+
+def test_a_rate_over_an_unknown_batch_gives_no_seconds(run_of: RunOf):
+    """The user's own script need not say how large its batch is."""
+    run = run_of(framework="deepspeed", script="a", tensor_parallel_size=2)
+    assert run.batch.global_batch_size is None
+    assert step_seconds(step(1, samples_per_second=32.0), run) is None
+
+
+# A tiny GPT on 2 ranks, a global batch of 8 sequences, 6 iterations of which 2 are warm-up.
+TINY = {"gpus_per_node": 2, "micro_batch_size": 4, "train_iters": 6}
+FLOPS = 2 * 226_492_416
+
+
+def at_median(seconds: float) -> dict[str, Any]:
+    """Return the numbers that follow from the median step of TINY."""
+    tflops = pytest.approx(FLOPS / seconds / 2 / 1e12)
+    return {
+        "step_seconds_median": seconds,
+        "tflops_per_gpu": tflops,
+        "model_tflops_per_gpu": tflops,
+    }
+
+
+SUMMARIES: dict[str, tuple[list[Record], dict[str, Any]]] = {
+    "nothing": ([], {}),
+    "warm-up is left out": (
+        timed(9.0, 8.0, 1.0, 2.0, 3.0, 6.0),
+        {
+            "reports": 4,
+            "last_iteration": 6,
+            "step_seconds_mean": 3.0,
+            **at_median(2.5),
+            "step_seconds_spread": pytest.approx(math.sqrt(14 / 3)),
+            "running_samples_per_second": pytest.approx(8 / 3),
+        },
+    ),
+    "one report has no spread": (
+        timed(9.0, 8.0, 2.0),
+        {
+            "reports": 1,
+            "last_iteration": 3,
+            "step_seconds_mean": 2.0,
+            **at_median(2.0),
+            "running_samples_per_second": 4.0,
+        },
+    ),
+    "nothing after the warm-up": (
+        [
+            step(
+                2,
+                step_seconds=1.0,
+                samples_per_second=8.0,
+                running_samples_per_second=8.0,
+                loss=6.5,
+                memory_allocated_gib=0.25,
+                max_memory_allocated_gib=0.5,
+            )
+        ],
+        {
+            "last_iteration": 2,
+            "final_loss": 6.5,
+            "memory_allocated_gib": 0.25,
+            "max_memory_allocated_gib": 0.5,
+        },
+    ),
+    "DeepSpeed's rates": (
+        [
+            step(3, samples_per_second=32.0),
+            step(4, samples_per_second=16.0, running_samples_per_second=24.5),
+        ],
+        {
+            "reports": 2,
+            "last_iteration": 4,
+            "step_seconds_mean": 0.375,
+            **at_median(0.375),
+            "step_seconds_spread": pytest.approx(0.125 * math.sqrt(2)),
+            "samples_per_second": 16.0,
+            "running_samples_per_second": 24.5,
+        },
+    ),
+    "double lines count once": (
+        [
+            step(3, step_seconds=1.0),
+            step(3, samples_per_second=4.0),
+            step(4, step_seconds=3.0),
+            step(4, samples_per_second=2.0),
+        ],
+        {
+            "reports": 2,
+            "last_iteration": 4,
+            "step_seconds_mean": 2.0,
+            **at_median(2.0),
+            "step_seconds_spread": pytest.approx(math.sqrt(2)),
+            "samples_per_second": 2.0,
+            "running_samples_per_second": 4.0,
+        },
+    ),
+    "reports with skipped updates are left out": (
+        [
+            step(3, step_seconds=1.0, skipped_iterations=1),
+            step(4, step_seconds=2.0, skipped_iterations=0),
+        ],
+        {
+            "reports": 1,
+            "skipped_reports": 1,
+            "last_iteration": 4,
+            "step_seconds_mean": 2.0,
+            **at_median(2.0),
+            "running_samples_per_second": 4.0,
+        },
+    ),
+    "where they are counted from the start, those of the warm-up too": (
+        [
+            step(2, step_seconds=1.0, skipped=2),
+            step(3, step_seconds=2.0, skipped=2),
+            step(4, step_seconds=1.0, skipped=3),
+        ],
+        {
+            "reports": 1,
+            "skipped_reports": 1,
+            "last_iteration": 4,
+            "step_seconds_mean": 2.0,
+            **at_median(2.0),
+            "running_samples_per_second": 4.0,
+        },
+    ),
+    "memory now and at its peak": (
+        [
+            RunTotals(parameters=136_960, offset=0),
+            step(1, memory_allocated_gib=1.0, max_memory_allocated_gib=4.0),
+            step(2, memory_allocated_gib=2.0, max_memory_allocated_gib=3.0),
+            Usage(source=UsageSource.TORCH, max_memory_allocated_gib=3.5, offset=0),
+            step(3),
+            RunTotals(final_loss=5.5, max_memory_allocated_gib=4.25, offset=0),
+        ],
+        {
+            "last_iteration": 3,
+            "memory_allocated_gib": 2.0,
+            "max_memory_allocated_gib": 4.25,
+            "final_loss": 5.5,
+            "parameters_logged": 136_960,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("records", "expected"), SUMMARIES.values(), ids=SUMMARIES)
+def test_a_summary_has_what_the_log_tells_and_nothing_else(
+    run_of: RunOf, records: list[Record], expected: dict[str, Any]
+):
+    """Everything else is absent."""
+    found = dataclasses.asdict(summarise(run_of(**TINY), records, Warmup(2)))
+    assert found == dataclasses.asdict(Summary()) | expected
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_no_number_is_a_fact(run_of: RunOf, loss: float):
+    """It is kept, and so are the times of the run."""
+    records = [*timed(1.0, 1.0, 1.0), step(3, loss=6.0), step(4, step_seconds=1.0, loss=loss)]
+    summary = summarise(run_of(**TINY), records, Warmup(2))
+    assert summary.final_loss == pytest.approx(loss, nan_ok=True)
+    assert summary.step_seconds_mean == 1.0
+
+
+def test_recomputation_counts_for_the_hardware_and_not_for_the_model(run_of: RunOf):
+    """HFU and MFU are two things."""
+    records = timed(1.0, 1.0, 1.0)
+    plain, again = (
+        summarise(run_of(**TINY, activation_checkpointing=on), records, Warmup(2))
+        for on in (False, True)
+    )
+    assert again.model_tflops_per_gpu == plain.model_tflops_per_gpu
+    assert again.tflops_per_gpu / plain.tflops_per_gpu == pytest.approx(285_212_672 / 226_492_416)
+
+
+def test_the_gpu_is_what_the_log_calls_it(run_of: RunOf):
+    """Its peak is looked up by that name."""
+    records = [RunTotals(device="NVIDIA H100 80GB HBM3", offset=0), RunTotals(offset=1)]
+    assert summarise(run_of(), records, Warmup(0)).device == "NVIDIA H100 80GB HBM3"
+    assert summarise(run_of(), [], Warmup(0)).device is None
+
+
+def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):
+    """A dash in the table, not a zero."""
+    run = run_of(framework="deepspeed", script="a", model={}, train_iters=6)
+    summary = summarise(run, timed(9.0, 9.0, 2.0), Warmup(2))
+    assert (summary.step_seconds_mean, summary.tflops_per_gpu) == (2.0, None)
+
+
+@given(st.lists(st.floats(1e-3, 1e3), max_size=8), st.integers(0, 8))
+def test_the_median_lies_between_the_extremes(run_of: RunOf, seconds: list[float], warmup: int):
+    """And as many reports are averaged as follow the warm-up."""
+    summary = summarise(run_of(train_iters=8), timed(*seconds), Warmup(warmup))
+    counted = seconds[warmup:]
+    assert summary.reports == len(counted)
+    if counted:
+        assert min(counted) <= summary.step_seconds_median <= max(counted)
+    else:
+        assert summary.step_seconds_median is None

@@ -1,0 +1,123 @@
+"""Values as text in HTML: nothing in them is markup, and nothing is lost."""
+
+import base64
+import json
+import math
+import zlib
+from html.parser import HTMLParser
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.report.html.document import document, json_in_html, packed
+from orchestrator.report.html.page import Page
+
+# Pieces of markup, more often than chance would put them together.
+MARKUP = st.sampled_from(
+    ["</script>", "<script>", "<!--", "-->", "]]>", "&lt;", "\u2028", "\ud800"]
+)
+TEXTS = st.one_of(st.text(), st.lists(st.one_of(MARKUP, st.text())).map("".join))
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXTS),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(TEXTS, inner)),
+)
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON can say it, by a way of its own."""
+    if isinstance(value, dict):
+        return {key: as_json(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [as_json(part) for part in value]
+    if isinstance(value, float) and (math.isnan(value) or math.isinf(value)):
+        return str(value)
+    return value
+
+
+@given(VALUES)
+def test_json_in_html_is_json_and_has_no_markup(value: Any):
+    """Whatever is in the texts, it comes back as it was."""
+    text = json_in_html(value)
+    assert not set("<>&") & set(text)
+    assert text.isascii()
+    assert json.loads(text) == as_json(value)
+
+
+@given(VALUES)
+def test_packed_json_is_letters_and_comes_back(value: Any):
+    """As a browser unpacks it."""
+    text = packed(value)
+    assert not set("<>&\"'") & set(text)
+    assert json.loads(zlib.decompress(base64.b64decode(text))) == as_json(value)
+
+
+class Elements(HTMLParser):
+    """Collects the starts of elements, and the texts of scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.scripts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep the tag."""
+        self.tags.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        """Keep it where it is in a script."""
+        if self.tags and self.tags[-1] == "script" and self.scripts:
+            self.scripts[-1] += data
+
+
+def page_called(name: str) -> Page:
+    """Return a page without a run."""
+    return Page(
+        title=name,
+        noun=name,
+        identity=name,
+        about=name,
+        beside=name,
+        provenance=name,
+        columns=(),
+        runs=(),
+        ended=(),
+        best=None,
+        plots=(),
+        curves=True,
+        memory_of=name,
+        gone=(name,),
+    )
+
+
+def parsed(name: str) -> Elements:
+    """Return the elements of a page with a name, and a library that has it in a string."""
+    elements = Elements()
+    elements.feed(document(page_called(name), [], f"let text = {json.dumps(name)};"))
+    elements.close()
+    return elements
+
+
+@given(TEXTS.filter(lambda text: "\ud800" not in text))
+def test_no_text_makes_an_element(text: str):
+    """Neither the campaign's name, nor a file's, nor the library's source."""
+    assert parsed(text).tags == parsed("plain").tags
+
+
+def test_the_page_asks_for_nothing():
+    """Not of the library, which knows addresses, but of the page: none at all."""
+    text = document(page_called("plain"), [], "")
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "default-src 'none'" in text
+
+
+def test_only_the_page_s_own_scripts_may_run():
+    """By their checksums; an element that got in nevertheless would do nothing."""
+    text = document(page_called("plain"), [], "")
+    policy = text.split('Content-Security-Policy" content="')[1].split('"')[0]
+    scripts = next(part for part in policy.split("; ") if part.startswith("script-src"))
+    assert scripts.count("'sha256-") == 2
+    assert "unsafe" not in scripts

@@ -1,0 +1,112 @@
+"""Which runs are equal in all but one size."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.report.html.groups import efficiencies, groups
+from orchestrator.run.model import Run, sizes
+
+# What each run is given, the size that is looked at, and the groups found.
+CASES: dict[str, tuple[list[dict[str, Any]], str, list[int | None], str]] = {
+    "more GPUs, a growing batch": (
+        [{"gpus_per_node": 1}, {"gpus_per_node": 2}, {"gpus_per_node": 4}],
+        "world_size",
+        [0, 0, 0],
+        "weak",
+    ),
+    "more GPUs, the same batch": (
+        [
+            {"gpus_per_node": 1, "global_batch_size": 8},
+            {"gpus_per_node": 2, "global_batch_size": 8},
+        ],
+        "world_size",
+        [0, 0],
+        "strong",
+    ),
+    "nodes instead of GPUs of a node": (
+        [{"gpus_per_node": 4}, {"gpus_per_node": 4, "nodes": 2}],
+        "world_size",
+        [0, 0],
+        "weak",
+    ),
+    "another strategy is another group": (
+        [
+            {"gpus_per_node": 1, "strategy": "zero1"},
+            {"gpus_per_node": 1, "strategy": "zero2"},
+            {"gpus_per_node": 2, "strategy": "zero1"},
+            {"gpus_per_node": 2, "strategy": "zero2"},
+        ],
+        "world_size",
+        [0, 1, 0, 1],
+        "weak",
+    ),
+    "a run without a partner is in no group": (
+        [{"gpus_per_node": 1}, {"gpus_per_node": 2}, {"gpus_per_node": 2, "seed": 7}],
+        "world_size",
+        [0, 0, None],
+        "weak",
+    ),
+    "repeats are equal": (
+        [{"gpus_per_node": 1}, {"gpus_per_node": 1, "repeat": 2}, {"gpus_per_node": 2}],
+        "world_size",
+        [0, 0, 0],
+        "weak",
+    ),
+    "repeats alone have nothing to be compared by": (
+        [{}, {"repeat": 2}],
+        "world_size",
+        [None, None],
+        "weak",
+    ),
+    "more micro-batches": (
+        [{"num_microbatches": 1}, {"num_microbatches": 4}],
+        "num_microbatches",
+        [0, 0],
+        "grows",
+    ),
+    "more micro-batches of a smaller size": (
+        [
+            {"num_microbatches": 1, "micro_batch_size": 4},
+            {"num_microbatches": 4, "micro_batch_size": 1},
+        ],
+        "num_microbatches",
+        [0, 0],
+        "same global batch",
+    ),
+    "larger micro-batches": (
+        [{"micro_batch_size": 1}, {"micro_batch_size": 2}],
+        "global_batch_size",
+        [0, 0],
+        "larger micro-batches",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "size", "expected", "way"), CASES.values(), ids=CASES)
+def test_runs_are_grouped_where_all_else_is_equal(
+    run_of: Callable[..., Run],
+    given: list[dict[str, Any]],
+    size: str,
+    expected: list[int | None],
+    way: str,
+):
+    """What follows from the size may follow in one of two ways, which is told."""
+    found = groups([sizes(run_of(**values)) for values in given], size)
+    assert list(found.of) == expected
+    assert way in found.way
+
+
+def test_efficiency_is_what_is_left_of_the_fewest_gpus(run_of: Callable[..., Run]):
+    """Their median is 100 %; a run without a number, or a partner with one, has none."""
+    runs = [sizes(run_of(gpus_per_node=gpus, repeat=n)) for n, gpus in enumerate((1, 1, 2, 4), 1)]
+    assert efficiencies(runs, [0, 0, 0, 0], [9.0, 11.0, 8.0, None]) == (90.0, 110.0, 80.0, None)
+    assert efficiencies(runs, [0, 0, 0, 0], [9.0, 11.0, None, None]) == (None,) * 4
+    assert efficiencies(runs, [None] * 4, [9.0, 11.0, 8.0, 7.0]) == (None,) * 4
+
+
+def test_the_fewest_gpus_that_have_a_number_are_the_base(run_of: Callable[..., Run]):
+    """Where those with fewer failed."""
+    runs = [sizes(run_of(gpus_per_node=gpus)) for gpus in (1, 2, 4)]
+    assert efficiencies(runs, [0, 0, 0], [None, 10.0, 9.0]) == (None, 100.0, 90.0)

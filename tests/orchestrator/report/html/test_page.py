@@ -1,0 +1,286 @@
+"""What the page of a campaign has of its runs."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.cli.main import main
+from orchestrator.collect.collected import Collected, collect
+from orchestrator.report.html.detail import limits, make_detail
+from orchestrator.report.html.document import document
+from orchestrator.report.html.page import Page, make_page
+from orchestrator.report.report import Report, make_report
+from orchestrator.store.campaign_store import CampaignStore
+from parsers.records import Step
+
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
+PHASES = Path(__file__).parents[3] / "data" / "logs" / "colossalai_gpt.log"
+
+Reported = tuple[Campaign, list[Collected], Report]
+
+
+def log(seconds: float, device: str = "cpu") -> str:
+    """Return the lines of a run that made two steps of so many seconds."""
+    start = (
+        f"[teralog] start | strategy ddp | world_size 2 | backend gloo | device {device} "
+        "| precision fp16 | parameters 136960 | torch 2.13.0\n"
+    )
+    return start + "".join(
+        f"[teralog] iteration {number}/4 | step_seconds {seconds} | samples_per_second 8 "
+        "| loss nan | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
+        for number in (1, 2)
+    )
+
+
+def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict[str, Any]:
+    """Return an attempt that ended so."""
+    return {"log": log(seconds, device), "state": state}
+
+
+def page_of(reported: Reported, *gone: str) -> Page:
+    """Return the page of what was reported."""
+    campaign, runs, report = reported
+    return make_page(campaign, report, runs, gone)
+
+
+def titles(page: Page) -> list[str]:
+    """Return the titles of its plots."""
+    return [plot.title for plot in page.plots]
+
+
+def test_the_table_is_the_report_s(reported: Callable[..., Reported]):
+    """The same columns, the same cells."""
+    made = reported("matrix: {seed: [1, 2]}\n", ended(1.0), None)
+    page, table = page_of(made), made[2].table
+    assert tuple(column.name for column in page.columns) == table.names
+    assert [run.shown[0] for run in page.runs] == ["1", "2"]
+    assert page.runs[1].values == table.rows[1]
+    # Of JSON, which has no nan.
+    assert page.runs[0].values[-2] == "nan"
+    assert {column.name for column in page.columns if column.filter} == {
+        "seed",
+        "strategy",
+        "offload",
+        "precision",
+        "outcome",
+    }
+
+
+def test_the_best_run_is_the_fastest_that_completed(reported: Callable[..., Reported]):
+    """One that failed may have been fast."""
+    attempts = (ended(2.0), ended(1.0, "FAILED"), ended(1.5), None)
+    page = page_of(reported("matrix: {seed: [1, 2, 3, 4]}\n", *attempts))
+    assert page.best == 2
+    assert page.ended == (("completed", 2), ("FAILED", 1), ("not started", 1))
+
+
+def test_where_nothing_completed_none_is_best(reported: Callable[..., Reported]):
+    """Nor is there a run by chance."""
+    assert page_of(reported("", ended(1.0, "FAILED"))).best is None
+
+
+PLOTS: dict[str, tuple[str, int, list[str]]] = {
+    "nothing": ("matrix: {seed: [1, 2]}\n", 2, []),
+    "GPUs, and the batch with them": (
+        "matrix: {gpus_per_node: [1, 2]}\n",
+        2,
+        [
+            "TFLOPs/GPU against GPUs",
+            "Scaling efficiency",
+            "TFLOPs/GPU against global batch",
+        ],
+    ),
+    "GPUs at the same batch": (
+        "matrix: {gpus_per_node: [1, 2], global_batch_size: [8]}\n",
+        2,
+        [
+            "TFLOPs/GPU against GPUs",
+            "Scaling efficiency",
+            "TFLOPs/GPU against micro-batches",
+        ],
+    ),
+    "micro-batches": (
+        "matrix: {num_microbatches: [1, 2]}\n",
+        2,
+        ["TFLOPs/GPU against global batch", "TFLOPs/GPU against micro-batches"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "runs", "expected"), PLOTS.values(), ids=PLOTS)
+def test_there_is_a_plot_for_each_size_that_varies(
+    reported: Callable[..., Reported], text: str, runs: int, expected: list[str]
+):
+    """And efficiency where GPUs do, in runs equal in all else."""
+    assert titles(page_of(reported(text, *[ended(1.0)] * runs))) == expected
+
+
+def test_mfu_is_plotted_where_it_is_known(reported: Callable[..., Reported], tmp_path: Path):
+    """Beside TFLOPs."""
+    (tmp_path / "gpus.yaml").write_text("gpus_per_node: 2\ngpu: V100-SXM2-32GB\n")
+    on_gpus = ended(1.0, device="Tesla V100-SXM2-32GB")
+    text = "cluster: gpus.yaml\nmatrix: {num_microbatches: [1, 2], precision: [fp16]}\n"
+    page = page_of(reported(text, on_gpus, on_gpus))
+    assert "MFU % against micro-batches" in titles(page)
+
+
+def test_a_peak_is_beside_what_was_forecast_of_the_same_thing(
+    reported: Callable[..., Reported], tmp_path: Path
+):
+    """All of a process, or what torch's allocator hands out of a GPU."""
+    made = reported("matrix: {seed: [1, 2]}\n", ended(1.0), None)
+    forecast = made[1][0].planned.memory
+    assert forecast is not None
+    page = page_of(made)
+    assert page.runs[0].memory == (forecast.low_gib, forecast.high_gib, 0.5)
+    assert page.runs[1].memory is None
+    (tmp_path / "gpus.yaml").write_text("gpus_per_node: 2\n")
+    made = reported("cluster: gpus.yaml\n", ended(1.0))
+    forecast = made[1][0].planned.memory
+    assert forecast is not None
+    assert page_of(made).runs[0].memory == (
+        forecast.tensors.low_gib,
+        forecast.tensors.high_gib,
+        0.5,
+    )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
+    """Whatever its columns are; here none of the examples' runs has begun."""
+    campaign = load_campaign(example)
+    runs = collect(campaign, CampaignStore(tmp_path))
+    page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
+    assert [run.label for run in page.runs] == [planned.label for planned in campaign.runs]
+    assert page.best is None
+    assert f"<title>{campaign.name}</title>" in document(page, [], "")
+
+
+def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Callable[..., Any]):
+    """ColossalAI's benchmarks print some for each phase, and tell of no steps."""
+    path = tmp_path / "campaign.yaml"
+    path.write_text(
+        "name: phases\ndefaults: {framework: colossalai_gpt, model: s, source: .}\n"
+        "matrix: {gpus_per_node: [4, 8]}\n"
+    )
+    campaign = load_campaign(path)
+    store = CampaignStore(tmp_path / "results")
+    for planned in campaign.runs:
+        attempt_in(store.run(planned.run_id), log=PHASES.read_text(), state="COMPLETED")
+    runs = collect(campaign, store)
+    page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
+    (plot,) = [one for one in page.plots if "learn" in one.title and one.x_title == "GPUs"]
+    assert plot.y == (48.022, 48.022)
+    assert page.best is None
+
+
+def test_a_run_tells_its_node_and_its_attempts(reported: Callable[..., Reported]):
+    """Those of its last attempt count."""
+    made = reported("", ended(1.0))
+    assert page_of(made).runs[0].nodes == ("here",)
+    detail = make_detail(made[0], made[1][0], {}, None, 100)
+    (attempt,) = detail.attempts
+    assert (attempt.number, attempt.state, attempt.nodes) == (1, "COMPLETED", ("here",))
+    assert detail.warmup == 1
+    assert detail.step_seconds.y == (1.0, 1.0)
+    assert (detail.loss.y, detail.loss.not_finite) == ((), 2)
+
+
+def test_reports_with_a_skipped_update_are_no_part_of_the_curve(
+    reported: Callable[..., Reported],
+):
+    """They are drawn beside it, whether in the warm-up or after."""
+    campaign, (run,), _ = reported("", ended(1.0))
+    skips = (1, 0, 1, 0)
+    steps = [
+        Step(offset=at, iteration=at, step_seconds=float(at), skipped_iterations=skip)
+        for at, skip in enumerate(skips, start=1)
+    ]
+    detail = make_detail(campaign, replace(run, steps=steps), {}, None, 100)
+    assert (detail.step_seconds.x, detail.skipped_seconds.x) == ((2, 4), (1, 3))
+    assert detail.skipped_seconds.y == (1.0, 3.0)
+
+
+@pytest.mark.parametrize("runs", [0, 1, 1000, 3000, 10_000, 100_000])
+def test_a_page_of_many_runs_has_less_of_each(runs: int):
+    """Never nothing."""
+    held = limits(runs)
+    assert held.steps >= 10
+    assert held.lines >= 10
+    assert held.steps * runs <= max(400 * 1000, 10 * runs)
+
+
+def test_the_command_writes_the_page_where_it_is_asked_to(
+    reported: Callable[..., Reported], tmp_path: Path
+):
+    """Beside the other reports."""
+    pytest.importorskip("plotly")
+    reported("", None)
+    command = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    folder = tmp_path / "results" / "stages"
+    assert not (folder / "report.html").exists()
+    done = CliRunner().invoke(main, [*command, "--html"])
+    assert done.exit_code == 0
+    assert ".html beside it" in done.stderr
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
+    reported: Callable[..., Reported], tmp_path: Path
+):
+    """They have one name where the tables are those of report.md; each may replace its own."""
+    pytest.importorskip("plotly")
+    reported("", None)
+    campaign = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
+    folder = tmp_path / "results" / "stages"
+    place, tables = folder / "report.html", ["report", str(folder / "report.md"), "--html"]
+    for first, second, said in (
+        ([*campaign, "--html"], tables, "is the page of a campaign; copy report.md elsewhere"),
+        (tables, [*campaign, "--html"], "is a page of tables; move it away first"),
+    ):
+        for _ in range(2):
+            assert CliRunner().invoke(main, campaign).exit_code == 0
+            assert CliRunner().invoke(main, first).exit_code == 0
+        page = place.read_bytes()
+        done = CliRunner().invoke(main, second)
+        assert done.exit_code == 1
+        assert done.stderr.startswith(f"teralog: {place}: {said}")
+        assert place.read_bytes() == page
+        place.unlink()
+
+
+def test_a_page_of_somebody_else_is_not_replaced_by_a_campaign_s(
+    reported: Callable[..., Reported], tmp_path: Path
+):
+    """Nothing is written at all."""
+    reported("", None)
+    place = tmp_path / "results" / "stages" / "report.html"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("mine")
+    command = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
+    done = CliRunner().invoke(main, [*command, "--html"])
+    assert done.exit_code == 1
+    assert done.stderr == (
+        f"teralog: {place}: is there, and teralog did not write it; move it away first\n"
+    )
+    assert [path.name for path in place.parent.iterdir()] == ["report.html"]
+
+
+def test_without_plotly_the_command_says_what_to_install(
+    reported: Callable[..., Reported], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """No traceback, and the other reports are there."""
+    reported("", None)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    command = ["report", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
+    done = CliRunner().invoke(main, [*command, "--html"])
+    assert done.exit_code == 1
+    assert "pip install 'teralog[html]'" in done.stderr
+    assert (tmp_path / "results" / "stages" / "report.md").exists()

@@ -1,0 +1,277 @@
+"""What the page of a published page's tables has of its rows."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.cli.main import main
+from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.markdown.check.page import check_document
+from orchestrator.markdown.meaning.joined_tables import join_tables
+from orchestrator.report.html.page import Page
+from orchestrator.report.html.tables_page import RowDetail, make_details, make_tables_page
+from orchestrator.report.report import report_markdown
+
+PUBLISHED = Path(__file__).parents[4] / "results" / "published"
+TABLE = "# Speed\n\n| GPUs | Size | Global batch | TFLOPs | Outcome |\n|---|---|---|---|---|\n"
+
+
+def made(text: str) -> tuple[Page, list[RowDetail]]:
+    """Return the page of a markdown text, and what it shows of each row."""
+    data = text.encode()
+    tables = join_tables("docs/speed.md", data)
+    findings = check_document("docs/speed.md", data).findings
+    return (
+        make_tables_page("docs/speed.md", "speed.md", tables, findings),
+        list(make_details("docs/speed.md", tables, findings)),
+    )
+
+
+def published(name: str) -> tuple[Page, list[RowDetail]]:
+    """Return the page of one in results/published."""
+    return made((PUBLISHED / f"{name}.md").read_text(encoding="utf-8"))
+
+
+def test_the_page_says_what_it_is_of():
+    """Its heading, how many tables, the file."""
+    page, _ = made(f"{TABLE}| 8 | 7B | 64 | 30.0 | — |\n")
+    assert (page.title, page.about, page.beside) == (
+        "Speed",
+        "of 1 table in docs/speed.md",
+        "speed.md",
+    )
+    assert not page.curves
+
+
+def test_a_row_has_its_table_and_its_cells_as_printed():
+    """And a dash where there is nothing."""
+    page, _ = made(f"{TABLE}| 8 | 7.50B | 64 | 30.0 |\n")
+    assert [column.title for column in page.columns] == [
+        *("table", "GPUs", "Size", "Global batch", "TFLOPs", "Outcome"),
+    ]
+    (row,) = page.runs
+    assert (row.run_id, row.label) == ("5", "Speed: row 1 (8, 7.50B)")
+    assert row.shown == ("Speed", "8", "7.50B", "64", "30.0", "—")
+    assert row.values == ("Speed", 8, 7_500_000_000, 64, 30.0, None)
+
+
+def test_rows_that_ran_out_of_memory_are_counted_and_kept():
+    """What says nothing of its end is no end."""
+    page, _ = made(f"{TABLE}| 8 | 7B | 64 | 30 | — |\n| 8 | 7B | 128 | — | OOM |\n")
+    assert page.ended == (("OOM", 1),)
+    assert [run.ended for run in page.runs] == ["", "OOM"]
+    assert page.best == 0
+
+
+def test_measured_columns_are_nothing_to_choose_from():
+    """What tells rows apart is, understood or not."""
+    page, _ = published("gpt2-experiments")
+    unfiltered = [column.title for column in page.columns if not column.filter]
+    assert unfiltered == ["Step time (s)", "TFLOPs", "TFLOPs (recomputed)", "Memory (GB)"]
+
+
+def test_plots_have_the_tflops_as_printed():
+    """Against each size that varies."""
+    page, _ = published("gpt2-experiments")
+    assert [plot.title for plot in page.plots] == [
+        "TFLOPs against GPUs",
+        "TFLOPs against global batch",
+        "TFLOPs against micro-batches",
+    ]
+    assert page.plots[0].y[0] == 23.2
+    assert page.runs[page.best or 0].run_id == "48"
+
+
+def test_where_a_page_has_no_tflops_its_rates_are_plotted():
+    """GPUs may follow from nodes."""
+    page, _ = published("oneflow-megatron-lm")
+    (plot,) = page.plots
+    assert plot.title == "Throughput (samples/s) against GPUs"
+    assert plot.x == (8, 8, 8, 8, 16, 16, 32, 32)
+    assert plot.y[1] == 89.0
+
+
+def test_where_nothing_is_understood_nothing_is_plotted():
+    """The table is all there is."""
+    page, _ = published("deepspeed-cifar")
+    assert page.plots == ()
+    assert page.best is None
+
+
+GPUS = "| 8 | 7B | 64 | 30 | — |\n| 16 | 7B | 128 | 27 | — |\n"
+
+
+def test_scaling_follows_from_rows_that_are_equal_in_all_else():
+    """By the TFLOPs of the fewest GPUs."""
+    page, _ = made(TABLE + GPUS)
+    (efficiency,) = [plot for plot in page.plots if plot.title == "Scaling efficiency"]
+    assert efficiency.y == (100, 90)
+    assert "weak scaling" in efficiency.note
+
+
+def test_where_no_batch_is_told_nothing_is_said_of_scaling():
+    """The batch tells weak scaling from strong."""
+    page, _ = made("| GPUs | TFLOPs |\n|---|---|\n| 8 | 30 |\n| 16 | 27 |\n")
+    (plot,) = page.plots
+    assert plot.note == "Lines join rows that are equal in all else."
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        TABLE + GPUS.replace("27", "—"),
+        TABLE + GPUS.replace("16 | 7B", "16 | 13B"),
+        (TABLE + GPUS).replace("Outcome |\n", "Kernels |\n").replace("27 | —", "27 | fused"),
+        (TABLE + GPUS).replace("Outcome |\n", "Date |\n").replace("27 | —", "27 | 05-27"),
+        TABLE + GPUS.replace("| 16", f"\n## Others\n\n{TABLE[9:]}| 16"),
+    ],
+    ids=["one number", "another size", "an unknown column", "another day", "another table"],
+)
+def test_rows_that_differ_in_anything_else_are_not_compared(page: str):
+    """Understood or not: too few rather than too many."""
+    assert "Scaling efficiency" not in [plot.title for plot in made(page)[0].plots]
+
+
+def test_the_view_of_a_row_says_where_it_stands_and_what_is_wrong():
+    """As check-tables does, without the row's name; and what the page says beside the table."""
+    page, details = published("gpt2-experiments")
+    place = next(at for at, run in enumerate(page.runs) if run.run_id == "16")
+    detail = details[place]
+    assert detail.place == "docs/speed.md:16"
+    (said,) = detail.findings
+    assert said.startswith("Global batch 4, but Micro-batch 1")
+    assert said.endswith("= 16; Global batch 16 or Chunks 1 or DP 1 would fit")
+    assert detail.said == {"Sequence length": "1024 (line 7)", "TP": "4 (line 8)"}
+    assert page.runs[place].shown[-1] == "global-batch-size"
+    assert "7 contradictions in 7 rows" in page.provenance
+
+
+def test_a_page_without_a_contradiction_has_no_column_of_them():
+    """And says so."""
+    page, details = published("deepspeed-cifar")
+    assert page.columns[-1].name != "findings"
+    assert "finds no contradiction" in page.provenance
+    assert not any(detail.findings for detail in details)
+
+
+def report(*words: str) -> Result:
+    """Call `teralog report`."""
+    return CliRunner().invoke(main, ["report", *words])
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A page of a table."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "speed.md"
+    path.write_text(TABLE + GPUS)
+    return path
+
+
+def test_the_command_writes_the_page_beside_its_source_and_says_so(page: Path):
+    """Again, too, and nothing else."""
+    pytest.importorskip("plotly")
+    for _ in range(2):
+        done = report("speed.md", "--html")
+        assert (done.exit_code, done.stdout) == (0, "")
+        assert done.stderr == "wrote speed.html\n"
+    assert "<title>Speed</title>" in page.with_suffix(".html").read_text()
+    assert sorted(path.name for path in page.parent.iterdir()) == ["speed.html", "speed.md"]
+
+
+def test_a_page_of_somebody_else_is_not_written_over(page: Path):
+    """A site's own, made from the same source."""
+    pytest.importorskip("plotly")
+    page.with_suffix(".html").write_text("<!doctype html>mine")
+    done = report("speed.md", "--html")
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "teralog: speed.html: is there, and teralog did not write it; move it away first\n"
+    )
+    assert page.with_suffix(".html").read_text() == "<!doctype html>mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "with --html they become a page of HTML beside it"),
+        (["--html", "--by-node"], "--by-node: of a campaign's runs"),
+        (["--html", "--update", "other.md"], "--update: of a campaign's runs"),
+        (["--html", "--format", "text"], "--format: of a campaign's runs"),
+        (["--html", "--filter", "x", "--sort", "y"], "--filter, --sort: of a campaign's runs"),
+        (["--html", "--results", "there"], "--results: of a campaign's runs"),
+    ],
+)
+def test_options_that_mean_nothing_for_a_page_are_refused(
+    page: Path, options: list[str], said: str
+):
+    """With what does."""
+    done = report("speed.md", *options)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert not page.with_suffix(".html").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("# No table\n", "speed.md: holds no table with a row"),
+        ("<!-- teralog: gpus=many -->\n", "speed.md:1: "),
+    ],
+)
+def test_a_page_without_a_table_or_with_a_wrong_comment_is_told(page: Path, text: str, said: str):
+    """In a sentence."""
+    pytest.importorskip("plotly")
+    page.write_text(text if "No" in text else text + TABLE[9:] + GPUS)
+    done = report("speed.md", "--html")
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"teralog: {said}")
+
+
+def test_a_page_that_is_not_there_is_told(page: Path):
+    """By its name."""
+    pytest.importorskip("plotly")
+    done = report("other.md", "--html")
+    assert done.exit_code == 1
+    assert done.stderr == "teralog: other.md: No such file or directory\n"
+    assert page.exists()
+
+
+def test_without_plotly_nothing_is_written(page: Path, monkeypatch: pytest.MonkeyPatch):
+    """But what to install is said."""
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    done = report("speed.md", "--html")
+    assert done.exit_code == 1
+    assert "pip install 'teralog[html]'" in done.stderr
+    assert not page.with_suffix(".html").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "matrix: {strategy: [ddp, zero1]}\n",
+        "include: [{framework: deepspeed, script: a/train.py}, {strategy: ddp}]\n",
+    ],
+)
+def test_what_a_report_of_ours_measured_is_nothing_to_choose_from(
+    reported: Callable[..., Any], line: str
+):
+    """Every column of it that does not tell runs apart, but for how they ended."""
+    campaign, runs, report = reported(line, None, None)
+    page, _ = made(report_markdown(campaign, report, runs, ()))
+    told = report.table.titles[: len(report.describing)]
+    assert [column.title for column in page.columns if column.filter] == ["table", *told, "ended"]
+
+
+@pytest.mark.parametrize("framework", [one for one in FRAMEWORKS.values() if one.measures])
+def test_what_a_framework_measures_is_nothing_to_choose_from(framework: Framework):
+    """By its titles, which are the framework's own."""
+    titles = [column.title for column in framework.measures]
+    cells = f"| n |{'|'.join(titles)}|\n|--|{'--|' * len(titles)}\n| 1 |{'2|' * len(titles)}\n"
+    page, _ = made(cells)
+    assert [column.title for column in page.columns if column.filter] == ["table", "n"]

@@ -1,0 +1,74 @@
+"""Which columns a report has: those that tell its runs apart."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.common.tables import as_records
+from orchestrator.report.report import Report
+
+Reported = tuple[Any, Any, Report]
+
+MEASURED = [
+    "running_samples_per_second",
+    "samples_per_second",
+    "memory_allocated_gib",
+    "max_memory_allocated_gib",
+    "step_seconds_mean",
+    "step_seconds_median",
+    "step_seconds_spread",
+    "reports",
+    "tflops_per_gpu",
+    "final_loss",
+    "outcome",
+]
+
+COLUMNS: dict[str, tuple[str, int, list[str]]] = {
+    "one run": ("", 1, []),
+    "what is always there": ("matrix: {strategy: [ddp, zero3]}\n", 2, []),
+    "what varies": ("matrix: {seed: [1, 2], train_iters: [4, 5]}\n", 4, ["train_iters", "seed"]),
+    "what follows from it": (
+        "matrix: {gpus_per_node: [1, 2]}\n",
+        2,
+        ["world_size", "global_batch_size"],
+    ),
+    "models": (
+        "matrix: {model: [s, {preset: s, seq_length: 64}]}\n",
+        2,
+        ["parameters_billions", "seq_length"],
+    ),
+    "recomputation": (
+        "matrix: {activation_checkpointing: [true, false]}\n",
+        2,
+        ["activation_checkpointing"],
+    ),
+    "repeats": ("repeats: 2\n", 2, ["repeat"]),
+    "what no column tells": ("matrix: {learning_rate: [0.1, 0.2]}\n", 2, ["label"]),
+}
+
+
+@pytest.mark.parametrize(("text", "runs", "columns"), COLUMNS.values(), ids=COLUMNS)
+def test_a_column_appears_where_it_tells_runs_apart(
+    reported: Callable[..., Reported], text: str, runs: int, columns: list[str]
+):
+    """The framework's own columns always; the label where nothing else does."""
+    _, _, report = reported(text, *[None] * runs)
+    assert list(report.table.names) == [
+        *columns,
+        "strategy",
+        "offload",
+        "precision",
+        *MEASURED,
+    ]
+
+
+def test_runs_of_two_frameworks_share_a_table(reported: Callable[..., Reported]):
+    """Each has the columns of both, with a dash where it has no such thing."""
+    text = "include: [{strategy: zero3}, {framework: deepspeed, script: a/train.py}]\n"
+    _, _, report = reported(text, None, None)
+    rows = as_records(report.table)
+    assert [row["framework"] for row in rows] == ["gpt", "deepspeed"]
+    assert [row["strategy"] for row in rows] == ["zero3", None]
+    assert [row["script"] for row in rows] == [None, "train.py"]
+    assert [row["precision"] for row in rows] == ["fp32", "fp32"]

@@ -1,0 +1,272 @@
+"""`teralog report`: what it prints, where to, and what it writes into a page of one's own."""
+
+import csv
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.cli.main import main
+from orchestrator.store.campaign_store import campaign_store
+
+CAMPAIGN = """\
+name: mine
+defaults:
+  framework: gpt
+  model: {num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}
+  gpus_per_node: 2
+  micro_batch_size: 4
+  train_iters: 4
+warmup: 1
+matrix: {strategy: [zero1, zero3], seed: [1, 2]}
+"""
+LOG = "".join(
+    f"[teralog] iteration {number}/4 | step_seconds {time} | samples_per_second {8 / time} "
+    "| loss 6.25 | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
+    for number, time in enumerate((9.0, 1.0, 2.0, 3.0), start=1)
+)
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.26 GiB.\n"
+MARKS = "<!-- teralog report mine -->\n<!-- end of teralog report -->\n"
+
+
+@pytest.fixture
+def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt_in: Callable) -> Path:
+    """A campaign of four runs, of which one completed, one ran out of memory, two are to come."""
+    from orchestrator.campaign.campaign import load_campaign
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "mine.yaml"
+    path.write_text(CAMPAIGN)
+    store = campaign_store(tmp_path / "results", "mine")
+    done, failed, *_ = load_campaign(path).runs
+    attempt_in(store.run(done.run_id), log=LOG, state="COMPLETED")
+    attempt_in(store.run(failed.run_id), log=OOM, state="FAILED")
+    return path
+
+
+def report(*options: str, code: int = 0) -> Result:
+    """Call teralog in the folder of the campaign."""
+    result = CliRunner().invoke(main, ["report", "mine.yaml", *options])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def on_terminal(**environment: str) -> str:
+    """Return what a terminal of 60 columns is sent."""
+    parent, child = pty.openpty()
+    code = "from orchestrator.cli.main import main; main(['report', 'mine.yaml'])"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=child,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "60", **environment},
+    ) as process:
+        os.close(child)
+        parts = []
+        while True:
+            try:
+                part = os.read(parent, 65536)
+            except OSError:  # that is how Linux tells the end of a terminal
+                break
+            if not part:
+                break
+            parts.append(part)
+        assert process.wait(timeout=120) == 0
+    os.close(parent)
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal_the_table_has_colors_and_step_times(campaign: Path) -> None:
+    """Titles are bold, a run out of memory is red; all else is the text, narrow as it may be."""
+    sent = on_terminal()
+    assert "\x1b[1mseed" in sent
+    (red,) = [line for line in sent.splitlines() if "\x1b[31m" in line]
+    assert "OOM" in red
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", sent)
+    lines = [*zip(report().stdout.splitlines(), shown.splitlines(), strict=True)]
+    assert all(line.startswith(plain.rstrip()) for plain, line in lines)
+    more = [line.removeprefix(plain.rstrip()).strip() for plain, line in lines]
+    assert more == ["step times", "", "----------", "▁▅█", "—", "—", "—", ""]
+
+
+def test_without_colors_a_terminal_gets_what_a_pipe_gets(campaign: Path) -> None:
+    """To the letter."""
+    piped = report().stdout
+    assert on_terminal(NO_COLOR="1") == piped
+    assert "\x1b" not in piped
+    assert "▁" not in piped
+
+
+def test_each_format_goes_to_stdout_alone(campaign: Path) -> None:
+    """Files are written as ever, and their line goes to stderr."""
+    folder = campaign.parent / "results" / "mine"
+    for layout in ("text", "markdown", "csv", "json", "latex"):
+        printed = report("--format", layout)
+        assert "wrote" in printed.stderr
+        assert "wrote" not in printed.stdout
+    assert report("--format", "csv").stdout == (folder / "report.csv").read_text()
+    assert report("--format", "json").stdout == (folder / "report.json").read_text()
+    table = report("--format", "markdown").stdout
+    assert table.strip() in (folder / "report.md").read_text()
+    assert table.count("\n\n") == 1
+    latex = report("--format", "latex").stdout.splitlines()
+    assert (latex[0], latex[-2]) == (r"\begin{tabular}{rlllrrrrrrrrrrl}", r"\end{tabular}")
+    assert latex[-1].startswith("% TFLOPs per GPU: ")
+    assert r"\addlinespace" in latex
+
+
+def test_what_is_sorted_and_filtered_is_printed_and_written_so(campaign: Path) -> None:
+    """A hyphen before a column is no option."""
+    report("--sort", "-seed", "--filter", "strategy == 'zero1'")
+    folder = campaign.parent / "results" / "mine"
+    rows = list(csv.DictReader((folder / "report.csv").read_text().splitlines()))
+    assert [(row["strategy"], row["seed"]) for row in rows] == [("zero1", "2"), ("zero1", "1")]
+    record = json.loads((folder / "report.json").read_text())
+    assert [run["seed"] for run in record["runs"]] == [2, 1]
+    ending = "Shown are 2 of 4 runs: strategy == 'zero1'. Sorted by -seed."
+    assert record["provenance"].endswith(ending)
+    assert ending in (folder / "report.md").read_text()
+
+
+def test_what_the_table_leaves_out_is_told(campaign: Path) -> None:
+    """Logs that tell no step, or are gone, and runs that were edited out of the file."""
+    assert "no step" not in report().stderr
+    logs = campaign.parent.glob("results/*/*/*/*.log")
+    [log] = [path for path in logs if "step" in path.read_text()]
+    log.write_text("garbage\n")
+    assert "1 log of a completed run tells of no step: zero1 seed=1" in report().stderr
+    log.unlink()
+    stderr = report().stderr
+    assert "no step" not in stderr
+    assert "1 completed run has no log file any more: zero1 seed=1" in stderr
+    log.write_text(LOG)
+    assert "completed" not in report().stderr
+    for folder in (path.parents[1] for path in campaign.parent.glob("results/*/*/*/*.log")):
+        (folder / "run.json").write_text(json.dumps({"run_id": folder.name, "label": folder.name}))
+    campaign.write_text(CAMPAIGN.replace("seed: [1, 2]", "seed: [3]"))
+    assert (
+        "2 runs are no longer in mine.yaml, and left out; the results are kept" in report().stderr
+    )
+
+
+def test_a_table_says_what_its_numbers_know_nothing_of(playground) -> None:
+    """As `plan` does; who reads the table has not seen that."""
+    playground.write_campaign(
+        "true",
+        matrix="seed: [1], extra_args: [[--swiglu]]",
+        framework="megatron",
+        source="here",
+    )
+    told = playground.teralog("report", "campaign.yaml", "--format", "markdown").stdout
+    assert "sizes and TFLOPs know nothing of --swiglu (megatron); " in told
+
+
+SKIPPED = (
+    " iteration {} / 3 | elapsed time per iteration (ms): {} | learning rate: 0.000E+00 | global "
+    "batch size: 8 | loss scale: 2147483648.0 | number of skipped iterations: {} | number of nan "
+    "iterations: 0 |"
+)
+
+
+@pytest.mark.parametrize(
+    ("skips", "mean", "told"),
+    [
+        ((1, 1, 0), 2.0, None),
+        ((1, 1, 1), None, "1 completed run has a skipped update in every report after"),
+    ],
+)
+def test_reports_with_skipped_updates_are_left_out_and_told(
+    playground, skips: tuple[int, ...], mean: float | None, told: str | None
+) -> None:
+    """As `parse` does it: a step whose gradients overflowed does less work."""
+    times = (9000.0, 1000.0, 2000.0)
+    lines = [SKIPPED.format(at + 1, times[at], count) for at, count in enumerate(skips)]
+    playground.write_campaign(
+        "".join(f"echo '{line}'; " for line in lines),
+        matrix="seed: [1]",
+        framework="megatron",
+        source="here",
+        train_iters=3,
+    )
+    path = playground.path / "campaign.yaml"
+    path.write_text(f"{path.read_text()}warmup: 1\n")
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    done = playground.teralog("report", "campaign.yaml", "--format", "markdown")
+    [run] = json.loads((playground.path / "results/play/report.json").read_text())["runs"]
+    assert run["step_seconds_mean"] == mean
+    left_out = "1 report with skipped updates left out; "
+    all_left_out = "2 reports with skipped updates left out, and with them all of megatron; "
+    assert (all_left_out if told else left_out) in done.stdout
+    assert (told is None) == ("skipped update" not in done.stderr)
+    assert told is None or told in done.stderr
+    every = "skipped update in every report after its warm-up"
+    assert (told is None) == (every not in playground.teralog("noise", "campaign.yaml").stdout)
+    every = "every report after the warm-up holds a skipped update: megatron"
+    assert (told is None) == (every not in playground.teralog("watch", "campaign.yaml").stdout)
+
+
+@pytest.mark.parametrize("warmup", [4, 500])
+def test_that_the_warm_up_leaves_no_step_is_told(campaign: Path, warmup: int) -> None:
+    """Else runs completed with a dash for each time, and nobody says why."""
+    assert "warm-up (" not in report().stderr
+    campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
+    assert report().stderr.splitlines()[:-1] == [
+        f"1 completed run tells no step time after its warm-up (warmup: {warmup}): zero1 seed=1"
+    ]
+    for log in campaign.parent.glob("results/*/*/*/*.log"):
+        log.write_text(LOG)
+        ended = log.with_name("ended.json")
+        ended.write_text(ended.read_text().replace("FAILED", "COMPLETED"))
+    said, _ = report().stderr.splitlines()
+    assert said.startswith("2 completed runs tell no step time after their warm-up (warmup: ")
+    assert said.endswith(": zero1 seed=1, zero1 seed=2")
+
+
+def test_a_page_of_one_s_own_is_updated(campaign: Path) -> None:
+    """The table comes between its marks, and the same again writes nothing."""
+    page = campaign.parent / "page.md"
+    page.write_bytes(b"# Mine\r\n" + MARKS.replace("\n", "\r\n").encode() + b"end \xff")
+    assert "updated page.md" in report("--update", "page.md").stderr
+    written = page.read_bytes()
+    head, table, tail = re.split(rb"(?<=report mine -->)|(?=<!-- end of)", written)
+    assert head == b"# Mine\r\n<!-- teralog report mine -->"
+    assert tail == b"<!-- end of teralog report -->\r\nend \xff"
+    printed = report("--format", "markdown").stdout
+    assert table.decode().replace("\r\n", "\n").strip() == printed.strip()
+    before = page.stat()
+    assert "page.md: is up to date" in report("--update", "page.md").stderr
+    assert page.stat().st_mtime_ns == before.st_mtime_ns
+    assert page.stat().st_ino == before.st_ino
+
+
+def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
+    """What to paste is said, and nothing is written, the files of the report neither."""
+    page = campaign.parent / "page.md"
+    page.write_text("# Mine\n")
+    result = report("--update", "page.md", code=1)
+    assert result.stdout == ""
+    assert result.stderr == (
+        "teralog: page.md: has no place for the report of mine; paste these two where it is to "
+        "stand, each alone on its line: <!-- teralog report mine --> and "
+        "<!-- end of teralog report -->\n"
+    )
+    assert page.read_text() == "# Mine\n"
+    assert not (campaign.parent / "results" / "mine" / "report.md").exists()
+    page.write_text("# Mine\n<!-- teralog report mine -->\n")
+    assert "teralog: page.md:2: <!-- teralog" in report("--update", "page.md", code=1).stderr
+    gone = report("--update", "gone.md", code=1)
+    assert gone.stderr == "teralog: gone.md: No such file or directory\n"
+
+
+@pytest.mark.parametrize("option", ["--html", "--sort=seed", "--filter=", "--format=csv"])
+def test_the_table_of_nodes_goes_with_none_of_the_others(campaign: Path, option: str) -> None:
+    """It is another table."""
+    assert "--by-node" in report("--by-node", option, code=2).stderr

@@ -1,0 +1,49 @@
+"""Formulas as text: what is shown is what is computed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.run.formulas import symbols_used, value, with_numbers
+
+SYMBOLS = {"B": 4, "s": 64, "l": 2, "h": 8, "V": 100}
+
+
+@pytest.mark.parametrize(
+    ("formula", "number", "numbers"),
+    [
+        ("h", 8, "8"),
+        ("2·h", 16, "2·8"),
+        ("h²", 64, "8²"),
+        ("4·2·B·s", 2048, "4·2·4·64"),
+        ("12·l·h² + 13·l·h + V·h", 1536 + 208 + 800, "12·2·8² + 13·2·8 + 100·8"),
+    ],
+)
+def test_a_formula_is_a_sum_of_products(formula: str, number: int, numbers: str):
+    """Letters may be squared."""
+    assert value(formula, SYMBOLS) == number
+    assert with_numbers(formula, SYMBOLS) == numbers
+
+
+def test_a_letter_that_stands_for_nothing_is_an_error():
+    """It is not taken for 1."""
+    with pytest.raises(KeyError, match="q"):
+        value("2·q", SYMBOLS)
+
+
+def test_the_letters_of_a_formula_are_told():
+    """In the order of the symbols, each once."""
+    assert symbols_used("h·s + h²", SYMBOLS) == {"s": 64, "h": 8}
+
+
+letters = st.sampled_from([*SYMBOLS, *(f"{letter}²" for letter in SYMBOLS)])
+products = st.tuples(st.integers(1, 999), st.lists(letters, min_size=1, max_size=5)).map(
+    lambda parts: "·".join((str(parts[0]), *parts[1]))
+)
+
+
+@given(st.lists(products, min_size=1, max_size=5).map(" + ".join))
+def test_the_numbers_shown_give_the_value(formula: str):
+    """Whoever types them into a calculator gets the number beside them."""
+    typed = with_numbers(formula, SYMBOLS).replace("·", "*").replace("²", "**2")
+    assert eval(typed) == value(formula, SYMBOLS)

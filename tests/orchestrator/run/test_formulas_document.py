@@ -1,0 +1,76 @@
+"""docs/formulas.md says what the code does: conventions, how far they differ, GPUs, options."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from orchestrator.cli.main import main
+from orchestrator.common.tables import DASH
+from orchestrator.hardware.gpus import GPUS, Gpu
+from orchestrator.run.flops import CONVENTIONS, Iteration
+from orchestrator.run.shape import ModelShape
+
+TEXT = (Path(__file__).parents[3] / "docs" / "formulas.md").read_text()
+APART = re.findall(r"^\| ([^|]+) \| (\d+), (\d+), (\d+), (\d+) \| (.+) \|$", TEXT, re.MULTILINE)
+
+
+@pytest.mark.parametrize("row", APART, ids=lambda row: row[0])
+def test_conventions_are_as_far_apart_as_it_says(row: tuple[str, ...]):
+    """Worked out anew: 8P over `hardware`, the others over `model`."""
+    layers, hidden, seq, vocab = (int(size) for size in row[1:5])
+    model = ModelShape(layers, hidden, 1, vocab, seq)
+
+    def flops(name: str, *, recomputed: bool = False) -> int:
+        iteration = Iteration(
+            model=model, padded_vocab_size=vocab, global_batch_size=1, recomputed=recomputed
+        )
+        counted = CONVENTIONS[name].flops(iteration)
+        assert counted is not None
+        return counted
+
+    again = flops("bigscience", recomputed=True) / flops("hardware", recomputed=True)
+    others = (flops(name) / flops("model") for name in ("bigscience", "palm", "megatron-core"))
+    assert row[5] == " | ".join(f"{ratio:.3f}" for ratio in (again, *others))
+
+
+def test_the_table_of_differences_is_there():
+    """Six models, from GPT-2 to GPT-3."""
+    assert len(APART) == 6
+
+
+def test_every_convention_stands_in_it():
+    """By its name, in the table."""
+    assert re.findall(r"^\| `([a-z][a-z-]+)` \|", TEXT, re.MULTILINE) == [*CONVENTIONS]
+
+
+def shown(gpu: Gpu) -> str:
+    """Return a GPU's row."""
+    peaks = (gpu.peak_tflops.get(precision) for precision in ("fp16", "bf16", "fp32"))
+    cells = (
+        gpu.name,
+        gpu.dies,
+        ", ".join(str(size) for size in gpu.memory_gib),
+        *(DASH if peak is None else f"{peak:g}" for peak in peaks),
+        gpu.source,
+    )
+    return f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def test_every_gpu_stands_in_it_with_its_figures():
+    """Whoever doubts one finds its source."""
+    rows = [shown(gpu) for gpu in GPUS]
+    assert "\n".join(rows) in TEXT
+
+
+def test_every_option_that_changes_a_model_stands_in_it():
+    """A difference between families that can be asked for is explained."""
+    told = set(re.findall(r"^\| `(--[a-z-]+)` \|", TEXT, re.MULTILINE))
+    help_text = CliRunner().invoke(main, ["estimate", "params", "--help"]).stdout
+    offered = set(re.findall(r"--[a-z-]+", help_text))
+    plain = {
+        *("--model", "--num-layers", "--hidden-size", "--num-attention-heads", "--vocab-size"),
+        *("--seq-length", "--tensor-parallel-size", "--position-table", "--json", "--help"),
+    }
+    assert told == offered - plain

@@ -1,0 +1,52 @@
+"""Ids of jobs and tasks, put into one and taken apart."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.slurm.lists import compact, compact_ids, expand
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("7", ["7"]),
+        ("7_3", ["7_3"]),
+        ("7_[3]", ["7_3"]),
+        ("7_[0-2]", ["7_0", "7_1", "7_2"]),
+        ("7_[0-2%2]", ["7_0", "7_1", "7_2"]),
+        ("7_[0,2-3,9%1]", ["7_0", "7_2", "7_3", "7_9"]),
+        ("7_[0-6:3]", ["7_0", "7_3", "7_6"]),
+        ("7.batch", []),
+        ("7_3.0", []),
+        ("7+0", []),
+        ("", []),
+        # Slurm cuts long lists short where it is not told not to; the rest is not guessed.
+        ("7_[0-2,...]", []),
+    ],
+)
+def test_ids_that_slurm_has_put_into_one_are_taken_apart(text: str, ids: list[str]) -> None:
+    """What is no job's id gives none."""
+    assert list(expand(text)) == ids
+
+
+@given(st.sets(st.integers(0, 5000), min_size=1), st.integers(1, 10**9))
+def test_compact_ids_are_those_that_were_put_in(indices: set[int], job: int) -> None:
+    """Whatever the indices are."""
+    assert list(expand(f"{job}_[{compact(indices)}]")) == [
+        f"{job}_{one}" for one in sorted(indices)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "put_into_one"),
+    [
+        ([], []),
+        (["7"], ["7"]),
+        (["7_0", "7_1", "7_5", "8", "7_2"], ["7_[0-2,5]", "8"]),
+        (["7_3"], ["7_[3]"]),
+    ],
+)
+def test_ids_of_one_array_are_put_into_one(ids: list[str], put_into_one: list[str]) -> None:
+    """As scancel takes them."""
+    assert compact_ids(ids) == put_into_one

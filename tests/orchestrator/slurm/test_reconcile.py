@@ -1,0 +1,75 @@
+"""Which of accounting and squeue is right about a job: lines that Slurm 22.05 printed."""
+
+import pytest
+
+from orchestrator.slurm.reconcile import doubtful, settle, spread
+from orchestrator.slurm.states import read_sacct, read_squeue
+
+TASKS = ["1_0", "1_3"]
+NOW = "2026-11-22T05:12:40"
+
+
+def accounted(job_id: str, state: str, start: str = "Unknown", seconds: int = 0) -> str:
+    """Return a line of sacct."""
+    return f"{job_id}|a|{state}|0:0|{start}|Unknown|{seconds}|None assigned|None"
+
+
+def queued(job_id: str, state: str) -> str:
+    """Return a line of squeue."""
+    return f"{job_id}|a|{state}|{NOW}|N/A||0|None|0|"
+
+
+CASES = {
+    "accounting has not heard that a task of a cancelled array runs": (
+        [accounted("1_[0-3%2]", "CANCELLED by 0")],
+        [queued("1_0", "RUNNING"), queued("1", "CANCELLED")],
+        {"1_0": "RUNNING", "1_3": "CANCELLED by 0"},
+    ),
+    "nor that it has ended": (
+        [accounted("1", "CANCELLED by 0")],
+        [queued("1_0", "COMPLETED"), queued("1", "CANCELLED")],
+        {"1_0": "COMPLETED", "1_3": "CANCELLED by 0"},
+    ),
+    "nor its name": (
+        [accounted("1_0", "RUNNING").replace("|a|", "|allocation|"), accounted("1", "CANCELLED")],
+        [queued("1_0", "RUNNING"), queued("1", "CANCELLED")],
+        {"1_0": "RUNNING", "1_3": "CANCELLED"},
+    ),
+    "with a line of its own a task is none of the rest": (
+        [accounted("1_[0-3%2]", "CANCELLED by 0"), accounted("1_0", "COMPLETED", NOW, 9)],
+        [queued("1", "CANCELLED")],
+        {"1_0": "COMPLETED", "1_3": "CANCELLED by 0"},
+    ),
+    "of the rest of an array nothing is known while squeue is silent": (
+        [accounted("1_[0-3%2]", "CANCELLED by 0")],
+        None,
+        {},
+    ),
+    "what a task itself is stays known": (
+        [accounted("1_0", "RUNNING", NOW), accounted("1_[3%2]", "PENDING")],
+        None,
+        {"1_0": "RUNNING", "1_3": "PENDING"},
+    ),
+    "a task that waits in accounting alone has gone from its array": (
+        [accounted("1_0", "RUNNING", NOW), accounted("1_[3%2]", "PENDING")],
+        [queued("1_0", "RUNNING")],
+        {"1_0": "RUNNING"},
+    ),
+    "squeue forgets what ended": (
+        [accounted("1_0", "COMPLETED", NOW, 9), accounted("1_[3%2]", "CANCELLED by 0")],
+        [],
+        {"1_0": "COMPLETED", "1_3": "CANCELLED by 0"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("sacct", "squeue", "expected"), CASES.values(), ids=CASES)
+def test_the_one_that_knows_better_is_believed(
+    sacct: list[str], squeue: list[str] | None, expected: dict[str, str]
+) -> None:
+    """Squeue of what is left of an array, and accounting of what has ended."""
+    states = spread(read_sacct(sacct), TASKS)
+    asked = [task for task in TASKS if doubtful(states.get(task))]
+    queue = None if squeue is None else spread(read_squeue(squeue), asked)
+    found = settle(states, queue, asked)
+    assert {task: found[task].state for task in TASKS if task in found} == expected

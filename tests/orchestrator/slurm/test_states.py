@@ -1,0 +1,221 @@
+"""What Slurm's commands print, as values: real output of Slurm 22.05, and what it leaves out."""
+
+import pytest
+
+from orchestrator.slurm.states import FINAL, JobState, read_sacct, read_scontrol, read_squeue
+
+SACCT = {
+    "one that has ended": (
+        "13|a|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|None",
+        ("13", "FAILED", 3, None, 2.0, "r1i0n0", 0, 0.0),
+    ),
+    "by a signal": (
+        "14|a|FAILED|0:9|2026-11-21T13:42:28|2026-11-21T13:42:28|0|r1i0n0|None",
+        ("14", "FAILED", 0, 9, 0.0, "r1i0n0", 0, 0.0),
+    ),
+    "one that waits": (
+        "15|a|PENDING|0:0|Unknown|Unknown|0|None assigned|Priority",
+        ("15", "PENDING", 0, None, None, None, 0, 0.0),
+    ),
+    "one that somebody cancelled": (
+        "16|a|CANCELLED by 1000|0:0|2026-11-21T13:42:28|2026-11-21T13:42:29|1|n[0-3]|None",
+        ("16", "CANCELLED by 1000", 0, None, 1.0, "n[0-3]", 0, 0.0),
+    ),
+    "a whole array that waited and was cancelled": (
+        (
+            "11_[7]|a|CANCELLED by 0|0:0|Unknown|2026-11-21T13:42:29|0|None assigned|JobHeldUser\n"
+            "11_[7]|a|CANCELLED|0:0|Unknown|2026-11-21T13:42:29|0|None assigned|"
+        ),
+        ("11_7", "CANCELLED by 0", 0, None, None, None, 0, 0.0),
+    ),
+    "one that was requeued and waits": (
+        (
+            "12|a|NODE_FAIL|1:0|2026-11-21T13:35:50|2026-11-21T13:35:59|9|r1i0n3|None\n"
+            "12|a|PENDING|0:0|Unknown|Unknown|0|None assigned|BeginTime"
+        ),
+        ("12", "PENDING", 0, None, None, None, 1, 9.0),
+    ),
+    "one that was requeued twice and has ended": (
+        (
+            "12|a|NODE_FAIL|1:0|2026-11-21T13:35:50|2026-11-21T13:35:59|9|r1i0n3|None\n"
+            "12|a|PREEMPTED|0:0|2026-11-21T13:36:50|2026-11-21T13:36:54|4|r1i0n3|None\n"
+            "12|a|COMPLETED|0:0|2026-11-21T13:37:06|2026-11-21T13:37:18|12|r1i0n4|BeginTime"
+        ),
+        ("12", "COMPLETED", 0, None, 12.0, "r1i0n4", 2, 13.0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), SACCT.values(), ids=SACCT)
+def test_sacct_tells_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
+    """Slurm's words are kept; what is not known is None."""
+    [one] = read_sacct(text.splitlines()).values()
+    assert (
+        one.job_id,
+        one.state,
+        one.exit_code,
+        one.signal,
+        one.seconds,
+        one.nodes,
+        one.restarts,
+        one.earlier_seconds,
+    ) == expected
+    assert one.by == "sacct"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "sacct: error: something",
+        # Accounting has heard of its end, and not yet of its name.
+        "1|allocation|FAILED|9:0|2026-11-21T16:51:14|2026-11-21T16:51:16|2|gpu001|None",
+        "13.batch|batch|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|",
+        "13|a|FAILED",
+        "13|a|b|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|None",
+    ],
+)
+def test_what_is_no_line_of_a_job_says_nothing(line: str) -> None:
+    """A step, a complaint, half a line, a name with the separator in it."""
+    assert read_sacct([line]) == {}
+
+
+SOMEONE_S = "7|other|COMPLETED|0:0|2025-01-01T00:00:00|2025-01-02T00:00:00|86400|n1|None"
+MINE = "7|mine|FAILED|1:0|2026-01-01T00:00:00|2026-01-01T00:00:05|5|n2|None"
+
+
+@pytest.mark.parametrize("lines", [(SOMEONE_S, MINE), (MINE, SOMEONE_S)])
+def test_another_job_that_had_the_same_id_is_none_of_a_job_s_starts(lines: tuple[str, ...]):
+    """Accounting keeps those of before a cluster counted from 1 again."""
+    [one] = read_sacct(lines, {"mine"}).values()
+    assert (one.name, one.word, one.seconds) == ("mine", "FAILED", 5.0)
+    assert (one.restarts, one.earlier_seconds) == (0, 0.0)
+
+
+def test_a_task_that_is_listed_has_a_state_of_its_own() -> None:
+    """Beside those that are still one."""
+    lines = (
+        "1_0|a|COMPLETED|0:0|2026-11-21T13:35:23|2026-11-21T13:35:26|3|n0|None",
+        "1_[1-2%2]|a|PENDING|0:0|Unknown|Unknown|0|None assigned|JobArrayTaskLimit",
+    )
+    assert {one.job_id: one.word for one in read_sacct(lines).values()} == {
+        "1_0": "COMPLETED",
+        "1_1": "PENDING",
+        "1_2": "PENDING",
+    }
+
+
+SQUEUE = {
+    "one that runs, with the end that Slurm expects": (
+        "1_1|a|RUNNING|2026-11-21T13:35:23|2026-11-21T13:45:23|r1i0n0|0|None|0|",
+        ("RUNNING", "2026-11-21T13:35:23+00:00", None, "r1i0n0", None, None, 0, None),
+    ),
+    "one that waits, with the start that Slurm expects": (
+        "5|a|PENDING|2026-11-21T13:35:23|N/A||1|BeginTime|256|",
+        ("PENDING", None, None, None, None, None, 1, "BeginTime"),
+    ),
+    "one that failed": (
+        "5|a|FAILED|2026-11-21T13:35:23|2026-11-21T13:35:24|n0|0|NonZeroExitCode|768|",
+        (
+            "FAILED",
+            "2026-11-21T13:35:23+00:00",
+            "2026-11-21T13:35:24+00:00",
+            "n0",
+            3,
+            None,
+            0,
+            "NonZeroExitCode",
+        ),
+    ),
+    "one that a signal ended": (
+        "5|a|FAILED|2026-11-21T13:35:23|2026-11-21T13:35:24|n0|0|None|9|",
+        ("FAILED", "2026-11-21T13:35:23+00:00", "2026-11-21T13:35:24+00:00", "n0", 0, 9, 0, None),
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), SQUEUE.values(), ids=SQUEUE)
+def test_squeue_tells_only_what_has_happened(line: str, expected: tuple) -> None:
+    """Times that Slurm only expects are left out."""
+    [one] = read_squeue([line]).values()
+    assert (
+        one.state,
+        one.started_at,
+        one.ended_at,
+        one.nodes,
+        one.exit_code,
+        one.signal,
+        one.restarts,
+        one.reason,
+    ) == expected
+
+
+SCONTROL = (
+    "JobId=56 ArrayJobId=54 ArrayTaskId=1 ArrayTaskThrottle=2 JobName=play-array-1 "
+    "UserId=root(0) JobState=FAILED Reason=NonZeroExitCode Dependency=(null) Requeue=1 Restarts=2 "
+    "ExitCode=3:0 RunTime=00:00:01 StartTime=2026-11-21T14:04:46 EndTime=2026-11-21T14:04:47 "
+    "NodeList=r1i0n1 Comment=JobId=9 JobState=COMPLETED"
+)
+
+
+def test_scontrol_tells_the_same() -> None:
+    """Free text at the line's end does not speak for the job."""
+    assert read_scontrol([SCONTROL, "No jobs in the system"]) == {
+        "54_1": JobState(
+            job_id="54_1",
+            name="play-array-1",
+            state="FAILED",
+            by="scontrol",
+            reason="NonZeroExitCode",
+            exit_code=3,
+            started_at="2026-11-21T14:04:46+00:00",
+            ended_at="2026-11-21T14:04:47+00:00",
+            nodes="r1i0n1",
+            restarts=2,
+        )
+    }
+
+
+def test_scontrol_lists_the_tasks_that_wait() -> None:
+    """With the array's throttle behind them."""
+    line = "JobId=54 ArrayJobId=54 ArrayTaskId=2-3%2 JobName=a JobState=PENDING Reason=None"
+    assert set(read_scontrol([line])) == {"54_2", "54_3"}
+
+
+@pytest.mark.parametrize(
+    ("state", "word", "final"),
+    [
+        ("COMPLETED", "COMPLETED", True),
+        ("CANCELLED by 1000", "CANCELLED", True),
+        ("CANCELLED+", "CANCELLED", True),
+        ("OUT_OF_MEMORY", "OUT_OF_MEMORY", True),
+        ("PENDING", "PENDING", False),
+        ("COMPLETING", "COMPLETING", False),
+        ("RESIZING", "RESIZING", False),
+        ("SUSPENDED", "SUSPENDED", False),
+        ("REQUEUED", "REQUEUED", False),
+        ("A_STATE_OF_TOMORROW", "A_STATE_OF_TOMORROW", False),
+    ],
+)
+def test_a_state_is_final_only_where_it_is_known_to_be(state: str, word: str, final: bool) -> None:
+    """A word that we do not know is no end."""
+    one = JobState(job_id="1", name="a", state=state, by="sacct")
+    assert (one.word, one.final) == (word, final)
+    assert (word in FINAL) == final
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("1|a|FAILED|2026-11-21T16:46:49|2026-11-21T16:46:49||0|BadConstraints|1|", True),
+        ("2_[0-1]|a|FAILED|2026-11-21T16:46:49|2026-11-21T16:46:49||0|BadConstraints|1|", True),
+        ("3|a|FAILED|2026-11-21T16:46:49|2026-11-21T16:46:49|gpu001|0|NonZeroExitCode|256|", False),
+        ("4|a|CANCELLED|2026-11-21T16:46:49|2026-11-21T16:46:49||0|None|0|", False),
+        ("5|a|PENDING|N/A|N/A||0|BadConstraints|0|", False),
+    ],
+)
+def test_a_job_that_sbatch_was_refused_is_told_from_one_that_failed(
+    line: str, refused: bool
+) -> None:
+    """Slurm keeps a record of some jobs for which it gave no id."""
+    assert {one.refused for one in read_squeue([line]).values()} == {refused}

@@ -1,0 +1,172 @@
+"""How far a run has come, by a log that grows, of which each byte is read once."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.campaign.campaign import PlannedRun
+from orchestrator.collect.restarts import last_start
+from orchestrator.measure.summary import summarise
+from orchestrator.measure.warmup import Warmup
+from orchestrator.run.model import Run
+from orchestrator.status.progress import LogSoFar, Progress, progress, read_on
+from orchestrator.status.slow_runs import StepTimes
+from parsers.records import Step
+from parsers.scan.reader import read_records
+
+from orchestrator.frameworks.table import FRAMEWORKS  # isort: skip
+
+WARMUP = Warmup.parse(2)
+STEP = (
+    "[teralog] iteration {number}/20 | step_seconds 0.{number:02} | samples_per_second 648.04"
+    " | loss 6.5 | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
+)
+TIMER = (
+    "[INFO] epoch=0/micro_step={number}/global_step={number}, RunningAvgSamplesPerSec=743.4, "
+    "CurrSamplesPerSec=800.0, MemAllocated=0.39GB, MaxMemAllocated=0.39GB\n"
+)
+AGAIN = "[teralog] job 7 starts again: restart {number}\n"
+
+lines = st.builds(
+    lambda text, number: text.format(number=number),
+    st.sampled_from([STEP, STEP, STEP, TIMER, AGAIN, "noise\n", "[teralog] job 7\n"]),
+    st.integers(1, 20),
+)
+
+
+@pytest.fixture(scope="module")
+def planned(run_of: Callable[..., Run]) -> PlannedRun:
+    """A run of 20 iterations."""
+    return PlannedRun(run_of(train_iters=20), "id", "label", ())
+
+
+@given(text=st.lists(lines, max_size=30).map("".join), cuts=st.lists(st.integers(0, 4000)))
+def test_a_log_that_grows_in_pieces_tells_what_the_whole_log_tells(
+    tmp_path_factory: pytest.TempPathFactory, planned: PlannedRun, text: str, cuts: list[int]
+) -> None:
+    """Wherever it is cut, restarts among it; and every byte is read once."""
+    log = tmp_path_factory.getbasetemp() / "grows.log"
+    data = text.encode()
+    log.write_bytes(b"")
+    so_far = LogSoFar()
+    for end in [*sorted(cuts), len(data)]:
+        log.write_bytes(data[:end])
+        before = so_far
+        so_far = read_on(log, planned, before, complete=False)
+        assert so_far.state is not None
+        if before.state is not None:
+            assert so_far.state.offset >= before.state.offset
+            new = [one for one in so_far.records if one not in before.records]
+            assert all(one.offset >= before.state.offset for one in new)
+    so_far = read_on(log, planned, so_far, complete=True)
+    assert so_far.state is not None
+    assert so_far.state.offset == len(data)
+    formats = FRAMEWORKS["gpt"].log_formats
+    whole = list(read_records(log, formats, start=last_start(log)))
+    assert list(so_far.records) == whole
+    found, summary = progress(planned.run, whole, WARMUP), summarise(planned.run, whole, WARMUP)
+    assert progress(planned.run, so_far.records, WARMUP) == found
+    # And the report will say the same.
+    assert found.iteration == summary.last_iteration
+    assert found.step_seconds == summary.step_seconds_median
+    assert found.tflops_per_gpu == summary.tflops_per_gpu
+
+
+def test_what_was_read_is_not_looked_at_again(tmp_path: Path, planned: PlannedRun) -> None:
+    """Were the beginning read twice, what now stands there would be noticed."""
+    log = tmp_path / "log"
+    log.write_text("noise\n" * 300 + STEP.format(number=1))
+    first = read_on(log, planned, LogSoFar(), complete=False)
+    with log.open("r+") as file:
+        file.seek(1200)
+        file.write(STEP.format(number=19))
+    with log.open("a") as file:
+        file.write(STEP.format(number=2))
+    second = read_on(log, planned, first, complete=False)
+    assert [one.iteration for one in second.records if isinstance(one, Step)] == [1, 2]
+
+
+def test_a_log_that_does_not_grow_gives_the_very_same_records(
+    tmp_path: Path, planned: PlannedRun
+) -> None:
+    """So nobody reckons anew for nothing."""
+    log = tmp_path / "log"
+    log.write_text(STEP.format(number=1))
+    first = read_on(log, planned, LogSoFar(), complete=False)
+    assert read_on(log, planned, first, complete=True).records is first.records
+
+
+def test_a_log_that_was_cut_short_is_read_anew(tmp_path: Path, planned: PlannedRun) -> None:
+    """Nothing of what it said before stays."""
+    log = tmp_path / "log"
+    log.write_text("".join(STEP.format(number=number) for number in (1, 2, 3)))
+    first = read_on(log, planned, LogSoFar(), complete=False)
+    log.write_text(STEP.format(number=7))
+    (step,) = read_on(log, planned, first, complete=False).records
+    assert isinstance(step, Step)
+    assert step.iteration == 7
+
+
+def test_a_job_that_starts_again_begins_anew(tmp_path: Path, planned: PlannedRun) -> None:
+    """From the line that its script prints then, before any iteration."""
+    log = tmp_path / "log"
+    log.write_text("".join(STEP.format(number=number) for number in range(1, 9)))
+    first = read_on(log, planned, LogSoFar(), complete=False)
+    assert progress(planned.run, first.records, WARMUP).iteration == 8
+    with log.open("a") as file:
+        file.write(AGAIN.format(number=1))
+    again = read_on(log, planned, first, complete=False)
+    assert progress(planned.run, again.records, WARMUP) == Progress(iterations=20)
+
+
+def records(tmp_path: Path, planned: PlannedRun, text: str) -> LogSoFar:
+    """Return what a log with this text says."""
+    (tmp_path / "log").write_text(text)
+    return read_on(tmp_path / "log", planned, LogSoFar(), complete=True)
+
+
+def test_the_time_left_is_that_of_the_iterations_left(tmp_path: Path, planned: PlannedRun) -> None:
+    """At the median step after the warm-up."""
+    text = "".join(STEP.format(number=number) for number in range(1, 8))
+    found = progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
+    assert (found.iteration, found.iterations) == (7, 20)
+    assert found.step_seconds == pytest.approx(0.05)
+    assert found.seconds_left == pytest.approx(13 * 0.05)
+    assert found.times is not None
+    assert found.times.median_seconds == pytest.approx(0.05)
+    assert found.times.deviation_seconds == pytest.approx(0.01)
+
+
+def test_during_the_warm_up_nothing_is_said_of_the_speed(
+    tmp_path: Path, planned: PlannedRun
+) -> None:
+    """Only how far the run is."""
+    text = STEP.format(number=1) + STEP.format(number=2)
+    found = progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
+    assert found == Progress(iteration=2, iterations=20)
+    assert found.seconds_left is None
+
+
+def test_what_the_log_says_of_the_number_of_iterations_counts(
+    tmp_path: Path, run_of: Callable[..., Run]
+) -> None:
+    """A script goes on as long as it likes; where it passes the campaign's end none is known."""
+    run = run_of(train_iters=10)
+    planned = PlannedRun(run, "id", "label", ())
+    told = records(tmp_path, planned, STEP.format(number=12)).records
+    assert progress(run, told, WARMUP).iterations == 20
+    silent = records(tmp_path, planned, TIMER.format(number=12)).records
+    assert progress(run, silent, WARMUP).iterations is None
+    assert progress(run, silent, WARMUP).iteration == 12
+
+
+def test_times_to_compare_need_three_reports(tmp_path: Path, planned: PlannedRun) -> None:
+    """After the warm-up."""
+    text = "".join(STEP.format(number=number) for number in range(1, 5))
+    assert progress(planned.run, records(tmp_path, planned, text).records, WARMUP).times is None
+    text += STEP.format(number=5)
+    times = progress(planned.run, records(tmp_path, planned, text).records, WARMUP).times
+    assert times == StepTimes(0.04, pytest.approx(0.01))

@@ -1,0 +1,124 @@
+"""Which node is slow: what its runs took beside their siblings."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.common.tables import as_text
+from orchestrator.status.slow_nodes import NodeSpeed, node_speeds, table
+from orchestrator.status.slow_runs import StepTimes, TimedRun
+
+Placed = tuple[str, str | None, float | None]
+
+
+def speeds(*runs: Placed, deviation: float = 0.0) -> dict[str, NodeSpeed]:
+    """Return the nodes of runs, each given by its kind, its nodes and its step time."""
+    timed = {
+        str(index): TimedRun(
+            label="",
+            kind=kind,
+            node_list=nodes,
+            times=None if seconds is None else StepTimes(seconds, deviation),
+        )
+        for index, (kind, nodes, seconds) in enumerate(runs)
+    }
+    return {speed.node: speed for speed in node_speeds(timed)}
+
+
+def slow(found: dict[str, NodeSpeed]) -> list[str]:
+    """Return the slow nodes."""
+    return [speed.node for speed in found.values() if speed.slow]
+
+
+def test_a_node_is_slow_whose_runs_are() -> None:
+    """Of each of two kinds one run was on it."""
+    found = speeds(
+        *(("a", node, 0.2) for node in ("n1", "n3", "n4", "n5")),
+        ("a", "n2", 0.4),
+        *(("b", node, 3.0) for node in ("n1", "n3", "n4")),
+        ("b", "n2", 6.3),
+    )
+    assert slow(found) == ["n2"]
+    assert next(iter(found)) == "n2"
+    assert (found["n2"].runs, found["n2"].compared) == (2, 2)
+    assert found["n2"].ratio == pytest.approx((2.0 + 2.1) / 2)
+
+
+def test_a_node_without_a_slow_run_is_not_slow_beside_the_siblings_of_one() -> None:
+    """Two siblings of a slow run look fast: one of their siblings is the slow one."""
+    found = speeds(
+        ("a", "n1", 0.2), ("a", "n2", 0.4), ("a", "n3", 0.2), ("b", "n4", 0.2), ("b", "n4", 0.2)
+    )
+    assert found["n1"].ratio == pytest.approx(2 / 3)
+    assert found["n4"].ratio == pytest.approx(1.0)
+    assert slow(found) == ["n2"]
+
+
+def test_a_run_on_several_nodes_counts_for_each() -> None:
+    """What makes them slow is the node that all of them have."""
+    found = speeds(
+        ("a", "n[1-2]", 0.4), ("a", "n[2-3]", 0.4), ("a", "n[3-4]", 0.2),
+        ("a", "n[1,4]", 0.2), ("a", "n[1,3]", 0.2),
+    )  # fmt: skip
+    assert {node: speed.runs for node, speed in found.items()} == {
+        "n1": 3, "n2": 2, "n3": 3, "n4": 2,
+    }  # fmt: skip
+    assert slow(found) == ["n2"]
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [("a", "n1", 0.2), ("b", "n2", 0.8)],  # no siblings
+        [("a", "n1", 0.2), ("a", "n1", 0.8)],  # no other node
+        [("a", "n1", 0.2), ("a", "n2", None)],  # nothing measured yet
+        [("a", None, None), ("a", None, None)],  # not started
+        [],
+    ],
+)
+def test_where_nothing_can_be_compared_no_node_is_slow(runs: list[Placed]) -> None:
+    """The nodes and their runs are listed all the same."""
+    found = speeds(*runs)
+    assert slow(found) == []
+    assert set(found) == {nodes for _, nodes, _ in runs if nodes}
+
+
+def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
+    """The deviation is at least that of single steps."""
+    runs: list[Placed] = [("a", "n1", 0.2), ("a", "n2", 0.2), ("a", "n3", 0.3), ("a", "n4", 0.2)]
+    assert slow(speeds(*runs)) == ["n3"]
+    assert slow(speeds(*runs, deviation=0.04)) == []
+
+
+def test_the_table_marks_the_slow_node() -> None:
+    """What is not known is a dash."""
+    rows = as_text(
+        table(list(speeds(("a", "n1", 0.2), ("a", "n2", 0.4), ("b", "n3", 0.2)).values()))
+    ).splitlines()
+    assert [row.split() for row in (rows[0], *rows[2:])] == [
+        ["node", "runs", "n", "ratio", "slow"],
+        ["n2", "1", "1", "2.00", "slow"],
+        ["n1", "1", "1", "0.500", "—"],
+        ["n3", "1", "0", "—", "—"],
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.sampled_from(["n1", "n2", "n[1-3]", "n[2,4]"]),
+            st.none() | st.floats(0.1, 1.0),
+        ),
+        max_size=12,
+    )
+)
+def test_no_node_and_no_run_is_lost(runs: list[Placed]) -> None:
+    """Every run counts on each of its nodes, and the slowest stands first."""
+    found = speeds(*runs)
+    nodes = {"n1": ["n1"], "n2": ["n2"], "n[1-3]": ["n1", "n2", "n3"], "n[2,4]": ["n2", "n4"]}
+    placed = sum(len(nodes[where or ""]) for _, where, _ in runs)
+    assert sum(speed.runs for speed in found.values()) == placed
+    ratios = [speed.ratio or 0.0 for speed in found.values()]
+    assert ratios == sorted(ratios, reverse=True)
+    assert all(speed.compared <= speed.runs for speed in found.values())

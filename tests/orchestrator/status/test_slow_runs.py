@@ -1,0 +1,194 @@
+"""Which runs are slow: far above those that do the same, and beyond what those differ by."""
+
+import statistics
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.status.slow_runs import (
+    FACTOR,
+    SlowRun,
+    StepTimes,
+    TimedRun,
+    deviation,
+    kind_of,
+    sentences,
+    slow_runs,
+    stands_out,
+)
+
+
+def run(seconds: float | None, *, deviation: float = 0.0, **values: Any) -> TimedRun:
+    """Return a run whose steps take so long; of one kind with the others."""
+    times = None if seconds is None else StepTimes(seconds, deviation)
+    return TimedRun(**{"label": "a", "kind": "k", "times": times, **values})
+
+
+def slow(*seconds: float | None, deviation: float = 0.0) -> list[int]:
+    """Return which of some siblings are slow, by their place."""
+    runs = {str(place): run(one, deviation=deviation) for place, one in enumerate(seconds)}
+    return [int(place) for place in slow_runs(runs)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ([0.21, 0.20, 0.41, 0.21, 0.22], [2]),
+        ([0.21, 0.20, 0.41, 0.21, 0.42], [2, 4]),
+        # One sibling is enough where its own steps hardly vary.
+        ([0.21, 0.41], [1]),
+        # Nobody knows which of two siblings that are far apart is the usual one.
+        ([0.21, 0.41, 0.41], []),
+        ([0.20, 0.20, 0.24, 0.20, 0.20], []),
+        ([0.20, 0.10, 0.20, 0.20, 0.20], []),
+        # A quarter more is nothing among runs that lie so far apart.
+        ([0.20, 0.26, 0.32, 0.23, 0.36], []),
+        ([0.41], []),
+        ([0.41, None, None], []),
+        ([], []),
+    ],
+)
+def test_a_run_is_slow_that_stands_out_from_its_siblings(
+    seconds: list[float | None], expected: list[int]
+) -> None:
+    """Over a quarter more than usual, and more than three deviations."""
+    assert slow(*seconds) == expected
+
+
+def test_a_machine_whose_steps_vary_much_makes_no_run_slow() -> None:
+    """The deviation is at least that of single steps."""
+    assert slow(0.20, 0.20, 0.30) == [2]
+    assert slow(0.20, 0.20, 0.30, deviation=0.05) == []
+
+
+def test_only_runs_of_one_kind_are_compared() -> None:
+    """A larger model is no slow one."""
+    runs = {"a": run(0.2), "b": run(0.2), "c": run(0.8, kind="other"), "d": run(0.8, kind="other")}
+    assert slow_runs(runs) == {}
+
+
+def test_runs_are_siblings_that_differ_only_in_repeat(run_of) -> None:
+    """Whatever they are called; a time limit makes no difference to them."""
+    first = run_of(seed=1, repeat=1)
+    assert kind_of(first) == kind_of(run_of(seed=1, repeat=5, time_limit=7))
+    assert kind_of(first) != kind_of(run_of(seed=2, repeat=1))
+
+
+def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
+    """And so is one whose siblings are as slow."""
+    before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
+    alone = {"a": run(0.42, earlier=before)}
+    assert slow_runs(alone)["a"].others == "earlier attempts"
+    assert slow_runs(alone)["a"].ratio == pytest.approx(2.0)
+    assert list(slow_runs({**alone, "b": run(0.42)})) == ["a"]
+    assert slow_runs({"a": run(0.21, earlier=before)}) == {}
+
+
+def test_a_run_is_compared_with_the_same_in_other_campaigns_where_nothing_nearer_tells() -> None:
+    """So runs that are all slow alike are found out, too."""
+    before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
+    all_slow = {"a": run(0.42, elsewhere=before), "b": run(0.43, elsewhere=before)}
+    assert {one.others for one in slow_runs(all_slow).values()} == {"earlier runs"}
+    assert slow_runs({"a": run(0.21, elsewhere=before)}) == {}
+    nearer = run(0.42, elsewhere=before, earlier=before)
+    assert slow_runs({"a": nearer})["a"].others == "earlier attempts"
+
+
+SLOW = SlowRun(
+    label="zero1 #3",
+    node_list="gpu002",
+    step_seconds=0.4056,
+    usual_seconds=0.21,
+    others="siblings",
+    count=4,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({}, "zero1 #3 on gpu002: 0.41 s a step, 1.9 x its 4 siblings' 0.21 s"),
+        ({"count": 1}, "zero1 #3 on gpu002: 0.41 s a step, 1.9 x its sibling's 0.21 s"),
+        ({"node_list": None}, "zero1 #3: 0.41 s a step, 1.9 x its 4 siblings' 0.21 s"),
+        (
+            {"others": "earlier attempts", "count": 1, "step_seconds": 12.6, "usual_seconds": 1.0},
+            "zero1 #3 on gpu002: 13 s a step, 13 x its earlier attempt's 1.0 s",
+        ),
+        (
+            {"others": "earlier attempts", "count": 2, "node_list": "gpu[001-004]"},
+            "zero1 #3 on gpu[001-004]: 0.41 s a step, 1.9 x its 2 earlier attempts' 0.21 s",
+        ),
+        (
+            {"label": "a\x1b[2J", "node_list": "\x07"},
+            "a�[2J on �: 0.41 s a step, 1.9 x its 4 siblings' 0.21 s",
+        ),
+    ],
+)
+def test_a_sentence_names_the_run_its_nodes_and_both_times(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    """And nothing in it speaks to a terminal."""
+    said = str(replace(SLOW, **changes))
+    assert said.replace("\N{MULTIPLICATION SIGN}", "x") == sentence
+
+
+def test_the_slowest_is_named_first() -> None:
+    """Whatever the order of the campaign."""
+    worse = replace(SLOW, label="worse", step_seconds=0.9)
+    assert [line.partition(" on")[0] for line in sentences([SLOW, worse])] == ["worse", "zero1 #3"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "times"),
+    [
+        ([], None),
+        ([0.1, 0.2], None),
+        ([0.0, 0.0, 0.0], None),
+        ([0.1, 0.2, 0.4], StepTimes(0.2, 0.1)),
+        ([0.2, 0.2, 9.0, 0.2], StepTimes(0.2, 0.0)),
+    ],
+)
+def test_times_are_those_of_three_reports_or_more(
+    seconds: list[float], times: StepTimes | None
+) -> None:
+    """Median and median deviation, which one slow step does not move."""
+    found = StepTimes.of(seconds)
+    if times is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.median_seconds == pytest.approx(times.median_seconds)
+        assert found.deviation_seconds == pytest.approx(times.deviation_seconds)
+
+
+sound = st.floats(0.1, 10.0)
+
+
+@given(value=sound, others=st.lists(sound, min_size=1, max_size=9), scale=st.floats(0.01, 100.0))
+def test_the_rule_does_not_know_units_and_rises_with_the_time(
+    value: float, others: list[float], scale: float
+) -> None:
+    """Milliseconds or seconds; and what is slower than a slow run is slow."""
+    found = stands_out(value, others)
+    bounds = (
+        FACTOR * statistics.median(others),
+        statistics.median(others) + 4.4478 * deviation(others),
+    )
+    if all(abs(value / bound - 1) > 1e-9 for bound in bounds):
+        assert stands_out(value * scale, [one * scale for one in others]) == found
+    if found:
+        assert stands_out(value * 2, others)
+        assert value > FACTOR * min(others)
+
+
+@given(
+    usual=st.lists(st.floats(0.98, 1.02), min_size=3, max_size=9),
+    bad=st.floats(1.6, 100.0),
+)
+def test_a_minority_of_slow_siblings_hides_no_slow_run(usual: list[float], bad: float) -> None:
+    """Fewer than half of the others: the median and the median deviation stay."""
+    worse = [bad] * ((len(usual) - 1) // 2)
+    assert stands_out(bad, [*usual, *worse])

@@ -1,0 +1,128 @@
+"""Where a campaign stands: a line a run, and totals."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.common.tables import as_records, as_text
+from orchestrator.status import table as statuses
+from orchestrator.status.slow_runs import SlowRun
+from orchestrator.status.table import RunStatus, run_statuses
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import Attempt
+
+CampaignOf = Callable[[str], Campaign]
+AttemptIn = Callable[..., Attempt]
+
+
+@pytest.fixture
+def standing(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> list[RunStatus]:
+    """Return the statuses of four runs: completed at the second try, failed, killed, not begun."""
+    campaign = campaign_of(
+        "name: a\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [1, 2, 3, 4]}\n"
+    )
+    store = CampaignStore(tmp_path / "results")
+    first, second, third, _ = (store.run(planned.run_id) for planned in campaign.runs)
+    attempt_in(first, state="TIMEOUT", seconds=60.0, signal="SIGTERM")
+    attempt_in(first, log="fine\n", state="COMPLETED", seconds=12.3456, exit_code=0)
+    attempt_in(second, log="bad\n", state="FAILED", seconds=1.5, exit_code=3)
+    attempt_in(third, log="so far\n")
+    return run_statuses(campaign, store)
+
+
+def test_a_status_is_that_of_the_last_attempt(standing: list[RunStatus]):
+    """In the order of the campaign."""
+    assert [
+        (one.state, one.outcome, len(one.attempts), one.seconds, one.unsuccessful)
+        for one in standing
+    ] == [
+        ("COMPLETED", "completed", 2, 12.3456, False),
+        ("FAILED", "failed", 1, 1.5, True),
+        ("INTERRUPTED", "interrupted", 1, None, True),
+        ("NOT_STARTED", None, 0, None, False),
+    ]
+
+
+def test_the_table_has_a_line_a_run(standing: list[RunStatus]):
+    """What has not happened is a dash."""
+    table = statuses.table(standing)
+    assert [row["label"] for row in as_records(table)] == [f"seed={seed}" for seed in (1, 2, 3, 4)]
+    lines = [line.split()[1:] for line in as_text(table).splitlines()[2:]]
+    assert lines == [
+        ["seed=1", "COMPLETED", "completed", "2", "12.3"],
+        ["seed=2", "FAILED", "failed", "1", "1.50"],
+        ["seed=3", "INTERRUPTED", "interrupted", "1", "—"],
+        ["seed=4", "NOT_STARTED", "—", "0", "—"],
+    ]
+
+
+def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
+    """For programs; absent is null."""
+    slow = SlowRun(
+        label="seed=1",
+        node_list="here",
+        step_seconds=0.4,
+        usual_seconds=0.2,
+        others="siblings",
+        count=4,
+    )
+    records = statuses.records(standing, {standing[0].planned.run_id: slow})
+    assert json.loads(json.dumps(records)) == records
+    completed, failed, _, waiting = records
+    assert completed == {
+        "run_id": standing[0].planned.run_id,
+        "label": "seed=1",
+        "rehearsed": False,
+        "state": "COMPLETED",
+        "outcome": "completed",
+        "outcome_by": "scheduler",
+        "attempts": 2,
+        "started_at": "2026-01-02T03:04:05+00:00",
+        "ended_at": "2026-01-02T03:05:05+00:00",
+        "seconds": 12.3456,
+        "exit_code": 0,
+        "signal": None,
+        "log": str(standing[0].attempts[-1].log),
+        # Both attempts, of one rank.
+        "gpu_hours_used": pytest.approx((60.0 + 12.3456) / 3600),
+        "gpu_hours_asked": 0.5,
+        "job_id": None,
+        "node_list": None,
+        "restarts": None,
+        "reason": None,
+        "scheduler_state": None,
+        "scheduler_state_by": None,
+        "slow": {
+            "step_seconds": 0.4,
+            "usual_step_seconds": 0.2,
+            "ratio": 2.0,
+            "compared_with": "siblings",
+            "compared": 4,
+        },
+    }
+    assert failed["exit_code"] == 3
+    known = {"run_id", "label", "rehearsed", "state", "attempts", "gpu_hours_asked"}
+    assert {value for key, value in waiting.items() if key not in known} == {None}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "gone", "line"),
+    [
+        ([0, 1, 2, 3], [], "4 runs: 1 completed, 1 failed, 1 interrupted, 1 not started"),
+        ([1], [], "1 run: 1 failed"),
+        ([1, 1, 3], [], "3 runs: 2 failed, 1 not started"),
+        (
+            [0, 3],
+            ["seed=9", "seed=8"],
+            "2 runs: 1 completed, 1 not started, 2 no longer in the campaign file, results kept",
+        ),
+    ],
+)
+def test_the_totals_are_one_line(
+    standing: list[RunStatus], chosen: list[int], gone: list[str], line: str
+):
+    """How many runs are where, and what is kept of those that are gone."""
+    assert statuses.totals([standing[index] for index in chosen], gone) == line

@@ -1,0 +1,441 @@
+"""Looking at a campaign again and again, and what is shown of it."""
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.cli.main import main
+from orchestrator.common import locks
+from orchestrator.status import watch as watching
+from orchestrator.status.progress import Progress
+from orchestrator.status.watch import Look, Watch, WatchedRun
+from orchestrator.status.watch_terminal import picture, show_plain
+from orchestrator.status.watch_text import chosen, left_text, others_text, state_text
+from orchestrator.store.campaign_store import CampaignStore, campaign_store
+from orchestrator.store.folders import write_ended, write_seen
+from orchestrator.store.records import Attempt, Ended, Intent, Seen
+
+CAMPAIGN = """\
+name: watched
+defaults: {framework: gpt, model: s, train_iters: 20}
+matrix: {strategy: [ddp]}
+repeats: 4
+warmup: 2
+"""
+STEP = (
+    "[teralog] iteration {number}/20 | step_seconds {seconds} | samples_per_second 648.04"
+    " | loss 6.5 | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
+)
+
+CampaignOf = Callable[[str], Campaign]
+AttemptIn = Callable[..., Attempt]
+
+
+def steps(last: int, seconds: float = 0.2) -> str:
+    """Return a log of so many iterations."""
+    return "".join(STEP.format(number=number, seconds=seconds) for number in range(1, last + 1))
+
+
+@pytest.fixture
+def campaign(campaign_of: CampaignOf) -> Campaign:
+    """A campaign of one run, four times."""
+    return campaign_of(CAMPAIGN)
+
+
+@pytest.fixture
+def store(campaign: Campaign, tmp_path: Path) -> CampaignStore:
+    """Where its results are."""
+    return campaign_store(tmp_path / "results", campaign.name)
+
+
+class Supervised:
+    """Attempts on this machine that go on, with locks that a supervisor would hold."""
+
+    def __init__(self, campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> None:
+        self.folders = [store.run(planned.run_id) for planned in campaign.runs]
+        self._attempt_in = attempt_in
+        self.locks: dict[int, int | None] = {}
+
+    def begin(self, index: int, log: str) -> Attempt:
+        """Begin a run that has printed this."""
+        attempt = self._attempt_in(self.folders[index], log=log)
+        self.locks[index] = locks.acquire(self.folders[index].lock)
+        return attempt
+
+    def end(self, index: int, state: str = "COMPLETED") -> None:
+        """End a run."""
+        last = self.folders[index].attempts()[-1]
+        write_ended(last.folder, Ended(state, "2026-01-02T03:05:05+00:00", 60.0, 0))
+        self.release(index)
+
+    def release(self, index: int) -> None:
+        """Let go of a run's lock."""
+        if (lock := self.locks.pop(index, None)) is not None:
+            os.close(lock)
+
+
+@pytest.fixture
+def runs(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Iterator[Supervised]:
+    """The runs of the campaign, to be begun and ended."""
+    supervised = Supervised(campaign, store, attempt_in)
+    yield supervised
+    for index in list(supervised.locks):
+        supervised.release(index)
+
+
+def test_a_look_tells_state_progress_and_time_left_of_every_run(
+    campaign: Campaign, store: CampaignStore, runs: Supervised
+) -> None:
+    """As the log grows, the next look tells more."""
+    log = runs.begin(0, steps(5)).log
+    watch = Watch(campaign, store)
+    first, *others = watch.look().runs
+    assert first.status.state == "RUNNING"
+    assert (first.progress.iteration, first.progress.iterations) == (5, 20)
+    assert first.progress.step_seconds == pytest.approx(0.2)
+    assert left_text(first) == "0:00:03"
+    assert first.node_list == "here"
+    assert [one.status.state for one in others] == ["NOT_STARTED"] * 3
+    with log.open("a") as file:
+        file.write(STEP.format(number=6, seconds=0.2) + STEP.format(number=7, seconds=0.2)[:-1])
+    assert watch.look().runs[0].progress.iteration == 6
+    runs.end(0)
+    last = watch.look().runs[0]
+    # What has ended has no time left, and its last line is whole.
+    assert (last.status.state, last.progress.iteration, left_text(last)) == ("COMPLETED", 7, None)
+
+
+def test_the_slow_one_of_the_siblings_is_told_while_it_runs(
+    campaign: Campaign, store: CampaignStore, runs: Supervised
+) -> None:
+    """As soon as three of its steps count."""
+    log = runs.begin(3, steps(4, 0.4)).log
+    for index in range(3):
+        runs.begin(index, steps(20))
+        runs.end(index)
+    watch = Watch(campaign, store)
+    assert watch.look().slow == []
+    with log.open("a") as file:
+        file.write(STEP.format(number=5, seconds=0.4))
+    (slow,) = watch.look().slow
+    assert str(slow).startswith("gpt #4 on here: 0.40 s a step, 2.0 ")
+
+
+def test_a_run_that_is_started_again_is_compared_with_itself(
+    campaign: Campaign, store: CampaignStore, runs: Supervised
+) -> None:
+    """And its progress is that of the new attempt, though the watch saw the end of the old one."""
+    runs.begin(0, steps(9))
+    runs.end(0, "FAILED")
+    watch = Watch(campaign, store)
+    assert watch.look().runs[0].progress.iteration == 9
+    runs.begin(0, steps(6, 0.5))
+    found = watch.look().runs[0]
+    assert (len(found.status.attempts), found.progress.iteration) == (2, 6)
+    assert found.slow is not None
+    assert found.slow.others == "earlier attempts"
+
+
+def test_a_run_is_compared_with_the_same_run_of_other_campaigns(
+    campaign: Campaign, store: CampaignStore, runs: Supervised, attempt_in: AttemptIn
+) -> None:
+    """Of which only those that completed count, and no rehearsal."""
+    before = replace(campaign, name="last-week")
+    others = Supervised(before, campaign_store(store.path.parent, before.name), attempt_in)
+    others.begin(0, steps(20, 0.01))
+    others.end(0, "FAILED")
+    others.begin(0, steps(20, 0.2))
+    others.end(0)
+    runs.begin(0, steps(6, 0.5))
+    (slow,) = Watch(campaign, store).look().slow
+    assert (slow.others, slow.count, slow.usual_seconds) == ("earlier runs", 1, pytest.approx(0.2))
+    assert Watch(replace(campaign, rehearsal=True), store).look().slow == []
+
+
+def test_of_many_other_campaigns_those_last_submitted_count(
+    campaign: Campaign, store: CampaignStore, runs: Supervised, attempt_in: AttemptIn
+) -> None:
+    """Five at most: what is measured every week is no more to read every time."""
+    for week in range(8):
+        before = replace(campaign, name=f"week-{week}")
+        other = campaign_store(store.path.parent, before.name)
+        others = Supervised(before, other, attempt_in)
+        others.begin(0, steps(20, 0.1 if week < 3 else 0.2))
+        others.end(0)
+        other.save_submission(before)
+        os.utime(other.path / "campaign.json", (week, week))
+    runs.begin(0, steps(6, 0.5))
+    (slow,) = Watch(campaign, store).look().slow
+    assert (slow.count, slow.usual_seconds) == (5, pytest.approx(0.2))
+
+
+def test_a_watch_goes_on_until_all_have_ended(
+    campaign: Campaign, store: CampaignStore, runs: Supervised
+) -> None:
+    """As long as a run runs, or a submit is at work that will start the next one."""
+    watch = Watch(campaign, store)
+    assert not watch.look().under_way
+    runs.begin(0, "")
+    assert watch.look().under_way
+    store.path.mkdir(exist_ok=True)
+    lock = locks.acquire(store.submit_lock)
+    assert lock is not None
+    runs.end(0)
+    assert watch.look().under_way
+    os.close(lock)
+    assert not watch.look().under_way
+
+
+def test_a_log_that_cannot_be_read_is_a_note(
+    campaign: Campaign, store: CampaignStore, runs: Supervised
+) -> None:
+    """The other runs go on being told of."""
+    log = runs.begin(0, "").log
+    log.unlink()
+    log.mkdir()
+    runs.begin(1, steps(7))
+    look = Watch(campaign, store).look()
+    assert look.notes == (f"{log}: cannot be read: Is a directory",)
+    assert look.runs[1].progress.iteration == 7
+
+
+class Clock:
+    """A clock that is set, in place of that of `watching`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Return the time that was set."""
+        return self.now
+
+
+def test_slurm_is_asked_every_ten_seconds_and_its_logs_are_read_each_time(
+    campaign_of: CampaignOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However short the interval. The squeue here knows nothing, and notes that it was asked."""
+    (tmp_path / "slurm.yaml").write_text("gpus_per_node: 1\n")
+    campaign = campaign_of(CAMPAIGN + "cluster: slurm.yaml\n")
+    store = campaign_store(tmp_path / "results", campaign.name)
+    folder = store.run(campaign.runs[0].run_id)
+    intent = Intent("batch", "elsewhere", "2026-01-02T03:04:05+00:00")
+    assert folder.claim(1, intent)
+    (attempt,) = folder.attempts()
+    write_seen(attempt.folder, Seen("7", "RUNNING", by="squeue", nodes="gpu[001-002]"))
+    attempt.log.write_text(steps(3))
+    asked = tmp_path / "asked"
+    for program in ("sacct", "squeue", "scontrol"):
+        path = tmp_path / "bin" / program
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'#!/bin/sh\necho {program} >> "{asked}"\nexit 1\n')
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    clock = Clock()
+    monkeypatch.setattr(watching, "time", clock)
+    watch = Watch(campaign, store)
+    first = watch.look()
+    assert any("Slurm gave no answer" in note for note in first.notes)
+    assert (first.runs[0].status.state, first.runs[0].node_list) == ("RUNNING", "gpu[001-002]")
+    calls = len(asked.read_text().splitlines())
+    assert calls
+    clock.now = 9.9
+    with attempt.log.open("a") as file:
+        file.write(STEP.format(number=4, seconds=0.2))
+    look = watch.look()
+    assert look.runs[0].progress.iteration == 4
+    # What was not answered is said as long as it is not.
+    assert look.notes == first.notes
+    assert len(asked.read_text().splitlines()) == calls
+    clock.now = 10.0
+    watch.look()
+    assert len(asked.read_text().splitlines()) == 2 * calls
+
+
+@pytest.fixture
+def look(campaign: Campaign, store: CampaignStore, runs: Supervised) -> Look:
+    """A look at a slow run, one that has ended, one that has failed, and one that waits."""
+    runs.begin(0, steps(12, 0.5))
+    runs.begin(1, steps(20))
+    runs.end(1)
+    runs.begin(2, steps(20))
+    runs.end(2, "FAILED")
+    return Watch(campaign, store).look()
+
+
+def said(looks: list[Look]) -> tuple[list[str], list[str]]:
+    """Return what a pipe gets of some looks, and the complaints."""
+    texts: list[str] = []
+    complaints: list[str] = []
+    show_plain(looks, texts.append, complaints.append)
+    return texts, complaints
+
+
+def labels(text: str) -> list[str]:
+    """Return the numbers of the runs that a table tells of."""
+    return re.findall(r"^[0-9a-f]{12}  gpt (#\d)", text, re.MULTILINE)
+
+
+def test_a_pipe_gets_what_is_new(look: Look) -> None:
+    """All runs at first and at the end; nothing where there is nothing new."""
+    going = replace(look.runs[0], progress=Progress(iteration=13, iterations=20))
+    later = replace(look, runs=(going, *look.runs[1:]))
+    texts, _ = said([look, look, later, replace(later, under_way=False)])
+    assert [labels(text) for text in texts] == [["#1", "#2", "#3", "#4"], ["#1"]]
+    ended = replace(going, progress=Progress(iteration=20, iterations=20))
+    last = replace(later, runs=(ended, *look.runs[1:]), under_way=False)
+    texts, _ = said([look, later, last])
+    assert [len(labels(text)) for text in texts] == [4, 1, 4]
+    assert "4 runs: 1 running, 1 completed, 1 failed, 1 not started" in texts[0]
+    assert "gpt #1 on here: 0.50 s a step, 2.5" in texts[0]
+
+
+def test_a_note_is_said_once(look: Look) -> None:
+    """Again where it is another one."""
+    noted = [replace(look, notes=(note,)) for note in ("silent", "silent", "still silent")]
+    assert said(noted)[1] == ["silent", "still silent"]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50), (40, 10), (80, 8), (300, 20)])
+def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> None:
+    """Whatever is in it: no line is too long, and none too many."""
+    many = tuple(
+        replace(
+            one,
+            status=replace(one.status, planned=replace(one.status.planned, label=f"{'x' * 70} #7")),
+        )
+        for one in look.runs * 25
+    )
+    for shown in (look, Look(many, ("a note " * 30,) * 9, under_way=True)):
+        console = Console(width=width, height=height, file=io.StringIO())
+        with console.capture() as capture:
+            console.print(picture(shown, console))
+        lines = capture.get().splitlines()
+        assert len(lines) < height
+        assert all(len(line) <= width for line in lines)
+    # A label is cut in its middle: at its end stands which repeat it is.
+    assert width < 80 or any("#7" in line for line in lines)
+
+
+def test_what_a_file_says_does_not_speak_to_the_terminal(look: Look) -> None:
+    """Neither codes of the terminal nor markup of rich."""
+    first = look.runs[0]
+    planned = replace(first.status.planned, label="[red]a\x1b[2J[/red]")
+    evil = replace(first, status=replace(first.status, planned=planned), node_list="\x1b]0;x\x07")
+    shown = replace(look, runs=(evil, *look.runs[1:]), notes=("\x1b[31m[bold]note",))
+    console = Console(width=120, height=30)
+    with console.capture() as capture:
+        console.print(picture(shown, console))
+    text = capture.get()
+    assert "[red]a" in text
+    assert "[bold]note" in text
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\x1b" not in said([shown])[0][0]
+
+
+def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -> WatchedRun:
+    """Return the run in another state, of which Slurm says more."""
+    attempts = tuple(
+        replace(one, seen=Seen("7", word, by="squeue", **seen)) for one in run.status.attempts
+    )
+    status = replace(run.status, state=word.partition(" ")[0], outcome=outcome, attempts=attempts)
+    return replace(run, status=status)
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome", "seen", "text"),
+    [
+        ("RUNNING", None, {}, "RUNNING"),
+        ("PENDING", None, {"reason": "Priority"}, "PENDING (Priority)"),
+        ("RUNNING", None, {"restarts": 2}, "RUNNING (restart 2)"),
+        ("CANCELLED by 1000", "cancelled", {}, "CANCELLED by 1000"),
+        ("FAILED", "oom", {}, "FAILED (oom)"),
+        ("COMPLETED", "completed", {"restarts": 1}, "COMPLETED"),
+        ("UNKNOWN", "completed", {}, "UNKNOWN (completed)"),
+        ("UNKNOWN", "unknown", {}, "UNKNOWN"),
+    ],
+)
+def test_a_state_is_in_slurms_words(
+    look: Look, word: str, outcome: str | None, seen: dict[str, Any], text: str
+) -> None:
+    """In brackets why it waits, how often it began, and what the log knows better."""
+    assert state_text(state(look.runs[0], word, outcome, **seen).status) == text
+
+
+def test_where_not_all_fit_those_that_run_and_ended_lately_are_shown(look: Look) -> None:
+    """In the campaign's order; how many others there are is said."""
+    going, ended, failed, waiting = look.runs
+    runs = (waiting, ended, *([waiting] * 5), going, failed)
+    assert chosen(runs, 99) == list(runs)
+    assert chosen(runs, 2) == [ended, going]
+    assert chosen(runs, 3) == [ended, going, failed]
+    assert chosen(runs, 4) == [waiting, ended, going, failed]
+    assert others_text(runs, chosen(runs, 3)) == "and 6 more: 6 not started"
+    assert others_text(runs, runs) is None
+
+
+@pytest.mark.parametrize("word", ["SUBMITTED", "PENDING", "REQUEUED", "CONFIGURING"])
+def test_a_run_that_waits_is_of_less_interest_than_one_that_has_ended(
+    look: Look, word: str
+) -> None:
+    """Whatever Slurm calls its waiting."""
+    _, ended, *_ = look.runs
+    waiting = state(look.runs[0], word, None)
+    assert chosen((waiting, ended), 1) == [ended]
+
+
+@given(seconds=st.floats(1e-90, 1e99))
+def test_a_mangled_step_time_stops_no_watch(seconds: float) -> None:
+    """A log may hold any number; a time that no calendar holds is not known."""
+    found = Progress(iteration=1, iterations=20, step_seconds=seconds)
+    run = WatchedRun(_Running(), None, found, None)
+    text = left_text(run)
+    assert text is None or re.fullmatch(r"(\d+ days?, )?\d+:\d\d:\d\d", text)
+
+
+class _Running:
+    """A status of which only these are looked at."""
+
+    state = "RUNNING"
+    outcome = None
+
+
+def test_once_is_once_and_an_end_is_the_end(
+    campaign: Campaign, store: CampaignStore, runs: Supervised
+) -> None:
+    """Exit code 1 where all have ended and one has failed, with what starts it again."""
+
+    def watch(*arguments: str) -> Any:
+        results = str(store.path.parent)
+        return CliRunner().invoke(
+            main, ["watch", str(campaign.path), "--results", results, *arguments]
+        )
+
+    unstarted = watch()
+    assert unstarted.exit_code == 0
+    assert "4 runs have not been started; `teralog submit" in unstarted.stderr
+    runs.begin(0, steps(20))
+    once = watch("--once")
+    assert once.exit_code == 0
+    assert len(labels(once.stdout)) == 4
+    assert once.stderr == ""
+    for index in range(1, 4):
+        runs.begin(index, steps(20))
+        runs.end(index)
+    runs.end(0, "FAILED")
+    ended = watch("--interval", "0.1")
+    assert ended.exit_code == 1
+    assert "gpt #1: FAILED" in ended.stderr
+    assert "teralog retry" in ended.stderr
+    assert watch("--interval", "0").exit_code == 2

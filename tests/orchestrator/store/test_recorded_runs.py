@@ -1,0 +1,115 @@
+"""Runs made again from what run.json tells of them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.collect.collected import collect, collect_runs
+from orchestrator.common.errors import UserError
+from orchestrator.run.model import sizes
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.recorded_runs import recorded_campaign, recorded_run
+from orchestrator.submit.render import render
+
+ROOT = Path(__file__).parents[3]
+CAMPAIGNS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "tests/scripts").glob("*.yaml")])
+
+
+@pytest.fixture
+def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callable[[str], Any]:
+    """Return a function that gives the run.json of a small GPT, with parameters of its own."""
+
+    def make(lines: str) -> Any:
+        campaign = campaign_of(
+            "name: one\ndefaults:\n  framework: gpt\n  num_layers: 2\n  hidden_size: 64\n"
+            f"  num_attention_heads: 4\n  vocab_size: 512\n  seq_length: 64\n{lines}"
+        )
+        store = CampaignStore(tmp_path / "results")
+        folder = store.save_run(campaign.runs[0], campaign, {})
+        return json.loads((folder.path / "run.json").read_text())
+
+    return make
+
+
+@pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
+def test_the_runs_of_every_campaign_are_those_that_their_files_tell_of(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By identity, and in every size, whatever the framework."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    campaign = load_campaign(path)
+    store = CampaignStore(tmp_path)
+    for planned in campaign.runs:
+        if planned.problems:
+            continue
+        folder = store.save_run(planned, campaign, {})
+        made = recorded_run(json.loads((folder.path / "run.json").read_text()))
+        assert made is not None
+        assert sizes(made) == json.loads(json.dumps(sizes(planned.run)))
+
+
+@pytest.mark.parametrize("seconds", [60, 3600, 86400 * 14])
+def test_a_time_limit_of_any_length_is_taken(record_of: Callable[[str], Any], seconds: int) -> None:
+    """Two weeks are none too long."""
+    run = recorded_run(record_of(f"  time_limit: {seconds // 60}\n"))
+    assert run is not None
+    assert run.resources.time_limit_seconds == seconds
+
+
+def test_a_parameter_that_was_added_since_has_its_default(record_of: Callable[[str], Any]) -> None:
+    """An older version's run.json lacks it, and its identity is the same."""
+    record = record_of("")
+    for name in ("launcher", "context_parallel_size", "activation_checkpointing"):
+        del record[name]
+    assert recorded_run(record) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"framework": "gone"},
+        {"strategy": "zero9"},
+        {"hidden_size": 128},
+        {"hidden_size": "wide"},
+        {"run_id": "000000000000"},
+        {"repeat": None},
+    ],
+    ids=str,
+)
+def test_what_this_version_would_make_another_run_is_not_taken(
+    record_of: Callable[[str], Any], change: dict[str, Any]
+) -> None:
+    """The identity is the check: values that are not its own do not pass for it."""
+    assert recorded_run({**record_of(""), **change}) is None
+
+
+def test_a_folder_tells_what_its_campaign_file_tells(
+    reported: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Runs that were started, in the campaign's order, with its warm-up."""
+    log = "[teralog] iteration 2/4 | step_seconds 0.5 | samples_per_second 16 | loss 1 "
+    log += "| memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
+    campaign, _, _ = reported(
+        "matrix: {seed: [3, 1, 2]}\n", {"log": log, "state": "COMPLETED"}, {"log": log}, None
+    )
+    store = CampaignStore(tmp_path / "results")
+    render(campaign, campaign.runs, store)
+    store.save_submission(campaign)
+    runs, warmup = recorded_campaign(store)
+    assert [run.label for run in runs] == ["seed=3", "seed=1"]
+    assert warmup == campaign.warmup
+    told, whole = collect_runs(runs, warmup, store), collect(campaign, store)[:2]
+    for one, other in zip(told, whole, strict=True):
+        assert one == replace(other, planned=one.planned)
+        assert one.planned.run == other.planned.run
+
+
+def test_a_folder_without_a_run_is_none(tmp_path: Path) -> None:
+    """It says what to give."""
+    with pytest.raises(UserError, match="holds no run that was started"):
+        recorded_campaign(CampaignStore(tmp_path))

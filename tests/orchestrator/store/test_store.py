@@ -1,0 +1,249 @@
+"""What the folders under results/ say: attempts, states, runs, and what a disk refuses."""
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.common import locks
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import read_json
+from orchestrator.store import campaign_store as store
+from orchestrator.store.campaign_store import CampaignStore, campaign_store
+from orchestrator.store.folders import (
+    RunFolder,
+    read_attempt,
+    write_ended,
+    write_seen,
+    write_started,
+)
+from orchestrator.store.records import Attempt, Batch, Ended, Intent, Receipt, Seen, Started
+
+STARTED = Started(
+    pid=1,
+    host="here",
+    token="t",
+    started_at="2026-01-02T03:04:05+00:00",
+    time_limit_seconds=60,
+    devices=("0", "1"),
+)
+NEW_ATTEMPTS = """\
+import sys
+from pathlib import Path
+from orchestrator.store.folders import RunFolder
+sys.stdin.readline()
+print(*(RunFolder(Path(sys.argv[1])).new_attempt().number for _ in range(20)))
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """Return the folder of a run, which is not there yet."""
+    return RunFolder(tmp_path / "campaign" / "run")
+
+
+def attempt(run: RunFolder, *records: Started | Ended) -> Attempt:
+    """Make an attempt with these records."""
+    made = run.new_attempt()
+    for record in records:
+        if isinstance(record, Started):
+            write_started(made.folder, record)
+        else:
+            write_ended(made.folder, record)
+    return made
+
+
+def ended(state: str) -> Ended:
+    """Return the record of an end."""
+    return Ended(state, "2026-01-02T03:05:05+00:00", seconds=60.0)
+
+
+def test_attempts_are_numbered_from_one(run: RunFolder) -> None:
+    """And listed in the order of their numbers, the tenth after the ninth."""
+    assert run.attempts() == []
+    assert [run.new_attempt().number for _ in range(11)] == list(range(1, 12))
+    assert [one.number for one in run.attempts()] == list(range(1, 12))
+
+
+def test_an_attempt_says_again_what_was_recorded(run: RunFolder) -> None:
+    """Its start and its end; its log lies in its folder."""
+    end = Ended("FAILED", "2026-01-02T03:05:05+00:00", 60.5, exit_code=None, signal="SIGKILL")
+    made = attempt(run, STARTED, end)
+    assert run.attempts() == [Attempt(1, made.folder, STARTED, end)]
+    assert made.log == run.path / "attempt-1" / "output.log"
+
+
+@pytest.mark.parametrize(
+    "name", ["attempt-", "attempt-0", "attempt-01", "attempt--1", "attempt-²", "attempt-1.tmp"]
+)
+def test_what_is_no_attempt(run: RunFolder, name: str) -> None:
+    """Folders that somebody else has made are left alone."""
+    (run.path / name).mkdir(parents=True)
+    assert run.attempts() == []
+    assert run.new_attempt().number == 1
+
+
+def test_attempts_have_no_doublets_when_many_are_made_at_once(run: RunFolder) -> None:
+    """Every one of them is made, and no two get the same number."""
+    command = [sys.executable, "-c", NEW_ATTEMPTS, str(run.path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    makers = [subprocess.Popen(command, text=True, **pipes) for _ in range(4)]
+    for maker in makers:
+        assert maker.stdin is not None
+        maker.stdin.write("\n")
+        maker.stdin.flush()
+    numbers = [int(word) for maker in makers for word in maker.communicate()[0].split()]
+    assert sorted(numbers) == list(range(1, 81))
+
+
+@pytest.mark.parametrize(
+    ("attempts", "supervised", "state"),
+    [
+        ([], False, "NOT_STARTED"),
+        ([], True, "NOT_STARTED"),
+        ([[]], True, "RUNNING"),
+        ([[]], False, "INTERRUPTED"),
+        ([[STARTED]], True, "RUNNING"),
+        ([[STARTED]], False, "INTERRUPTED"),
+        ([[STARTED, ended("COMPLETED")]], False, "COMPLETED"),
+        ([[STARTED, ended("FAILED")]], True, "FAILED"),
+        ([[STARTED, ended("TIMEOUT")]], False, "TIMEOUT"),
+        ([[ended("CANCELLED")]], False, "CANCELLED"),
+        ([[STARTED, ended("FAILED")], [STARTED]], True, "RUNNING"),
+        ([[STARTED, ended("COMPLETED")], [STARTED]], False, "INTERRUPTED"),
+        ([[STARTED, ended("INTERRUPTED")], [STARTED, ended("COMPLETED")]], False, "COMPLETED"),
+        ([[STARTED], [STARTED, ended("COMPLETED")]], False, "COMPLETED"),
+        ([[STARTED, ended("FAILED")]] * 9 + [[STARTED, ended("COMPLETED")]], False, "COMPLETED"),
+    ],
+)
+def test_the_state_is_that_of_the_last_attempt(
+    run: RunFolder, attempts: Sequence[Sequence[Started | Ended]], supervised: bool, state: str
+) -> None:
+    """Where it has no end, the run's lock tells whether somebody still supervises it."""
+    for records in attempts:
+        attempt(run, *records)
+    run.path.mkdir(parents=True, exist_ok=True)
+    lock = locks.acquire(run.lock)
+    assert lock is not None
+    if not supervised:
+        os.close(lock)
+    assert run.state() == state
+    if supervised:
+        os.close(lock)
+
+
+@pytest.fixture
+def submitted(tmp_path: Path) -> CampaignStore:
+    """Return a store with a batch of two runs, the tasks 3 and 5 of an array, both claimed."""
+    found = CampaignStore(tmp_path)
+    intent = Intent("batch", "here", "2026-01-02T03:04:05+00:00")
+    with found.shared_intent(intent) as written:
+        for name in ("one", "two"):
+            assert found.run(name).claim(1, intent, name, written=written)
+    members = (("one", 1), ("two", 1))
+    batch = Batch(intent.batch, intent.host, intent.created_at, members, array=True, indices=(3, 5))
+    assert found.new_batch(batch, "script") is not None
+    return found
+
+
+def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: CampaignStore) -> None:
+    """Until Slurm itself says something of it."""
+    two = submitted.run("two")
+    assert two.state() == "SUBMITTING"
+    submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
+    assert two.attempts()[0].seen == Seen("7_5", "SUBMITTED", by="sbatch")
+    assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "SUBMITTED")
+    write_seen(two.attempts()[0].folder, Seen("7_5", "RUNNING", by="squeue"))
+    assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "RUNNING")
+
+
+def test_a_run_whose_batch_was_withdrawn_was_not_submitted(submitted: CampaignStore) -> None:
+    """There is no job, and so no id."""
+    submitted.batch("batch").withdraw()
+    submitted.batch("batch").close(Receipt(None, "2026-01-02T03:04:06+00:00"))
+    assert submitted.run("one").attempts()[0].seen is None
+
+
+def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: CampaignStore) -> None:
+    """Which need not be its place in the batch."""
+    submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
+    assert list(submitted.deleted_attempts()) == []
+    shutil.rmtree(submitted.run("two").path)
+    assert [one[1:] for one in submitted.deleted_attempts()] == [("7_5", "two", 1)]
+
+
+def test_a_run_is_saved_with_its_parameters_and_its_files(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    """In run.json, under the names that a plan gives them."""
+    campaign = campaign_of("name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7]}\n")
+    planned = campaign.runs[0]
+    saved = campaign_store(tmp_path / "results", "c").save_run(planned, campaign, {"a.txt": "b"})
+    assert saved.path == tmp_path / "results" / "c" / planned.run_id
+    assert sorted(path.name for path in saved.path.iterdir()) == ["a.txt", "run.json"]
+    record = read_json(saved.path / "run.json")
+    assert record is not None
+    assert (record["run_id"], record["campaign"], record["seed"]) == (planned.run_id, "c", 7)
+
+
+def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> None:
+    """The runs that it had, by identity and label; there is none at first."""
+    campaign = campaign_of(
+        "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7, 8]}\n"
+    )
+    found = CampaignStore(tmp_path)
+    assert found.submitted_runs() == {}
+    found.save_submission(campaign)
+    assert found.submitted_runs() == {run.run_id: run.label for run in campaign.runs}
+
+
+def test_runs_that_have_left_the_campaign_are_told(
+    campaign_of: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    """If they were started; the rest of them is no result."""
+    text = "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [%s]}\n"
+    before = campaign_of(text % "1, 2, 3")
+    found = CampaignStore(tmp_path / "results")
+    for planned in before.runs:
+        found.save_run(planned, before, {})
+    for planned in before.runs[1:]:
+        found.run(planned.run_id).new_attempt()
+    assert found.other_runs(before) == []
+    assert found.other_runs(campaign_of(text % "3")) == ["seed=2"]
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "No space left on device; free some space"),
+        (errno.EDQUOT, "Disk quota exceeded; free some space"),
+        (errno.EROFS, "Read-only file system; give a folder you may write to with --results"),
+        (errno.EACCES, "Permission denied; give a folder you may write to with --results"),
+    ],
+)
+def test_what_a_disk_refuses_is_a_sentence(number: int, remedy: str) -> None:
+    """It says where, what, and what to try."""
+    with (
+        pytest.raises(UserError, match=f"^/results/c: cannot be written: {remedy}"),
+        store.disk_errors(Path("/results/c")),
+    ):
+        raise OSError(number, os.strerror(number))
+
+
+def test_a_record_of_a_later_version_is_read_and_a_damaged_one_is_said(tmp_path: Path) -> None:
+    """A key that this version does not know is let be; one that lacks is a sentence."""
+    attempt = tmp_path / "attempt-1"
+    attempt.mkdir()
+    (attempt / "ended.json").write_text('{"state": "FAILED", "ended_at": "t", "new": 1}')
+    ended = read_attempt(attempt).ended
+    assert ended is not None
+    assert ended.state == "FAILED"
+    (attempt / "ended.json").write_text('{"state": "FAILED"}')
+    with pytest.raises(UserError, match=r"ended\.json: is damaged"):
+        read_attempt(attempt)

@@ -1,0 +1,127 @@
+"""A campaign that was edited after it ran: what was changed is said."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.common.errors import UserError
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import Attempt
+from orchestrator.submit.edits import edits
+from orchestrator.submit.render import render
+from orchestrator.submit.selection import refuse_edited
+
+CampaignOf = Callable[[str], Campaign]
+AttemptIn = Callable[..., Attempt]
+
+MODEL = "{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}"
+RAN = f"""\
+name: a
+defaults:
+  framework: deepspeed
+  script: a.py
+  model: {MODEL}
+  script_args: [--lr, 1e-5, --bias]
+  deepspeed: {{fp16: {{enabled: true}}}}
+matrix: {{seed: [1, 2, 3]}}
+"""
+
+EDITS = {
+    "nothing": ("seed: [1, 2, 3]", "seed: [3, 2, 1]", []),
+    "what is shared": (
+        "matrix",
+        "  train_iters: 30\nmatrix",
+        ["3 changed (seed=1, seed=2, seed=3: train_iters 20 -> 30)"],
+    ),
+    "several things": (
+        "matrix",
+        "  train_iters: 30\n  nodes: 2\nmatrix",
+        [
+            (
+                "3 changed (seed=1, seed=2, seed=3: train_iters 20 -> 30, nodes 1 -> 2, "
+                "global_batch_size 1 -> 2)"
+            )
+        ],
+    ),
+    "what is new, and what is gone": (
+        "[1, 2, 3]",
+        "[1, 2, 4, 5]",
+        ["2 new (seed=4, seed=5)", "1 gone (seed=3)"],
+    ),
+    "arguments": (
+        "1e-5, --bias",
+        "3e-5",
+        ["3 changed (seed=1, seed=2, seed=3: script_args --lr 1e-5 --bias -> --lr 3e-5)"],
+    ),
+    "the order of arguments": (
+        "--lr, 1e-5, --bias",
+        "--bias, --lr, 1e-5",
+        ["3 changed (seed=1, seed=2, seed=3: script_args in another order)"],
+    ),
+    "within a mapping": (
+        "fp16: {enabled: true}",
+        "fp16: {enabled: false}, bf16: {enabled: true}",
+        [
+            (
+                "3 changed (seed=1, seed=2, seed=3: deepspeed.fp16.enabled true -> false, "
+                "deepspeed.bf16.enabled — -> true)"
+            )
+        ],
+    ),
+    "differently": (
+        "matrix: {seed: [1, 2, 3]}",
+        "include: [{seed: 1, nodes: 2}, {seed: 2}, {seed: 3}]",
+        ["1 new (seed=1 nodes=2)", "1 gone (seed=1)"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "instead", "said"), EDITS.values(), ids=EDITS)
+def test_what_was_edited_is_told(
+    campaign_of: CampaignOf,
+    attempt_in: AttemptIn,
+    tmp_path: Path,
+    text: str,
+    instead: str,
+    said: list[str],
+) -> None:
+    """By the parameters of runs with the same label; new and gone are those that have none."""
+    store = CampaignStore(tmp_path / "results")
+    campaign = campaign_of(RAN)
+    render(campaign, campaign.runs, store)
+    store.save_submission(campaign)
+    for planned in campaign.runs:
+        attempt_in(store.run(planned.run_id), state="COMPLETED")
+    edited = campaign_of(RAN.replace(text, instead))
+    assert edits(edited, store) == said
+    if not said:
+        refuse_edited(edited, store)
+        return
+    with pytest.raises(UserError) as caught:
+        refuse_edited(edited, store)
+    assert f"was submitted: {' and '.join(said)}; nothing was started" in str(caught.value)
+
+
+def test_more_than_a_few_runs_are_counted(
+    campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
+) -> None:
+    """Their first are named."""
+    text = RAN.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]")
+    store = CampaignStore(tmp_path / "results")
+    campaign = campaign_of(text)
+    render(campaign, campaign.runs, store)
+    store.save_submission(campaign)
+    attempt_in(store.run(campaign.runs[0].run_id), state="COMPLETED")
+    labels = ", ".join(f"seed={seed}" for seed in range(1, 6))
+    assert edits(campaign_of(text.replace("matrix", "  nodes: 2\nmatrix")), store) == [
+        f"6 changed ({labels}: nodes 1 -> 2, global_batch_size 1 -> 2 …)"
+    ]
+
+
+def test_a_campaign_that_never_ran_may_be_edited(campaign_of: CampaignOf, tmp_path: Path) -> None:
+    store = CampaignStore(tmp_path / "results")
+    store.path.mkdir()
+    store.save_submission(campaign_of(RAN))
+    refuse_edited(campaign_of(RAN.replace("[1, 2, 3]", "[4]")), store)

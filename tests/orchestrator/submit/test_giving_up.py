@@ -1,0 +1,276 @@
+"""Giving up: which runs are not started, given how others ended; and that they are not."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.campaign.series import all_series
+from orchestrator.collect.collected import collect
+from orchestrator.collect.endings import endings
+from orchestrator.common.tables import as_records
+from orchestrator.report.report import make_report, report_markdown
+from orchestrator.slurm.states import JobState
+from orchestrator.slurm.tracking import record
+from orchestrator.status.table import records, run_statuses, table
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.folders import RunFolder, read_attempt
+from orchestrator.store.records import Attempt, Intent
+from orchestrator.submit.selection import missing_runs
+
+CampaignOf = Callable[[str], Campaign]
+AttemptIn = Callable[..., Attempt]
+ProblemsOf = Callable[[str], list[str]]
+
+SWEEP = """\
+name: sweep
+defaults: {framework: gpt, model: s}
+matrix: {strategy: [ddp, zero2], micro_batch_size: [4, 1, 2]}
+give_up: micro_batch_size
+"""
+OOM_LOG = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+members = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(1, 6)), unique=True, min_size=1, max_size=12
+)
+
+
+@given(members, st.data())
+def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_failed(
+    runs: list[tuple[str, int]], data: st.DataObject
+):
+    """Whatever the order of the file; the first that failed is named."""
+    ids = {f"{rest}{value}": (rest, value) for rest, value in runs}
+    failed = data.draw(st.sets(st.sampled_from(sorted(ids))))
+    series = all_series("n", [(run_id, rest, value) for run_id, (rest, value) in ids.items()])
+    for run_id, (rest, value) in ids.items():
+        below = [ids[one][1] for one in failed if ids[one][0] == rest and ids[one][1] < value]
+        why = series[run_id].given_up(run_id, failed.__contains__)
+        assert why == (f"given up: n={min(below)} failed" if below else None)
+
+
+def test_a_parameter_in_which_no_two_runs_differ_is_told(campaign_of: CampaignOf):
+    """The rule would never act; whoever wrote it meant another."""
+    told = "give_up: no two runs differ in {} alone: nothing to give up"
+    assert campaign_of(SWEEP.replace("up: micro_batch_size", "up: gpus_per_node")).notes == (
+        told.format("gpus_per_node"),
+    )
+    assert campaign_of(SWEEP).notes == ()
+
+
+@given(members)
+def test_the_runs_of_a_series_come_one_after_another(runs: list[tuple[str, int]]):
+    """Each has all with less before it, the least first, and no run of another series."""
+    series = all_series("n", [(f"{rest}{value}", rest, value) for rest, value in runs])
+    for rest, value in runs:
+        before = series[f"{rest}{value}"].before(f"{rest}{value}")
+        assert before == tuple(
+            f"{rest}{less}" for less in sorted(v for r, v in runs if r == rest and v < value)
+        )
+
+
+def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: CampaignOf):
+    """However their batches follow from it; repeats and all else are series of their own."""
+    campaign = campaign_of(SWEEP + "repeats: 2\n")
+    by_label = {run.label: run for run in campaign.runs}
+    ids = {run.run_id: run.label for run in campaign.runs}
+    run = by_label["zero2 micro_batch_size=4 #2"]
+    assert run.series is not None
+    assert [ids[one] for one in run.series.before(run.run_id)] == [
+        "zero2 micro_batch_size=1 #2",
+        "zero2 micro_batch_size=2 #2",
+    ]
+
+
+def test_what_is_not_given_is_what_the_run_s_own_framework_takes(campaign_of: CampaignOf):
+    """Of several frameworks that have a parameter, each has a default of its own."""
+    campaign = campaign_of(
+        "name: sweep\ngive_up: micro_batch_size\n"
+        "defaults: {framework: deepspeed, script: train.py}\n"
+        "include:\n"
+        "  - {micro_batch_size: 1}\n"
+        "  - {micro_batch_size: 2, zero_stage: 3}\n"
+        "  - {micro_batch_size: 4, zero_stage: 0}\n"
+    )
+    first, other, last = campaign.runs
+    assert other.series is None or other.series.before(other.run_id) == ()
+    assert last.series is not None
+    assert last.series.before(last.run_id) == (first.run_id,)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("give_up: micro_batch", "give_up: there is no parameter 'micro_batch'; did you mean 'mic"),
+        ("give_up: strategy", "give_up: strategy has values that are no numbers, so none is the"),
+        ("give_up: 3", "give_up: 3 is not text"),
+    ],
+)
+def test_what_cannot_be_given_up_is_said(problems_of: ProblemsOf, line: str, problem: str):
+    (said,) = problems_of(SWEEP.replace("give_up: micro_batch_size", line))
+    assert said.startswith(problem) or "give_up" in said
+
+
+@pytest.mark.parametrize(
+    ("first", "given_up"),
+    [
+        ({"state": "FAILED"}, True),
+        ({"state": "FAILED", "log": OOM_LOG}, True),
+        ({"state": "OUT_OF_MEMORY"}, True),
+        ({"state": "TIMEOUT"}, True),
+        ({"state": "COMPLETED"}, False),
+        ({"state": "CANCELLED"}, False),
+        ({"state": "INTERRUPTED"}, False),
+        ({"state": "NODE_FAIL"}, False),
+        ({"state": "PREEMPTED"}, False),
+        (None, False),
+    ],
+)
+def test_only_what_more_of_it_would_not_mend_gives_up(
+    campaign_of: CampaignOf,
+    attempt_in: AttemptIn,
+    tmp_path: Path,
+    first: dict[str, Any] | None,
+    given_up: bool,
+):
+    """Nothing is recorded of those given up: a second try of the first sets them free."""
+    campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
+    one = next(run for run in campaign.runs if run.label == "ddp micro_batch_size=1")
+    if first is not None:
+        attempt_in(store.run(one.run_id), **first)
+    labels = [run.label for run in campaign.runs]
+    found = dict(zip(labels, endings(campaign.runs, store), strict=True))
+    why = "given up: micro_batch_size=1 failed" if given_up else None
+    for label in ("ddp micro_batch_size=2", "ddp micro_batch_size=4"):
+        assert found[label].given_up == why
+        assert found[label].state == ("GIVEN_UP" if given_up else "NOT_STARTED")
+    assert found["zero2 micro_batch_size=4"].given_up is None
+    missing = {run.label for run in missing_runs(campaign.runs, store)}
+    assert ("ddp micro_batch_size=4" in missing) != given_up
+    if given_up:
+        attempt_in(store.run(one.run_id), state="COMPLETED")
+        assert not any(end.given_up for end in endings(campaign.runs, store))
+
+
+def test_what_has_ended_by_itself_is_left_so(
+    campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
+):
+    """A larger one that completed before, or was cancelled, keeps its end."""
+    campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
+    for run in campaign.runs:
+        size = run.run.batch.micro_batch_size
+        state = {1: "FAILED", 2: "COMPLETED", 4: "CANCELLED"}[size]
+        attempt_in(store.run(run.run_id), state=state)
+    assert not any(end.given_up for end in endings(campaign.runs, store))
+
+
+def test_status_and_report_keep_the_row_and_say_why(
+    campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
+):
+    """The run that failed is listed with its log; those given up for it are not listed again."""
+    campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
+    one = next(run for run in campaign.runs if run.label == "ddp micro_batch_size=2")
+    attempt_in(store.run(one.run_id), state="FAILED", log=OOM_LOG)
+    statuses = run_statuses(campaign, store)
+    (record,) = [each for each in records(statuses, {}) if each["state"] == "GIVEN_UP"]
+    assert (record["label"], record["outcome"]) == ("ddp micro_batch_size=4", "given_up")
+    assert record["reason"] == "given up: micro_batch_size=2 failed"
+    assert [row["outcome"] for row in as_records(table(statuses))][:3] == [
+        "given up: micro_batch_size=2 failed",
+        None,
+        "oom",
+    ]
+    runs = collect(campaign, store)
+    report = make_report(campaign, runs, "2026-01-02")
+    ended = [row["outcome"] for row in as_records(report.table)]
+    assert ended[:3] == ["given up: micro_batch_size=2 failed", "not started", "OOM"]
+    assert report_markdown(campaign, report, runs, []).count("micro_batch_size=4") == 0
+
+
+@pytest.mark.parametrize(
+    ("by", "state", "reason", "chained", "recorded"),
+    [
+        ("squeue", "CANCELLED", "DependencyNeverSatisfied", True, "GIVEN_UP"),
+        ("scontrol", "CANCELLED", "DependencyNeverSatisfied", True, "GIVEN_UP"),
+        ("sacct", "CANCELLED", "Dependency", True, "GIVEN_UP"),
+        ("sacct", "CANCELLED", None, True, "GIVEN_UP"),
+        ("sacct", "CANCELLED", None, False, "CANCELLED"),
+        ("sacct", "CANCELLED by 1000", "Dependency", True, "CANCELLED"),
+        ("sacct", "CANCELLED by 1000", None, True, "CANCELLED"),
+        ("squeue", "CANCELLED", "Dependency", True, "CANCELLED"),
+        ("squeue", "CANCELLED", None, True, "CANCELLED"),
+        ("squeue", "CANCELLED", "DependencyNeverSatisfied", False, "CANCELLED"),
+        ("squeue", "FAILED", "DependencyNeverSatisfied", True, "FAILED"),
+    ],
+)
+def test_a_job_that_slurm_cancelled_for_another_is_told_from_one_that_a_person_did(
+    tmp_path: Path, by: str, state: str, reason: str | None, chained: bool, recorded: str
+):
+    """In the words of 22.05; of the former the attempt counts as never made.
+
+    A job that was submitted when the other had failed already never waited: sacct has no reason.
+    """
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    folder.claim(1, Intent("batch", "here", "2026-01-02T03:04:05+00:00", chained=chained))
+    (attempt,) = folder.attempts()
+    record(attempt, JobState("7_1", "batch", state, by=by, reason=reason))
+    ended = read_attempt(attempt.folder).ended
+    assert ended is not None
+    assert ended.state == recorded
+    assert folder.state() == ("NOT_STARTED" if recorded == "GIVEN_UP" else recorded)
+    assert folder.next_number == 2
+
+
+def sweep(playground, body: str, **defaults: Any) -> None:
+    """Write a campaign of two series of three runs."""
+    playground.write_campaign(
+        body, matrix="strategy: [ddp, zero1], micro_batch_size: [4, 1, 2]", **defaults
+    )
+    path = playground.path / "campaign.yaml"
+    path.write_text(path.read_text() + "give_up: micro_batch_size\n")
+
+
+def starts(playground) -> list[str]:
+    """Return the runs in the order of their starts, by label."""
+    labels = {run["run_id"]: run["label"] for run in playground.status()}
+    return [labels[run] for run, what, *_ in playground.events() if what == "start"]
+
+
+def test_on_this_machine_a_series_goes_up_to_its_first_failure(playground):
+    """In ascending order, whatever the file's; the rest is not started, and the submit goes on."""
+    sweep(playground, 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) exit 3 ;; esac')
+    submitted = playground.teralog("submit", "campaign.yaml")
+    assert submitted.returncode == 1
+    assert "ddp micro_batch_size=4: GIVEN_UP [" in submitted.stderr
+    assert playground.states() == ["GIVEN_UP", "COMPLETED", "FAILED", *["COMPLETED"] * 3]
+    for strategy, sizes in (("ddp", (1, 2)), ("zero1", (1, 2, 4))):
+        order = [label for label in starts(playground) if label.startswith(strategy)]
+        assert order == [f"{strategy} micro_batch_size={size}" for size in sizes]
+    again = playground.teralog("submit", "campaign.yaml")
+    assert (again.returncode, "to start" in again.stderr) == (1, False)
+    assert len(starts(playground)) == 5
+
+
+def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(playground):
+    """Retry starts what failed; submit what had been given up for it."""
+    sweep(playground, 'test -e "$LEDGER.go" || exit 3')
+    assert playground.teralog("submit", "campaign.yaml").returncode == 1
+    assert playground.states() == ["GIVEN_UP", "FAILED", "GIVEN_UP"] * 2
+    playground.ledger.with_name("ledger.go").touch()
+    assert playground.teralog("retry", "campaign.yaml").returncode == 0
+    assert playground.states() == ["NOT_STARTED", "COMPLETED", "NOT_STARTED"] * 2
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    assert playground.states() == ["COMPLETED"] * 6
+
+
+def test_a_cancelled_run_gives_up_nothing(playground):
+    """It says nothing of those after it."""
+    sweep(playground, "true")
+    playground.teralog("cancel", "campaign.yaml", "ddp micro_batch_size=1")
+    assert playground.teralog("submit", "campaign.yaml").returncode == 1
+    assert playground.states() == ["COMPLETED", "CANCELLED", *["COMPLETED"] * 4]

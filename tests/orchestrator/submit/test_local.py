@@ -1,0 +1,438 @@
+"""Submitting on this machine: every run ends once, whatever dies, and nothing is left behind."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from orchestrator.common import locks
+
+MOMENTS = 10
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait for something that must come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def ends(playground) -> list[list[str]]:
+    """Return, for every run, the states its attempts ended in, oldest first."""
+    # A folder that was being made when its submit was killed has a name with a dot before it.
+    runs = sorted((playground.path / "results" / "play").glob("[!.]*/run.json"))
+    return [
+        [json.loads(path.read_text())["state"] for path in sorted(run.parent.glob("*/ended.json"))]
+        for run in runs
+    ]
+
+
+def test_every_run_is_run_and_a_second_submit_finds_nothing_to_do(playground) -> None:
+    """A submit runs all that is missing, and no more than that."""
+    playground.write_campaign("true")
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    assert playground.states() == ["COMPLETED"] * 4
+    again = playground.teralog("submit", "campaign.yaml")
+    assert (again.returncode, again.stderr) == (0, "4 runs: 4 completed\n")
+    assert Counter(words[1] for words in playground.events()) == {"start": 4, "end": 4}
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_a_killed_submit_loses_and_doubles_nothing(playground, moment: int) -> None:
+    """After kill -9 at any moment, a second submit brings every run to exactly one end."""
+    playground.write_campaign("sleep 0.3", matrix="seed: [1, 2, 3, 4, 5]")
+    submit = playground.start("submit", "campaign.yaml")
+    time.sleep(random.Random(moment).uniform(0.1, 2.5))
+    submit.kill()
+    submit.communicate()
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    assert playground.states() == ["COMPLETED"] * 5
+    assert "overlap" not in {words[1] for words in playground.events()}
+    for states in ends(playground):
+        assert states[-1] == "COMPLETED"
+        assert set(states[:-1]) <= {"INTERRUPTED"}
+    assert playground.processes() == []
+
+
+def test_a_killed_submit_takes_its_runs_with_it(playground) -> None:
+    """Nothing goes on running for a submit that is no more, even with no second submit."""
+    playground.write_campaign("sleep 600")
+    submit = playground.start("submit", "campaign.yaml")
+    wait_until(lambda: bool(playground.events()))
+    submit.kill()
+    submit.communicate()
+    wait_until(lambda: playground.processes() == [])
+    assert "INTERRUPTED" in playground.states()
+    assert "RUNNING" not in playground.states()
+
+
+def test_a_killed_supervisor_leaves_a_job_that_the_next_submit_ends(playground) -> None:
+    """Where the supervising process is killed too, the job's processes are found and ended."""
+    playground.write_campaign(
+        'test -e "$LEDGER.once" || { touch "$LEDGER.once"; setsid sleep 600; }',
+        matrix="seed: [1]",
+    )
+    submit = playground.start("submit", "campaign.yaml")
+    wait_until(lambda: "sleep" in playground.process_names())
+    # Stopped first, and then killed: one that outlives another by a moment would end the job.
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in playground.processes():
+            with contextlib.suppress(psutil.Error):
+                if process.name() not in ("sleep", "bash", "stand-in"):
+                    process.send_signal(number)
+    submit.communicate()
+    assert "sleep" in playground.process_names()
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    assert playground.processes() == []
+    assert [words[1] for words in playground.events()] == ["start", "start", "end"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stopped_submit_stops_its_runs_and_goes_on_later(playground, number: int) -> None:
+    """Ctrl-C, or a signal that asks to end, leaves no process, and a second submit goes on."""
+    playground.write_campaign('test -e "$LEDGER.go" || sleep 600')
+    submit = playground.start("submit", "campaign.yaml")
+    wait_until(lambda: bool(playground.events()))
+    submit.send_signal(number)
+    _, err = submit.communicate(timeout=60)
+    assert submit.returncode == 130
+    assert "goes on with what is missing" in err
+    assert "Traceback" not in err
+    assert playground.processes() == []
+    playground.ledger.with_name("ledger.go").touch()
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    assert playground.states() == ["COMPLETED"] * 4
+
+
+def test_following_a_log_ends_quietly(playground) -> None:
+    """Ctrl-C ends the following, and not the run."""
+    playground.write_campaign('echo begun; test -e "$LEDGER.go" || sleep 600', matrix="seed: [1]")
+    submit = playground.start("submit", "campaign.yaml")
+    wait_until(lambda: bool(playground.events()))
+    follow = playground.start("logs", "-f", "campaign.yaml", "gpt")
+    assert follow.stdout.readline() == "begun\n"
+    follow.send_signal(signal.SIGINT)
+    _, err = follow.communicate(timeout=60)
+    assert (follow.returncode, err) == (130, "")
+    assert playground.states() == ["RUNNING"]
+    playground.teralog("cancel", "campaign.yaml")
+    submit.communicate(timeout=60)
+
+
+def test_a_run_that_takes_too_long_is_ended(playground) -> None:
+    """The time limit is kept, for children that left the process group too."""
+    playground.write_campaign("setsid sleep 600 & sleep 600", matrix="seed: [1]", time_limit="0:01")
+    submit = playground.teralog("submit", "campaign.yaml")
+    assert submit.returncode == 1
+    [run] = playground.status()
+    assert (run["state"], run["outcome"]) == ("TIMEOUT", "timeout")
+    assert 1 <= run["seconds"] < 10
+    assert playground.processes() == []
+
+
+def test_what_a_job_leaves_behind_is_ended(playground) -> None:
+    """A background child does not outlive its run."""
+    playground.write_campaign("setsid sleep 600 &", matrix="seed: [1]")
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    assert playground.processes() == []
+
+
+def test_a_failed_run_is_run_again_only_by_retry_which_keeps_its_log(playground) -> None:
+    """A failure is an end; a retry makes a further attempt beside it."""
+    playground.write_campaign('test -e "$LEDGER.go" || exit 3', matrix="seed: [1, 2]")
+    assert playground.teralog("submit", "campaign.yaml").returncode == 1
+    assert playground.teralog("submit", "campaign.yaml").returncode == 1
+    assert [run["exit_code"] for run in playground.status()] == [3, 3]
+    playground.ledger.with_name("ledger.go").touch()
+    retried = playground.teralog("retry", "campaign.yaml", "--only", "failed")
+    assert retried.returncode == 0
+    assert [(run["state"], run["attempts"]) for run in playground.status()] == [
+        ("COMPLETED", 2),
+        ("COMPLETED", 2),
+    ]
+    assert len(list(playground.path.glob("results/play/*/attempt-1/output.log"))) == 2
+
+
+def test_retry_starts_only_the_outcomes_it_is_told(playground) -> None:
+    """`--only` leaves the others as they are, and a word that is no outcome is refused."""
+    playground.write_campaign("exit 1", matrix="seed: [1]")
+    playground.teralog("submit", "campaign.yaml")
+    nothing = playground.teralog("retry", "campaign.yaml", "--only", "oom,timeout")
+    assert nothing.returncode == 0
+    assert nothing.stderr.splitlines() == [
+        "nothing to start again: no run ended in oom or timeout",
+        "1 run: 1 failed",
+    ]
+    assert playground.status()[0]["attempts"] == 1
+    refused = playground.teralog("retry", "campaign.yaml", "--only", "fialed")
+    assert refused.returncode == 1
+    assert "did you mean 'failed'?" in refused.stderr
+    limit = playground.teralog("retry", "campaign.yaml", "--only", "oom", "--time", "long")
+    assert limit.returncode == 1
+    assert limit.stderr.startswith("teralog: --time: 'long' is not a time limit")
+
+
+def test_a_retry_before_anything_has_failed_says_so(playground) -> None:
+    """And what starts the runs that have not been started."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    before = playground.teralog("retry", "campaign.yaml")
+    assert before.returncode == 0
+    assert before.stderr.startswith(
+        "nothing to start again: no run ended in failed, oom, timeout, cancelled, interrupted, "
+        "node_fail or preempted; `teralog submit campaign.yaml` starts what is missing\n"
+    )
+    playground.teralog("submit", "campaign.yaml")
+    one = playground.teralog("retry", "campaign.yaml", "seed=1", "--only", "failed")
+    assert one.stderr.startswith("nothing to start again: none of these runs ended in failed\n")
+
+
+def test_cancel_tells_of_what_it_ended_and_of_nothing_else(playground) -> None:
+    """A run that had ended before is left alone, and not named."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    playground.teralog("submit", "campaign.yaml")
+    playground.write_campaign("true", matrix="seed: [1, 2, 3]")
+    told = playground.teralog("cancel", "campaign.yaml")
+    assert [line.partition(" ")[2] for line in told.stderr.splitlines()] == ["seed=3: CANCELLED"]
+    again = playground.teralog("cancel", "campaign.yaml")
+    assert (again.returncode, again.stderr) == (0, "nothing to cancel\n")
+    assert playground.states() == ["COMPLETED", "COMPLETED", "CANCELLED"]
+
+
+def test_cancel_ends_what_runs_and_keeps_what_waits_from_starting(playground) -> None:
+    """Cancelled runs end as CANCELLED, the submit ends, and only a retry starts them again."""
+    playground.write_campaign('test -e "$LEDGER.go" || sleep 600')
+    submit = playground.start("submit", "campaign.yaml", "--slots", "1")
+    wait_until(lambda: bool(playground.events()))
+    assert playground.teralog("cancel", "campaign.yaml").returncode == 0
+    submit.communicate(timeout=60)
+    assert submit.returncode == 1
+    assert playground.states() == ["CANCELLED"] * 4
+    assert len(playground.events()) == 1
+    assert playground.processes() == []
+    playground.ledger.with_name("ledger.go").touch()
+    playground.teralog("submit", "campaign.yaml")
+    assert playground.states() == ["CANCELLED"] * 4
+    assert playground.teralog("retry", "campaign.yaml", "--only", "cancelled").returncode == 0
+    assert playground.states() == ["COMPLETED"] * 4
+
+
+def test_a_run_is_cancelled_by_its_label_or_the_beginning_of_its_id(playground) -> None:
+    """One run is ended, the others go on; a name that fits none is said to."""
+    playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
+    submit = playground.start("submit", "campaign.yaml")
+    wait_until(lambda: len(playground.events()) == 2)
+    unknown = playground.teralog("cancel", "campaign.yaml", "seed=3")
+    assert unknown.returncode == 1
+    assert "there is no run 'seed=3'" in unknown.stderr
+    playground.teralog("cancel", "campaign.yaml", "seed=1")
+    assert playground.states() == ["CANCELLED", "RUNNING"]
+    playground.teralog("cancel", "campaign.yaml", playground.status()[1]["run_id"][:6])
+    submit.communicate(timeout=60)
+    assert playground.states() == ["CANCELLED", "CANCELLED"]
+
+
+def test_two_submits_of_one_campaign_do_not_double_anything(playground) -> None:
+    """The second says that the first is at work, and starts nothing."""
+    playground.write_campaign("sleep 1")
+    first = playground.start("submit", "campaign.yaml")
+    wait_until(lambda: bool(playground.events()))
+    second = playground.teralog("submit", "campaign.yaml")
+    assert second.returncode == 1
+    assert "another submit is at work on this campaign" in second.stderr
+    first.communicate(timeout=60)
+    assert Counter(words[1] for words in playground.events()) == {"start": 4, "end": 4}
+
+
+def test_slots_bound_how_many_runs_there_are_at_once(playground) -> None:
+    """With one slot, a run starts only after the one before it has ended."""
+    playground.write_campaign("sleep 0.1")
+    playground.teralog("submit", "campaign.yaml", "--slots", "1")
+    assert [words[1] for words in playground.events()] == ["start", "end"] * 4
+
+
+def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
+    """Once, and it goes on when another campaign's run has left its GPUs."""
+    playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "1"}
+    playground.write_campaign("until [[ -e $(dirname $0)/go ]]; do sleep 0.1; done", "seed: [1]")
+    campaign = playground.path / "campaign.yaml"
+    other = playground.path / "other.yaml"
+    other.write_text(campaign.read_text().replace("name: play", "name: other"))
+    holder = playground.start("submit", "other.yaml")
+    wait_until(lambda: bool(playground.events()))
+    submit = playground.start("submit", "campaign.yaml")
+    assert submit.stderr is not None
+    said = [submit.stderr.readline() for _ in range(2)]
+    assert said[1].endswith(": waits until others have left room on 1 GPU\n"), said
+    (playground.path / "go").touch()
+    assert holder.wait(60) == 0
+    rest = submit.communicate(timeout=60)[1]
+    assert "waits" not in rest
+    assert playground.states() == ["COMPLETED"]
+
+
+def test_gpus_are_shared_out_and_never_handed_twice(playground) -> None:
+    """Runs of two GPUs on a machine of four go two at a time, each on GPUs of its own."""
+    playground.environment |= {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "GPUS": "4"}
+    playground.write_campaign("sleep 0.4", matrix="seed: [1, 2, 3, 4, 5]", gpus_per_node=2)
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+    taken: set[str] = set()
+    most = 0
+    for _, what, devices in playground.events():
+        names = set(devices.split(","))
+        assert len(names) == 2
+        if what == "start":
+            assert not names & taken
+            taken |= names
+            most = max(most, len(taken))
+        else:
+            taken -= names
+    assert most == 4
+
+
+def test_a_campaign_edited_after_it_ran_is_not_run_by_mistake(playground) -> None:
+    """What is new and what is gone is said, everything is kept, and going on is asked for."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    playground.teralog("submit", "campaign.yaml")
+    playground.write_campaign("true", matrix="seed: [2, 3]")
+    refused = playground.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "1 new (seed=3) and 1 gone (seed=1)" in refused.stderr
+    assert playground.states() == ["COMPLETED", "NOT_STARTED"]
+    assert playground.teralog("submit", "campaign.yaml", "--accept-changes").returncode == 0
+    assert playground.states() == ["COMPLETED", "COMPLETED"]
+    assert len(list(playground.path.glob("results/play/*/run.json"))) == 3
+    assert "no longer in the campaign file" in playground.teralog("status", "campaign.yaml").stdout
+
+
+def test_an_out_of_memory_is_told_from_another_failure(playground) -> None:
+    """The log's end says what the exit code does not; submit and report quote it."""
+    message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
+    playground.write_campaign(f"echo '{message}'; exit 1", matrix="seed: [1]")
+    submit = playground.teralog("submit", "campaign.yaml")
+    [run] = playground.status()
+    assert run["outcome"] == "oom"
+    assert f": OOM: {message} ({run['log']})" in submit.stderr
+    assert "OOM" in playground.teralog("report", "campaign.yaml").stdout
+    page = (playground.path / "results" / "play" / "report.md").read_text()
+    assert "CUDA out of memory. Tried to allocate 2.00 GiB" in page
+
+
+def test_a_terminal_gets_a_live_display(playground) -> None:
+    """On a terminal the display is drawn by rich; `script` gives the submit a terminal."""
+    playground.write_campaign("sleep 0.2", matrix="seed: [1, 2]")
+    teralog = playground.start("--version").args[0]
+    done = subprocess.run(
+        [
+            "script",
+            "--quiet",
+            "--return",
+            "--command",
+            f"{teralog} submit campaign.yaml",
+            os.devnull,
+        ],
+        cwd=playground.path,
+        env={**os.environ, **playground.environment, "TERM": "xterm-256color"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "\x1b[" in done.stdout
+    assert "2/2" in done.stdout
+
+
+def test_a_job_killed_by_a_signal_without_a_name_has_failed(playground) -> None:
+    """A real-time signal is an end like any other."""
+    playground.write_campaign("kill -35 $PPID", matrix="seed: [1]")
+    assert playground.teralog("submit", "campaign.yaml").returncode == 1
+    [run] = playground.status()
+    assert (run["state"], run["signal"]) == ("FAILED", "signal 35")
+
+
+def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
+    """On a shared disk, a pid on record may be some other process of this machine."""
+    playground.write_campaign("true", matrix="seed: [1]")
+    playground.teralog("submit", "campaign.yaml")
+    [attempt] = playground.path.glob("results/play/*/attempt-1")
+    started = json.loads((attempt / "attempt.json").read_text())
+    (attempt / "attempt.json").write_text(json.dumps({**started, "host": "elsewhere"}))
+    (attempt / "ended.json").unlink()
+    lock = locks.acquire(attempt.parent / "run.lock")
+    assert lock is not None
+    refused = playground.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "was started on elsewhere" in refused.stderr
+    os.close(lock)
+    assert playground.teralog("submit", "campaign.yaml").returncode == 0
+
+
+def test_more_gpus_than_there_are_is_said_before_anything_starts(playground) -> None:
+    """A profile may promise more GPUs than this machine lets us see."""
+    playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "4"}
+    playground.write_campaign("true", matrix="gpus_per_node: [1, 2]")
+    refused = playground.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "gpus_per_node=2, but this machine has 1 GPU to share out" in refused.stderr
+    assert playground.events() == []
+
+
+def kill_supervisors(playground) -> None:
+    """End the supervising processes as the kernel would: without a word."""
+    for process in playground.processes():
+        with contextlib.suppress(psutil.Error):
+            if "submitit.core._submit" in " ".join(process.cmdline()):
+                process.kill()
+
+
+def test_a_job_without_its_supervisor_does_not_run_beside_the_next(playground) -> None:
+    """Its device is free again only when what is left of it has been ended."""
+    playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
+    submit = playground.start("submit", "campaign.yaml", "--slots", "1")
+    wait_until(lambda: bool(playground.events()))
+    playground.ledger.with_name("ledger.go").touch()
+    kill_supervisors(playground)
+    submit.communicate(timeout=60)
+    assert [words[1] for words in playground.events()] == ["start", "start", "end"]
+    assert playground.states() == ["INTERRUPTED", "COMPLETED"]
+    assert playground.processes() == []
+
+
+def test_cancel_ends_a_job_that_nobody_supervises_any_more(playground) -> None:
+    """Submit and supervisor were killed, the job lives: cancel finds and ends it."""
+    playground.write_campaign("sleep 600", matrix="seed: [1]")
+    submit = playground.start("submit", "campaign.yaml")
+    wait_until(lambda: "sleep" in playground.process_names())
+    submit.kill()
+    kill_supervisors(playground)
+    submit.communicate()
+    playground.teralog("cancel", "campaign.yaml")
+    assert playground.processes() == []
+    assert playground.states() == ["CANCELLED"]
+
+
+def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) -> None:
+    """After it, submit still asks before it starts what is new."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    playground.teralog("submit", "campaign.yaml")
+    playground.write_campaign("true", matrix="seed: [2, 3]")
+    assert playground.teralog("retry", "campaign.yaml").returncode == 0
+    assert playground.teralog("submit", "campaign.yaml").returncode == 1
+
+
+def test_what_a_log_says_does_not_speak_to_the_terminal(playground) -> None:
+    """Control characters of a log's last words are shown, not sent."""
+    body = "printf 'CUDA out of memory. Tried to allocate 2.00 GiB \\033]0;p\\007\\n'; exit 1"
+    playground.write_campaign(body, matrix="seed: [1]")
+    submit = playground.teralog("submit", "campaign.yaml")
+    assert "OOM: CUDA out of memory. Tried to allocate 2.00 GiB" in submit.stderr
+    assert all(mark.isprintable() or mark == "\n" for mark in submit.stderr)

@@ -1,0 +1,154 @@
+"""Rehearsed campaigns: every script runs, no rank trains, and what would fail has failed."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator import workloads
+from orchestrator.submit.rehearsal import rehearsal_order
+
+
+def call_this_python(playground: Any, more: str = "") -> None:
+    """Have the profile name this Python in place of the stand-in, and hold these lines more."""
+    (playground.path / "here.yaml").write_text(
+        f"scheduler: local\ngpus_per_node: 0\npython: {sys.executable}\n{more}"
+    )
+
+
+def bash(script: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Start a job script by hand, in a folder."""
+    return subprocess.run(
+        ["bash", str(script)], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "program"),
+    [
+        ({"framework": "gpt"}, "gpt.py"),
+        ({"framework": "gpt", "strategy": "zero1"}, "gpt.py"),
+        ({"framework": "hf_deepspeed"}, "hf_gpt.py"),
+    ],
+)
+def test_what_our_programs_import_is_told(
+    run_of: Any, values: dict[str, Any], program: str
+) -> None:
+    """All that is not Python's own, at its head or where it is needed."""
+    source = (Path(workloads.__file__).parent / program).read_text()
+    loaded = re.findall(r"^(?:import|from) (\w+)|\bload\(\s*\"(\w+)", source, re.MULTILINE)
+    imported = {name for names in loaded for name in names if name} - sys.stdlib_module_names
+    run = run_of(**values)
+    told = set(rehearsal_order(run, {}, [])["imports"])
+    assert told == imported - ({"deepspeed"} if run.zero_stage is None else set())
+
+
+def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> None:
+    """Its state, its log, its folder; and a run that was rehearsed is still to be made."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    campaign = playground.path / "campaign.yaml"
+    call_this_python(playground)
+    pytest.importorskip("torch")
+    done = playground.teralog("submit", campaign.name, "--rehearse")
+    assert done.returncode == 0, done.stderr
+    assert "2 rehearsed runs: 2 completed" in done.stderr
+    status = playground.teralog("status", campaign.name)
+    assert "2 runs: 2 not started" in status.stdout
+    assert "`teralog status campaign.yaml --rehearsed`" in status.stderr
+    rehearsed = playground.teralog("status", campaign.name, "--rehearsed", "--json").stdout
+    assert {(run["state"], run["rehearsed"]) for run in json.loads(rehearsed)} == {
+        ("COMPLETED", True)
+    }
+    log = playground.teralog("logs", campaign.name, "seed=1", "--rehearsed").stdout
+    assert "would start: nothing was trained" in log
+    (record, _) = (playground.path / "results" / "play" / "rehearsal").glob("*/run.json")
+    assert json.loads(record.read_text())["rehearsal"] is True
+    refused = playground.teralog("cancel", campaign.name)
+    assert refused.returncode == 1
+    assert "`teralog cancel campaign.yaml --rehearsed` cancels the rehearsal" in refused.stderr
+    report = playground.teralog("report", campaign.name)
+    assert report.stdout.count("not started") == 2
+    assert "play was rehearsed, and no run of it was started" in report.stderr
+    (playground.path / "results" / "play" / "campaign.json").write_text("{}")
+    assert "was rehearsed" not in playground.teralog("report", campaign.name).stderr
+
+
+def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground) -> None:
+    """Whatever its exit code; hints name the rehearsal, and not the run."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    profile = playground.path / "here.yaml"
+    profile.write_text(f"{profile.read_text()}setup: [exit 0]\n")
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert done.returncode == 1
+    assert "2 rehearsed runs: 2 failed" in done.stderr
+    assert "seed=1: FAILED: the script ended without a word of the rehearsal" in done.stderr
+    again = playground.teralog("retry", "campaign.yaml", "--rehearsed", "--only", "oom")
+    assert "nothing to start again: no run ended in oom\n" in again.stderr
+    playground.write_campaign("true", matrix="seed: [1, 2, 3]")
+    again = playground.teralog("retry", "campaign.yaml", "--rehearsed", "--only", "oom")
+    assert "`teralog submit campaign.yaml --rehearse` starts what is missing" in again.stderr
+    watched = playground.teralog("watch", "campaign.yaml", "--rehearsed", "--once")
+    assert "`teralog submit campaign.yaml --rehearse` starts it" in watched.stderr
+
+
+def test_what_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
+    """A rehearsal needs no memory; the run itself is refused as before."""
+    pytest.importorskip("torch")
+    playground.write_campaign("true", matrix="model: [206B]")
+    call_this_python(playground)
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert "1 rehearsed run: 1 completed" in done.stderr
+    assert "a rank needs at least" in playground.teralog("submit", "campaign.yaml").stderr
+
+
+@pytest.mark.train
+def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
+    """Nor does DeepSpeed's launcher look for them."""
+    pytest.importorskip("deepspeed")
+    (playground.path / "train.py").touch()
+    (playground.path / "gpus.yaml").write_text(
+        f"scheduler: local\ngpus_per_node: 3\ngpu: T4\npython: {sys.executable}\n"
+    )
+    (playground.path / "campaign.yaml").write_text(
+        "name: play\ncluster: gpus.yaml\ndefaults: {framework: deepspeed, script: train.py, "
+        "launcher: deepspeed, gpus_per_node: 3, precision: fp16}\n"
+    )
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert "1 rehearsed run: 1 completed" in done.stderr
+
+
+def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playground) -> None:
+    """The ranks of each start meet in a folder of their own beside it, and nothing is left."""
+    pytest.importorskip("torch")
+    playground.write_campaign("true", matrix="seed: [1]")
+    elsewhere = playground.path / "elsewhere"
+    elsewhere.mkdir()
+    call_this_python(playground, f"setup: [cd {elsewhere}]\n")
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert "1 rehearsed run: 1 completed" in done.stderr
+    (script,) = (playground.path / "results" / "play" / "rehearsal").glob("*/job.sh")
+    for _ in range(2):
+        by_hand = bash(script, script.parent)
+        assert (by_hand.returncode, "would start: " in by_hand.stdout) == (0, True), by_hand.stdout
+    assert not list(elsewhere.iterdir())
+    assert not list(script.parent.glob("**/ranks-*"))
+
+
+@pytest.mark.train
+def test_a_configuration_that_is_gone_fails_the_rehearsal(playground) -> None:
+    """DeepSpeed's lies beside the job script, which opens it also when it is started by hand."""
+    pytest.importorskip("deepspeed")
+    playground.write_campaign("true", matrix="strategy: [zero1]")
+    call_this_python(playground)
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert "1 rehearsed run: 1 completed" in done.stderr
+    (config,) = (playground.path / "results" / "play" / "rehearsal").glob("*/ds_config.json")
+    config.unlink()
+    script = config.with_name("job.sh")
+    by_hand = bash(script, playground.path)
+    assert by_hand.returncode != 0
+    assert f"FileNotFoundError: [Errno 2] No such file or directory: '{config}'" in by_hand.stdout

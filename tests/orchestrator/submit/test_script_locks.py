@@ -1,0 +1,114 @@
+"""A job script takes away the lock of an extension's compilation that nobody will release."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.measure.warmup import Warmup
+from orchestrator.run.model import Run
+from orchestrator.submit.scripts import job_script
+
+Start = Callable[[str], "subprocess.Popen[str]"]
+
+JOB = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "here"}
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    """The lock of one extension, as torch makes it, in a folder whose name is no pattern."""
+    path = tmp_path / "a [cache]" / "cpu_adam" / "lock"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
+    """Start a job script here, with programs that do nothing, as the scheduler would."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("python", "srun", "scontrol"):
+        (programs / name).write_text("#!/bin/bash\n")
+        (programs / name).chmod(0o755)
+
+    def start_with(scheduler: str) -> "subprocess.Popen[str]":
+        cluster = Cluster(
+            name="here", scheduler=scheduler, gpus_per_node=2, python=f"{programs}/python"
+        )
+        planned = PlannedRun(run_of(launcher="torchrun"), "0123456789ab", "label", ())
+        campaign = Campaign(tmp_path / "c.yaml", "name", cluster, Warmup(), (planned,), ())
+        environment = os.environ | JOB | {"TORCH_EXTENSIONS_DIR": str(lock.parent.parent)}
+        script = job_script(planned, campaign, tmp_path)
+        return subprocess.Popen(
+            ["bash", "-c", script], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        )
+
+    return start_with
+
+
+@contextmanager
+def compiling(lock: Path) -> Iterator[None]:
+    """Hold a lock open, as a process that compiles does."""
+    with lock.open():
+        yield
+
+
+def age(lock: Path, seconds: float) -> None:
+    """Make a lock so old."""
+    then = time.time() - seconds
+    os.utime(lock, (then, then))
+
+
+def test_here_a_lock_is_kept_as_long_as_a_process_holds_it(lock: Path, start: Start) -> None:
+    """However old it is: what was killed releases nothing."""
+    age(lock, 3600)
+    with compiling(lock):
+        assert start("local").wait() == 0
+        assert lock.exists()
+    assert start("local").wait() == 0
+    assert not lock.exists()
+
+
+def test_here_a_lock_of_this_very_second_is_kept(lock: Path, start: Start) -> None:
+    """Each rank takes it for a moment, and may have done so while we looked who holds it."""
+    age(lock, -60)
+    assert start("local").wait() == 0
+    assert lock.exists()
+
+
+def test_on_a_cluster_a_lock_is_waited_for_and_that_is_said(lock: Path, start: Start) -> None:
+    """Who holds it may be on another node; it goes on as soon as the lock is gone."""
+    job = start("slurm")
+    assert job.stdout is not None
+    assert job.stdout.readline() == (
+        f"[teralog] {lock}: a program compiles, or was killed as it did; "
+        "waiting, 10 minutes at most\n"
+    )
+    assert job.poll() is None
+    lock.unlink()
+    assert job.wait() == 0
+
+
+def test_on_a_cluster_a_lock_of_more_than_ten_minutes_is_nobody_s(lock: Path, start: Start) -> None:
+    """Nothing compiles for so long."""
+    age(lock, 11 * 60)
+    assert start("slurm").communicate() == ("", None)
+    assert not lock.exists()
+
+
+@pytest.mark.parametrize("scheduler", ["local", "slurm"])
+def test_a_folder_of_extensions_that_is_not_there_is_no_mistake(
+    lock: Path, start: Start, scheduler: str
+) -> None:
+    """The first run of all makes it."""
+    lock.unlink()
+    lock.parent.rmdir()
+    lock.parent.parent.rmdir()
+    assert start(scheduler).wait() == 0

