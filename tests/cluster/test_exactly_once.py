@@ -33,7 +33,7 @@ exit $code
 WITHOUT_LOCK = """\
 import sys
 from pathlib import Path
-from orchestrator import submission
+from orchestrator.submit.selection import missing_runs
 from orchestrator.submit.backend import StartOptions
 from orchestrator.campaign.campaign import load_campaign
 from orchestrator.submit.slurm_session import SlurmSession
@@ -43,7 +43,7 @@ store = campaign_store(Path("results"), campaign.name)
 session = SlurmSession(campaign, store, None)
 sys.stdin.readline()
 session.settle(campaign.runs)
-missing = submission.missing_runs(campaign.runs, store)
+missing = missing_runs(campaign.runs, store)
 print(*session.start(missing, StartOptions()), sep="\\n")
 """
 

@@ -18,7 +18,7 @@ from orchestrator.common import locks
 HOLDER = """\
 import subprocess, sys
 from pathlib import Path
-from orchestrator import locks
+from orchestrator.common import locks
 lock, family = sys.argv[1:]
 sys.stdin.readline()
 descriptor = locks.acquire(Path(lock))

@@ -19,7 +19,7 @@ _ROOT = Path(diagnosis.__file__).resolve().parents[2]
 
 _EXAMINE = """
 import json, sys
-from orchestrator import diagnosis
+from orchestrator.doctor import findings as diagnosis
 findings = diagnosis.records(diagnosis.examine(timeout_seconds=float(sys.argv[1])))
 print(json.dumps({"findings": findings, "modules": sorted(sys.modules)}))
 """
