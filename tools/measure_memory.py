@@ -138,7 +138,7 @@ def measured(run: Run, folder: Path) -> dict[str, int]:
     """Return the bytes that rank 0 of a run holds at rest and at its peak."""
     names = Settings.__dataclass_fields__
     chosen = {name: value for name, value in sizes(run).items() if name in names}
-    configs = FRAMEWORKS[run.framework].config_files(run)
+    configs = FRAMEWORKS[run.framework].start.config_files(run)
     for name, content in configs.items():
         (folder / name).write_text(json.dumps(content))
     chosen["device"] = "cpu"
@@ -162,7 +162,7 @@ def measured(run: Run, folder: Path) -> dict[str, int]:
 def row(values: dict[str, Any], folder: Path) -> str:
     """Return a case's line of the table, in MiB."""
     run = case(values)
-    placement = FRAMEWORKS[run.framework].placement(run)
+    placement = FRAMEWORKS[run.framework].model.placement(run)
     expected = placement and forecast(run, placement)
     if expected is None:
         sys.exit(f"{values}: no forecast")

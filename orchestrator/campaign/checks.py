@@ -6,6 +6,7 @@ from pathlib import Path
 from orchestrator.campaign.user_paths import missing_files, unset_variables
 from orchestrator.common.errors import did_you_mean
 from orchestrator.common.paths import unset_in
+from orchestrator.frameworks.launchers import LAUNCHERS
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.hardware.gpus import (
@@ -26,7 +27,7 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
     yield from _batch_problems(run)
     yield from _cluster_problems(run, cluster)
     yield from _capability_problems(run, cluster)
-    yield from FRAMEWORKS[run.framework].problems(run)
+    yield from FRAMEWORKS[run.framework].checks.problems(run)
     if warmup.last_iteration(run.training.train_iters) >= run.training.train_iters:
         yield f"warmup is {warmup}, which leaves nothing of train_iters={run.training.train_iters}"
 
@@ -42,12 +43,12 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     if cluster.gpu is not None and cluster.has_gpus:
         yield from _gpu_warnings(cluster, cluster.gpu, run.training.precision)
     framework = FRAMEWORKS[run.framework]
-    if cluster.has_gpus and cluster.cores_per_rank is None and framework.steps_on_cpu(run):
+    if cluster.has_gpus and cluster.cores_per_rank is None and framework.start.steps_on_cpu(run):
         yield (
             "the optimizer steps on the CPU with one thread: cores_per_rank in the cluster profile "
             "gives it more"
         )
-    if not cluster.has_gpus and (what := framework.needs_gpus(run)):
+    if not cluster.has_gpus and (what := framework.checks.needs_gpus(run)):
         yield f"{what} trains on GPUs, and cluster {cluster.name} has none"
     if cluster.scheduler == "local":
         yield from missing_files(run, folder)
@@ -57,7 +58,7 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
             f"tensor_parallel_size={tensor} does not divide gpus_per_node={gpus}: layers are split "
             "across nodes, and wait for the network"
         )
-    yield from framework.warnings(run)
+    yield from framework.checks.warnings(run)
 
 
 def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
@@ -126,12 +127,13 @@ def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
         yield f"precision=fp16 needs a GPU, and cluster {cluster.name} has none; try bf16 or fp32"
     if run.training.precision == "bf16" and cluster.gpu is not None and lacks_bf16(cluster.gpu):
         yield f"precision=bf16 is not supported by {cluster.gpu}; try fp16"
-    if run.options.launcher == "srun" and cluster.scheduler != "slurm":
-        yield f"launcher=srun needs a Slurm cluster, and {cluster.name} is none"
+    launcher = run.options.launcher
+    if LAUNCHERS[launcher].needs_slurm and cluster.scheduler != "slurm":
+        yield f"launcher={launcher} needs a Slurm cluster, and {cluster.name} is none"
 
 
 def _capability_problems(run: Run, cluster: Cluster) -> Iterator[str]:
-    for what, least in FRAMEWORKS[run.framework].needs_capability(run):
+    for what, least in FRAMEWORKS[run.framework].checks.needs_capability(run):
         has = None if cluster.gpu is None else compute_capability(cluster.gpu)
         if has is not None and has < least:
             yield (

@@ -85,7 +85,7 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
     values = {**framework.implied(values), **values}
     problems = list(_misfits(values, name, entry.inherited))
     model = _model(values)
-    if model is None and framework.needs_model:
+    if model is None and framework.model.needed:
         problems.append(f"names no model; framework {name} needs a preset or sizes")
     if isinstance(model, str):
         problems.append(model)
@@ -112,7 +112,7 @@ def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
         options=framework.options(
             **{option: values[option] for option in option_names(name) & values.keys()}
         ),
-        vocab_size_multiple=framework.vocab_size_multiple,
+        vocab_size_multiple=framework.model.vocab_size_multiple,
         repeat=repeat,
     )
 

@@ -26,7 +26,7 @@ def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
     On a cluster without GPUs it is the host's memory that a rank needs. GPUs that are too old for
     the framework's fused attention keep its scores.
     """
-    placement = FRAMEWORKS[run.framework].placement(run)
+    placement = FRAMEWORKS[run.framework].model.placement(run)
     if placement is None:
         return None
     if placement.fused_since is not None and cluster.gpu is not None:

@@ -61,7 +61,7 @@ def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
         short = _what_differs(long)
     else:
         return found
-    begin = "" if name == "script" else f"{name}="
+    begin = "" if name in _clear_without_name() else f"{name}="
     said = {**found, **{key: f"{begin}{text}" for key, text in short.items()}}
     # Where one would stand for two, both are written out.
     many = Counter(said.values())
@@ -71,7 +71,7 @@ def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
 def _whole(name: str, value: Any) -> str:
     if name == "model" and isinstance(value, Mapping):
         return "-".join(str(size) for size in value.values())
-    if name in ("framework", "model", "strategy", "precision", "script"):
+    if name in _clear_without_name():
         return str(value)
     return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
 
@@ -127,8 +127,17 @@ def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, 
 
 
 @cache
+def _clear_without_name() -> frozenset[str]:
+    """Return the parameters whose values are clear in a label without the parameter's name."""
+    own = (name for one in FRAMEWORKS.values() for name in one.labelled_by)
+    return frozenset(("framework", "model", "precision", *own))
+
+
+@cache
 def _paths() -> frozenset[str]:
     """Return the parameters that name files or folders, in whatever framework."""
     return frozenset(
-        name for one in FRAMEWORKS.values() for name in (*one.paths, *one.paths_or_names)
+        name
+        for one in FRAMEWORKS.values()
+        for name in (*one.start.paths, *one.start.paths_or_names)
     )

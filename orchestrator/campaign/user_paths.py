@@ -24,14 +24,16 @@ def unset_variables(run: Run) -> Iterator[str]:
 
 def missing_files(run: Run, folder: Path) -> Iterator[str]:
     """Yield a sentence for each file that a run would open and that is not there."""
-    for path in FRAMEWORKS[run.framework].files(user_paths(run, folder)):
+    for path in FRAMEWORKS[run.framework].start.files(user_paths(run, folder)):
         if not Path(path).exists():
             yield f"{path}: is not there"
 
 
 def _given(run: Run) -> Iterator[tuple[str, str]]:
     framework = FRAMEWORKS[run.framework]
-    for name in (*framework.paths, *framework.paths_or_names):
+    for name in (*framework.start.paths, *framework.start.paths_or_names):
         path = getattr(run.options, name)
-        if path is not None and (name in framework.paths or path.startswith((".", "/", "~", "$"))):
+        if path is not None and (
+            name in framework.start.paths or path.startswith((".", "/", "~", "$"))
+        ):
             yield name, path

@@ -77,7 +77,7 @@ def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collect
         summary,
         log,
         ending.given_up,
-        {column.name: column.value(logged) for column in framework.measures},
+        {column.name: column.value(logged) for column in framework.report.measures},
         attempts,
     )
 
@@ -88,7 +88,7 @@ def read_attempt(attempt: Attempt, framework: str, *, complete: bool) -> list[Re
         return []
     # What was trained before Slurm started the job again is no part of the run that is measured.
     start = last_start(attempt.log) if attempt.seen and attempt.seen.restarts else 0
-    formats = FRAMEWORKS[framework].log_formats
+    formats = FRAMEWORKS[framework].log.formats
     # A last line without its newline may be half of one as long as somebody writes.
     return list(read_records(attempt.log, formats, start=start, complete=complete))
 

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from orchestrator.campaign.campaign import Campaign
+from orchestrator.campaign.parameters import option_names
 from orchestrator.collect.collected import read_attempt
 from orchestrator.collect.endings import Ending, endings
 from orchestrator.collect.outcomes import COMPLETED, run_outcome
@@ -94,8 +95,9 @@ class MeasuredRun:
         The seed is no choice: it does not change how much is reckoned.
         """
         chosen = {name: value for name, value in self.values.items() if name not in _NO_CHOICE}
-        if "strategy" in chosen:
-            chosen.pop("zero_stage", None)
+        if "zero_stage" in chosen and "zero_stage" not in option_names(chosen["framework"]):
+            # It follows from another option of the framework, or the framework has no ZeRO.
+            del chosen["zero_stage"]
         if chosen.get("hidden_size") and chosen["ffn_hidden_size"] == 4 * chosen["hidden_size"]:
             del chosen["ffn_hidden_size"]
         return {name: json.dumps(value, sort_keys=True) for name, value in chosen.items()}

@@ -1,4 +1,4 @@
-"""What teralog must know of a framework: one frozen value, made of plain data and functions."""
+"""The type of a framework: one frozen value, made of plain data and functions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A run as its log tells it: what a framework's own measures are taken from."""
+    """A run and what its log contains; a framework's own measures are computed from it."""
 
     run: Run
     records: Sequence[Record]
@@ -26,10 +26,10 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """With which other run of a campaign a run's cells are compared, and which.
+    """The run of a campaign that another run is compared with, and the columns to compare.
 
-    The other has `base` for `option` and is the same in all else. columns: by name, and whether the
-    difference is shown beside the percentage.
+    The partner has `base` for `option` and is otherwise the same run. columns: by name, whether the
+    cell shows the difference next to the percentage.
     """
 
     option: str
@@ -38,72 +38,122 @@ class Partner:
 
 
 def framework_on_gpus(run: Run) -> str:
-    """Return what of a run trains on GPUs alone, of a program that does nothing else."""
+    """Return the framework's name as what needs GPUs, for a program that trains only on GPUs."""
     return f"framework {run.framework}"
 
 
 @dataclass(frozen=True, slots=True)
-class Framework:
-    """A training program: what it accepts, refuses, is started by, and prints.
+class Checks:
+    """What a framework refuses, and what it warns about.
 
-    options: frozen dataclass of the parameters that only this framework has. Each field is
-        annotated with its type and a pydantic `Field(description=…)`, which is all that checks a
-        campaign file and writes its JSON schema. One, or a property, is `launcher`: what starts
-        its ranks, by the parts that `launch.sh.j2` has.
-    template: the job script's Jinja file in `slurm_templates`.
-    log_formats: what its log is read with.
-    problems: yields one sentence for each thing that makes a run impossible.
-    warnings: yields one sentence for each thing that is possible and seldom meant.
-    config_files: what to write beside the job script: file name to content, JSON objects.
-    implied: from a run's values, parameters that follow from them where they are not given.
-    columns: the framework's own columns of a report, of what was chosen.
-    measures: its own columns of what was measured; one with the name of a common column stands in
-        place of that.
-    measured_by: how those came about, for the line under the table.
-    reports_steps: whether its log tells of steps; the columns of their times are left out where no
-        framework's does.
-    partner: what to compare cells with.
-    vocab_size_multiple: what the vocabulary is padded to, per tensor-parallel rank.
-    needs_model: whether a run without a model shape makes sense.
-    needs_gpus: what of a run trains on GPUs alone, as `framework_on_gpus`; None where nothing does.
-    needs_capability: what of a run needs a GPU of which compute capability, or a later one.
-    paths: the options that name files or folders of the user's, relative to the campaign file;
-        templates find them, absolute, in `paths`.
-    paths_or_names: options that name such a file or folder where they begin with `.`, `/`, `~` or
-        `$`, and else something that the program itself finds by its name.
-    files: from those, what the program opens, so that a rehearsal misses what is not there.
-    program: the record in `known_options` of what the run's program accepts on its command line;
-        None where it is the user's own.
-    imports: which modules of others its program imports, where that is one of teralog's own.
-    unreckoned: which further arguments of a run change what sizes and TFLOPs are reckoned from,
-        which are not told of them; for the line under the table.
-    steps_on_cpu: whether a run's optimizer steps on the CPU, which then takes all cores of a rank.
-    placement: where it keeps states and activations, for the memory forecast; None where it does
-        not say.
+    problems: yield one sentence for each reason why a run is impossible.
+    warnings: yield one sentence for each setting that is possible but unusual.
+    needs_gpus: return the part of a run that trains only on GPUs, e.g. `framework_on_gpus`; None if
+        the run can train on CPUs.
+    needs_capability: yield each part of a run that needs a GPU of some compute capability or later.
     """
 
-    name: str
-    options: type
-    template: str
-    log_formats: tuple[AnyFormat, ...]
     problems: Callable[[Run], Iterator[str]]
     warnings: Callable[[Run], Iterable[str]] = lambda run: ()
-    config_files: Callable[[Run], Mapping[str, dict[str, Any]]] = lambda run: {}
-    implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
-    columns: tuple[Column[Run], ...] = ()
-    measures: tuple[Column[Logged], ...] = ()
-    measured_by: str = ""
-    reports_steps: bool = True
-    partner: Partner | None = None
-    vocab_size_multiple: int = 1
-    needs_model: bool = True
     needs_gpus: Callable[[Run], str | None] = lambda run: None
     needs_capability: Callable[[Run], Iterable[tuple[str, Capability]]] = lambda run: ()
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a framework's program is started.
+
+    template: the job script's Jinja file in `slurm_templates`.
+    paths: options that name the user's files or folders, relative to the campaign file. Templates
+        get them as absolute paths in `paths`.
+    paths_or_names: options that name a file or folder if they begin with `.`, `/`, `~` or `$`, and
+        otherwise something that the program finds by its name.
+    files: return the files that the program opens, given `paths`; a rehearsal checks them.
+    config_files: return the files to write next to the job script: JSON objects by file name.
+    program: return the record in `known_options` of the options that the run's program accepts;
+        None if the program is the user's own.
+    imports: return the modules that the run's program imports, if it is one of teralog's own.
+    steps_on_cpu: return whether the run's optimizer steps on the CPU. Its script then gives the
+        optimizer all cores of a rank.
+    """
+
+    template: str
     paths: tuple[str, ...] = ()
     paths_or_names: tuple[str, ...] = ()
     files: Callable[[Mapping[str, str]], Iterable[str]] = lambda paths: paths.values()
+    config_files: Callable[[Run], Mapping[str, dict[str, Any]]] = lambda run: {}
     program: Callable[[Run], str | None] = lambda run: None
     imports: Callable[[Run], Iterable[str]] = lambda run: ()
-    unreckoned: Callable[[Run], Iterable[str]] = lambda run: ()
     steps_on_cpu: Callable[[Run], bool] = lambda run: False
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLog:
+    """How a framework's log is read.
+
+    formats: the formats of its lines.
+    reports_steps: whether the log contains step reports. If no framework of a campaign has them,
+        its report has no columns of step times.
+    """
+
+    formats: tuple[AnyFormat, ...]
+    reports_steps: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """How a framework uses a model.
+
+    needed: whether every run needs a model's sizes.
+    vocab_size_multiple: the multiple that the program pads the vocabulary to, per tensor-parallel
+        rank.
+    placement: return where the program keeps states and activations, for the memory forecast; None
+        if that is not known.
+    """
+
+    needed: bool = True
+    vocab_size_multiple: int = 1
     placement: Callable[[Run], Placement | None] = lambda run: None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnColumns:
+    """What a framework adds to a report.
+
+    chosen: columns of a run's options.
+    measures: columns of what the log contains. A measure with the name of a common column replaces
+        that column.
+    measured_by: how the measures are made, for the line under the table.
+    partner: the other run that some cells are compared with.
+    unreckoned: return a run's further arguments that sizes and TFLOPs do not take into account.
+    """
+
+    chosen: tuple[Column[Run], ...] = ()
+    measures: tuple[Column[Logged], ...] = ()
+    measured_by: str = ""
+    partner: Partner | None = None
+    unreckoned: Callable[[Run], Iterable[str]] = lambda run: ()
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """A training program that campaign files can name.
+
+    description: one sentence for the documents, in markdown.
+    options: a frozen dataclass of the parameters that only this framework has. Each field has a
+        type and a pydantic `Field(description=…)`. These check campaign files and make the JSON
+        schema and the documents. A field or a property `launcher` names one of `LAUNCHERS`.
+    implied: return the parameters that follow from those that are given.
+    labelled_by: options whose values are clear in a run's label without the option's name.
+    """
+
+    name: str
+    description: str
+    options: type
+    checks: Checks
+    start: Start
+    log: ProgramLog
+    model: ModelUse = ModelUse()
+    report: OwnColumns = OwnColumns()
+    implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
+    labelled_by: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from orchestrator.common.tables import Column
-from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
 from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.limits import unsplit
 from orchestrator.memory.placement import Placement, ddp_placement, recomputation
@@ -68,19 +68,30 @@ def placement(run: Run) -> Placement:
 
 GPT = Framework(
     name="gpt",
+    description=(
+        "the project's own, in `orchestrator/workloads/`: a GPT on random tokens, by torch "
+        "DDP or DeepSpeed ZeRO 0 to 3, with offload, on GPUs or on a CPU"
+    ),
     options=GptOptions,
-    template="gpt.sh.j2",
-    log_formats=(GPT_WORKLOAD, DEEPSPEED_TIMER),
-    problems=problems,
-    warnings=zero.warnings,
-    config_files=zero.config_files,
-    steps_on_cpu=zero.steps_on_cpu,
-    program=lambda run: "gpt",
-    imports=lambda run: ("torch",) if run.options.strategy == "ddp" else ("torch", "deepspeed"),
-    placement=placement,
-    columns=(
-        Column("strategy", "strategy", lambda run: run.options.strategy),
-        Column("offload", "offload", zero.offload),
-        PRECISION,
+    labelled_by=("strategy",),
+    checks=Checks(
+        problems=problems,
+        warnings=zero.warnings,
+    ),
+    start=Start(
+        template="gpt.sh.j2",
+        config_files=zero.config_files,
+        steps_on_cpu=zero.steps_on_cpu,
+        program=lambda run: "gpt",
+        imports=lambda run: ("torch",) if run.options.strategy == "ddp" else ("torch", "deepspeed"),
+    ),
+    log=ProgramLog(formats=(GPT_WORKLOAD, DEEPSPEED_TIMER)),
+    model=ModelUse(placement=placement),
+    report=OwnColumns(
+        chosen=(
+            Column("strategy", "strategy", lambda run: run.options.strategy),
+            Column("offload", "offload", zero.offload),
+            PRECISION,
+        ),
     ),
 )

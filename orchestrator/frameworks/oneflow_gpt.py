@@ -10,7 +10,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from orchestrator.common.tables import Column
-from orchestrator.frameworks.base import Framework, Logged, Partner, framework_on_gpus
+from orchestrator.frameworks.base import (
+    Checks,
+    Framework,
+    Logged,
+    ModelUse,
+    OwnColumns,
+    Partner,
+    ProgramLog,
+    Start,
+    framework_on_gpus,
+)
 from orchestrator.frameworks.gpu_usage import GPU_MEMORY, GPU_SAMPLES, GPU_USE
 from orchestrator.frameworks.limits import unaccumulated, unheard, unsplit
 from orchestrator.memory.placement import Placement, megatron_placement
@@ -106,44 +116,55 @@ def _throughput(logged: Logged) -> float | None:
 
 ONEFLOW_GPT = Framework(
     name="oneflow_gpt",
+    description="OneFlow's GPT-2, with optimizer placement and without",
     options=OneflowOptions,
-    template="oneflow_gpt.sh.j2",
-    log_formats=(ONEFLOW_STEP, ONEFLOW_TABLE, ONEFLOW_MEMORY, ONEFLOW_ARGUMENTS, *GPU_SAMPLES),
-    problems=problems,
-    warnings=warnings,
-    placement=placement,
-    columns=(
-        Column(
-            "test_desc",
-            "test_desc",
-            lambda run: f"{run.options.optimizer_placement}_optimization",
+    checks=Checks(
+        problems=problems,
+        warnings=warnings,
+        needs_gpus=framework_on_gpus,
+    ),
+    start=Start(
+        template="oneflow_gpt.sh.j2",
+        paths=("source", "dataset"),
+        files=lambda paths: (
+            f"{paths['source']}/src/train.py",
+            f"{paths['source']}/models/117M/encoder.json",
+            f"{paths['source']}/models/117M/vocab.bpe",
+            paths["dataset"],
         ),
-        Column("xn_xg_xdp_xmp_xbs", "arrangement", arrangement),
+        program=lambda run: "oneflow_gpt",
     ),
-    measures=(
-        GPU_MEMORY,
-        GPU_USE,
-        # In place of the common column: the page's own word.
-        Column("throughput (samples/s)", "running_samples_per_second", _throughput),
+    log=ProgramLog(
+        formats=(ONEFLOW_STEP, ONEFLOW_TABLE, ONEFLOW_MEMORY, ONEFLOW_ARGUMENTS, *GPU_SAMPLES)
     ),
-    measured_by=(
-        "gpu_mem: the most of any GPU in any sample; gpu_util: median of the samples while "
-        "a GPU is at work; changes: against the run without optimizer placement"
+    model=ModelUse(
+        placement=placement,
+        # The program pads the vocabulary to this by itself.
+        vocab_size_multiple=128,
     ),
-    partner=Partner(
-        option="optimizer_placement",
-        base="off",
-        columns={"gpu_memory_mib": True, "running_samples_per_second": False},
+    report=OwnColumns(
+        chosen=(
+            Column(
+                "test_desc",
+                "test_desc",
+                lambda run: f"{run.options.optimizer_placement}_optimization",
+            ),
+            Column("xn_xg_xdp_xmp_xbs", "arrangement", arrangement),
+        ),
+        measures=(
+            GPU_MEMORY,
+            GPU_USE,
+            # In place of the common column: the page's own word.
+            Column("throughput (samples/s)", "running_samples_per_second", _throughput),
+        ),
+        measured_by=(
+            "gpu_mem: the most of any GPU in any sample; gpu_util: median of the samples while "
+            "a GPU is at work; changes: against the run without optimizer placement"
+        ),
+        partner=Partner(
+            option="optimizer_placement",
+            base="off",
+            columns={"gpu_memory_mib": True, "running_samples_per_second": False},
+        ),
     ),
-    # The program pads it so itself.
-    vocab_size_multiple=128,
-    needs_gpus=framework_on_gpus,
-    paths=("source", "dataset"),
-    files=lambda paths: (
-        f"{paths['source']}/src/train.py",
-        f"{paths['source']}/models/117M/encoder.json",
-        f"{paths['source']}/models/117M/vocab.bpe",
-        paths["dataset"],
-    ),
-    program=lambda run: "oneflow_gpt",
 )

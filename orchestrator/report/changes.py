@@ -13,12 +13,12 @@ from orchestrator.run.model import Run
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
     """Return the table of `runs` with changes in the cells of those that have a partner in it."""
-    if not any(FRAMEWORKS[run.framework].partner for run in runs):
+    if not any(FRAMEWORKS[run.framework].report.partner for run in runs):
         return table
     rows = {run_id(run): row for row, run in enumerate(runs)}
     changes: dict[tuple[int, int], str] = {}
     for row, run in enumerate(runs):
-        partner = FRAMEWORKS[run.framework].partner
+        partner = FRAMEWORKS[run.framework].report.partner
         base = None if partner is None else rows.get(run_id(_base(run, partner)))
         if partner is not None and base not in (None, row):
             changes.update(_row_changes(table, row, base or 0, partner))

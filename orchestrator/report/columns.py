@@ -126,7 +126,7 @@ _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns that tell runs apart; their labels too where those do not suffice."""
     frameworks = frameworks_of(runs)
-    own = {column.name: column for one in frameworks for column in one.columns}
+    own = {column.name: column for one in frameworks for column in one.report.chosen}
     for column in _VARYING:
         # A framework's own words for it stand where no other framework has a row.
         if len(frameworks) > 1:
@@ -175,7 +175,7 @@ def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     common: dict[str, Callable[[Collected], Cell]] = {
         column.name: column.value for column in _MEASURED
     }
-    own = {column.name: column for one in frameworks_of(runs) for column in one.measures}
+    own = {column.name: column for one in frameworks_of(runs) for column in one.report.measures}
 
     def measured(name: str) -> Callable[[Collected], Cell]:
         def value(run: Collected) -> Cell:
@@ -195,8 +195,8 @@ def _common(
 ) -> Iterator[Column[Collected]]:
     """Yield those of `columns` that can be known of these runs and have no other in their place."""
     frameworks = frameworks_of(runs)
-    own = {column.name for one in frameworks for column in one.measures}
-    steps = any(one.reports_steps for one in frameworks)
+    own = {column.name for one in frameworks for column in one.report.measures}
+    steps = any(one.log.reports_steps for one in frameworks)
     for column in columns:
         if column.name not in own and (steps or column.name in _WITHOUT_STEPS):
             yield column
@@ -212,7 +212,7 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
     """Return a function that asks a run's own framework; one that has no such column says None."""
 
     def value(run: Run) -> Cell:
-        columns = FRAMEWORKS[run.framework].columns
+        columns = FRAMEWORKS[run.framework].report.chosen
         return next((column.value(run) for column in columns if column.name == name), None)
 
     return value
@@ -220,7 +220,7 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
 
 def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns of what nvidia-smi saw of runs; none where a framework has its own."""
-    if any(column is GPU_USE for one in frameworks_of(runs) for column in one.measures):
+    if any(column is GPU_USE for one in frameworks_of(runs) for column in one.report.measures):
         return ()
     columns: tuple[Column[Collected], ...] = (
         Column("GPU mem (GiB)", "device_memory_gib", lambda run: run.summary.device_memory_gib),

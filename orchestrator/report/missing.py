@@ -22,7 +22,7 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
     logged = [
         run
         for run in completed
-        if run.log is not None and FRAMEWORKS[run.planned.run.framework].reports_steps
+        if run.log is not None and FRAMEWORKS[run.planned.run.framework].log.reports_steps
     ]
     silent = [run for run in logged if not run.steps]
     if silent:

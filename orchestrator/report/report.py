@@ -189,7 +189,7 @@ def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
 def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
     labels: dict[str, list[str]] = {}
     for planned in (run.planned for run in runs):
-        for option in FRAMEWORKS[planned.run.framework].unreckoned(planned.run):
+        for option in FRAMEWORKS[planned.run.framework].report.unreckoned(planned.run):
             labels.setdefault(option, []).append(planned.label)
     for option, of_these in labels.items():
         yield f"sizes and TFLOPs know nothing of {option} ({named(of_these)}); "
@@ -209,8 +209,10 @@ def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
 
 def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:
     frameworks = frameworks_of(runs)
-    steps = any(one.reports_steps for one in frameworks)
-    own = dict.fromkeys(f"{one.measured_by}; " for one in frameworks if one.measured_by)
+    steps = any(one.log.reports_steps for one in frameworks)
+    own = dict.fromkeys(
+        f"{one.report.measured_by}; " for one in frameworks if one.report.measured_by
+    )
     return (
         f"{''.join(_of_steps(campaign, runs)) if steps else ''}{''.join(own)}"
         f"teralog {version()}, {date}; logs sha256 {logs_checksum(runs) or DASH}."

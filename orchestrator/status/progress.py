@@ -79,7 +79,7 @@ def read_on(log: Path, planned: PlannedRun, before: LogSoFar, *, complete: bool)
     A log that was cut short or replaced is read anew. `complete`: nobody is writing any more.
     Raises OSError.
     """
-    formats = (*FRAMEWORKS[planned.run.framework].log_formats, STARTS_AGAIN)
+    formats = (*FRAMEWORKS[planned.run.framework].log.formats, STARTS_AGAIN)
     appended = read_appended(log, formats, before.state, complete=complete)
     if not appended.records and not appended.restarted:
         return LogSoFar(before.records, appended.state)

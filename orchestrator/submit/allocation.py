@@ -14,6 +14,7 @@ from pathlib import Path
 
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
+from orchestrator.frameworks.launchers import LAUNCHERS
 from orchestrator.hardware.time_limit import slurm_time
 from orchestrator.local.devices import Devices, Lease, this_machines_devices
 from orchestrator.run.model import Run
@@ -153,8 +154,7 @@ def _shares(node: Node) -> int:
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
     """Return how many shares of a node a run takes: for its GPUs, or for its cores where more."""
-    # DeepSpeed's launcher takes the first GPUs of each of several nodes, whichever they are.
-    takes_first = run.resources.nodes > 1 and run.options.launcher == "deepspeed"
+    takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
         return _shares(node)
     gpus = int(asked.get("--gres", "gpu:0").partition(":")[2])

@@ -18,13 +18,13 @@ def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> 
     modules that it needs, where it is one of teralog's own.
     """
     framework = FRAMEWORKS[run.framework]
-    record = framework.program(run)
+    record = framework.start.program(run)
     return {
         "program": run.framework if record is None else known_program(record)["program"],
         "launcher": run.options.launcher,
         "nodes": run.resources.nodes,
         "ranks_per_node": run.resources.gpus_per_node,
-        "files": [*framework.files(paths), *written],
-        "imports": list(framework.imports(run)),
+        "files": [*framework.start.files(paths), *written],
+        "imports": list(framework.start.imports(run)),
         "accepted": None if record is None else known_program(record)["options"],
     }

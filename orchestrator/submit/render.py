@@ -33,7 +33,7 @@ def render(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore)
     }
 
     def write(planned: PlannedRun) -> None:
-        files = FRAMEWORKS[planned.run.framework].config_files(planned.run)
+        files = FRAMEWORKS[planned.run.framework].start.config_files(planned.run)
         if campaign.rehearsal:
             paths = user_paths(planned.run, campaign.path.parent)
             written = [str(store.run(planned.run_id).path / name) for name in files]

@@ -69,7 +69,7 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
     """
     run = planned.run
     known = FRAMEWORKS[run.framework]
-    template = _environment().get_template(known.template)
+    template = _environment().get_template(known.start.template)
     paths = user_paths(run, campaign.path.parent)
     for path in (str(folder), *paths.values()):
         _require_printable(path)
@@ -81,7 +81,7 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         cluster=campaign.cluster,
         folder=str(folder),
         python=campaign.cluster.python or sys.executable,
-        steps_on_cpu=known.steps_on_cpu(run),
+        steps_on_cpu=known.start.steps_on_cpu(run),
         output_pattern=_output_pattern(folder),
         paths=paths,
         rehearsal=_rehearsal(folder) if campaign.rehearsal else None,

@@ -27,7 +27,7 @@ def write_campaign(folder: Path, framework: str) -> Campaign:
     """Write the framework's recorded campaign for other nodes, and stand-ins for its files."""
     recorded = yaml.safe_load((SCRIPTS / f"{framework}-v100.yaml").read_text())
     defaults = recorded["defaults"] | {"time_limit": 20}
-    given = [name for name in FRAMEWORKS[framework].paths if defaults.get(name)]
+    given = [name for name in FRAMEWORKS[framework].start.paths if defaults.get(name)]
     defaults |= {name: str(folder / "programs of others" / name) for name in given}
     defaults |= {
         name: values[0] for name, values in recorded.get("matrix", {}).items() if name != "nodes"
@@ -51,7 +51,7 @@ def write_campaign(folder: Path, framework: str) -> Campaign:
         assert not planned.problems
         paths = user_paths(planned.run, folder)
         programs = [f"{paths['source']}/{name}" for name in PROGRAMS.get(framework, ())]
-        for path in (*programs, *FRAMEWORKS[framework].files(paths)):
+        for path in (*programs, *FRAMEWORKS[framework].start.files(paths)):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).touch()
     return loaded

@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass
 
-from orchestrator.frameworks.base import Framework, framework_on_gpus
+from orchestrator.frameworks.base import (
+    Checks,
+    Framework,
+    OwnColumns,
+    ProgramLog,
+    Start,
+    framework_on_gpus,
+)
 from orchestrator.frameworks.colossalai import shared
 from orchestrator.run import presets
 
@@ -21,18 +28,31 @@ class ColossalaiGptOptions(shared.ColossalaiOptions):
 
 COLOSSALAI_GPT = Framework(
     name="colossalai_gpt",
+    description=(
+        "ColossalAI's benchmark of RLHF with GPTs on dummy prompts, with the throughput and "
+        "TFLOPS that it prints"
+    ),
     options=ColossalaiGptOptions,
-    template="colossalai.sh.j2",
-    log_formats=shared.LOG_FORMATS,
-    problems=shared.problems(presets.GPT),
+    labelled_by=("strategy",),
     implied=shared.implied,
-    columns=shared.COLUMNS,
-    measures=shared.MEASURES,
-    measured_by=shared.MEASURED_BY,
-    reports_steps=False,
-    needs_gpus=framework_on_gpus,
-    paths=("source",),
-    files=shared.files(BENCHMARK),
-    steps_on_cpu=shared.steps_on_cpu,
-    program=lambda run: "colossalai_gpt",
+    checks=Checks(
+        problems=shared.problems(presets.GPT),
+        needs_gpus=framework_on_gpus,
+    ),
+    start=Start(
+        template="colossalai.sh.j2",
+        paths=("source",),
+        files=shared.files(BENCHMARK),
+        steps_on_cpu=shared.steps_on_cpu,
+        program=lambda run: "colossalai_gpt",
+    ),
+    log=ProgramLog(
+        formats=shared.LOG_FORMATS,
+        reports_steps=False,
+    ),
+    report=OwnColumns(
+        chosen=shared.COLUMNS,
+        measures=shared.MEASURES,
+        measured_by=shared.MEASURED_BY,
+    ),
 )

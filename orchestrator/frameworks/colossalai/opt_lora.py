@@ -7,7 +7,14 @@ from typing import Annotated
 from pydantic import Field
 
 from orchestrator.common.tables import Column
-from orchestrator.frameworks.base import Framework, framework_on_gpus
+from orchestrator.frameworks.base import (
+    Checks,
+    Framework,
+    OwnColumns,
+    ProgramLog,
+    Start,
+    framework_on_gpus,
+)
 from orchestrator.frameworks.colossalai import shared
 from orchestrator.run import presets
 from orchestrator.run.model import Run
@@ -45,21 +52,34 @@ def problems(run: Run) -> Iterator[str]:
 
 COLOSSALAI_OPT_LORA = Framework(
     name="colossalai_opt_lora",
-    options=ColossalaiOptLoraOptions,
-    template="colossalai.sh.j2",
-    log_formats=shared.LOG_FORMATS,
-    problems=problems,
-    implied=shared.implied,
-    columns=(
-        *shared.COLUMNS,
-        Column("LoRA rank", "lora_rank", lambda run: run.options.lora_rank),
+    description=(
+        "ColossalAI's benchmark of RLHF with OPTs and LoRA on dummy prompts, with the "
+        "throughput and TFLOPS that it prints"
     ),
-    measures=shared.MEASURES,
-    measured_by=shared.MEASURED_BY,
-    reports_steps=False,
-    needs_gpus=framework_on_gpus,
-    paths=("source",),
-    files=shared.files(BENCHMARK),
-    steps_on_cpu=shared.steps_on_cpu,
-    program=lambda run: "colossalai_opt_lora",
+    options=ColossalaiOptLoraOptions,
+    labelled_by=("strategy",),
+    implied=shared.implied,
+    checks=Checks(
+        problems=problems,
+        needs_gpus=framework_on_gpus,
+    ),
+    start=Start(
+        template="colossalai.sh.j2",
+        paths=("source",),
+        files=shared.files(BENCHMARK),
+        steps_on_cpu=shared.steps_on_cpu,
+        program=lambda run: "colossalai_opt_lora",
+    ),
+    log=ProgramLog(
+        formats=shared.LOG_FORMATS,
+        reports_steps=False,
+    ),
+    report=OwnColumns(
+        chosen=(
+            *shared.COLUMNS,
+            Column("LoRA rank", "lora_rank", lambda run: run.options.lora_rank),
+        ),
+        measures=shared.MEASURES,
+        measured_by=shared.MEASURED_BY,
+    ),
 )

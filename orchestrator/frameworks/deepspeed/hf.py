@@ -8,7 +8,7 @@ from pydantic import Field
 
 from orchestrator.common.tables import Column
 from orchestrator.frameworks.arguments import Arguments
-from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
 from orchestrator.frameworks.deepspeed import hf_trainer, zero
 from orchestrator.frameworks.deepspeed.config import FILE_NAME, trainer_config, trainer_sizes
 from orchestrator.frameworks.limits import argument_problems, unsplit
@@ -181,26 +181,41 @@ def _yes(device: str) -> str:
 
 HF_DEEPSPEED = Framework(
     name="hf_deepspeed",
-    options=HfDeepspeedOptions,
-    template="hf_deepspeed.sh.j2",
-    log_formats=(GPT_WORKLOAD, HF_TRAINER_RESULT, HF_TRAINER_METRICS, HF_TRAINER_REPORTS),
-    problems=problems,
-    warnings=zero.left_behind,
-    needs_gpus=needs_gpus,
-    config_files=config_files,
-    steps_on_cpu=zero.steps_on_cpu,
-    placement=placement,
-    columns=(
-        run_columns.GPUS,
-        run_columns.SIZE,
-        Column("Zero", "zero_stage", lambda run: run.zero_stage),
-        Column("Opt Offl", "offload_optimizer", lambda run: _yes(run.options.offload_optimizer)),
-        Column("Par Offl", "offload_param", lambda run: _yes(run.options.offload_param)),
-        Column("Mic-BS", "micro_batch_size", lambda run: run.batch.micro_batch_size),
-        Column("Glob-BS", "global_batch_size", lambda run: run.batch.global_batch_size),
+    description=(
+        "Hugging Face's Trainer with ZeRO and offload: `run_clm.py` of transformers' "
+        "examples, or `orchestrator/workloads/hf_gpt.py`, which needs no data"
     ),
-    paths=("script",),
-    paths_or_names=("dataset", "tokenizer"),
-    program=program,
-    imports=imports,
+    options=HfDeepspeedOptions,
+    labelled_by=("script",),
+    checks=Checks(
+        problems=problems,
+        warnings=zero.left_behind,
+        needs_gpus=needs_gpus,
+    ),
+    start=Start(
+        template="hf_deepspeed.sh.j2",
+        config_files=config_files,
+        steps_on_cpu=zero.steps_on_cpu,
+        paths=("script",),
+        paths_or_names=("dataset", "tokenizer"),
+        program=program,
+        imports=imports,
+    ),
+    log=ProgramLog(
+        formats=(GPT_WORKLOAD, HF_TRAINER_RESULT, HF_TRAINER_METRICS, HF_TRAINER_REPORTS)
+    ),
+    model=ModelUse(placement=placement),
+    report=OwnColumns(
+        chosen=(
+            run_columns.GPUS,
+            run_columns.SIZE,
+            Column("Zero", "zero_stage", lambda run: run.zero_stage),
+            Column(
+                "Opt Offl", "offload_optimizer", lambda run: _yes(run.options.offload_optimizer)
+            ),
+            Column("Par Offl", "offload_param", lambda run: _yes(run.options.offload_param)),
+            Column("Mic-BS", "micro_batch_size", lambda run: run.batch.micro_batch_size),
+            Column("Glob-BS", "global_batch_size", lambda run: run.batch.global_batch_size),
+        ),
+    ),
 )

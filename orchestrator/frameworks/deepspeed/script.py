@@ -9,7 +9,7 @@ from pydantic import Field
 
 from orchestrator.common.tables import Column
 from orchestrator.frameworks.arguments import Arguments
-from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
 from orchestrator.frameworks.deepspeed import zero
 from orchestrator.memory.placement import Placement
 from orchestrator.run.columns import PRECISION
@@ -70,20 +70,30 @@ def placement(run: Run) -> Placement | None:
 
 DEEPSPEED = Framework(
     name="deepspeed",
+    description="any training script of yours that takes a DeepSpeed configuration file",
     options=DeepspeedOptions,
-    template="deepspeed.sh.j2",
-    log_formats=(DEEPSPEED_TIMER,),
-    problems=problems,
-    warnings=zero.warnings,
-    config_files=zero.config_files,
-    steps_on_cpu=zero.steps_on_cpu,
-    placement=placement,
-    columns=(
-        Column("script", "script", lambda run: PurePath(run.options.script).name),
-        Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
-        Column("offload", "offload", zero.offload),
-        PRECISION,
+    labelled_by=("script",),
+    checks=Checks(
+        problems=problems,
+        warnings=zero.warnings,
     ),
-    needs_model=False,
-    paths=("script",),
+    start=Start(
+        template="deepspeed.sh.j2",
+        config_files=zero.config_files,
+        steps_on_cpu=zero.steps_on_cpu,
+        paths=("script",),
+    ),
+    log=ProgramLog(formats=(DEEPSPEED_TIMER,)),
+    model=ModelUse(
+        placement=placement,
+        needed=False,
+    ),
+    report=OwnColumns(
+        chosen=(
+            Column("script", "script", lambda run: PurePath(run.options.script).name),
+            Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
+            Column("offload", "offload", zero.offload),
+            PRECISION,
+        ),
+    ),
 )

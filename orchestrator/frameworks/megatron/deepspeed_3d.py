@@ -13,7 +13,15 @@ from pydantic import Field
 from orchestrator.common.tables import Column
 from orchestrator.frameworks import limits
 from orchestrator.frameworks.arguments import given, whole_number
-from orchestrator.frameworks.base import Framework, framework_on_gpus
+from orchestrator.frameworks.base import (
+    Checks,
+    Framework,
+    ModelUse,
+    OwnColumns,
+    ProgramLog,
+    Start,
+    framework_on_gpus,
+)
 from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.deepspeed.config import FILE_NAME, program_config
 from orchestrator.frameworks.megatron import argument_rules, deepspeed, memory, pipeline
@@ -174,23 +182,32 @@ def placement(run: Run) -> Placement:
 
 MEGATRON_DEEPSPEED_3D = Framework(
     name="megatron_deepspeed_3d",
+    description="Megatron with DeepSpeed's pipeline, in both branches of 2021",
     options=MegatronDeepspeed3dOptions,
-    template="megatron_deepspeed_3d.sh.j2",
-    log_formats=(MEGATRON, DEEPSPEED_PIPELINE, MEGATRON_MEMORY),
-    problems=problems,
-    warnings=warnings,
-    unreckoned=megatron_programs.unreckoned,
-    config_files=config_files,
-    placement=placement,
-    columns=(
-        Column("branch", "branch", lambda run: run.options.branch),
-        Column("engine", "engine", lambda run: run.options.engine),
-        *megatron_programs.COLUMNS,
+    checks=Checks(
+        problems=problems,
+        warnings=warnings,
+        needs_gpus=framework_on_gpus,
     ),
-    vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
-    needs_gpus=framework_on_gpus,
-    paths=megatron_programs.PATHS,
-    # The program itself has another name in each branch.
-    files=megatron_programs.opened("megatron/arguments.py"),
-    program=program,
+    start=Start(
+        template="megatron_deepspeed_3d.sh.j2",
+        config_files=config_files,
+        paths=megatron_programs.PATHS,
+        # The program itself has another name in each branch.
+        files=megatron_programs.opened("megatron/arguments.py"),
+        program=program,
+    ),
+    log=ProgramLog(formats=(MEGATRON, DEEPSPEED_PIPELINE, MEGATRON_MEMORY)),
+    model=ModelUse(
+        placement=placement,
+        vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    ),
+    report=OwnColumns(
+        unreckoned=megatron_programs.unreckoned,
+        chosen=(
+            Column("branch", "branch", lambda run: run.options.branch),
+            Column("engine", "engine", lambda run: run.options.engine),
+            *megatron_programs.COLUMNS,
+        ),
+    ),
 )

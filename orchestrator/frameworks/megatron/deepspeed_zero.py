@@ -8,7 +8,15 @@ from pydantic import Field
 
 from orchestrator.common.tables import Column
 from orchestrator.frameworks import limits
-from orchestrator.frameworks.base import Framework, framework_on_gpus
+from orchestrator.frameworks.base import (
+    Checks,
+    Framework,
+    ModelUse,
+    OwnColumns,
+    ProgramLog,
+    Start,
+    framework_on_gpus,
+)
 from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.deepspeed.config import FILE_NAME, program_config
 from orchestrator.frameworks.megatron import deepspeed
@@ -153,33 +161,42 @@ def placement(run: Run) -> Placement:
 
 MEGATRON_DEEPSPEED_ZERO = Framework(
     name="megatron_deepspeed_zero",
+    description="Megatron's tensor parallelism with ZeRO 1 to 3 and offload",
     options=MegatronDeepspeedZeroOptions,
-    template="megatron_deepspeed_zero.sh.j2",
-    log_formats=(MEGATRON, MEGATRON_MEMORY, DEEPSPEED_MEMORY),
-    problems=problems,
-    warnings=deepspeed.warnings,
-    unreckoned=megatron_programs.unreckoned,
-    config_files=config_files,
-    steps_on_cpu=zero.steps_on_cpu,
-    placement=placement,
-    columns=(
-        run_columns.GPUS,
-        run_columns.SIZE,
-        Column(
-            "scattered embeddings",
-            "scattered_embeddings",
-            lambda run: "yes" if run.options.scattered_embeddings else "no",
-        ),
-        run_columns.TENSOR,
-        run_columns.DATA,
-        run_columns.MICRO_BATCH,
-        run_columns.GLOBAL_BATCH,
-        Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
-        Column("offload", "offload", zero.offload),
+    checks=Checks(
+        problems=problems,
+        warnings=deepspeed.warnings,
+        needs_gpus=framework_on_gpus,
     ),
-    vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
-    needs_gpus=framework_on_gpus,
-    paths=megatron_programs.PATHS,
-    files=megatron_programs.opened("pretrain_gpt2.py"),
-    program=lambda run: _RECORD,
+    start=Start(
+        template="megatron_deepspeed_zero.sh.j2",
+        config_files=config_files,
+        steps_on_cpu=zero.steps_on_cpu,
+        paths=megatron_programs.PATHS,
+        files=megatron_programs.opened("pretrain_gpt2.py"),
+        program=lambda run: _RECORD,
+    ),
+    log=ProgramLog(formats=(MEGATRON, MEGATRON_MEMORY, DEEPSPEED_MEMORY)),
+    model=ModelUse(
+        placement=placement,
+        vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    ),
+    report=OwnColumns(
+        unreckoned=megatron_programs.unreckoned,
+        chosen=(
+            run_columns.GPUS,
+            run_columns.SIZE,
+            Column(
+                "scattered embeddings",
+                "scattered_embeddings",
+                lambda run: "yes" if run.options.scattered_embeddings else "no",
+            ),
+            run_columns.TENSOR,
+            run_columns.DATA,
+            run_columns.MICRO_BATCH,
+            run_columns.GLOBAL_BATCH,
+            Column("ZeRO", "zero_stage", lambda run: run.zero_stage),
+            Column("offload", "offload", zero.offload),
+        ),
+    ),
 )

@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from orchestrator.frameworks.arguments import given
-from orchestrator.frameworks.base import Framework, framework_on_gpus
+from orchestrator.frameworks.base import (
+    Checks,
+    Framework,
+    ModelUse,
+    OwnColumns,
+    ProgramLog,
+    Start,
+    framework_on_gpus,
+)
 from orchestrator.frameworks.megatron import argument_rules, memory, pipeline
 from orchestrator.frameworks.megatron import options as megatron_programs
 from orchestrator.frameworks.megatron.options import MegatronOptions
@@ -181,18 +189,29 @@ def placement(run: Run) -> Placement:
 
 MEGATRON = Framework(
     name="megatron",
+    description=(
+        "Megatron-LM, of 2021 or of today: tensor, pipeline, data, sequence and context parallelism"
+    ),
     options=MegatronLmOptions,
-    template="megatron.sh.j2",
-    log_formats=(MEGATRON_LOG, MEGATRON_MEMORY),
-    problems=problems,
-    warnings=warnings,
-    unreckoned=unreckoned,
-    placement=placement,
-    columns=megatron_programs.COLUMNS,
-    vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
-    needs_gpus=framework_on_gpus,
-    needs_capability=lambda run: memory.needed(run) if run.options.version == "core" else (),
-    paths=megatron_programs.PATHS,
-    files=megatron_programs.opened("pretrain_gpt.py"),
-    program=program,
+    checks=Checks(
+        problems=problems,
+        warnings=warnings,
+        needs_gpus=framework_on_gpus,
+        needs_capability=lambda run: memory.needed(run) if run.options.version == "core" else (),
+    ),
+    start=Start(
+        template="megatron.sh.j2",
+        paths=megatron_programs.PATHS,
+        files=megatron_programs.opened("pretrain_gpt.py"),
+        program=program,
+    ),
+    log=ProgramLog(formats=(MEGATRON_LOG, MEGATRON_MEMORY)),
+    model=ModelUse(
+        placement=placement,
+        vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+    ),
+    report=OwnColumns(
+        unreckoned=unreckoned,
+        chosen=megatron_programs.COLUMNS,
+    ),
 )

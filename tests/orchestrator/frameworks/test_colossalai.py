@@ -38,7 +38,7 @@ def opt(run_of: RunOf, **values: Any) -> Run:
 
 def problems(run: Run) -> list[str]:
     """Return what makes a run impossible."""
-    return list(FRAMEWORKS[run.framework].problems(run))
+    return list(FRAMEWORKS[run.framework].checks.problems(run))
 
 
 @pytest.mark.parametrize("key", presets.GPT)

@@ -22,7 +22,7 @@ CAMPAIGNS = sorted(
 def configurations(path: Path) -> Iterator[tuple[PlannedRun, dict[str, Any]]]:
     """Yield the DeepSpeed configurations of a campaign, with their runs."""
     for planned in load_campaign(path).runs:
-        for content in FRAMEWORKS[planned.run.framework].config_files(planned.run).values():
+        for content in FRAMEWORKS[planned.run.framework].start.config_files(planned.run).values():
             if "zero_optimization" in content or "train_micro_batch_size_per_gpu" in content:
                 yield planned, content
 
@@ -119,9 +119,9 @@ def test_deepspeed_accepts_every_way_to_run_the_trainer(
             num_microbatches=count,
             gpus_per_node=4,
         )
-        if list(known.problems(run)):
+        if list(known.checks.problems(run)):
             continue
-        [content] = known.config_files(run).values()
+        [content] = known.start.config_files(run).values()
         topology = SimpleNamespace(get_data_parallel_world_size=lambda: 4)
         read = deepspeed_config.DeepSpeedConfig(filled_in(run, content), mpu=topology)
         assert read.train_batch_size == 4 * count

@@ -19,7 +19,7 @@ RECORD = json.loads((files("orchestrator.frameworks.deepspeed") / "known_keys.js
 
 def config(run: Run) -> dict[str, Any]:
     """Return the configuration of a run."""
-    made = FRAMEWORKS[run.framework].config_files(run)
+    made = FRAMEWORKS[run.framework].start.config_files(run)
     assert list(made) == [FILE_NAME]
     return dict(made[FILE_NAME])
 
@@ -61,7 +61,7 @@ def test_without_offload_torchs_own_adam_is_taken(run_of: RunOf):
 
 def test_ddp_has_no_configuration(run_of: RunOf):
     """It runs without DeepSpeed."""
-    assert FRAMEWORKS["gpt"].config_files(run_of(strategy="ddp")) == {}
+    assert FRAMEWORKS["gpt"].start.config_files(run_of(strategy="ddp")) == {}
 
 
 OVERLAYS: dict[str, tuple[dict[str, Any], str, Any]] = {
@@ -135,7 +135,7 @@ def every_run(run_of: RunOf) -> list[Run]:
         )
         for framework, precision, count, optimizer, param in chosen
     ]
-    return [run for run in runs if not list(FRAMEWORKS[run.framework].problems(run))]
+    return [run for run in runs if not list(FRAMEWORKS[run.framework].checks.problems(run))]
 
 
 def test_deepspeed_accepts_every_configuration_of_every_framework(run_of: RunOf):

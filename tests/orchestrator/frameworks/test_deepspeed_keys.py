@@ -174,9 +174,9 @@ def test_a_key_that_only_an_early_deepspeed_takes_is_told(run_of: RunOf, values:
     run = run_of(**values, deepspeed={"elasticity": {"enabled": True}})
     framework = FRAMEWORKS[run.framework]
     told = f"DeepSpeed {RECORD['deepspeed']} refuses 'elasticity': only earlier ones have it"
-    assert told in framework.warnings(run)
-    assert not any("elasticity" in problem for problem in framework.problems(run))
-    assert told not in framework.warnings(run_of(**values))
+    assert told in framework.checks.warnings(run)
+    assert not any("elasticity" in problem for problem in framework.checks.problems(run))
+    assert told not in framework.checks.warnings(run_of(**values))
 
 
 VERSION = RECORD["deepspeed"]
@@ -208,7 +208,7 @@ def test_an_optimizer_or_scheduler_that_nobody_has_is_worth_a_look(
     """An earlier DeepSpeed may have it."""
     assert list(unknown_types(written)) == told
     run = run_of(framework="gpt", strategy="zero1", deepspeed=written)
-    assert [one for one in FRAMEWORKS["gpt"].warnings(run) if "knows no" in one] == told
+    assert [one for one in FRAMEWORKS["gpt"].checks.warnings(run) if "knows no" in one] == told
 
 
 def test_deepspeed_itself_refuses_what_is_recorded_as_removed():

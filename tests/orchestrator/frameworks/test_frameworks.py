@@ -1,7 +1,9 @@
 """The contract that every framework of the table keeps; a new one is tested by being there."""
 
+import ast
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +18,7 @@ from orchestrator.common.errors import UserError
 from orchestrator.common.validation import field_problems, field_types
 from orchestrator.frameworks.arguments import known_program
 from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.launchers import LAUNCHERS
 from orchestrator.frameworks.table import FRAMEWORKS, framework
 from orchestrator.run.model import Run, sizes
 from parsers.records import RunTotals
@@ -24,7 +27,14 @@ from parsers.steps.merge import merge_steps
 
 RunOf = Callable[..., Run]
 
-LOGS = Path(__file__).parents[2] / "data" / "logs"
+ROOT = Path(__file__).parents[3]
+LOGS = ROOT / "tests" / "data" / "logs"
+# Files outside of frameworks/ that contain a framework's name, and why they do.
+MAY_NAME_A_FRAMEWORK = {
+    "campaign/parameters.py": "`deepspeed` is a parameter of several frameworks, too",
+    "campaign/starter.py": "the first campaign of a new user names a framework",
+    "markdown/meaning/columns.py": "a word in column titles of tables that people wrote",
+}
 
 every_framework = pytest.mark.parametrize("known", FRAMEWORKS.values(), ids=FRAMEWORKS)
 
@@ -127,16 +137,30 @@ def test_an_option_left_out_has_a_value_that_fits(known: Framework):
 
 
 @every_framework
+def test_description_is_one_line(known: Framework):
+    """The documents show it in a table."""
+    assert known.description == known.description.strip(" .")
+    assert known.description.isprintable()
+    assert "|" not in known.description
+
+
+@every_framework
+def test_options_that_label_a_run_are_options(known: Framework):
+    """Their values alone stand for them in labels."""
+    assert set(known.labelled_by) <= set(field_types(known.options))
+
+
+@every_framework
 def test_the_template_is_there(known: Framework):
     """It ships with the package."""
-    assert (files("slurm_templates") / known.template).is_file()
+    assert (files("slurm_templates") / known.start.template).is_file()
 
 
 @every_framework
 def test_a_log_can_be_read(known: Framework):
     """Each log format has anchors to be found by, and takes any line without raising."""
-    assert known.log_formats
-    for log_format in known.log_formats:
+    assert known.log.formats
+    for log_format in known.log.formats:
         assert log_format.anchors
         for anchor in log_format.anchors:
             assert b"\n" not in anchor
@@ -149,7 +173,7 @@ def test_a_log_can_be_read(known: Framework):
 def test_a_sample_log_tells_how_fast_the_run_was(known: Framework):
     """Each step has its seconds, or a rate they follow from; or else the whole run has a rate."""
     log = LOGS / f"{known.name}.log"
-    records = list(read_records(log, known.log_formats, complete=True))
+    records = list(read_records(log, known.log.formats, complete=True))
     steps = merge_steps(records)
     assert all(step.step_seconds or step.samples_per_second for step in steps)
     assert len(steps) > 2 or any(
@@ -160,22 +184,22 @@ def test_a_sample_log_tells_how_fast_the_run_was(known: Framework):
 @every_framework
 def test_columns_have_titles_and_names_of_their_own(known: Framework):
     """They stand in one table."""
-    assert len({column.title for column in known.columns}) == len(known.columns)
-    assert len({column.name for column in known.columns}) == len(known.columns)
-    assert all(column.title and column.name.isidentifier() for column in known.columns)
+    assert len({column.title for column in known.report.chosen}) == len(known.report.chosen)
+    assert len({column.name for column in known.report.chosen}) == len(known.report.chosen)
+    assert all(column.title and column.name.isidentifier() for column in known.report.chosen)
 
 
 @every_framework
 def test_the_vocabulary_is_padded_to_something(known: Framework):
     """A multiple of 1 pads nothing."""
-    assert known.vocab_size_multiple >= 1
+    assert known.model.vocab_size_multiple >= 1
 
 
 @given(choices())
 def test_problems_are_sentences(run_of: RunOf, values: dict[str, Any]):
     """Each is one line that says what is wrong, whatever the options are; none comes twice."""
     run = run_of(**values)
-    problems = list(FRAMEWORKS[run.framework].problems(run))
+    problems = list(FRAMEWORKS[run.framework].checks.problems(run))
     assert all(problem == problem.strip() and problem.isprintable() for problem in problems)
     assert all(" " in problem for problem in problems)
     assert len(set(problems)) == len(problems)
@@ -185,7 +209,7 @@ def test_problems_are_sentences(run_of: RunOf, values: dict[str, Any]):
 def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
     """Each is one line, whatever the options are; none comes twice."""
     run = run_of(**values)
-    warnings = list(FRAMEWORKS[run.framework].warnings(run))
+    warnings = list(FRAMEWORKS[run.framework].checks.warnings(run))
     assert all(" " in warning and warning.isprintable() for warning in warnings)
     assert len(set(warnings)) == len(warnings)
 
@@ -194,16 +218,22 @@ def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
 def test_the_options_that_are_paths_are_options(known: Framework):
     """What is opened of them is named from those that are given."""
     names = field_types(known.options)
-    assert set(known.paths) <= set(names)
-    for path in known.files({name: f"/{name}" for name in known.paths}):
-        assert path.startswith(tuple(f"/{name}" for name in known.paths))
+    assert set(known.start.paths) <= set(names)
+    for path in known.start.files({name: f"/{name}" for name in known.start.paths}):
+        assert path.startswith(tuple(f"/{name}" for name in known.start.paths))
+
+
+@given(choices())
+def test_launcher_is_in_the_table(run_of: RunOf, values: dict[str, Any]):
+    """Whether the campaign file chooses it or the framework has only one."""
+    assert run_of(**values).options.launcher in LAUNCHERS
 
 
 @given(choices())
 def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any]):
     """Where a run's program is no script of the user's."""
     run = run_of(**values)
-    program = FRAMEWORKS[run.framework].program(run)
+    program = FRAMEWORKS[run.framework].start.program(run)
     assert program is None or known_program(program)["options"]
 
 
@@ -211,7 +241,7 @@ def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any])
 def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
     """Named, and read back as they were written; they go into the run's folder."""
     run = run_of(**values)
-    for name, content in FRAMEWORKS[run.framework].config_files(run).items():
+    for name, content in FRAMEWORKS[run.framework].start.config_files(run).items():
         assert "/" not in name
         assert json.loads(json.dumps(content, allow_nan=False)) == content
 
@@ -220,7 +250,7 @@ def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
 def test_cells_are_text_or_numbers(run_of: RunOf, values: dict[str, Any]):
     """None where there is nothing to say, never a list or a mapping."""
     run = run_of(**values)
-    for column in FRAMEWORKS[run.framework].columns:
+    for column in FRAMEWORKS[run.framework].report.chosen:
         cell = column.value(run)
         assert cell is None or isinstance(cell, str | int | float)
 
@@ -250,5 +280,35 @@ def test_what_cannot_be_split_is_named(run_of: RunOf, name: str) -> None:
         ),
     ):
         run = run_of(**given, **{option: 2})
-        said = [one for one in FRAMEWORKS[name].problems(run) if " splits no " in one]
+        said = [one for one in FRAMEWORKS[name].checks.problems(run) if " splits no " in one]
         assert said == [f"framework {name} splits no {what}"]
+
+
+def strings(path: Path) -> list[str]:
+    """Return the string literals of a module, except its docstrings."""
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+    ]
+
+
+def test_only_the_package_of_frameworks_names_them() -> None:
+    """All other code asks the table, so that a new framework needs no change there.
+
+    The programs in workloads/ know of no framework: theirs are the names of Python packages.
+    """
+    name = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, FRAMEWORKS))})(?![\w-])")
+    package = ROOT / "orchestrator"
+    paths = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
+    naming = {
+        path
+        for path, file in paths.items()
+        if not path.startswith(("frameworks/", "workloads/"))
+        and any(map(name.search, strings(file)))
+    }
+    assert naming == set(MAY_NAME_A_FRAMEWORK)

@@ -158,7 +158,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_makes_a_run_impossible_is_said(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    assert list(HF.problems(run_of(**values))) == problems
+    assert list(HF.checks.problems(run_of(**values))) == problems
 
 
 def test_fp16_needs_a_gpu(run_of: RunOf):
@@ -176,7 +176,7 @@ def test_a_batch_that_does_not_divide_is_refused(run_of: RunOf):
 
 def config(run: Run) -> dict[str, Any]:
     """Return DeepSpeed's configuration of a run."""
-    return dict(HF.config_files(run)[FILE_NAME])
+    return dict(HF.start.config_files(run)[FILE_NAME])
 
 
 def test_what_the_trainer_knows_is_left_to_it(run_of: RunOf):
@@ -217,7 +217,7 @@ def test_the_forecast_knows_what_the_trainer_fills_in(run_of: RunOf):
     """Its buckets are those of the model's width rather than DeepSpeed's half a billion."""
     given = {"zero_optimization": {"reduce_bucket_size": 1000}}
     for overlay, elements in (({}, 1600**2), (given, 1000)):
-        placed = HF.placement(run_of(**trainer(zero_stage=2, model="xl", deepspeed=overlay)))
+        placed = HF.model.placement(run_of(**trainer(zero_stage=2, model="xl", deepspeed=overlay)))
         assert placed is not None
         assert placed.bucket_elements == elements
 
@@ -250,7 +250,7 @@ def test_the_campaign_of_performance_plans_the_pages_rows():
         for row in rows
     }
     campaign = load_campaign(ROOT / "examples" / "hf-zero-performance.yaml")
-    columns = {column.title: column for column in HF.columns}
+    columns = {column.title: column for column in HF.report.chosen}
     titles = ("Zero", "Opt Offl", "Par Offl", "Mic-BS")
     assert {
         (
@@ -279,7 +279,7 @@ def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
         precision="fp16",
         activation_checkpointing=True,
     )
-    placed = HF.placement(run)
+    placed = HF.model.placement(run)
     assert placed is not None
     needed = forecast(run, placed)
     assert needed is not None

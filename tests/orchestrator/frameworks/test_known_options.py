@@ -179,7 +179,7 @@ def arguments(array: str) -> list[str]:
 def test_every_rendered_option_is_one_that_the_program_has(path: Path):
     campaign = load_campaign(path)
     for planned in campaign.runs:
-        program = FRAMEWORKS[planned.run.framework].program(planned.run)
+        program = FRAMEWORKS[planned.run.framework].start.program(planned.run)
         if program is None:
             continue
         script = job_script(planned, campaign, Path("/results/campaign") / planned.run_id)

@@ -282,7 +282,7 @@ def test_what_megatron_refuses_is_said_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
     """In the words of the campaign file."""
-    assert list(MEGATRON.problems(run_of(**values))) == problems
+    assert list(MEGATRON.checks.problems(run_of(**values))) == problems
 
 
 def test_a_split_of_more_ranks_than_there_are_is_a_contradiction(run_of: RunOf):
@@ -395,7 +395,7 @@ def test_what_is_seldom_meant_is_worth_a_look(
     """And makes no run impossible."""
     run = run_of(**values)
     assert list(run_warnings(run, Cluster(name="far"), Path())) == warnings
-    assert not list(MEGATRON.problems(run))
+    assert not list(MEGATRON.checks.problems(run))
 
 
 @pytest.mark.parametrize(("tensor", "padded"), [(1, 50304), (2, 50432), (4, 50688)])
@@ -408,19 +408,19 @@ def test_the_vocabulary_is_padded_as_megatron_does_it(run_of: RunOf, tensor: int
 def test_what_is_opened_follows_from_the_paths():
     """A prefix of tokens stands for two files."""
     paths = {"source": "/m", "data_path": "/d/tokens", "vocab_file": "/v", "merge_file": "/e"}
-    assert list(MEGATRON.files(paths)) == [
+    assert list(MEGATRON.start.files(paths)) == [
         "/m/pretrain_gpt.py",
         "/v",
         "/e",
         "/d/tokens.bin",
         "/d/tokens.idx",
     ]
-    assert list(MEGATRON.files({"source": "/m"})) == ["/m/pretrain_gpt.py"]
+    assert list(MEGATRON.start.files({"source": "/m"})) == ["/m/pretrain_gpt.py"]
 
 
 def low(run: Run) -> float:
     """Return the low end of a run's memory forecast."""
-    placement = MEGATRON.placement(run)
+    placement = MEGATRON.model.placement(run)
     assert placement is not None
     found = forecast(run, placement)
     assert found is not None
@@ -466,15 +466,15 @@ def test_the_forecast_knows_what_is_recomputed(
 ):
     """Of other modules than attention's scores it does not know the sizes."""
     run = run_of(**core(extra_args=arguments))
-    assert list(MEGATRON.problems(run)) == []
-    placement = MEGATRON.placement(run)
+    assert list(MEGATRON.checks.problems(run)) == []
+    placement = MEGATRON.model.placement(run)
     assert placement is not None
     assert placement.recomputation == expected
 
 
 def test_a_report_tells_that_recomputed_scores_are_not_counted(run_of: RunOf):
     run = run_of(**core(extra_args=["--recompute-activations"]))
-    assert list(MEGATRON.unreckoned(run)) == ["--recompute-activations"]
+    assert list(MEGATRON.report.unreckoned(run)) == ["--recompute-activations"]
 
 
 @pytest.mark.parametrize(
@@ -497,13 +497,13 @@ def test_a_report_tells_that_recomputed_scores_are_not_counted(run_of: RunOf):
 def test_whole_layers_are_recomputed_by_the_parameter(
     run_of: RunOf, values: dict[str, Any], problem: str
 ):
-    assert list(MEGATRON.problems(run_of(**values))) == [f"extra_args: {problem}"]
+    assert list(MEGATRON.checks.problems(run_of(**values))) == [f"extra_args: {problem}"]
 
 
 def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunOf):
     """The same placement as that of the runs that docs/memory.md compares it with."""
     run = run_of(**of_2021(precision="fp16", activation_checkpointing=True))
-    assert MEGATRON.placement(run) == replace(
+    assert MEGATRON.model.placement(run) == replace(
         megatron_placement("fp16"), recomputation="full", fused_attention=False
     )
 
@@ -522,7 +522,9 @@ def test_a_run_that_skips_nearly_all_its_updates_is_warned_of(
     run_of: RunOf, options: dict[str, Any], *, warned: bool
 ):
     """Megatron-LM's dynamic loss scale starts at 2**32, and comes down by half at each overflow."""
-    said = [one for one in MEGATRON.warnings(run_of(**of_2021(**options))) if "loss scale" in one]
+    said = [
+        one for one in MEGATRON.checks.warnings(run_of(**of_2021(**options))) if "loss scale" in one
+    ]
     assert len(said) == warned
 
 

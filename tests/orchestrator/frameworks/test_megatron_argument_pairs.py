@@ -26,7 +26,7 @@ FSDP2 = "--use-torch-fsdp2 --no-gradient-accumulation-fusion --untie-embeddings-
 def problems_of(run_of: RunOf, program: dict[str, Any], arguments: str) -> list[str]:
     """Return what makes a run impossible."""
     run = run_of(**program, extra_args=arguments.split())
-    return list(FRAMEWORKS[run.framework].problems(run))
+    return list(FRAMEWORKS[run.framework].checks.problems(run))
 
 
 ACCEPTED: list[tuple[str, dict[str, Any]]] = [

@@ -26,7 +26,7 @@ PROGRAMS = {
 
 def problems_of(run: Run) -> list[str]:
     """Return what makes a run impossible."""
-    return list(FRAMEWORKS[run.framework].problems(run))
+    return list(FRAMEWORKS[run.framework].checks.problems(run))
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)

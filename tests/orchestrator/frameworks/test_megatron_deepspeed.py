@@ -338,12 +338,12 @@ def test_what_the_programs_refuse_is_said_before_the_run(
 ):
     """In the words of the campaign file."""
     run = run_of(**values)
-    assert list(FRAMEWORKS[run.framework].problems(run)) == problems
+    assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
 
 
 def config(run: Run) -> dict[str, Any]:
     """Return the DeepSpeed configuration of a run."""
-    files = FRAMEWORKS[run.framework].config_files(run)
+    files = FRAMEWORKS[run.framework].start.config_files(run)
     return dict(files["ds_config.json"])
 
 
@@ -395,7 +395,7 @@ def test_a_3d_configuration_accumulates_the_micro_batches(run_of: RunOf):
 def test_megatron_alone_has_no_configuration(run_of: RunOf):
     """Nothing would read it."""
     run = run_of(**three_d(engine="megatron"))
-    assert FRAMEWORKS[run.framework].config_files(run) == {}
+    assert FRAMEWORKS[run.framework].start.config_files(run) == {}
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun", "launch"])
@@ -426,7 +426,7 @@ def test_a_launcher_that_hands_on_no_local_rank_is_worth_a_look(run_of: RunOf, l
 def test_what_is_opened_follows_from_the_paths(values: dict[str, Any], opened: list[str]):
     """A prefix of tokens stands for two files."""
     paths = {"source": "/m", "data_path": "/t", "vocab_file": "/v.json"}
-    assert list(FRAMEWORKS[values["framework"]].files(paths)) == opened
+    assert list(FRAMEWORKS[values["framework"]].start.files(paths)) == opened
 
 
 def test_stages_that_differ_are_worth_a_look(run_of: RunOf):

@@ -67,7 +67,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("values", ACCEPTED.values(), ids=ACCEPTED)
 def test_what_goes_together_is_no_problem(run_of: RunOf, values: dict[str, Any]):
     run = run_of(**values)
-    assert not list(FRAMEWORKS[run.framework].problems(run))
+    assert not list(FRAMEWORKS[run.framework].checks.problems(run))
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -124,5 +124,5 @@ def test_what_does_not_go_together_is_said_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
     run = run_of(**values)
-    said = list(FRAMEWORKS[run.framework].problems(run))
+    said = list(FRAMEWORKS[run.framework].checks.problems(run))
     assert said == [f"extra_args: {problem}" for problem in problems]

@@ -70,8 +70,8 @@ UNEVEN = {
 def test_stages_need_not_be_alike_in_megatron_core(run_of: RunOf, values: dict[str, Any]):
     """And the forecast can be made, too."""
     run = run_of(**values)
-    assert list(MEGATRON.problems(run)) == []
-    placement = MEGATRON.placement(run)
+    assert list(MEGATRON.checks.problems(run)) == []
+    placement = MEGATRON.model.placement(run)
     assert placement is not None
     assert forecast(run, placement) is not None
 
@@ -157,11 +157,13 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_what_core_refuses_of_uneven_stages_is_said_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
-    assert list(MEGATRON.problems(run_of(**values))) == problems
+    assert list(MEGATRON.checks.problems(run_of(**values))) == problems
 
 
 def test_megatron_2_has_even_stages_alone(run_of: RunOf):
-    problems = list(MEGATRON.problems(run_of(**four_stages(30, LAST, 6, version="2", **DATA))))
+    problems = list(
+        MEGATRON.checks.problems(run_of(**four_stages(30, LAST, 6, version="2", **DATA)))
+    )
     assert problems == [
         "num_layers=30 is not divisible by pipeline_parallel_size=4",
         f"extra_args: unrecognized arguments: {LAST} 6",

@@ -54,7 +54,7 @@ def oneflow(run_of: RunOf, **values: Any) -> Run:
     ],
 )
 def test_what_the_program_cannot_do_is_said(run_of: RunOf, values: dict[str, Any], begins: str):
-    (said,) = FRAMEWORKS["oneflow_gpt"].problems(oneflow(run_of, **values))
+    (said,) = FRAMEWORKS["oneflow_gpt"].checks.problems(oneflow(run_of, **values))
     assert said.startswith(begins)
 
 
@@ -73,7 +73,7 @@ def test_the_vocabulary_is_padded_and_holds_the_tokens_of_texts(
     """The program reads texts with GPT-2's tokens."""
     run = oneflow(run_of, vocab_size=vocab_size, dataset=dataset)
     assert run.padded_vocab_size == padded
-    warnings = list(FRAMEWORKS["oneflow_gpt"].warnings(run))
+    warnings = list(FRAMEWORKS["oneflow_gpt"].checks.warnings(run))
     assert len(warnings) == warned
     assert all("vocab_size=512 is less than GPT-2's 50257 tokens" in one for one in warnings)
 

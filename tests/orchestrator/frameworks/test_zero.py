@@ -31,7 +31,7 @@ def test_a_cell_tells_what_is_offloaded_and_where_to(
 ):
     """In the words of the table."""
     run = run_of(framework="deepspeed", script="train.py", zero_stage=3, **values)
-    cells = {column.name: column.value(run) for column in FRAMEWORKS["deepspeed"].columns}
+    cells = {column.name: column.value(run) for column in FRAMEWORKS["deepspeed"].report.chosen}
     assert cells["offload"] == shown
 
 
@@ -180,7 +180,7 @@ def test_what_deepspeed_refuses_or_ignores_is_said_before_the_run(
 ):
     """In the words of the campaign file."""
     run = run_of(**values)
-    assert list(FRAMEWORKS[run.framework].problems(run)) == problems
+    assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
 
 
 OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
@@ -207,14 +207,16 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
 def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, Any], said: str):
     """What a parameter says is said there: else the table would tell of another run."""
     run = run_of(**gpt(strategy="zero3", deepspeed=overlay))
-    [problem] = FRAMEWORKS["gpt"].problems(run)
+    [problem] = FRAMEWORKS["gpt"].checks.problems(run)
     assert problem.startswith(f"deepspeed: {said} contradicts the run's ")
 
 
 def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
     """Agreement is no contradiction."""
     overlay = {"zero_optimization": {"stage": 3}, "train_batch_size": 1}
-    assert not list(FRAMEWORKS["gpt"].problems(run_of(**gpt(strategy="zero3", deepspeed=overlay))))
+    assert not list(
+        FRAMEWORKS["gpt"].checks.problems(run_of(**gpt(strategy="zero3", deepspeed=overlay)))
+    )
 
 
 @pytest.mark.parametrize("stage", [1, 2])
@@ -222,18 +224,18 @@ def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
     """DeepSpeed takes it for the CPU, whether or not there is a path."""
     run = run_of(**deepspeed(zero_stage=stage, offload_optimizer="nvme"))
     known = FRAMEWORKS[run.framework]
-    assert not list(known.problems(run))
+    assert not list(known.checks.problems(run))
     said = "offload_optimizer=nvme keeps the states in memory but for ZeRO stage 3"
-    assert said in known.warnings(run)
+    assert said in known.checks.warnings(run)
 
 
 def test_offload_to_nvme_needs_a_path(run_of: RunOf):
     """DeepSpeed's own check lets it pass, and the run would fail."""
     values = deepspeed(zero_stage=3, offload_param="nvme")
-    [problem] = FRAMEWORKS["deepspeed"].problems(run_of(**values))
+    [problem] = FRAMEWORKS["deepspeed"].checks.problems(run_of(**values))
     assert "offload_param=nvme needs a folder" in problem
     path = {"zero_optimization": {"offload_param": {"nvme_path": "/scratch"}}}
-    assert not list(FRAMEWORKS["deepspeed"].problems(run_of(**values, deepspeed=path)))
+    assert not list(FRAMEWORKS["deepspeed"].checks.problems(run_of(**values, deepspeed=path)))
 
 
 SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -261,7 +263,7 @@ def test_a_run_whose_steps_deepspeed_keeps_to_itself_is_worth_a_look(
 ):
     """It would take its hours, and the table would have no time of it."""
     run = run_of(**{"train_iters": 20, **values})
-    assert list(FRAMEWORKS[run.framework].warnings(run)) == warnings
+    assert list(FRAMEWORKS[run.framework].checks.warnings(run)) == warnings
 
 
 ILL_MADE: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -309,7 +311,7 @@ def test_what_deepspeed_stops_at_is_a_problem(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
     run = run_of(**values)
-    assert list(FRAMEWORKS[run.framework].problems(run)) == problems
+    assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
 
 
 def test_the_tested_optimizers_are_those_of_deepspeed():

@@ -87,7 +87,7 @@ def test_every_framework_that_places_a_run_gives_a_forecast(name: str):
     """Of the runs of its recorded campaign."""
     campaign = load_campaign(SCRIPTS / f"{name}-v100.yaml")
     for planned in campaign.runs:
-        placed = FRAMEWORKS[name].placement(planned.run) is not None
+        placed = FRAMEWORKS[name].model.placement(planned.run) is not None
         known = planned.run.model is not None
         assert (run_forecast(planned.run, campaign.cluster) is not None) == (placed and known)
 
@@ -118,7 +118,7 @@ def test_the_placement_is_what_deepspeed_s_configuration_says(
 ):
     """Key by key; nonsense is for others to refuse."""
     run = run_of(strategy="zero3", deepspeed={"zero_optimization": section})
-    placed = FRAMEWORKS["gpt"].placement(run)
+    placed = FRAMEWORKS["gpt"].model.placement(run)
     assert {name: getattr(placed, name) for name in expected} == expected
 
 

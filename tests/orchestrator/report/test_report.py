@@ -13,6 +13,7 @@ from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.common.tables import Column, as_records
 from orchestrator.common.version import version
+from orchestrator.frameworks.base import OwnColumns
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.report.report import Report, make_report, report_json, report_markdown
 
@@ -262,11 +263,11 @@ def test_what_is_not_in_the_table_is_not_explained(
         "memory_allocated_gib",
         "max_memory_allocated_gib",
     )
-    changed = dataclasses.replace(
-        FRAMEWORKS["gpt"],
+    columns = OwnColumns(
         measures=tuple(Column(name, name, lambda logged: None) for name in own),
         measured_by="by its own measure",
     )
+    changed = dataclasses.replace(FRAMEWORKS["gpt"], report=columns)
     monkeypatch.setitem(FRAMEWORKS, "gpt", changed)
     _, _, report = reported("", COMPLETED)
     assert report.provenance.startswith("step times over n reports, spread = ")

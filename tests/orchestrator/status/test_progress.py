@@ -64,7 +64,7 @@ def test_a_log_that_grows_in_pieces_tells_what_the_whole_log_tells(
     so_far = read_on(log, planned, so_far, complete=True)
     assert so_far.state is not None
     assert so_far.state.offset == len(data)
-    formats = FRAMEWORKS["gpt"].log_formats
+    formats = FRAMEWORKS["gpt"].log.formats
     whole = list(read_records(log, formats, start=last_start(log)))
     assert list(so_far.records) == whole
     found, summary = progress(planned.run, whole, WARMUP), summarise(planned.run, whole, WARMUP)

@@ -86,7 +86,7 @@ def test_what_the_trainer_is_told_otherwise_is_a_problem(
     run_of: RunOf, written: dict[str, Any], problem: str | None
 ):
     run = run_of(framework="hf_deepspeed", deepspeed=written)
-    assert list(HF.problems(run)) == ([f"deepspeed: {problem}"] if problem else [])
+    assert list(HF.checks.problems(run)) == ([f"deepspeed: {problem}"] if problem else [])
 
 
 # Makes the Trainer's arguments as hf_gpt.py does, and tells which configurations they refuse.
@@ -154,11 +154,11 @@ def test_run_clm_is_told_by_its_arguments(run_of: RunOf, arguments: list[str]):
         dataset="wikitext",
         deepspeed={"gradient_clipping": 0.5},
     )
-    assert list(HF.problems(run)) == [
+    assert list(HF.checks.problems(run)) == [
         (
             "deepspeed: gradient_clipping=0.5 contradicts the Trainer's max_grad_norm=1.0; say it "
             "by --max_grad_norm in script_args, too, or take it out"
         )
     ]
     told = replace(run, options=replace(run.options, script_args=arguments))
-    assert list(HF.problems(told)) == []
+    assert list(HF.checks.problems(told)) == []

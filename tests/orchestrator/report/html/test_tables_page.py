@@ -268,10 +268,10 @@ def test_what_a_report_of_ours_measured_is_nothing_to_choose_from(
     assert [column.title for column in page.columns if column.filter] == ["table", *told, "ended"]
 
 
-@pytest.mark.parametrize("framework", [one for one in FRAMEWORKS.values() if one.measures])
+@pytest.mark.parametrize("framework", [one for one in FRAMEWORKS.values() if one.report.measures])
 def test_what_a_framework_measures_is_nothing_to_choose_from(framework: Framework):
     """By its titles, which are the framework's own."""
-    titles = [column.title for column in framework.measures]
+    titles = [column.title for column in framework.report.measures]
     cells = f"| n |{'|'.join(titles)}|\n|--|{'--|' * len(titles)}\n| 1 |{'2|' * len(titles)}\n"
     page, _ = made(cells)
     assert [column.title for column in page.columns if column.filter] == ["table", "n"]

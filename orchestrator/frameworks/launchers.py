@@ -1,0 +1,27 @@
+"""The programs that start a run's ranks, in one table; `launch.sh.j2` has a part for each."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """What the launcher of a job script needs.
+
+    needs_slurm: whether it works only in a Slurm job.
+    takes_first_gpus: whether it takes the first GPUs of each node if there are several nodes, even
+        if another run has them.
+    """
+
+    needs_slurm: bool = False
+    takes_first_gpus: bool = False
+
+
+LAUNCHERS = {
+    "torchrun": Launcher(),
+    # The launcher of torch before torchrun (2021).
+    "launch": Launcher(),
+    "deepspeed": Launcher(takes_first_gpus=True),
+    "srun": Launcher(needs_slurm=True),
+    # One process per node, which takes all GPUs of the node.
+    "node": Launcher(),
+}
