@@ -101,8 +101,9 @@ slurm-packages: ## Install what it is made of, or say what to type.
 	@$(PYTHON) $(PRACTICE) packages
 
 .PHONY: record
-record: $(VENV)/.installed ## Rewrite recorded scripts, DeepSpeed's keys, published tables, the README's output.
+record: $(VENV)/.installed ## Rewrite recorded scripts, frameworks' documents, DeepSpeed's keys, published tables, the README's output.
 	$(BIN)/python tools/record_scripts.py
+	$(BIN)/python tools/record_frameworks.py
 	DS_ACCELERATOR=cpu $(BIN)/python tools/record_deepspeed_keys.py
 	$(BIN)/python tools/record_options_of_parsers.py
 	$(BIN)/python tools/published.py

@@ -3,14 +3,17 @@
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import readme
+import record_frameworks
 from click.testing import CliRunner
 
 from orchestrator.campaign.starter import STARTER
 from orchestrator.cli.main import SECTIONS, main
+from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.run.presets import PRESETS
 
 ROOT = Path(__file__).parent.parent
@@ -64,14 +67,22 @@ def test_every_preset_stands_in_the_campaign_file_s_document() -> None:
     assert all(f"`{key}`" in document or f"`opt-{key}`" in document for key in PRESETS)
 
 
-def test_every_parameter_stands_in_the_campaign_file_s_document() -> None:
-    """What a campaign file may say is written down."""
-    from orchestrator.campaign.parameters import COMMON, option_names
-    from orchestrator.frameworks.table import FRAMEWORKS
+def test_every_common_parameter_is_in_the_campaign_file_s_document() -> None:
+    """The parameters of all frameworks; each framework's own are in docs/frameworks.md."""
+    from orchestrator.campaign.parameters import COMMON
 
     document = (ROOT / "docs" / "campaign-file.md").read_text()
-    names = COMMON.union(*(option_names(name) for name in FRAMEWORKS))
-    assert {name for name in names if f"`{name}`" not in document} == set()
+    assert {name for name in COMMON if f"`{name}`" not in document} == set()
+
+
+def test_frameworks_are_documented_as_the_table_has_them() -> None:
+    """`make record` writes the page of their parameters, and their table in the README."""
+    assert record_frameworks.DOCUMENT.read_text() == record_frameworks.document()
+    assert record_frameworks.with_table(README) == README
+    for name, known in FRAMEWORKS.items():
+        assert f"| `{name}` | {known.description} |" in README
+        for option in fields(known.options):
+            assert f"| `{option.name}` |" in record_frameworks.document()
 
 
 def test_what_is_said_of_a_log_stands_in_its_document() -> None:

@@ -112,7 +112,11 @@ def test_a_folder_of_extensions_that_is_read_only_takes_nothing() -> None:
     code = f"import os; os.getuid() or os.setuid({nobody})\n"
     code += "print(json.dumps(diagnosis.records([diagnosis._extension_folder()])))"
     done = subprocess.run(
-        [sys.executable, "-c", f"import json\nfrom orchestrator.doctor import findings as diagnosis\n{code}"],
+        [
+            sys.executable,
+            "-c",
+            f"import json\nfrom orchestrator.doctor import findings as diagnosis\n{code}",
+        ],
         env=os.environ | {"TORCH_EXTENSIONS_DIR": "/nobody-makes-this/cache"},
         capture_output=True,
         check=True,
