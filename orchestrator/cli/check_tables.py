@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from orchestrator.cli.common import complain, json_option, print_objects
-from orchestrator.common.text import counted
+from orchestrator.common.text import counted, printable
 
 
 @click.command("check-tables")
@@ -27,31 +27,36 @@ def check_tables(files: tuple[Path, ...], gpu: str | None, as_json: bool) -> Non
     from dataclasses import asdict
 
     from orchestrator.common.errors import UserError
-    from orchestrator.markdown.check.page import Checked, check_document
+    from orchestrator.markdown.check.findings import TableFinding
+    from orchestrator.markdown.check.page import check_page
     from orchestrator.markdown.check.peaks import gpus_called
+    from orchestrator.markdown.meaning.benchmark_pages import read_page
 
     measured_on = gpus_called(gpu) if gpu else []
-    checked: list[Checked] = []
+    findings: list[tuple[str, TableFinding]] = []
+    tables = read = 0
     for file in files:
         try:
-            checked.append(check_document(str(file), file.read_bytes(), measured_on))
+            page = read_page(file.read_bytes())
         except OSError as error:
             complain(f"teralog: {file}: {error.strerror}")
         except UserError as error:
             for problem in error.problems:
                 complain(f"teralog: {file}:{problem}")
-    findings = [finding for one in checked for finding in one.findings]
+        else:
+            name = printable(str(file))
+            findings += ((name, finding) for finding in check_page(page, measured_on))
+            tables, read = tables + len(page.tables), read + 1
     if as_json:
-        print_objects([asdict(finding) for finding in findings])
+        print_objects([{"file": name, **asdict(finding)} for name, finding in findings])
     else:
-        for finding in findings:
-            click.echo(f"{finding.file}:{finding.line}: {finding.message}")
-    tables = sum(one.tables for one in checked)
-    last_digit = sum(finding.last_digit_only for finding in findings)
+        for name, finding in findings:
+            click.echo(f"{name}:{finding.line}: {finding.message}")
+    last_digit = sum(finding.last_digit_only for _, finding in findings)
     click.echo(
         f"{counted(len(findings), 'finding')}, {last_digit} of the last digit only, in "
-        f"{counted(tables, 'table')} of {counted(len(checked), 'file')}",
+        f"{counted(tables, 'table')} of {counted(read, 'file')}",
         err=True,
     )
-    if findings or len(checked) < len(files):
+    if findings or read < len(files):
         sys.exit(1)

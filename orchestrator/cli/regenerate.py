@@ -67,14 +67,14 @@ def regenerate_tflops(
     like results and are not understood are listed. FILE may be - for standard input.
     """
     from orchestrator.markdown.meaning.columns import Meaning
-    from orchestrator.markdown.meaning.settings import Formula, Settings
+    from orchestrator.markdown.meaning.settings import Formula, PageSettings
     from orchestrator.markdown.regenerate.page import regenerate
 
     if in_place and (diff or check):
         raise click.UsageError("--in-place goes neither with --diff nor with --check")
     if in_place and "-" in files:
         raise click.UsageError("--in-place cannot write to standard input")
-    settings = Settings(
+    settings = PageSettings(
         formula=Formula(formula),
         factor=int(factor),
         decimals=decimals,
@@ -137,7 +137,7 @@ def _write(
     if sys.stdout is None and not in_place:
         raise UserError(" standard output is closed")
     if diff:
-        from orchestrator.markdown.document.write import line_diff
+        from orchestrator.markdown.document.line_diff import line_diff
 
         sys.stdout.buffer.writelines(line_diff(old, made.data, file))
     elif check:

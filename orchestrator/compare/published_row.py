@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.common.errors import MAX_LISTED, UserError
-from orchestrator.common.text import counted
+from orchestrator.common.text import counted, printable
 from orchestrator.compare.measured_run import MeasuredRun
 from orchestrator.compare.pairing import Kind, Pairing, kinds
+from orchestrator.markdown.meaning.benchmark_pages import read_page
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, RowNumber
 from orchestrator.markdown.meaning.columns import Meaning
-from orchestrator.markdown.meaning.table_rows import Number, PrintedRow, read_tables
 from orchestrator.markdown.meaning.units import Quantity
 
 _WITH_LINE = re.compile(r"(?P<file>.+\.md):(?P<line>[0-9]+)")
@@ -27,35 +28,35 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
 
     Raises UserError where the page cannot be read, no row fits, or a kind has several.
     """
-    rows = _rows(path)
+    file, rows = _rows(path)
     pairings, alone, problems = [], [], []
     for kind in kinds(runs):
         fitting = [row for row in rows if not _differing(kind, row)]
         if len(fitting) > 1:
-            lines = ", ".join(f"{row.file}:{row.line}" for row in fitting[:MAX_LISTED])
+            lines = ", ".join(f"{file}:{row.line}" for row in fitting[:MAX_LISTED])
             problems.append(
                 f"{kind.label}: {counted(len(fitting), 'row')} have its sizes: give one of {lines}"
             )
         elif fitting:
-            pairings.append(_pairing(kind, fitting[0]))
+            pairings.append(_pairing(kind, file, fitting[0]))
         else:
             alone.append(kind.label)
     if not pairings and not problems:
-        problems = [_nothing_fits(kind, rows) for kind in kinds(runs)]
+        problems = [_nothing_fits(kind, file, rows) for kind in kinds(runs)]
     if problems:
         raise UserError(*problems)
     return pairings, alone
 
 
-def _rows(path: str) -> list[PrintedRow]:
-    """Return the rows of a page that tell a speed, or the one that is asked for."""
+def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
+    """Return the file and its rows that tell a speed, or the one that is asked for."""
     with_line = _WITH_LINE.fullmatch(path)
     file = Path(with_line["file"] if with_line else path)
     try:
-        tables = read_tables(str(file), file.read_bytes())
+        tables = read_page(file.read_bytes()).tables
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from None
-    rows = [row for table in tables for row in table.rows]
+    rows = [row for table in tables for row in table.rows if not row.has_extra_cells]
     if with_line:
         rows = [row for row in rows if row.line == int(with_line["line"])]
         if not rows:
@@ -63,10 +64,10 @@ def _rows(path: str) -> list[PrintedRow]:
     found = [row for row in rows if _pace(row)]
     if not found:
         raise UserError(f"{path}: tells no time per iteration, and no rate")
-    return found
+    return printable(str(file)), found
 
 
-def _pace(row: PrintedRow) -> tuple[Quantity, Number] | None:
+def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
     wanted = (
         Quantity.STEP_SECONDS,
         Quantity.SAMPLES_PER_SECOND,
@@ -77,7 +78,7 @@ def _pace(row: PrintedRow) -> tuple[Quantity, Number] | None:
     return next(((one, known[one]) for one in wanted if one in known), None)
 
 
-def _differing(kind: Kind, row: PrintedRow) -> list[str]:
+def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
     """Return which numbers of a row a kind of runs has otherwise."""
     found = []
     for meaning, number in row.numbers.items():
@@ -91,17 +92,17 @@ def _differing(kind: Kind, row: PrintedRow) -> list[str]:
     return found
 
 
-def _nothing_fits(kind: Kind, rows: Sequence[PrintedRow]) -> str:
+def _nothing_fits(kind: Kind, file: str, rows: Sequence[BenchmarkRow]) -> str:
     nearest = min(rows, key=lambda row: len(_differing(kind, row)))
     differing = ", ".join(_differing(kind, nearest))
     return (
-        f"{kind.label}: no row has its sizes; {nearest.file}:{nearest.line} is nearest, but for "
+        f"{kind.label}: no row has its sizes; {file}:{nearest.line} is nearest, but for "
         + differing
     )
 
 
-def _pairing(kind: Kind, row: PrintedRow) -> Pairing:
-    title = f"{row.file}:{row.line} {row.name}"
+def _pairing(kind: Kind, file: str, row: BenchmarkRow) -> Pairing:
+    title = f"{file}:{row.line} {row.name}"
     seconds = _seconds(kind, row)
     published = MeasuredRun(
         run_id="",
@@ -115,7 +116,7 @@ def _pairing(kind: Kind, row: PrintedRow) -> Pairing:
     return Pairing(kind.label, title, kind.runs, (published,), repeatable=False, told=told)
 
 
-def _seconds(kind: Kind, row: PrintedRow) -> float | None:
+def _seconds(kind: Kind, row: BenchmarkRow) -> float | None:
     """Return the seconds of a step of the row; a rate is of the batch that the runs have."""
     quantity, number = _pace(row) or (None, None)
     if quantity is None or number is None:

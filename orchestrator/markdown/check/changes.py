@@ -6,17 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from orchestrator.common.text import printable
-from orchestrator.markdown.meaning.cells import LONGEST, NUMBER
-from orchestrator.markdown.meaning.columns import without_markup
-from orchestrator.markdown.meaning.intervals import Interval, Printed, printed
+from orchestrator.markdown.check.findings import FindingKind, TableFinding, finding
+from orchestrator.markdown.meaning.benchmark_pages import BenchmarkTable
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, plain
+from orchestrator.markdown.meaning.cells import LONGEST, NUMERAL
+from orchestrator.markdown.meaning.printed_numbers import NumberRange, Printed, printed_number
 
-_VALUE = rf"(?P<value>{NUMBER})(?P<unit>\s*[A-Za-zµ%][\w/%.]*)?"
+_VALUE = rf"(?P<value>{NUMERAL})(?P<unit>\s*[A-Za-zµ%][\w/%.]*)?"
 _CELL = re.compile(rf"{_VALUE}\s*(?P<change>[(\[].*[)\]])")
 _PLAIN = re.compile(rf"{_VALUE}\s*")
 _UP, _DOWN = "+↑▲⬆", "-↓▼⬇\N{MINUS SIGN}\N{EN DASH}"
 _SIGNS = rf"[{re.escape(_UP + _DOWN)}%\s]*"
-_PART = re.compile(rf"{_SIGNS}(?:{NUMBER}){_SIGNS}")
+_PART = re.compile(rf"{_SIGNS}(?:{NUMERAL}){_SIGNS}")
 # What is left after a fall by 100 %, which may be a little less than that.
 _LEAST_PART = Fraction(1, 10**12)
 _PARTED = re.compile(r"[,;/]")
@@ -25,10 +26,66 @@ _MAY_TELL = re.compile("[(\\[\N{FULLWIDTH LEFT PARENTHESIS}]")
 _WIDE = str.maketrans(
     "\N{FULLWIDTH LEFT PARENTHESIS}\N{FULLWIDTH RIGHT PARENTHESIS}\N{FULLWIDTH COMMA}", "(),"
 )
+# The cells of a column, each with its row.
+_Cells = Sequence[tuple[BenchmarkRow, str]]
+
+
+def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
+    """A change in a cell follows from its number and that of another row in its column.
+
+    Which row is meant, nobody says: one that fits anywhere under this title, in any table, is taken
+    to be it, and only where there is none the nearest row above is held against it.
+    """
+    columns: dict[str, list[_Cells]] = {}
+    for table in tables:
+        rows = [row for row in table.rows if not row.has_extra_cells]
+        for column, title in zip(table.columns.in_order, table.columns.titles, strict=True):
+            columns.setdefault(title, []).append([(row, row.text(column)) for row in rows])
+    for title, same_title in columns.items():
+        yield from _changes_below(title, same_title)
+
+
+def _changes_below(title: str, columns: Sequence[_Cells]) -> Iterator[TableFinding]:
+    changes = [
+        [(row, change) for row, text in cells if (change := read_change(text, title))]
+        for cells in columns
+    ]
+    if not any(changes):
+        return
+    numbers = [_numbers_of(cells) for cells in columns]
+    everywhere = in_order(number for column in numbers for _, number in column)
+    for changed, column in zip(changes, numbers, strict=True):
+        for row, change in changed:
+            partner = nearest(column, row.line)
+            if partner is None or follows_from_any(change, everywhere):
+                continue
+            line, number = partner
+            wrong = misfits(change, number)
+            said = " and ".join(misfit.said for misfit in wrong)
+            follows = " and ".join(misfit.follows for misfit in wrong)
+            fits = fitting(change)
+            hint = f"; both would follow from {_shown(fits)} there" if fits else ""
+            yield finding(
+                row,
+                FindingKind.RELATIVE_CHANGE,
+                f"{title} {change.text} says {said}, but from {_shown(number)} (line {line}) "
+                f"it is {follows}{hint}",
+                last_digit_only=all(misfit.last_digit_only for misfit in wrong),
+            )
+
+
+def _numbers_of(cells: _Cells) -> list[tuple[int, Printed]]:
+    """Return line and number of every cell that holds one, 0 left out."""
+    numbers = ((row.line, plain_number(text)) for row, text in cells)
+    return [(line, number) for line, number in numbers if number and number.value]
+
+
+def _shown(number: Printed) -> str:
+    return number.rounded(number.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class StatedChange:
     """What a cell says of itself: its number, and by how much it is more or less than another.
 
     `difference` and `percent` are without sign, None where the cell does not say them; `sign` is 1
@@ -44,7 +101,7 @@ class Change:
     is_of_percents: bool
 
 
-def read_change(text: str, title: str = "") -> Change | None:
+def read_change(text: str, title: str = "") -> StatedChange | None:
     """Return the change a cell tells of, or None. Every part must have a sign or an arrow."""
     if len(text) > LONGEST or not _MAY_TELL.search(text):
         return None
@@ -55,15 +112,15 @@ def read_change(text: str, title: str = "") -> Change | None:
     found: dict[bool, Printed] = {}
     signs = set()
     for part in _PARTED.split(cell["change"][1:-1]):
-        number = printed(part)
+        number = printed_number(part)
         signs.add(any(mark in part for mark in _UP) - any(mark in part for mark in _DOWN))
         if number is None or not _PART.fullmatch(part) or ("%" in part) in found:
             return None
         found["%" in part] = number
-    value = printed(cell["value"])
+    value = printed_number(cell["value"])
     if value is None or len(signs) != 1 or 0 in signs:
         return None
-    return Change(
+    return StatedChange(
         text=plain,
         value=value,
         sign=signs.pop(),
@@ -77,11 +134,11 @@ def plain_number(text: str) -> Printed | None:
     """Return the number of a cell that holds nothing else, or of one that compares."""
     plain = _text(text)
     found = _PLAIN.fullmatch(plain) or _CELL.fullmatch(plain)
-    return printed(found["value"]) if found else None
+    return printed_number(found["value"]) if found else None
 
 
 def _text(text: str) -> str:
-    return printable(without_markup(text)).translate(_WIDE)
+    return plain(text).translate(_WIDE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +154,7 @@ class Misfit:
     last_digit_only: bool
 
 
-def misfits(change: Change, other: Printed) -> list[Misfit]:
+def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
     """Return what of a change does not follow from its number and another.
 
     Whole numbers are taken as they stand, which is what a reader works with; decimals have been
@@ -131,7 +188,7 @@ def in_order(numbers: Iterable[Printed]) -> list[Printed]:
     return sorted(set(numbers), key=_value)
 
 
-def follows_from_any(change: Change, numbers: Sequence[Printed]) -> bool:
+def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
     """Return whether a change follows from one of the numbers, which are as `in_order` gives them.
 
     Only those are tried that lie where the change itself says that the other number does.
@@ -144,7 +201,7 @@ def follows_from_any(change: Change, numbers: Sequence[Printed]) -> bool:
     return False
 
 
-def _origins(change: Change) -> Iterator[Interval]:
+def _origins(change: StatedChange) -> Iterator[NumberRange]:
     """Yield where the other number may lie; every range is a little too wide."""
     value, said = change.value, change.difference or change.percent
     if said is None:
@@ -152,14 +209,16 @@ def _origins(change: Change) -> Iterator[Interval]:
     slack = (value.unit + said.unit + 1) / 2
     if change.difference or change.is_of_percents:
         other = value.value - change.sign * said.value
-        yield Interval(other - slack, other + slack)
+        yield NumberRange(other - slack, other + slack)
     if not change.difference:
         part, half = 1 + change.sign * said.value / 100, said.unit / 200
         least, most = max(part - half, _LEAST_PART), max(part + half, _LEAST_PART)
-        yield Interval((value.value - slack) / most - slack, (value.value + slack) / least + slack)
+        yield NumberRange(
+            (value.value - slack) / most - slack, (value.value + slack) / least + slack
+        )
 
 
-def fitting(change: Change) -> Printed | None:
+def fitting(change: StatedChange) -> Printed | None:
     """Return the number from which both parts of a change follow, or None where there is none."""
     if change.difference is None or change.percent is None:
         return None
@@ -189,23 +248,23 @@ def _as_it_stands(number: Printed) -> Printed:
     return Printed(number.value)
 
 
-def _bounds(number: Printed, *, rounded: bool) -> Interval:
+def _bounds(number: Printed, *, rounded: bool) -> NumberRange:
     return (number if rounded or number.unit < 1 else _as_it_stands(number)).interval()
 
 
-def _difference(value: Printed, other: Printed, *, rounded: bool = False) -> Interval:
+def _difference(value: Printed, other: Printed, *, rounded: bool = False) -> NumberRange:
     new, old = _bounds(value, rounded=rounded), _bounds(other, rounded=rounded)
-    return Interval(new.low - old.high, new.high - old.low)
+    return NumberRange(new.low - old.high, new.high - old.low)
 
 
-def _percent(value: Printed, other: Printed, *, rounded: bool = False) -> Interval:
+def _percent(value: Printed, other: Printed, *, rounded: bool = False) -> NumberRange:
     ratio = _bounds(value, rounded=rounded) / _bounds(other, rounded=rounded)
-    return Interval(ratio.low * 100 - 100, ratio.high * 100 - 100)
+    return NumberRange(ratio.low * 100 - 100, ratio.high * 100 - 100)
 
 
 def _follows(
-    said: Printed, sign: int, worked_out: Interval, *, units: Fraction = Fraction(1, 2)
+    said: Printed, sign: int, worked_out: NumberRange, *, units: Fraction = Fraction(1, 2)
 ) -> bool:
     low, high = said.value - units * said.unit, said.value + units * said.unit
-    signed = Interval(low, high) if sign > 0 else Interval(-high, -low)
+    signed = NumberRange(low, high) if sign > 0 else NumberRange(-high, -low)
     return signed.meets(worked_out)

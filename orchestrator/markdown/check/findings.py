@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchestrator.markdown.meaning.table_rows import PrintedRow
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What a finding is about."""
 
     GLOBAL_BATCH_SIZE = "global-batch-size"
@@ -21,23 +21,23 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A contradiction: where it is, of what kind, and a sentence with both numbers.
+class TableFinding:
+    """A contradiction: its line, its kind, and a sentence with both numbers.
 
     `last_digit_only`: one more in a last printed digit, or rounding, would explain it.
     """
 
-    file: str
     line: int
-    kind: Kind
+    kind: FindingKind
     message: str
     last_digit_only: bool = False
 
 
-def finding(row: PrintedRow, kind: Kind, message: str, *, last_digit_only: bool = False) -> Finding:
+def finding(
+    row: BenchmarkRow, kind: FindingKind, message: str, *, last_digit_only: bool = False
+) -> TableFinding:
     """Return a finding in a row; the sentence is to follow the row's name."""
-    return Finding(
-        file=row.file,
+    return TableFinding(
         line=row.line,
         kind=kind,
         message=f"{row.name}: {message}" + (" (only the last digit)" if last_digit_only else ""),

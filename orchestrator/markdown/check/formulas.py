@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from orchestrator.markdown.check.findings import FindingKind, TableFinding, finding
 from orchestrator.markdown.check.rates import HALF, rates
-from orchestrator.markdown.meaning.columns import Meaning
-from orchestrator.markdown.meaning.intervals import Interval, most_common
-from orchestrator.markdown.meaning.table_rows import Number, PrintedRow, PrintedTable
+from orchestrator.markdown.meaning.benchmark_pages import BenchmarkTable
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, RowNumber
+from orchestrator.markdown.meaning.columns import Meaning, is_ours
+from orchestrator.markdown.meaning.printed_numbers import NumberRange, most_common
 
 # As many rows must agree, and as large a part of all, before another one is doubted.
 _FEWEST, _PART = 3, Fraction(3, 4)
@@ -25,32 +27,15 @@ _GIBI = Fraction(2**30, 10**9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unlike:
-    """A row unlike the others.
-
-    likely: the TFLOPs that would be like theirs, to the digits printed.
-    agreeing: how many rows agree.
-    as_if_gibi: the size divided by 2**30 would give what is printed.
-    """
-
-    row: PrintedRow
-    tflops: Number
-    likely: str
-    agreeing: int
-    last_digit_only: bool
-    as_if_gibi: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Rated:
     """A row from which FLOPs per parameter and sequence can be worked out."""
 
-    row: PrintedRow
-    tflops: Number
-    size: Number
-    work: Interval
+    row: BenchmarkRow
+    tflops: RowNumber
+    size: RowNumber
+    work: NumberRange
 
-    def flops(self, *, exact_size: bool, units: Fraction = HALF) -> Interval:
+    def flops(self, *, exact_size: bool, units: Fraction = HALF) -> NumberRange:
         size = self.size.printed.interval(Fraction(0) if exact_size else HALF)
         return self.tflops.printed.interval(units) / (self.work * size)
 
@@ -64,7 +49,7 @@ class _Agreement:
     """
 
     rows: int
-    flops: Interval
+    flops: NumberRange
     exact_size: bool
     sizes: frozenset[Fraction]
 
@@ -79,12 +64,12 @@ class _Agreement:
         return any_size or low <= size <= high
 
 
-def unlike_the_others(tables: Sequence[PrintedTable]) -> Iterator[Unlike]:
-    """Yield the rows of a document's tables that disagree where most others agree.
+def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
+    """TFLOPs follow from size, speed and GPUs in the same way in every row of a page's tables.
 
     A report of ours takes no part: its exact formula tells models and recomputation apart.
     """
-    rated = [_rated(table) for table in tables if not table.is_ours]
+    rated = [_rated(table) for table in tables if not is_ours(table.columns.titles)]
     page = _agreement([row for rows in rated for row in rows])
     for rows in rated:
         own = _agreement(rows)
@@ -95,7 +80,7 @@ def unlike_the_others(tables: Sequence[PrintedTable]) -> Iterator[Unlike]:
             yield from _unlike(rows, agreement)
 
 
-def _rated(table: PrintedTable) -> list[_Rated]:
+def _rated(table: BenchmarkTable) -> list[_Rated]:
     found = []
     for row in table.rows:
         size = row.numbers.get(Meaning.PARAMETERS)
@@ -130,7 +115,7 @@ def _agreement(rows: Sequence[_Rated]) -> _Agreement | None:
     return None
 
 
-def _unlike(rows: Sequence[_Rated], agreement: _Agreement) -> Iterator[Unlike]:
+def _unlike(rows: Sequence[_Rated], agreement: _Agreement) -> Iterator[TableFinding]:
     common = agreement.flops
     for row in rows:
         own = row.flops(exact_size=agreement.exact_size)
@@ -141,11 +126,12 @@ def _unlike(rows: Sequence[_Rated], agreement: _Agreement) -> Iterator[Unlike]:
             continue
         wider = row.flops(exact_size=agreement.exact_size, units=Fraction(3, 2))
         likely = common.middle * row.work.middle * row.size.printed.value
-        yield Unlike(
-            row=row.row,
-            tflops=row.tflops,
-            likely=row.tflops.printed.rounded(likely),
-            agreeing=agreement.rows,
+        as_if_gibi = (own * NumberRange(_GIBI, _GIBI)).meets(common)
+        why = " (the size in 2**30 would give what is printed)" if as_if_gibi else ""
+        yield finding(
+            row.row,
+            FindingKind.TFLOPS,
+            f"{row.tflops.shown}, but worked out as in {agreement.rows} other rows it is "
+            f"{row.tflops.printed.rounded(likely)}{why}",
             last_digit_only=wider.meets(common),
-            as_if_gibi=(own * Interval(_GIBI, _GIBI)).meets(common),
         )

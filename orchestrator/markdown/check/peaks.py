@@ -1,11 +1,14 @@
-"""The GPUs a page names, what they do at most, and what they do when trained on."""
+"""TFLOPs against what GPUs do at most, and what they do when trained on."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.hardware.gpus import GPUS, Gpu, matching
+from orchestrator.markdown.check.findings import FindingKind, TableFinding, finding
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow
+from orchestrator.markdown.meaning.columns import Meaning
 
 _WORD = re.compile(r"[A-Z0-9]+")
 # Short names may be anything: table 4, for one.
@@ -19,7 +22,7 @@ _NARROW = frozenset({"FP8", "INT8", "FP4", "NVFP4", "MXFP8", "MXFP4", "E4M3"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usual:
+class _Usual:
     """TFLOPs a GPU reaches in training: below `mistuned` is bad, above `too_high` is a mistake."""
 
     mistuned: float
@@ -28,7 +31,7 @@ class Usual:
 
 # BigScience's GPT2 experiments (2021): 30 to 60 can be had, the low 20s are not well tuned, and
 # over 100 is a bug in the calculation.
-_USUAL = {"V100": Usual(mistuned=25, too_high=100)}
+_USUAL = {"V100": _Usual(mistuned=25, too_high=100)}
 
 
 def named_gpus(data: bytes) -> list[Gpu]:
@@ -52,12 +55,44 @@ def gpus_called(name: str) -> list[Gpu]:
     return found
 
 
-def peak_tflops(gpus: Sequence[Gpu]) -> float | None:
+def tflops_range(
+    row: BenchmarkRow, gpus: Sequence[Gpu], *, judge_tuning: bool
+) -> Iterator[TableFinding]:
+    """No GPU does more than its peak; what is far from usual is a bug, or badly tuned."""
+    number = row.numbers.get(Meaning.TFLOPS_PER_GPU)
+    if number is None or not gpus:
+        return
+    low, high = (number.printed.interval().low, number.printed.interval().high)
+    peak, usual = _highest_peak(gpus), _usual_tflops(gpus)
+    names = " or ".join(dict.fromkeys(gpu.model for gpu in gpus))
+    if peak is not None and low > peak:
+        total = "; if it is of all GPUs, the title should say so"
+        yield finding(
+            row,
+            FindingKind.TFLOPS_ABOVE_PEAK,
+            f"{number.shown} is above the peak of {names}, {peak:g}{total}",
+        )
+    elif usual and low > usual.too_high:
+        yield finding(
+            row,
+            FindingKind.TFLOPS_TOO_HIGH,
+            f"{number.shown} is above {usual.too_high:g}, which no training reaches on {names}: "
+            "look for a bug in the calculation",
+        )
+    elif usual and judge_tuning and high < usual.mistuned:
+        yield finding(
+            row,
+            FindingKind.TFLOPS_MISTUNED,
+            f"{number.shown} is below {usual.mistuned:g}: badly tuned for {names}",
+        )
+
+
+def _highest_peak(gpus: Sequence[Gpu]) -> float | None:
     """Return the highest peak of the GPUs, of whole cards, or None where there is no GPU."""
     return max((peak * gpu.dies for gpu in gpus for peak in gpu.peak_tflops.values()), default=None)
 
 
-def usual_tflops(gpus: Sequence[Gpu]) -> Usual | None:
-    """Return what is usual, where all GPUs are of one model of which it is known."""
+def _usual_tflops(gpus: Sequence[Gpu]) -> _Usual | None:
+    """Return what is usual, if all GPUs are of one model and it is known."""
     models = {gpu.model for gpu in gpus}
     return _USUAL.get(models.pop()) if len(models) == 1 else None

@@ -1,17 +1,25 @@
 """Sizes of a row that multiply to one another: batches, and the ways a run is parted over GPUs."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
-from orchestrator.markdown.check.findings import Finding, Kind, finding
+from orchestrator.markdown.check.findings import FindingKind, TableFinding, finding
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, RowNumber
 from orchestrator.markdown.meaning.columns import Meaning
-from orchestrator.markdown.meaning.intervals import count
-from orchestrator.markdown.meaning.table_rows import Number, PrintedRow
+from orchestrator.markdown.meaning.printed_numbers import exact_count
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
+# Other ways to part a run over GPUs: if a table has one, tensor · pipeline · data is not all.
+_OTHER_PARALLELISM = re.compile(
+    r"(?:cp|ep|sp|etp|vpp|context|expert|sequence)[ _-]*(?:parallel\w*|size|degree)*"
+    r"(?:[ _-]*(?:size|degree))?",
+    re.IGNORECASE,
+)
 
 
-def global_batch_size(row: PrintedRow) -> Iterator[Finding]:
+def global_batch_size(row: BenchmarkRow) -> Iterator[TableFinding]:
     """Micro-batch size · micro-batches · data-parallel size is the global batch size."""
     data_parallel = row.numbers.get(Meaning.DATA_PARALLEL_SIZE) or _data_parallel_size(row)
     factors = (
@@ -19,17 +27,17 @@ def global_batch_size(row: PrintedRow) -> Iterator[Finding]:
         row.numbers.get(Meaning.NUM_MICROBATCHES),
         data_parallel,
     )
-    yield from _product(row, Kind.GLOBAL_BATCH_SIZE, Meaning.GLOBAL_BATCH_SIZE, factors)
+    yield from _product(row, FindingKind.GLOBAL_BATCH_SIZE, Meaning.GLOBAL_BATCH_SIZE, factors)
 
 
-def world_size(row: PrintedRow) -> Iterator[Finding]:
+def world_size(row: BenchmarkRow) -> Iterator[TableFinding]:
     """Tensor · pipeline · data-parallel size is the number of GPUs, and so is nodes · GPUs each."""
     factors = [
         row.numbers.get(Meaning.TENSOR_PARALLEL_SIZE),
         row.numbers.get(Meaning.PIPELINE_PARALLEL_SIZE),
         row.numbers.get(Meaning.DATA_PARALLEL_SIZE),
     ]
-    if row.is_parted_further:
+    if _is_parted_further(row.columns.titles):
         factors.append(None)
     nodes, per_node = (
         row.numbers.get(meaning) for meaning in (Meaning.NODES, Meaning.GPUS_PER_NODE)
@@ -38,17 +46,17 @@ def world_size(row: PrintedRow) -> Iterator[Finding]:
     per_row = math.prod(factor.whole for factor in factors if factor)
     # With nodes beside them, "GPUs" may be those of one node.
     if not (nodes and world and nodes.whole * world.whole == per_row):
-        yield from _product(row, Kind.WORLD_SIZE, Meaning.WORLD_SIZE, factors)
+        yield from _product(row, FindingKind.WORLD_SIZE, Meaning.WORLD_SIZE, factors)
     if nodes and per_node:
-        yield from _product(row, Kind.WORLD_SIZE, Meaning.WORLD_SIZE, (nodes, per_node))
+        yield from _product(row, FindingKind.WORLD_SIZE, Meaning.WORLD_SIZE, (nodes, per_node))
 
 
 def _product(
-    row: PrintedRow,
-    kind: Kind,
+    row: BenchmarkRow,
+    kind: FindingKind,
     whole: Meaning,
-    factors: Sequence[Number | None],
-) -> Iterator[Finding]:
+    factors: Sequence[RowNumber | None],
+) -> Iterator[TableFinding]:
     """Yield a finding where known factors do not make the whole, or all but one cannot."""
     total = row.numbers.get(whole)
     known = [factor for factor in factors if factor]
@@ -70,7 +78,7 @@ def _product(
     yield finding(row, kind, f"{total.shown}, but {equation}{what}{hint}")
 
 
-def _data_parallel_size(row: PrintedRow) -> Number | None:
+def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:
     """Return the data-parallel size of a row that says all but this, or None."""
     world, tensor, pipeline = (
         row.numbers.get(meaning)
@@ -80,15 +88,21 @@ def _data_parallel_size(row: PrintedRow) -> Number | None:
             Meaning.PIPELINE_PARALLEL_SIZE,
         )
     )
-    if row.is_parted_further or Meaning.NODES in row.numbers:
+    if _is_parted_further(row.columns.titles) or Meaning.NODES in row.numbers:
         return None
     if world is None or tensor is None or pipeline is None:
         return None
     size, rest = divmod(world.whole, tensor.whole * pipeline.whole)
     if rest or not size:
         return None
-    return Number(
+    return RowNumber(
         title=f"{world.title} / {tensor.title} / {pipeline.title}",
         text=str(size),
-        printed=count(size),
+        printed=exact_count(size),
     )
+
+
+@lru_cache
+def _is_parted_further(titles: tuple[str, ...]) -> bool:
+    """Return whether a table has other kinds of parallelism than tensor, pipeline and data."""
+    return any(map(_OTHER_PARALLELISM.fullmatch, titles))

@@ -4,22 +4,25 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from orchestrator.markdown.check.findings import FindingKind, TableFinding, finding
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, RowNumber
 from orchestrator.markdown.meaning.columns import Meaning
-from orchestrator.markdown.meaning.intervals import Interval
-from orchestrator.markdown.meaning.table_rows import Number, PrintedRow
+from orchestrator.markdown.meaning.printed_numbers import NumberRange
 from orchestrator.markdown.meaning.units import Quantity
 
 HALF = Fraction(1, 2)
+# The mean of rates is not the rate of the mean time: such averages differ by this part at most.
+_AVERAGES = Fraction(1, 100)
 
 
 class Rate(NamedTuple):
     """The number that says it, and the sequences per second of all GPUs that follow."""
 
-    number: Number
-    sequences_per_second: Interval
+    number: RowNumber
+    sequences_per_second: NumberRange
 
 
-def rates(row: PrintedRow, units: Fraction = HALF) -> Iterator[Rate]:
+def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
     """Yield what follows from each time and rate of a row, where the sizes it takes are known.
 
     `units` is how far off a printed number may be, in units of its last digit.
@@ -29,7 +32,7 @@ def rates(row: PrintedRow, units: Fraction = HALF) -> Iterator[Rate]:
         pace = number.printed.interval(units)
         match quantity:
             case Quantity.SAMPLES_PER_SECOND:
-                rate: Interval | None = pace
+                rate: NumberRange | None = pace
             case Quantity.TOKENS_PER_SECOND:
                 length = _count(row, Meaning.SEQ_LENGTH)
                 rate = pace / length if length else None
@@ -44,6 +47,36 @@ def rates(row: PrintedRow, units: Fraction = HALF) -> Iterator[Rate]:
             yield Rate(number, rate)
 
 
-def _count(row: PrintedRow, meaning: Meaning) -> Interval | None:
+def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
+    """Times and rates of one row are of one run: seconds · samples/s is the global batch size.
+
+    To a hundredth: they may be averages, each of its own.
+    """
+    found = list(rates(row))
+    world = row.numbers.get(Meaning.WORLD_SIZE)
+    for index in range(1, len(found)):
+        first, other = found[0], found[index]
+        one = first.sequences_per_second * NumberRange(1 - _AVERAGES, 1 + _AVERAGES)
+        two = other.sequences_per_second
+        if one.meets(two):
+            continue
+        # A rate may be of one GPU without saying so.
+        if world and any(
+            (each * world.printed.interval()).meets(rest)
+            for number, each, rest in ((first.number, one, two), (other.number, two, one))
+            if not number.per_gpu
+        ):
+            continue
+        wider = [rate.sequences_per_second for rate in rates(row, Fraction(3, 2))]
+        yield finding(
+            row,
+            FindingKind.THROUGHPUT,
+            f"{first.number.shown} makes {float(one.middle):.4g} sequences per second, "
+            f"but {other.number.shown} makes {float(two.middle):.4g}",
+            last_digit_only=wider[0].meets(wider[index]),
+        )
+
+
+def _count(row: BenchmarkRow, meaning: Meaning) -> NumberRange | None:
     number = row.numbers.get(meaning)
     return number.printed.interval() if number else None

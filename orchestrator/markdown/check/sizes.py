@@ -1,12 +1,13 @@
 """Sizes in tables against the shapes beside them, in 10**9 parameters or, as once, in 2**30."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 
+from orchestrator.markdown.check.findings import FindingKind, TableFinding, finding
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow
 from orchestrator.markdown.meaning.columns import Meaning
-from orchestrator.markdown.meaning.intervals import Interval
-from orchestrator.markdown.meaning.table_rows import Number, PrintedRow
+from orchestrator.markdown.meaning.printed_numbers import NumberRange
 from orchestrator.run.shape import ModelShape
 
 # Where the table does not tell: the largest vocabulary of a GPT, BLOOM's, and the usual one.
@@ -21,35 +22,21 @@ _OTHER_MODELS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrongSize:
-    """A size that is not its shape's.
-
-    likely: what it is by the shape, as `52.0B`.
-    is_gibi: it is the shape's in 2**30 parameters, which some pages printed once.
-    """
-
-    number: Number
-    likely: str
-    is_gibi: bool
-    last_digit_only: bool
-
-
 def tells_of_other_models(data: bytes) -> bool:
     """Return whether a page may have models that are no GPT."""
     return _OTHER_MODELS.search(data) is not None
 
 
-def wrong_size(row: PrintedRow) -> WrongSize | None:
-    """Return what is wrong with the size of a row, which is of a GPT, or None.
+def model_size(row: BenchmarkRow) -> Iterator[TableFinding]:
+    """A size is its shape's number of parameters in 10**9.
 
-    GPT-2's layers, embeddings counted once (tied), twice or not at all.
+    The row is of a GPT: GPT-2's layers, embeddings counted once (tied), twice or not at all.
     """
     size = row.numbers.get(Meaning.PARAMETERS)
     layers = row.numbers.get(Meaning.NUM_LAYERS)
     hidden = row.numbers.get(Meaning.HIDDEN_SIZE)
     if size is None or layers is None or hidden is None:
-        return None
+        return
     vocabulary = row.numbers.get(Meaning.PADDED_VOCAB_SIZE)
     length = row.numbers.get(Meaning.SEQ_LENGTH)
     seq_length = length.whole if length else _SEQ_LENGTH
@@ -60,14 +47,16 @@ def wrong_size(row: PrintedRow) -> WrongSize | None:
         for many in (usual, largest)
     )
     # Without embeddings, biases and norms it is the least that people print.
-    shape = Interval(Fraction(12 * layers.whole * hidden.whole**2), Fraction(high))
+    shape = NumberRange(Fraction(12 * layers.whole * hidden.whole**2), Fraction(high))
     printed = size.printed.interval()
     if printed.meets(shape):
-        return None
-    gibi = Interval(_GIBI, _GIBI)
-    return WrongSize(
-        number=size,
-        likely=f"{likely / 1e9:.3g}B" if likely >= 1e9 else f"{likely / 1e6:.3g}M",
-        is_gibi=(printed * gibi).meets(shape),
+        return
+    likely_size = f"{likely / 1e9:.3g}B" if likely >= 1e9 else f"{likely / 1e6:.3g}M"
+    is_gibi = (printed * NumberRange(_GIBI, _GIBI)).meets(shape)
+    why = " (it counts in 2**30, not in 10**9)" if is_gibi else ""
+    yield finding(
+        row,
+        FindingKind.MODEL_SIZE,
+        f"{size.shown}, but {layers.shown} and {hidden.shown} make {likely_size}{why}",
         last_digit_only=size.printed.interval(Fraction(3, 2)).meets(shape),
     )

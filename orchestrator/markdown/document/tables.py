@@ -9,9 +9,8 @@ else.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
-
-from orchestrator.markdown.document.rows import Row, split_cells
 
 # A byte-order mark, signs of quotes and list items; possessive, for a line may be all blanks.
 _MARKERS = rb"(?:\xef\xbb\xbf)?[ \t]*+(?:(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])[ \t]*+)*+"
@@ -33,17 +32,93 @@ _OTHER_BLOCK = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(rb"(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_CELL = re.compile(rb"(?:[^\\|]++|\\.?)*+", re.DOTALL)
+_CELL_SPARING_CODE = re.compile(rb"(?:[^\\|`]++|\\.?|(`++).+?(?<!`)\1(?!`)|`++)*+", re.DOTALL)
 # How far up the list item is looked for to which an indented table belongs.
 _LINES_UP = 500
 
 
+class MarkdownCell(NamedTuple):
+    """What stands between two pipes of a row, blanks included: `raw`, which begins at `begin`."""
+
+    begin: int
+    raw: bytes
+
+    @property
+    def end(self) -> int:
+        """Offset in the document of what follows."""
+        return self.begin + len(self.raw)
+
+    @property
+    def text(self) -> str:
+        """The cell as a reader sees it."""
+        return cell_text(self.raw)
+
+
+class MarkdownRow(NamedTuple):
+    """A line of a table: `content` begins at `begin`, without indentation and trailing blanks.
+
+    `line` counts from 1; `columns` is how many the table has, which the row may not keep to.
+    """
+
+    line: int
+    begin: int
+    content: bytes
+    columns: int
+
+    @property
+    def raw_cells(self) -> list[bytes]:
+        """The bytes of the cells, split as GitHub does: at each pipe that is not escaped.
+
+        Where this gives another number than the table has columns, and not splitting within
+        `code` gives that number, then that is what was meant.
+        """
+        raws = split_cells(self.content)
+        if len(raws) != self.columns and b"`" in self.content:
+            sparing = split_cells(self.content, _CELL_SPARING_CODE)
+            if len(sparing) == self.columns:
+                return sparing
+        return raws
+
+    @property
+    def cells(self) -> list[MarkdownCell]:
+        """The cells with their places."""
+        raws = self.raw_cells
+        begin = self.begin + self.content.startswith(b"|")
+        begins = accumulate(map(len, raws), lambda at, length: at + length + 1, initial=begin)
+        return list(map(MarkdownCell, begins, raws))
+
+
+def cell_text(raw: bytes) -> str:
+    """Return a cell without the blanks around it; an escaped pipe is a pipe."""
+    return raw.decode("utf-8", "replace").strip().replace("\\|", "|")
+
+
+def split_cells(content: bytes, pattern: "re.Pattern[bytes]" = _CELL) -> list[bytes]:
+    """Return the bytes between the pipes of a line; `pattern` is what matches one cell."""
+    if b"\\" not in content and pattern is _CELL:
+        raws = content.split(b"|")
+    else:
+        raws, position = [], 0
+        while position <= len(content):
+            found = pattern.match(content, position)
+            end = found.end() if found else len(content)
+            raws.append(content[position:end])
+            position = end + 1
+    if content.startswith(b"|"):
+        del raws[0]
+    if len(raws) > 1 and not raws[-1].strip():
+        del raws[-1]
+    return raws
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class MarkdownTable:
     """A table: its titles, the row of dashes, and the rows below it."""
 
-    header: Row
-    delimiter: Row
-    rows: tuple[Row, ...]
+    header: MarkdownRow
+    delimiter: MarkdownRow
+    rows: tuple[MarkdownRow, ...]
 
     @property
     def begin(self) -> int:
@@ -71,12 +146,12 @@ class Text:
 class Document:
     """The blocks of a document that are tables, code, comments or raw HTML, in their order."""
 
-    blocks: tuple[Table | Text, ...]
+    blocks: tuple[MarkdownTable | Text, ...]
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[MarkdownTable, ...]:
         """The tables."""
-        return tuple(block for block in self.blocks if isinstance(block, Table))
+        return tuple(block for block in self.blocks if isinstance(block, MarkdownTable))
 
     @property
     def texts(self) -> tuple[Text, ...]:
@@ -107,7 +182,7 @@ def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
     return b"".join((*parts, data[position:]))
 
 
-def _blocks(data: bytes) -> Iterator[Table | Text]:
+def _blocks(data: bytes) -> Iterator[MarkdownTable | Text]:
     begin, line, counted = 0, 1, 0
     while found := _BLOCK.search(data, begin):
         line += data.count(b"\n", counted, found.start())
@@ -147,7 +222,7 @@ def _end(data: bytes, found: "re.Match[bytes]") -> int:
     return closed.start() - 1 if closed.groupdict().get("left") is not None else closed.end()
 
 
-def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> Table | None:
+def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> MarkdownTable | None:
     """Return the table whose row of dashes was found, if the line above it holds its titles."""
     prefix = found["prefix"]
     if found.start() <= after or prefix.strip(b" \t>"):
@@ -159,15 +234,15 @@ def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> Tabl
     if not columns or not title_prefix or title_prefix[0].count(b">") != quotes:
         return None
     content = data[title_prefix.end() : found.start()].rstrip()
-    header = Row(line - 1, title_prefix.end(), content, columns)
+    header = MarkdownRow(line - 1, title_prefix.end(), content, columns)
     indentation = 0 if title_prefix[0].strip() else _width(title_prefix[0])
     if len(header.raw_cells) != columns or (
         indentation > 3 and not _in_item(data, begin, indentation)
     ):
         return None
-    delimiter = Row(line, found.start("delimiter"), found["delimiter"].rstrip(), columns)
+    delimiter = MarkdownRow(line, found.start("delimiter"), found["delimiter"].rstrip(), columns)
     rows = tuple(_rows(data, _next_line(data, found.end()), line + 1, columns, quotes))
-    return Table(header=header, delimiter=delimiter, rows=rows)
+    return MarkdownTable(header=header, delimiter=delimiter, rows=rows)
 
 
 def _columns(delimiter: bytes) -> int:
@@ -178,7 +253,7 @@ def _columns(delimiter: bytes) -> int:
     return len(raws) if all(map(_DASHES.fullmatch, raws)) else 0
 
 
-def _rows(data: bytes, begin: int, line: int, columns: int, quotes: int) -> Iterator[Row]:
+def _rows(data: bytes, begin: int, line: int, columns: int, quotes: int) -> Iterator[MarkdownRow]:
     while begin < len(data):
         end = data.find(b"\n", begin)
         end = len(data) if end < 0 else end
@@ -192,7 +267,7 @@ def _rows(data: bytes, begin: int, line: int, columns: int, quotes: int) -> Iter
                 return
         elif quotes:
             return
-        yield Row(line, start, content, columns)
+        yield MarkdownRow(line, start, content, columns)
         begin, line = end + 1, line + 1
 
 

@@ -1,14 +1,22 @@
-"""The numbers of a row in a table of benchmarks, those that derive from others included."""
+"""A row of a table of benchmarks that somebody wrote, with what its cells mean.
 
-from collections.abc import Callable, Mapping, Sequence
+Two ways to read it. The methods return one number each, exact or derived from others, or raise an
+error that says why not. `numbers` and `paces` hold all that is printed, each number with the worth
+of its last digit, and leave out what cannot be understood.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TypeVar
 
-from orchestrator.common.text import counted
-from orchestrator.markdown.document.rows import cell_text
+from orchestrator.common.text import counted, printable
+from orchestrator.markdown.document.tables import MarkdownRow, MarkdownTable, cell_text
 from orchestrator.markdown.meaning.cells import (
+    NUMERAL,
     NotUnderstoodError,
     Pace,
     is_blank,
@@ -16,10 +24,17 @@ from orchestrator.markdown.meaning.cells import (
     read_pace,
     read_parameters,
 )
-from orchestrator.markdown.meaning.columns import Column, Meaning
+from orchestrator.markdown.meaning.columns import (
+    Meaning,
+    TableColumn,
+    read_columns,
+    without_markup,
+)
+from orchestrator.markdown.meaning.notes import SIZES, Note
+from orchestrator.markdown.meaning.printed_numbers import Printed, exact_count, printed_number
 from orchestrator.markdown.meaning.units import Quantity, Unit
 
-Number = TypeVar("Number")
+_Read = TypeVar("_Read")
 
 # How the GPUs that hold one copy of the model share it.
 _SPLIT = (Meaning.TENSOR_PARALLEL_SIZE, Meaning.PIPELINE_PARALLEL_SIZE)
@@ -32,40 +47,53 @@ _NAMES = {
     Meaning.PACE: "the time per iteration",
     Meaning.PADDED_VOCAB_SIZE: "the vocabulary size",
 }
+# The cells of a row that name it in a message, and how much of each.
+_NAMING_CELLS, _NAMING_LENGTH = 2, 24
+_DIGIT = re.compile(rb"[0-9]")
+_TFLOPS = re.compile(rf"(?:{NUMERAL})\s*(?:t(?:era)?flops?(?:/s)?)?\s*(?:\(.*\))?", re.IGNORECASE)
+# A number that says itself that it is not exact contradicts nothing.
+_VAGUE = re.compile(r"[~≈≃±<>≤≥]|\+/?-|\b(?:about|approx|ca|circa)\b", re.IGNORECASE)
 
 
 class NotInTableError(NotUnderstoodError):
     """A number that no column of the table gives, so that no row of it can be understood."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BenchmarkColumns:
-    """The columns of a table, and the numbers that hold for all its rows where no column does."""
+    """The columns of a table, and the numbers that hold for all its rows if no column gives them.
 
-    columns: Mapping[Meaning, Sequence[Column]]
-    constants: Mapping[Meaning, int]
+    The columns of one meaning are in the order in which they are read: for the pace, times come
+    before rates, which are often derived from them; in a report of ours the ranks decide.
+    """
+
+    in_order: Sequence[TableColumn]
+    by_meaning: Mapping[Meaning, Sequence[TableColumn]]
+    notes: Mapping[Meaning, Note]
 
     @classmethod
-    def of(cls, columns: Sequence[Column], constants: Mapping[Meaning, int]) -> "BenchmarkColumns":
-        """Return the columns by meaning.
-
-        Columns of times come before those of rates, which are often derived from them; of a report
-        of ours in the order of their ranks.
-        """
-        found: dict[Meaning, list[Column]] = {}
-        for column in columns:
+    def of(cls, table: MarkdownTable, notes: Mapping[Meaning, Note]) -> "BenchmarkColumns":
+        """Return the columns of a table."""
+        in_order = read_columns([cell.text for cell in table.header.cells])
+        by_meaning: dict[Meaning, list[TableColumn]] = {}
+        for column in in_order:
             if column.meaning:
-                found.setdefault(column.meaning, []).append(column)
-        found.get(Meaning.PACE, []).sort(key=lambda column: (column.rank, _is_rate(column)))
-        return cls(columns=found, constants=constants)
+                by_meaning.setdefault(column.meaning, []).append(column)
+        by_meaning.get(Meaning.PACE, []).sort(key=lambda column: (column.rank, _is_rate(column)))
+        return cls(in_order=in_order, by_meaning=by_meaning, notes=notes)
+
+    @cached_property
+    def titles(self) -> tuple[str, ...]:
+        """The titles without markup."""
+        return tuple(plain(column.title) for column in self.in_order)
 
     def has(self, meaning: Meaning) -> bool:
-        """Return whether a column or a constant gives this number."""
-        return meaning in self.columns or meaning in self.constants
+        """Return whether a column or a note gives this number."""
+        return meaning in self.by_meaning or meaning in self.notes
 
-    def column(self, meaning: Meaning) -> Column:
+    def column(self, meaning: Meaning) -> TableColumn:
         """Return the column of a meaning. Raises NotInTableError for none, and for several."""
-        columns = self.columns.get(meaning)
+        columns = self.by_meaning.get(meaning)
         if columns is None:
             raise _missing(meaning)
         if len(columns) > 1:
@@ -75,66 +103,114 @@ class BenchmarkColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkRow:
-    """The bytes of a row's cells, which may be fewer than the table has columns.
+class RowNumber:
+    """A number of a row: the title of its column, its cell, and what is printed there.
 
-    Every method raises NotUnderstoodError where a cell does not hold what its column promises, and
-    NotInTableError where no column promises it.
+    `line`: of the note that gives it, None if a cell of the row does.
+    `per_gpu`: whether it is a rate that says that it is of one GPU.
     """
 
-    table: BenchmarkColumns
-    raw_cells: Sequence[bytes]
+    title: str
+    text: str
+    printed: Printed
+    line: int | None = None
+    per_gpu: bool = False
 
-    def text(self, column: Column) -> str:
-        """Return the text of a cell, empty where the row ends before it."""
-        raws = self.raw_cells
-        return cell_text(raws[column.index]) if column.index < len(raws) else ""
+    @property
+    def whole(self) -> int:
+        """The number, of a count."""
+        return int(self.printed.value)
+
+    @property
+    def shown(self) -> str:
+        """Title and cell, and the line of the note if it is not in the row."""
+        place = "" if self.line is None else f" (line {self.line})"
+        return f"{self.title} {self.text}{place}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkRow:
+    """A row that is not blank: its place in the page, and the columns that say what it means.
+
+    `raw_cells` may be fewer than the columns, or more; `ordinal` counts from 1. Every method that
+    returns a number raises NotUnderstoodError if a cell does not hold what its column promises, and
+    NotInTableError if no column promises it.
+    """
+
+    columns: BenchmarkColumns
+    source: MarkdownRow
+    raw_cells: Sequence[bytes]
+    ordinal: int
+
+    @property
+    def line(self) -> int:
+        """The line of the page."""
+        return self.source.line
+
+    @property
+    def has_extra_cells(self) -> bool:
+        """Whether it has more cells than columns: which cell is of which column is not known."""
+        return len(self.raw_cells) > len(self.columns.in_order)
+
+    @property
+    def name(self) -> str:
+        """The name in a message: its number and its first cells."""
+        if self.has_extra_cells:
+            return f"row {self.ordinal}"
+        filled = [text for text in map(cell_text, self.raw_cells) if not is_blank(text)]
+        named = ", ".join(plain(text)[:_NAMING_LENGTH] for text in filled[:_NAMING_CELLS])
+        return f"row {self.ordinal} ({named})"
+
+    def text(self, column: TableColumn) -> str:
+        """Return the text of a cell, empty if the row ends before it."""
+        return cell_text(self._raw(column))
 
     def count(self, meaning: Meaning) -> int:
         """Return a whole number of a column, or the one that holds for the whole table."""
-        table = self.table
-        if meaning in table.constants and meaning not in table.columns:
-            return table.constants[meaning]
-        return self._read(table.column(meaning), _counted)
+        columns = self.columns
+        if meaning in columns.notes and meaning not in columns.by_meaning:
+            value = columns.notes[meaning].value
+            return self.count(value) if isinstance(value, Meaning) else value
+        return self._read(columns.column(meaning), _counted)
 
     def parameters(self) -> int:
         """Return the number of parameters: the size as printed, or in the model's name."""
-        table = self.table
-        if Meaning.PARAMETERS not in table.columns:
-            if Meaning.PARAMETERS in table.constants:
-                return table.constants[Meaning.PARAMETERS]
-            if Meaning.MODEL in table.columns:
-                return self._read(table.column(Meaning.MODEL), _sized)
-        return self._read(table.column(Meaning.PARAMETERS), _sized)
+        columns = self.columns
+        if Meaning.PARAMETERS not in columns.by_meaning:
+            if Meaning.PARAMETERS in columns.notes:
+                return self.count(Meaning.PARAMETERS)
+            if Meaning.MODEL in columns.by_meaning:
+                return self._read(columns.column(Meaning.MODEL), _sized)
+        return self._read(columns.column(Meaning.PARAMETERS), _sized)
 
     def world_size(self) -> int:
         """Return the number of GPUs, else nodes by GPUs per node, else DP by TP by PP."""
-        table = self.table
-        if table.has(Meaning.WORLD_SIZE):
+        columns = self.columns
+        if columns.has(Meaning.WORLD_SIZE):
             return self.count(Meaning.WORLD_SIZE)
-        if table.has(Meaning.NODES) and table.has(Meaning.GPUS_PER_NODE):
+        if columns.has(Meaning.NODES) and columns.has(Meaning.GPUS_PER_NODE):
             return self.count(Meaning.NODES) * self.count(Meaning.GPUS_PER_NODE)
-        if table.has(Meaning.DATA_PARALLEL_SIZE) and all(map(table.has, _SPLIT)):
+        if columns.has(Meaning.DATA_PARALLEL_SIZE) and all(map(columns.has, _SPLIT)):
             return self.count(Meaning.DATA_PARALLEL_SIZE) * self._ranks_per_replica()
-        if Meaning.GPU in table.columns:
-            return self._read(table.column(Meaning.GPU), _counted)
-        if table.has(Meaning.NODES):
+        if Meaning.GPU in columns.by_meaning:
+            return self._read(columns.column(Meaning.GPU), _counted)
+        if columns.has(Meaning.NODES):
             raise NotInTableError("nodes are given, but no gpus_per_node")
         raise _missing(Meaning.WORLD_SIZE)
 
     def global_batch_size(self) -> int:
         """Return the global batch, else micro-batch by their number by data-parallel size."""
-        table = self.table
-        if table.has(Meaning.GLOBAL_BATCH_SIZE):
+        columns = self.columns
+        if columns.has(Meaning.GLOBAL_BATCH_SIZE):
             return self.count(Meaning.GLOBAL_BATCH_SIZE)
-        if not (table.has(Meaning.MICRO_BATCH_SIZE) and table.has(Meaning.NUM_MICROBATCHES)):
+        if not (columns.has(Meaning.MICRO_BATCH_SIZE) and columns.has(Meaning.NUM_MICROBATCHES)):
             raise _missing(Meaning.GLOBAL_BATCH_SIZE)
         micro_batches = self.count(Meaning.MICRO_BATCH_SIZE) * self.count(Meaning.NUM_MICROBATCHES)
         return micro_batches * self._data_parallel_size()
 
     def step_seconds(self) -> float:
         """Return the seconds of an iteration, from a time or from a rate."""
-        pace = self._read(self.pace_column(), _paced)
+        pace = self._read(self._pace_column(), _paced)
         if pace.quantity is Quantity.STEP_SECONDS:
             return pace.value
         rate = pace.value * (self.world_size() if pace.per_gpu else 1)
@@ -145,18 +221,100 @@ class BenchmarkRow:
                 return self.global_batch_size() * self.count(Meaning.SEQ_LENGTH) / rate
         return 1 / rate
 
-    def pace_column(self) -> Column:
-        """Return the column that tells how fast this row's run was: the first that is filled."""
-        columns = self.table.columns.get(Meaning.PACE, ())
+    @cached_property
+    def numbers(self) -> Mapping[Meaning, RowNumber]:
+        """The sizes and TFLOPs of the row by meaning, first those of notes."""
+        if self.has_extra_cells:
+            return {}
+        printed = {
+            meaning: number
+            for meaning, columns in self.columns.by_meaning.items()
+            # Of two columns of one meaning nobody can tell which is meant.
+            if len(columns) == 1 and (number := self._number(columns[0])) is not None
+        }
+        return {**dict(self._noted(printed)), **printed}
+
+    @cached_property
+    def paces(self) -> tuple[tuple[Quantity, RowNumber], ...]:
+        """The times per iteration and the rates of the row, in a report of ours one kind of them.
+
+        Of two that say the same in two columns, nobody can tell which is meant.
+        """
+        if self.has_extra_cells:
+            return ()
+        ranked = [
+            (column.rank, *pace)
+            for column in self.columns.in_order
+            if column.meaning is Meaning.PACE and (pace := self._printed_pace(column)) is not None
+        ]
+        first = min((rank for rank, _, _ in ranked), default=0)
+        paces = [(quantity, number) for rank, quantity, number in ranked if rank == first]
+        kinds = Counter((quantity, number.per_gpu) for quantity, number in paces)
+        return tuple(pace for pace in paces if kinds[pace[0], pace[1].per_gpu] == 1)
+
+    def _number(self, column: TableColumn) -> RowNumber | None:
+        """Return the number of a cell, None if it holds none or no rule is about it."""
+        text, meaning = self.text(column), column.meaning
+        printed: Printed | None = None
+        try:
+            if meaning in SIZES:
+                printed = exact_count(self._read(column, _counted))
+            elif _VAGUE.search(text):
+                return None
+            elif meaning is Meaning.PARAMETERS:
+                printed = printed_number(text, self._read(column, _sized))
+            elif meaning is Meaning.TFLOPS_PER_GPU and _TFLOPS.fullmatch(plain(text)):
+                printed = printed_number(text)
+        except NotUnderstoodError:
+            return None
+        if printed is None or not printed.value:
+            return None
+        return RowNumber(title=plain(column.title), text=plain(text), printed=printed)
+
+    def _noted(self, printed: Mapping[Meaning, RowNumber]) -> Iterator[tuple[Meaning, RowNumber]]:
+        """Yield the numbers of notes that the table has no column of."""
+        for meaning, note in self.columns.notes.items():
+            value = note.value
+            if isinstance(value, Meaning):
+                value = printed[value].whole if value in printed else 0
+            if meaning not in self.columns.by_meaning and value:
+                yield (
+                    meaning,
+                    RowNumber(
+                        title=note.name,
+                        text=str(value),
+                        printed=exact_count(value),
+                        line=note.line,
+                    ),
+                )
+
+    def _printed_pace(self, column: TableColumn) -> tuple[Quantity, RowNumber] | None:
+        text = self.text(column)
+        if _VAGUE.search(text):
+            return None
+        try:
+            pace = self._read(column, _paced)
+        except NotUnderstoodError:
+            return None
+        printed = printed_number(text, pace.value)
+        if printed is None:
+            return None
+        return pace.quantity, RowNumber(
+            title=plain(column.title), text=plain(text), printed=printed, per_gpu=pace.per_gpu
+        )
+
+    def _pace_column(self) -> TableColumn:
+        """Return the column of this row's pace: the first that is filled."""
+        columns = self.columns.by_meaning.get(Meaning.PACE, ())
         if len(columns) < 2:
-            return self.table.column(Meaning.PACE)
-        return next((one for one in columns if not is_blank(self.text(one))), columns[0])
+            return self.columns.column(Meaning.PACE)
+        return next((column for column in columns if not is_blank(self.text(column))), columns[0])
 
     def _data_parallel_size(self) -> int:
-        table = self.table
-        if table.has(Meaning.DATA_PARALLEL_SIZE):
+        columns = self.columns
+        if columns.has(Meaning.DATA_PARALLEL_SIZE):
             return self.count(Meaning.DATA_PARALLEL_SIZE)
-        if not all(map(table.has, _SPLIT)):
+        if not all(map(columns.has, _SPLIT)):
             raise NotInTableError("no column gives the global batch size, or the data-parallel")
         world_size, ranks = self.world_size(), self._ranks_per_replica()
         if world_size % ranks:
@@ -167,19 +325,37 @@ class BenchmarkRow:
 
     def _ranks_per_replica(self) -> int:
         ranks = prod(map(self.count, _SPLIT))
-        if self.table.has(Meaning.CONTEXT_PARALLEL_SIZE):
+        if self.columns.has(Meaning.CONTEXT_PARALLEL_SIZE):
             ranks *= self.count(Meaning.CONTEXT_PARALLEL_SIZE)
         return ranks
 
-    def _read(self, column: Column, reader: Callable[[bytes, Unit | None], Number]) -> Number:
-        raws = self.raw_cells
-        raw = raws[column.index] if column.index < len(raws) else b""
+    def _raw(self, column: TableColumn) -> bytes:
+        return self.raw_cells[column.index] if column.index < len(self.raw_cells) else b""
+
+    def _read(self, column: TableColumn, reader: Callable[[bytes, Unit | None], _Read]) -> _Read:
+        raw = self._raw(column)
         try:
             return reader(raw, column.unit)
         except NotUnderstoodError as error:
             if is_blank(cell_text(raw)):
                 raise NotUnderstoodError(f"{column.title} is blank") from None
             raise NotUnderstoodError(f"{column.title}: {error}") from None
+
+
+def benchmark_rows(table: MarkdownTable, columns: BenchmarkColumns) -> Iterator[BenchmarkRow]:
+    """Yield the rows of a table that are not blank."""
+    ordinal = 0
+    for row in table.rows:
+        raws = row.raw_cells
+        # No blank cell has a digit.
+        if _DIGIT.search(row.content) or not all(is_blank(cell_text(raw)) for raw in raws):
+            ordinal += 1
+            yield BenchmarkRow(columns=columns, source=row, raw_cells=raws, ordinal=ordinal)
+
+
+def plain(text: str) -> str:
+    """Return the text of a cell without markup, fit for a message."""
+    return printable(without_markup(text))
 
 
 # A page has the same sizes and counts in row after row; each row has its own time.
@@ -197,7 +373,7 @@ def _paced(raw: bytes, unit: Unit | None) -> Pace:
     return read_pace(cell_text(raw), unit)
 
 
-def _is_rate(column: Column) -> bool:
+def _is_rate(column: TableColumn) -> bool:
     return column.unit is not None and column.unit.quantity is not Quantity.STEP_SECONDS
 
 

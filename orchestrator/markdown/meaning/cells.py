@@ -6,7 +6,7 @@ from typing import NamedTuple
 from orchestrator.markdown.meaning.columns import without_markup
 from orchestrator.markdown.meaning.units import Quantity, Unit, pace_unit, size_unit
 
-NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
+NUMERAL = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
 _BLANK = re.compile(
     r"[\s?.:\u2026\u2014\u2013\u2212-]*|n\.?/?a\.?|none|tbd|todo|nan|x", re.IGNORECASE
 )
@@ -18,17 +18,17 @@ _FAILED = re.compile(
 # What may stand around the one number of a cell: "about", a deviation, a remark in parentheses.
 _ABOUT = r"\s*(?:~|≈|≃|ca\.?|about|approx\.?)?\s*"
 _REMARK = r"(?:\s*(?:±|\+/-|\+-)\s*[\d.]+\s*[a-zµ]*)?(?:\s*\(.*\))?\s*"
-_SIZE = re.compile(rf"{_ABOUT}(?P<number>{NUMBER})\s*(?P<unit>[a-z ]*?){_REMARK}", re.IGNORECASE)
-_SIZE_IN_NAME = re.compile(rf"(?<![\w.,])(?P<number>{NUMBER})\s?(?P<unit>[bmt])\b", re.IGNORECASE)
-_COUNT = re.compile(rf"(?P<number>{NUMBER})(?P<times>(?:\s*[x\u00d7*]\s*\d+)*)(?P<rest>.*)")
+_SIZE = re.compile(rf"{_ABOUT}(?P<number>{NUMERAL})\s*(?P<unit>[a-z ]*?){_REMARK}", re.IGNORECASE)
+_SIZE_IN_NAME = re.compile(rf"(?<![\w.,])(?P<number>{NUMERAL})\s?(?P<unit>[bmt])\b", re.IGNORECASE)
+_COUNT = re.compile(rf"(?P<number>{NUMERAL})(?P<times>(?:\s*[x\u00d7*]\s*\d+)*)(?P<rest>.*)")
 _THINGS = re.compile(r"(?:\s*[x\u00d7]?\s*[A-Z][\w./-]*)*(?:\s+[a-z]+)?(?:\s*\(.*\))?\s*")
 _PACE = re.compile(
-    rf"{_ABOUT}(?P<number>{NUMBER})(?:e(?P<exponent>[+-]?\d\d?))?"
+    rf"{_ABOUT}(?P<number>{NUMERAL})(?:e(?P<exponent>[+-]?\d\d?))?"
     rf"\s*(?P<unit>[a-zµμ][a-zµμ/ ]*?)?{_REMARK}",
     re.IGNORECASE,
 )
 _RANGE = re.compile(
-    rf"(?:{NUMBER})\s*[a-z/]*\s*(?:-|\u2013|\u2014|\.\.+|\u2026|to)\s*(?:{NUMBER})", re.IGNORECASE
+    rf"(?:{NUMERAL})\s*[a-z/]*\s*(?:-|\u2013|\u2014|\.\.+|\u2026|to)\s*(?:{NUMERAL})", re.IGNORECASE
 )
 # A bare size is in billions, unless it is a count of parameters.
 _LEAST_COUNT = 1e6
@@ -60,7 +60,7 @@ def tells_failure(text: str) -> bool:
 
 
 def as_number(text: str) -> float:
-    """Return the value of what `NUMBER` matches; commas part thousands."""
+    """Return the value of what `NUMERAL` matches; commas part thousands."""
     return float(text.replace(",", ""))
 
 

@@ -51,7 +51,7 @@ class Meaning(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column: its place, its title as text, what it means, and the unit that its title names.
 
     rank: of the paces of one run the one with the lowest is meant, where they are averages of
@@ -142,7 +142,7 @@ def without_markup(text: str) -> str:
     return _MARKUP.sub(lambda found: found["text"] or "", text).strip()
 
 
-def read_columns(titles: Sequence[str]) -> list[Column]:
+def read_columns(titles: Sequence[str]) -> list[TableColumn]:
     """Return the columns of a table, by the texts of its titles."""
     columns = [_column(index, title) for index, title in enumerate(titles)]
     return [_of_ours(column) for column in columns] if is_ours(titles) else columns
@@ -153,7 +153,7 @@ def is_ours(titles: Sequence[str]) -> bool:
     return {title.strip() for title in titles} >= _OURS
 
 
-def _of_ours(column: Column) -> Column:
+def _of_ours(column: TableColumn) -> TableColumn:
     title = column.title.strip()
     if title in _OUR_PACES:
         unit = column.unit or _SECONDS
@@ -163,30 +163,30 @@ def _of_ours(column: Column) -> Column:
 
 
 @cache
-def _column(index: int, title: str) -> Column:
+def _column(index: int, title: str) -> TableColumn:
     if len(title) > _LONGEST:
-        return Column(index, title, None, None)
+        return TableColumn(index, title, None, None)
     text = _NUMBER_OF.sub("n", without_markup(title))
     whole = _NO_LETTER.sub("", text.lower())
     if (flops := _TFLOPS.search(whole)) is not None:
         rest = whole[: flops.start()] + whole[flops.end() :]
-        return Column(index, title, _meaning_of_tflops(rest), None)
+        return TableColumn(index, title, _meaning_of_tflops(rest), None)
     name, told = text, ""
     if found := _UNIT.fullmatch(text):
         name = found["name"] or found["name_before_comma"] or ""
         told = found["round"] or found["square"] or found["comma"] or ""
     meaning = _MEANINGS.get(_NO_LETTER.sub("", name.lower()))
     if meaning is Meaning.PARAMETERS:
-        return Column(index, title, meaning, size_unit(told))
+        return TableColumn(index, title, meaning, size_unit(told))
     if meaning is Meaning.PACE:
         # A time is in seconds where nothing else is said; a throughput may be anything.
         unit = _SECONDS if "time" in name.lower() and not told else None
-        return Column(index, title, meaning, pace_unit(told) or unit)
+        return TableColumn(index, title, meaning, pace_unit(told) or unit)
     if meaning is None and (unit := pace_unit(name)):
-        return Column(index, title, Meaning.PACE, unit)
+        return TableColumn(index, title, Meaning.PACE, unit)
     if name.lower() == "peak" and _MEMORY_UNIT.fullmatch(told):
         meaning = Meaning.MEMORY
-    return Column(index, title, meaning, None)
+    return TableColumn(index, title, meaning, None)
 
 
 def _meaning_of_tflops(rest: str) -> Meaning | None:

@@ -2,15 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.common.tables import Cell
-from orchestrator.markdown.document.headings import heading_above, headings, printed_text
-from orchestrator.markdown.document.rows import Row
-from orchestrator.markdown.document.tables import Table, read_document
+from orchestrator.markdown.document.printed_text import printed_text
+from orchestrator.markdown.meaning.benchmark_pages import BenchmarkPage
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkColumns, BenchmarkRow
 from orchestrator.markdown.meaning.cells import (
-    NUMBER,
+    NUMERAL,
     NotUnderstoodError,
     as_number,
     is_blank,
@@ -18,13 +18,12 @@ from orchestrator.markdown.meaning.cells import (
     read_pace,
     read_parameters,
 )
-from orchestrator.markdown.meaning.columns import Column, Meaning, read_columns, without_markup
+from orchestrator.markdown.meaning.columns import Meaning, TableColumn, without_markup
 from orchestrator.markdown.meaning.notes import SIZES
-from orchestrator.markdown.meaning.table_rows import Number, read_tables
 
 # A number, with a unit and a remark beside it; not 05-26, which is a date, or 70-82, a range.
 _NUMBER = re.compile(
-    rf"[~≈]?\s?(?P<minus>[-\N{{MINUS SIGN}}]?)(?P<digits>{NUMBER})(?:e(?P<exponent>[+-]?\d\d?))?"
+    rf"[~≈]?\s?(?P<minus>[-\N{{MINUS SIGN}}]?)(?P<digits>{NUMERAL})(?:e(?P<exponent>[+-]?\d\d?))?"
     r"\s?[a-zµ/%]*\s?(?:\(.*\))?",
     re.IGNORECASE,
 )
@@ -35,119 +34,83 @@ _Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedColumn:
-    """A column: its title, what that means, and whether most of its cells are numbers."""
+    """A column: its title, what that means, and its cell in every row.
+
+    texts: as printed; empty if the row's table has no such column. values: what to sort by, a
+    number if the cell is one, None if it is empty or a dash.
+    """
 
     title: str
     meaning: Meaning | None
-    numeric: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedRow:
-    """A row: its line, the name of its table, its own name, and its cells in the joined columns.
-
-    texts: as printed; empty where its table has no such column. values: what to sort by, a number
-    where the cell is one, None where it is empty or a dash.
-    numbers: sizes by meaning, those included that the page says beside the table.
-    """
-
-    line: int
-    table: str
-    name: str
     texts: tuple[str, ...]
     values: tuple[Cell, ...]
-    numbers: Mapping[Meaning, Number]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether most of its cells are numbers."""
+        numbers = sum(isinstance(value, int | float) for value in self.values)
+        return 2 * numbers > sum(value is not None for value in self.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedTables:
-    """What a page holds: its first heading, how many tables, and their columns and rows."""
+    """The tables of a page as one: the page's title, how many tables, and their columns and rows.
+
+    table_names: of each row the name of its table.
+    """
 
     title: str
     tables: int
+    table_names: tuple[str, ...]
+    rows: tuple[BenchmarkRow, ...]
     columns: tuple[JoinedColumn, ...]
-    rows: tuple[JoinedRow, ...]
 
 
-def join_tables(file: str, data: bytes) -> JoinedTables:
-    """Return the tables of a markdown document as one; blank rows are left out.
+def join_tables(page: BenchmarkPage) -> JoinedTables:
+    """Return the tables of a page as one.
 
-    Columns come in the order in which their titles appear. Raises UserError where a comment sets
-    what cannot be set.
+    Columns come in the order in which their titles appear.
     """
-    document = read_document(data)
-    names = table_names(data)
-    columns: dict[_Key, Column] = {}
-    places = []
-    for table in document.tables:
-        found = list(_keyed(table))
-        for key, column in found:
-            columns.setdefault(key, column)
-        places.append([key for key, _ in found])
-    known = {row.line: row for table in read_tables(file, data) for row in table.rows}
-    rows = [
-        JoinedRow(
-            line=row.line,
-            table=name,
-            name=known[row.line].name if row.line in known else f"row {ordinal}",
-            texts=tuple(printed_text(cells.get(key, "")) for key in columns),
-            values=tuple(cell_value(one, cells.get(key, "")) for key, one in columns.items()),
-            numbers=known[row.line].numbers if row.line in known else {},
-        )
-        for table, name, keys in zip(document.tables, names, places, strict=True)
-        for ordinal, row in enumerate(_filled(table), 1)
-        # Of a row with more cells than its table has columns the rest is shown nowhere.
-        for cells in [dict(zip(keys, (cell.text for cell in row.cells), strict=False))]
-    ]
-    first = next((printed_text(one.text) for one in headings(data, document)), "")
+    first: dict[_Key, TableColumn] = {}
+    cells: list[dict[_Key, str]] = []
+    for table in page.tables:
+        keyed = list(_keyed(table.columns))
+        for key, column in keyed:
+            first.setdefault(key, column)
+        cells += ({key: row.text(column) for key, column in keyed} for row in table.rows)
     return JoinedTables(
-        title=first,
-        tables=len(document.tables),
+        title=page.title,
+        tables=len(page.tables),
+        table_names=tuple(table.name for table in page.tables for _ in table.rows),
+        rows=tuple(row for table in page.tables for row in table.rows),
         columns=tuple(
-            JoinedColumn(
-                title=printed_text(column.title) or "(no title)",
-                meaning=column.meaning,
-                numeric=_mostly_numbers([row.values[place] for row in rows]),
-            )
-            for place, column in enumerate(columns.values())
+            _joined(column, [texts.get(key, "") for texts in cells])
+            for key, column in first.items()
         ),
-        rows=tuple(rows),
     )
 
 
-def table_names(data: bytes) -> list[str]:
-    """Return what each table of a document is called: the heading above it.
-
-    Several below one heading are numbered, and so are those that have none.
-    """
-    document = read_document(data)
-    found = headings(data, document)
-    above = [printed_text(heading_above(one.header.line, found)) for one in document.tables]
-    several, seen = Counter(above), Counter[str]()
-    names = []
-    for name in above:
-        seen[name] += 1
-        number = f"table {seen[name]}"
-        names.append(number if not name else f"{name}, {number}" if several[name] > 1 else name)
-    return names
-
-
-def _keyed(table: Table) -> Iterator[tuple[_Key, Column]]:
+def _keyed(columns: BenchmarkColumns) -> Iterator[tuple[_Key, TableColumn]]:
     seen = Counter[str]()
-    for column in read_columns([cell.text for cell in table.header.cells]):
+    for column in columns.in_order:
         title = without_markup(column.title)
         seen[title] += 1
         yield (title, seen[title]), column
 
 
-def _filled(table: Table) -> Iterator[Row]:
-    return (row for row in table.rows if not all(is_blank(cell.text) for cell in row.cells))
+def _joined(column: TableColumn, texts: Sequence[str]) -> JoinedColumn:
+    return JoinedColumn(
+        title=printed_text(column.title) or "(no title)",
+        meaning=column.meaning,
+        texts=tuple(map(printed_text, texts)),
+        values=tuple(cell_value(column, text) for text in texts),
+    )
 
 
-def cell_value(column: Column, text: str) -> Cell:
-    """Return what a cell is sorted by: its number where it is one, in the unit of its title.
+def cell_value(column: TableColumn, text: str) -> Cell:
+    """Return what a cell is sorted by: its number if it is one, in the unit of its title.
 
-    A size is a count of parameters. None where it is empty or a dash.
+    A size is a count of parameters. None if it is empty or a dash.
     """
     if is_blank(text) and not any(map(str.isalnum, text)):
         return None
@@ -155,7 +118,7 @@ def cell_value(column: Column, text: str) -> Cell:
     return _plain_number(text) if number is None else number
 
 
-def _known_number(column: Column, text: str) -> Cell:
+def _known_number(column: TableColumn, text: str) -> Cell:
     try:
         if column.meaning is Meaning.PARAMETERS:
             return read_parameters(text, column.unit)
@@ -175,8 +138,3 @@ def _plain_number(text: str) -> Cell:
         return shown
     number = as_number(found["digits"]) * 10.0 ** int(found["exponent"] or 0)
     return -number if found["minus"] else number
-
-
-def _mostly_numbers(values: Sequence[Cell]) -> bool:
-    numbers = sum(isinstance(value, int | float) for value in values)
-    return 2 * numbers > sum(value is not None for value in values)

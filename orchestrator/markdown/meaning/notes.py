@@ -6,13 +6,13 @@ with a name, a sign and a number and add no condition: prose tells of plans and 
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from orchestrator.markdown.document.headings import heading, markdown_lines
 from orchestrator.markdown.document.tables import Document
 from orchestrator.markdown.meaning.columns import Meaning, read_columns
-from orchestrator.markdown.meaning.settings import Settings, with_comment
+from orchestrator.markdown.meaning.settings import PageSettings, with_comment
 
 # What is a whole number, in a table or beside it.
 SIZES = frozenset(
@@ -35,16 +35,28 @@ SIZES = frozenset(
 
 
 class Note(NamedTuple):
-    """A size that holds for all rows: a number, or the same as that of another column."""
+    """A size that holds for all rows: a number, or the same as that of another column.
 
-    line: int
+    `line`: of the page, None if an option gives it.
+    """
+
+    line: int | None
     name: str
     value: int | Meaning
 
 
-class Notes(NamedTuple):
-    """What a page says of one table: sizes, and the GPU."""
+class Section(NamedTuple):
+    """What is below one heading: the line it begins with, and what its lists say only once."""
 
+    line: int
+    heading: str
+    sizes: dict[Meaning, Note]
+
+
+class TableNotes(NamedTuple):
+    """What a page says of one table: the heading above it, sizes, and the GPU."""
+
+    heading: str
     sizes: dict[Meaning, Note]
     gpu: str | None
 
@@ -63,16 +75,20 @@ _FACTORS = re.compile(r"\s*[*\N{MULTIPLICATION SIGN}]\s*")
 _PRODUCT = {Meaning.MICRO_BATCH_SIZE, Meaning.DATA_PARALLEL_SIZE}
 
 
-def read_notes(data: bytes, document: Document) -> list[Notes]:
+def as_notes(constants: Mapping[Meaning, int]) -> dict[Meaning, Note]:
+    """Return settings that hold for all rows as notes of no line."""
+    return {meaning: Note(None, meaning, value) for meaning, value in constants.items()}
+
+
+def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> list[TableNotes]:
     """Return what the page says of each table of a document, in order.
 
-    Comments that set something go before lists. Raises UserError where a comment sets what cannot
-    be set.
+    Comments that set something go before lists. Raises UserError if a comment sets what cannot be
+    set.
     """
-    sections = _sections(data, document)
-    begins = [line for line, _ in sections]
+    begins = [section.line for section in sections]
     comments = [text for text in document.texts if text.is_comment]
-    settings = Settings()
+    settings = PageSettings()
     said: dict[Meaning, Note] = {}
     notes = []
     for table in document.tables:
@@ -82,25 +98,25 @@ def read_notes(data: bytes, document: Document) -> list[Notes]:
             for meaning, value in settings.constants.items():
                 if before.constants.get(meaning) != value:
                     said[meaning] = Note(comment.line, meaning, value)
-        _, listed = sections[bisect_right(begins, table.header.line) - 1]
-        notes.append(Notes({**listed, **said}, settings.gpu))
+        section = sections[bisect_right(begins, table.header.line) - 1]
+        notes.append(TableNotes(section.heading, {**section.sizes, **said}, settings.gpu))
     return notes
 
 
-def _sections(data: bytes, document: Document) -> list[tuple[int, dict[Meaning, Note]]]:
-    """Return the line that each section begins with, and what its lists say, and say only once."""
-    sections: list[tuple[int, dict[Meaning, Note]]] = [(0, {})]
+def read_sections(data: bytes, document: Document) -> list[Section]:
+    """Return what is above the first heading of a document, and the section of each heading."""
+    sections = [Section(0, "", {})]
     contradicted: set[tuple[int, Meaning]] = set()
     for number, line in markdown_lines(data, document):
-        if heading(line) is not None:
-            sections.append((number, {}))
+        if (text := heading(line)) is not None:
+            sections.append(Section(number, text, {}))
+        section = sections[-1]
         for meaning, note in _notes(number, line):
-            begin, notes = sections[-1]
-            if notes.setdefault(meaning, note).value != note.value:
-                contradicted.add((begin, meaning))
-    for begin, notes in sections:
-        for meaning in [each for each in notes if (begin, each) in contradicted]:
-            del notes[meaning]
+            if section.sizes.setdefault(meaning, note).value != note.value:
+                contradicted.add((section.line, meaning))
+    for section in sections:
+        for meaning in [each for each in section.sizes if (section.line, each) in contradicted]:
+            del section.sizes[meaning]
     return sections
 
 

@@ -31,7 +31,7 @@ class Formula(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class PageSettings:
     """How TFLOPs are computed.
 
     factor: passes over the layers, 4 where activations are recomputed, else 3.
@@ -85,7 +85,7 @@ _SEQ_LENGTH = re.compile(
 )
 
 
-def with_comment(settings: Settings, comment: Text, data: bytes) -> Settings:
+def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSettings:
     """Return settings with those that a comment of the page makes, if it is one that makes any.
 
     Raises UserError with all that is wrong in it: a setting that is not understood must not be
@@ -110,15 +110,15 @@ def with_comment(settings: Settings, comment: Text, data: bytes) -> Settings:
     return settings
 
 
-def overridden(options: Settings, page: Settings) -> Iterator[str]:
+def overridden(options: PageSettings, page: PageSettings) -> Iterator[str]:
     """Yield what options set, other than by default, and the page sets otherwise: its settings."""
-    default, given, told = map(_values, (Settings(), options, page))
+    default, given, told = map(_values, (PageSettings(), options, page))
     for key, value in given.items():
         if value not in {default.get(key), told[key]}:
             yield f"{key}={told[key]}"
 
 
-def _values(settings: Settings) -> dict[str, object]:
+def _values(settings: PageSettings) -> dict[str, object]:
     names = (one.name for one in fields(settings) if one.name != "constants")
     constants = {str(meaning): number for meaning, number in settings.constants.items()}
     return {**{name: getattr(settings, name) for name in names}, **constants}
@@ -141,7 +141,7 @@ def said_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _with_setting(settings: Settings, key: str, value: str) -> Settings:
+def _with_setting(settings: PageSettings, key: str, value: str) -> PageSettings:
     match key:
         case "formula":
             return replace(settings, formula=_one_of(value, {one.value: one for one in Formula}))

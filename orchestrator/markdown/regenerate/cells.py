@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from orchestrator.markdown.document.rows import cell_text
+from orchestrator.markdown.document.tables import cell_text
 from orchestrator.markdown.meaning.cells import NotUnderstoodError, as_number, is_blank
 
 _NUMBER = re.compile(rb"(?<![\w.,+-])(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?![\w,])")

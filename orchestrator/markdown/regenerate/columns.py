@@ -9,8 +9,8 @@ from orchestrator.common.errors import UserError
 from orchestrator.hardware.gpus import peak_tflops
 from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, NotInTableError
 from orchestrator.markdown.meaning.cells import NotUnderstoodError
-from orchestrator.markdown.meaning.columns import Column, Meaning
-from orchestrator.markdown.meaning.settings import Formula, Settings
+from orchestrator.markdown.meaning.columns import Meaning, TableColumn
+from orchestrator.markdown.meaning.settings import Formula, PageSettings
 from orchestrator.markdown.meaning.units import Quantity, Unit
 from orchestrator.markdown.regenerate.cells import Form
 from orchestrator.run.flops import bigscience_flops, narayanan_flops, tflops_per_gpu
@@ -32,12 +32,12 @@ class Computed:
 
     title: str
     form: Form
-    value: Callable[[BenchmarkRow, Settings], float]
-    is_in: Callable[[Column], bool]
+    value: Callable[[BenchmarkRow, PageSettings], float]
+    is_in: Callable[[TableColumn], bool]
     is_share: bool = False
 
 
-def _peak_tflops(settings: Settings) -> float:
+def _peak_tflops(settings: PageSettings) -> float:
     """Return the dense 16-bit peak of the page's GPU. Raises UserError where it is not known."""
     if settings.gpu_peak_tflops is not None:
         return settings.gpu_peak_tflops
@@ -54,7 +54,7 @@ def _peak_of(gpu: str) -> float:
     return figure.value
 
 
-def _tflops(row: BenchmarkRow, settings: Settings, factor: int) -> float:
+def _tflops(row: BenchmarkRow, settings: PageSettings, factor: int) -> float:
     try:
         flops = _flops(row, settings, factor)
         tflops = tflops_per_gpu(flops, row.step_seconds(), row.world_size())
@@ -66,7 +66,7 @@ def _tflops(row: BenchmarkRow, settings: Settings, factor: int) -> float:
     return tflops
 
 
-def _flops(row: BenchmarkRow, settings: Settings, factor: int) -> int:
+def _flops(row: BenchmarkRow, settings: PageSettings, factor: int) -> int:
     seq_length, global_batch_size = row.count(Meaning.SEQ_LENGTH), row.global_batch_size()
     if settings.formula is Formula.BIGSCIENCE:
         return bigscience_flops(row.parameters(), seq_length, global_batch_size, factor)
@@ -81,7 +81,7 @@ def _flops(row: BenchmarkRow, settings: Settings, factor: int) -> int:
     )
 
 
-def _raise_all(row: BenchmarkRow, settings: Settings) -> None:
+def _raise_all(row: BenchmarkRow, settings: PageSettings) -> None:
     """Raise NotUnderstoodError with all that is wrong in a row, not only with the first."""
     readers: list[Callable[[], float]] = [row.parameters]
     if settings.formula is Formula.NARAYANAN:
@@ -99,31 +99,31 @@ def _raise_all(row: BenchmarkRow, settings: Settings) -> None:
     raise NotUnderstoodError("; ".join(dict.fromkeys(map(str, errors))))
 
 
-def _hardware_tflops(row: BenchmarkRow, settings: Settings) -> float:
+def _hardware_tflops(row: BenchmarkRow, settings: PageSettings) -> float:
     return _tflops(row, settings, settings.factor)
 
 
-def _mfu(row: BenchmarkRow, settings: Settings) -> float:
+def _mfu(row: BenchmarkRow, settings: PageSettings) -> float:
     return _tflops(row, settings, MODEL_FACTOR) / _peak_tflops(settings)
 
 
-def _hfu(row: BenchmarkRow, settings: Settings) -> float:
+def _hfu(row: BenchmarkRow, settings: PageSettings) -> float:
     return _tflops(row, settings, settings.factor) / _peak_tflops(settings)
 
 
-def _samples_per_second(row: BenchmarkRow, settings: Settings) -> float:
+def _samples_per_second(row: BenchmarkRow, settings: PageSettings) -> float:
     return row.global_batch_size() / row.step_seconds()
 
 
-def _tokens_per_second(row: BenchmarkRow, settings: Settings) -> float:
+def _tokens_per_second(row: BenchmarkRow, settings: PageSettings) -> float:
     return _samples_per_second(row, settings) * row.count(Meaning.SEQ_LENGTH)
 
 
-def _means(meaning: Meaning) -> Callable[[Column], bool]:
+def _means(meaning: Meaning) -> Callable[[TableColumn], bool]:
     return lambda column: column.meaning is meaning
 
 
-def _counts(quantity: Quantity) -> Callable[[Column], bool]:
+def _counts(quantity: Quantity) -> Callable[[TableColumn], bool]:
     return lambda column: column.unit == Unit(quantity, 1.0)
 
 

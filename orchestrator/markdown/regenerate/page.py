@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.common.errors import UserError
-from orchestrator.markdown.document.tables import Document, Table, edited, read_document
+from orchestrator.markdown.document.tables import Document, MarkdownTable, edited, read_document
 from orchestrator.markdown.meaning.columns import Meaning
 from orchestrator.markdown.meaning.settings import (
-    Settings,
+    PageSettings,
     overridden,
     said_seq_length,
     with_comment,
 )
 from orchestrator.markdown.regenerate.table import (
-    Change,
+    ChangedCell,
     RegeneratedTable,
     Remark,
     regenerate_table,
@@ -42,7 +42,7 @@ class Regenerated:
         return sum(table.new_columns for table in self.tables)
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[ChangedCell]:
         """The cells that were not what they are now, those of new columns left out."""
         return [change for table in self.tables for change in table.changes]
 
@@ -52,7 +52,7 @@ class Regenerated:
         return [remark for table in self.tables for remark in table.unclear]
 
 
-def regenerate(data: bytes, options: Settings, add: Sequence[str] = ()) -> Regenerated:
+def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> Regenerated:
     """Return a page with its TFLOPs columns computed again, and those of `add` too.
 
     `add` holds keys of COMPUTED: such a column is computed where a table has it, and put behind
@@ -81,14 +81,14 @@ def regenerate(data: bytes, options: Settings, add: Sequence[str] = ()) -> Regen
 
 
 def _with_settings(
-    document: Document, data: bytes, options: Settings, notes: list[Remark], problems: list[str]
-) -> Iterator[tuple[Table, Settings]]:
+    document: Document, data: bytes, options: PageSettings, notes: list[Remark], problems: list[str]
+) -> Iterator[tuple[MarkdownTable, PageSettings]]:
     """Yield each table with what holds for it."""
     settings = options
     if Meaning.SEQ_LENGTH not in options.constants:
         settings = _with_said_seq_length(document, data, options, notes)
     for block in document.blocks:
-        if isinstance(block, Table):
+        if isinstance(block, MarkdownTable):
             yield block, settings
         elif block.is_comment:
             try:
@@ -105,8 +105,8 @@ def _with_settings(
 
 
 def _with_said_seq_length(
-    document: Document, data: bytes, options: Settings, notes: list[Remark]
-) -> Settings:
+    document: Document, data: bytes, options: PageSettings, notes: list[Remark]
+) -> PageSettings:
     said = said_seq_length(document, data)
     if said is None:
         return options

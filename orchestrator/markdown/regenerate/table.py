@@ -5,16 +5,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from orchestrator.markdown.document.rows import Row, cell_text
-from orchestrator.markdown.document.tables import Edit, Table
+from orchestrator.markdown.document.tables import Edit, MarkdownTable, cell_text
 from orchestrator.markdown.meaning.benchmark_rows import (
     BenchmarkColumns,
     BenchmarkRow,
     NotInTableError,
+    benchmark_rows,
 )
 from orchestrator.markdown.meaning.cells import NotUnderstoodError, tells_failure
-from orchestrator.markdown.meaning.columns import Column, Meaning, read_columns
-from orchestrator.markdown.meaning.settings import Settings
+from orchestrator.markdown.meaning.columns import Meaning, TableColumn
+from orchestrator.markdown.meaning.notes import as_notes
+from orchestrator.markdown.meaning.settings import PageSettings
 from orchestrator.markdown.regenerate.cells import ColumnForm, common_form
 from orchestrator.markdown.regenerate.columns import COMPUTED, Computed
 
@@ -31,7 +32,7 @@ class Remark(NamedTuple):
     text: str
 
 
-class Change(NamedTuple):
+class ChangedCell(NamedTuple):
     """A cell that held `old`, and is to hold `new`."""
 
     line: int
@@ -52,7 +53,7 @@ class RegeneratedTable:
     """
 
     edits: list[Edit] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ChangedCell] = field(default_factory=list)
     rows: int = 0
     new_columns: int = 0
     unclear: list[Remark] = field(default_factory=list)
@@ -63,34 +64,32 @@ class _Target(NamedTuple):
     """A column to be computed: one of the table, or a new one."""
 
     computed: Computed
-    column: Column | None
+    column: TableColumn | None
 
 
 class _Result(NamedTuple):
-    """A row, and what each target is to hold: nothing where the row holds no result."""
+    """A row that holds a result, and what each target is to hold."""
 
-    row: Row
-    raws: list[bytes]
+    row: BenchmarkRow
     values: tuple[float, ...]
 
 
-def regenerate_table(table: Table, settings: Settings, add: Sequence[str]) -> RegeneratedTable:
+def regenerate_table(
+    table: MarkdownTable, settings: PageSettings, add: Sequence[str]
+) -> RegeneratedTable:
     """Return the edits of a table. Raises UserError where a GPU's peak is needed and not known."""
     line = table.header.line
-    benchmark = BenchmarkColumns.of(
-        read_columns([cell.text for cell in table.header.cells]), settings.constants
-    )
+    columns = BenchmarkColumns.of(table, as_notes(settings.constants))
     unclear: list[Remark] = []
     try:
-        targets = _targets(benchmark, add)
-        results = _results(table, benchmark, targets, settings, unclear) if targets else []
+        targets = _targets(columns, add)
+        results = _results(table, columns, targets, settings, unclear) if targets else []
     except NotInTableError as error:
-        if not _looks_like_a_benchmark(benchmark):
+        if not _looks_like_a_benchmark(columns):
             return RegeneratedTable()
         return RegeneratedTable(unclear=[Remark(line, f"{error}; the table is left as it is")])
-    rows = sum(bool(one.values) for one in results)
-    new = [number for number, target in enumerate(targets) if target.column is None and rows]
-    made = RegeneratedTable(unclear=unclear, rows=rows, new_columns=len(new))
+    new = [number for number, target in enumerate(targets) if target.column is None and results]
+    made = RegeneratedTable(unclear=unclear, rows=len(results), new_columns=len(new))
     for number, (computed, column) in enumerate(targets):
         if column is not None:
             decimals = settings.decimals if computed is _TFLOPS else None
@@ -98,23 +97,23 @@ def regenerate_table(table: Table, settings: Settings, add: Sequence[str]) -> Re
             _regenerate_column(number, column, form, results, made)
     if new:
         titles = [(number, targets[number].computed) for number in new]
-        made.edits.extend(_new_columns(table, results, titles, _last_column(benchmark)))
+        made.edits.extend(_new_columns(table, results, titles, _last_column(columns)))
     made.notes.extend(
         Remark(line, f"{column.title!r} is left as it is: it says what was reported")
-        for column in benchmark.columns.get(Meaning.REPORTED_TFLOPS, ())
-        if rows
+        for column in columns.by_meaning.get(Meaning.REPORTED_TFLOPS, ())
+        if results
     )
     made.edits.sort()
     made.unclear.sort()
     return made
 
 
-def _targets(benchmark: BenchmarkColumns, add: Sequence[str]) -> list[_Target]:
-    columns = [column for columns in benchmark.columns.values() for column in columns]
+def _targets(columns: BenchmarkColumns, add: Sequence[str]) -> list[_Target]:
+    known = [column for same in columns.by_meaning.values() for column in same]
     targets = []
     for name in dict.fromkeys(("tflops", *add)):
         computed = COMPUTED[name]
-        match [column for column in columns if computed.is_in(column)]:
+        match [column for column in known if computed.is_in(column)]:
             case [first, second, *_]:
                 titles = f"{first.title!r} and {second.title!r}"
                 hint = ": say Reported in the title of one" if computed is _TFLOPS else ""
@@ -126,39 +125,38 @@ def _targets(benchmark: BenchmarkColumns, add: Sequence[str]) -> list[_Target]:
     return targets
 
 
-def _looks_like_a_benchmark(benchmark: BenchmarkColumns) -> bool:
-    columns = benchmark.columns
-    return Meaning.TFLOPS_PER_GPU in columns or (
-        Meaning.PACE in columns
-        and bool(columns.keys() & {Meaning.PARAMETERS, Meaning.MODEL, Meaning.GLOBAL_BATCH_SIZE})
+def _looks_like_a_benchmark(columns: BenchmarkColumns) -> bool:
+    meanings = columns.by_meaning.keys()
+    return Meaning.TFLOPS_PER_GPU in meanings or (
+        Meaning.PACE in meanings
+        and bool(meanings & {Meaning.PARAMETERS, Meaning.MODEL, Meaning.GLOBAL_BATCH_SIZE})
     )
 
 
 def _results(
-    table: Table,
-    benchmark: BenchmarkColumns,
+    table: MarkdownTable,
+    columns: BenchmarkColumns,
     targets: Sequence[_Target],
-    settings: Settings,
+    settings: PageSettings,
     unclear: list[Remark],
 ) -> list[_Result]:
-    """Return every row with its values; what is not understood is added to `unclear`."""
+    """Return every result with its values; what is not understood is added to `unclear`."""
     telling = {column.index for _, column in targets if column}
-    telling |= {column.index for column in benchmark.columns.get(Meaning.PACE, ())}
+    telling |= {column.index for column in columns.by_meaning.get(Meaning.PACE, ())}
     results = []
-    for row in table.rows:
+    for row in benchmark_rows(table, columns):
         raws = row.raw_cells
         told = [raws[index] for index in telling if index < len(raws)]
-        values: tuple[float, ...] = ()
-        # What has no number holds no result: blank rows, separators, OOM.
-        if any(map(_DIGIT.search, told)):
-            try:
-                values = _values(row, raws, benchmark, targets, settings)
-            except NotInTableError:
-                raise
-            except NotUnderstoodError as error:
-                if not any(map(_tells_failure, told)):
-                    unclear.append(Remark(row.line, str(error)))
-        results.append(_Result(row, raws, values))
+        # A row without a number here holds no result: a separator, OOM.
+        if not any(map(_DIGIT.search, told)):
+            continue
+        try:
+            results.append(_Result(row, _values(row, targets, settings)))
+        except NotInTableError:
+            raise
+        except NotUnderstoodError as error:
+            if not any(map(_tells_failure, told)):
+                unclear.append(Remark(row.line, str(error)))
     return results
 
 
@@ -167,35 +165,30 @@ def _tells_failure(raw: bytes) -> bool:
 
 
 def _values(
-    row: Row,
-    raws: list[bytes],
-    benchmark: BenchmarkColumns,
-    targets: Sequence[_Target],
-    settings: Settings,
+    row: BenchmarkRow, targets: Sequence[_Target], settings: PageSettings
 ) -> tuple[float, ...]:
-    if len(raws) > row.columns:
+    if row.has_extra_cells:
+        cells, columns = len(row.raw_cells), len(row.columns.in_order)
         raise NotUnderstoodError(
-            f"the row has {len(raws)} cells, the table {row.columns} columns; | in a cell is \\|"
+            f"the row has {cells} cells, the table {columns} columns; | in a cell is \\|"
         )
-    of_row = BenchmarkRow(table=benchmark, raw_cells=raws)
-    values = tuple([target.computed.value(of_row, settings) for target in targets])
+    values = tuple([target.computed.value(row, settings) for target in targets])
     if not max(values) < _ABSURD:
         raise NotUnderstoodError("its numbers give more than any GPU can do")
     return values
 
 
 def _column_form(
-    table: Table,
+    table: MarkdownTable,
     results: Sequence[_Result],
     computed: Computed,
-    column: Column,
+    column: TableColumn,
     decimals: int | None,
 ) -> ColumnForm:
     in_percent = computed.is_share and "%" in column.title
     dashes = table.delimiter.raw_cells[column.index].strip()
     blank = computed.form._replace(sign="") if in_percent else computed.form
-    written = [one for one in results if one.values and column.index < len(one.raws)]
-    raws = [one.raws[column.index] for one in written]
+    raws = [row.raw_cells[column.index] for row, _ in results if column.index < len(row.raw_cells)]
     if not all(map(_DIGIT.search, raws)):
         blank = common_form(raws, computed.is_share, in_percent) or blank
     return ColumnForm(
@@ -209,19 +202,17 @@ def _column_form(
 
 def _regenerate_column(
     number: int,
-    column: Column,
+    column: TableColumn,
     form: ColumnForm,
     results: Sequence[_Result],
     made: RegeneratedTable,
 ) -> None:
     """Add to `made` what is to be done in a column of the table, that of a target's number."""
-    for row, raws, values in results:
-        if not values:
-            continue
-        if column.index >= len(raws):
+    for row, values in results:
+        if column.index >= len(row.raw_cells):
             made.unclear.append(Remark(row.line, f"the row ends before {column.title}"))
             continue
-        old = raws[column.index]
+        old = row.raw_cells[column.index]
         try:
             new = form.written(old, values[number])
         except NotUnderstoodError as error:
@@ -229,32 +220,34 @@ def _regenerate_column(
                 made.unclear.append(Remark(row.line, f"{column.title}: {error}"))
             continue
         if new != old:
-            cell = row.cells[column.index]
+            cell = row.source.cells[column.index]
             made.edits.append(Edit(cell.begin, cell.end, new))
-            made.changes.append(Change(row.line, column.title, cell.text, cell_text(new)))
+            made.changes.append(ChangedCell(row.line, column.title, cell.text, cell_text(new)))
 
 
-def _last_column(benchmark: BenchmarkColumns) -> int:
+def _last_column(columns: BenchmarkColumns) -> int:
     """Return behind which column new ones stand: that of the TFLOPs, or of the times and rates."""
-    columns = benchmark.columns
     return max(
         column.index
         for meaning in (Meaning.TFLOPS_PER_GPU, Meaning.PACE)
-        for column in columns.get(meaning, ())
+        for column in columns.by_meaning.get(meaning, ())
     )
 
 
 def _new_columns(
-    table: Table,
+    table: MarkdownTable,
     results: Sequence[_Result],
     new: Sequence[tuple[int, Computed]],
     behind: int,
 ) -> Iterator[Edit]:
     """Yield the edits that put new columns behind one of the table, their numbers to the right."""
+    values = {row.line: values for row, values in results}
     columns = []
     for number, computed in new:
         form = computed.form
-        texts = [form.text(one.values[number]) if one.values else "" for one in results]
+        texts = [
+            form.text(values[row.line][number]) if row.line in values else "" for row in table.rows
+        ]
         width = max(map(len, (computed.title, *texts)))
         dashes = "-" * (width - 1) + ":"
         columns.append([text.rjust(width) for text in (computed.title, dashes, *texts)])

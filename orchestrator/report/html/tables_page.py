@@ -8,9 +8,9 @@ from typing import Any
 
 from orchestrator.common.tables import DASH
 from orchestrator.common.text import counted
-from orchestrator.markdown.check.findings import Finding
+from orchestrator.markdown.check.findings import TableFinding
 from orchestrator.markdown.meaning.columns import Meaning
-from orchestrator.markdown.meaning.joined_tables import JoinedColumn, JoinedRow, JoinedTables
+from orchestrator.markdown.meaning.joined_tables import JoinedColumn, JoinedTables
 from orchestrator.markdown.meaning.notes import SIZES
 from orchestrator.report.html.page import Page, PageColumn, PageRun
 from orchestrator.report.html.size_plots import TFLOPS, Plot, size_plots
@@ -51,7 +51,7 @@ class RowDetail:
 
 
 def make_details(
-    file: str, tables: JoinedTables, findings: Sequence[Finding]
+    file: str, tables: JoinedTables, findings: Sequence[TableFinding]
 ) -> Iterator[RowDetail]:
     """Yield what the page shows of each row; `findings` are those of `teralog check-tables`."""
     found = _by_line(findings)
@@ -71,7 +71,7 @@ def make_details(
 
 
 def make_tables_page(
-    file: str, name: str, tables: JoinedTables, findings: Sequence[Finding]
+    file: str, name: str, tables: JoinedTables, findings: Sequence[TableFinding]
 ) -> Page:
     """Return the page of the tables of a markdown file, `name` its last part."""
     found = _by_line(findings)
@@ -79,8 +79,9 @@ def make_tables_page(
         ", ".join(dict.fromkeys(one.kind.value for one in found.get(row.line, ())))
         for row in tables.rows
     ]
-    said = [_said(tables, row) for row in tables.rows]
-    ended = [one for one in said if one]
+    endings = _endings(tables)
+    values = zip(*(column.values for column in tables.columns), strict=True)
+    texts = zip(*(column.texts for column in tables.columns), strict=True)
     return Page(
         title=tables.title or name,
         noun="row",
@@ -92,18 +93,20 @@ def make_tables_page(
         runs=tuple(
             PageRun(
                 run_id=str(row.line),
-                label=f"{row.table}: {row.name}",
+                label=f"{table}: {row.name}",
                 ended=ending,
-                values=(row.table, *row.values, *([kind or None] if findings else [])),
+                values=(table, *row_values, *([kind or None] if findings else [])),
                 shown=tuple(
-                    text or DASH for text in (row.table, *row.texts, *([kind] if findings else []))
+                    text or DASH for text in (table, *row_texts, *([kind] if findings else []))
                 ),
                 nodes=(),
                 memory=None,
             )
-            for row, ending, kind in zip(tables.rows, said, kinds, strict=True)
+            for row, table, ending, kind, row_values, row_texts in zip(
+                tables.rows, tables.table_names, endings, kinds, values, texts, strict=True
+            )
         ),
-        ended=tuple(Counter(ended).most_common()),
+        ended=tuple(Counter(filter(None, endings)).most_common()),
         best=_best(tables),
         plots=tuple(_plots(tables)),
         curves=False,
@@ -120,7 +123,7 @@ def _columns(tables: JoinedTables, *, with_findings: bool) -> tuple[PageColumn, 
         PageColumn(
             name=name,
             title=column.title,
-            numeric=column.numeric,
+            numeric=column.is_numeric,
             filter=column.meaning is Meaning.OUTCOME or not _is_measured(column),
         )
         for name, column in zip(names, tables.columns, strict=True)
@@ -143,21 +146,17 @@ def _is_measured(column: JoinedColumn) -> bool:
     return column.meaning in _MEASURED
 
 
-def _said(tables: JoinedTables, row: JoinedRow) -> str:
-    """Return how a row says that its run ended; nothing where it does not."""
-    return next(
-        (
-            str(value)
-            for column, value in zip(tables.columns, row.values, strict=True)
-            if column.meaning is Meaning.OUTCOME and value is not None
-        ),
-        "",
-    )
+def _endings(tables: JoinedTables) -> list[str]:
+    """Return how each row says that its run ended; nothing if it does not."""
+    outcomes = [column.values for column in tables.columns if column.meaning is Meaning.OUTCOME]
+    return [
+        next((str(values[place]) for values in outcomes if values[place] is not None), "")
+        for place in range(len(tables.rows))
+    ]
 
 
-def _numbers(tables: JoinedTables, place: int) -> tuple[float | None, ...]:
-    cells = (row.values[place] for row in tables.rows)
-    return tuple(cell if isinstance(cell, int | float) else None for cell in cells)
+def _numbers(column: JoinedColumn) -> tuple[float | None, ...]:
+    return tuple(cell if isinstance(cell, int | float) else None for cell in column.values)
 
 
 def _best(tables: JoinedTables) -> int | None:
@@ -167,7 +166,7 @@ def _best(tables: JoinedTables) -> int | None:
         return None
     reached = {
         place: tflops
-        for place, tflops in enumerate(_numbers(tables, names.index(TFLOPS)))
+        for place, tflops in enumerate(_numbers(tables.columns[names.index(TFLOPS)]))
         if tflops is not None
     }
     return max(reached, key=reached.__getitem__, default=None)
@@ -175,26 +174,26 @@ def _best(tables: JoinedTables) -> int | None:
 
 def _plots(tables: JoinedTables) -> Iterator[Plot]:
     """Yield the plots that have two points at least, one beside the other."""
-    names = _names(tables.columns)
-    columns = list(zip(names, tables.columns, strict=True))
-    wanted = [place for place, (_, column) in enumerate(columns) if column.meaning in _PLOTTED]
-    # Where the page has no TFLOPs, its times and rates.
-    wanted = wanted or [
-        place for place, (_, column) in enumerate(columns) if column.meaning is Meaning.PACE
-    ]
+    has_plotted = any(column.meaning in _PLOTTED for column in tables.columns)
+    # If the page has no TFLOPs, its times and rates.
+    wanted = _PLOTTED if has_plotted else (Meaning.PACE,)
     reached = {
-        names[place]: (tables.columns[place].title, _numbers(tables, place)) for place in wanted
+        name: (column.title, _numbers(column))
+        for name, column in zip(_names(tables.columns), tables.columns, strict=True)
+        if column.meaning in wanted
     }
     if not reached:
         return
-    for plot in size_plots([_sizes(tables, row) for row in tables.rows], reached, "rows"):
+    sizes = [_sizes(tables, place) for place in range(len(tables.rows))]
+    for plot in size_plots(sizes, reached, "rows"):
         drawn = {x for x, y in zip(plot.x, plot.y, strict=True) if x is not None and y is not None}
         if len(drawn) > 1:
             yield plot
 
 
-def _sizes(tables: JoinedTables, row: JoinedRow) -> dict[str, Any]:
+def _sizes(tables: JoinedTables, place: int) -> dict[str, Any]:
     """Return all that tells a row from others: its table, its sizes, and what is not understood."""
+    row = tables.rows[place]
     sizes: dict[str, Any] = {meaning.value: None for meaning in SIZES}
     sizes |= {
         meaning.value: row.numbers[meaning].whole for meaning in SIZES if meaning in row.numbers
@@ -202,22 +201,22 @@ def _sizes(tables: JoinedTables, row: JoinedRow) -> dict[str, Any]:
     if sizes["world_size"] is None and sizes["nodes"] and sizes["gpus_per_node"]:
         sizes["world_size"] = sizes["nodes"] * sizes["gpus_per_node"]
     others = {
-        f"title {place}": text
-        for place, (column, text) in enumerate(zip(tables.columns, row.texts, strict=True))
+        f"title {number}": column.texts[place]
+        for number, column in enumerate(tables.columns)
         if not _is_measured(column)
         and not (column.meaning in SIZES and column.meaning in row.numbers)
     }
-    return {"table": row.table, **sizes, **others}
+    return {"table": tables.table_names[place], **sizes, **others}
 
 
-def _by_line(findings: Sequence[Finding]) -> dict[int, list[Finding]]:
-    found: dict[int, list[Finding]] = {}
+def _by_line(findings: Sequence[TableFinding]) -> dict[int, list[TableFinding]]:
+    found: dict[int, list[TableFinding]] = {}
     for one in findings:
         found.setdefault(one.line, []).append(one)
     return found
 
 
-def _provenance(findings: Sequence[Finding]) -> str:
+def _provenance(findings: Sequence[TableFinding]) -> str:
     as_printed = "Every cell is as the page prints it; nothing is worked out anew."
     if not findings:
         return f"{as_printed} teralog check-tables finds no contradiction."

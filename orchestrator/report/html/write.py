@@ -7,7 +7,8 @@ from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import printable
-from orchestrator.markdown.check.page import check_document
+from orchestrator.markdown.check.page import check_page
+from orchestrator.markdown.meaning.benchmark_pages import read_page
 from orchestrator.markdown.meaning.joined_tables import join_tables
 from orchestrator.report.html.detail import Detail, limits, make_detail
 from orchestrator.report.html.document import document
@@ -51,12 +52,13 @@ def tables_html(file: Path) -> str:
     """
     plotly, data, name = _plotly(), file.read_bytes(), printable(str(file))
     try:
-        tables = join_tables(name, data)
+        read = read_page(data)
     except UserError as error:
         raise UserError(*(f"{name}:{problem}" for problem in error.problems)) from None
+    tables = join_tables(read)
     if not tables.rows:
         raise UserError(f"{name}: holds no table with a row")
-    findings = check_document(name, data).findings
+    findings = check_page(read)
     page = make_tables_page(name, printable(file.name), tables, findings)
     return document(page, make_details(name, tables, findings), plotly)
 

@@ -16,7 +16,8 @@ from orchestrator.common.tables import as_csv, as_records
 from orchestrator.frameworks.oneflow_gpt import arrangement
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.markdown.check.changes import misfits, plain_number, read_change
-from orchestrator.markdown.check.page import check_document
+from orchestrator.markdown.check.page import check_page
+from orchestrator.markdown.meaning.benchmark_pages import read_page
 from orchestrator.report.changes import change
 from orchestrator.report.report import make_report, report_json, report_markdown
 from orchestrator.run.model import Run
@@ -180,7 +181,7 @@ def test_the_report_compares_runs_with_those_without_placement(
         "9082(-2007,↓18.1%)", "742.0(↑3.5%)",
     ):  # fmt: skip
         assert cell in page
-    assert check_document("report.md", page.encode()).findings == ()
+    assert check_page(read_page(page.encode())) == []
     (_, row, *_) = as_records(report.table)
     assert row["test_desc"] == "on_optimization"
     assert row["arrangement"] == "1n_8g_dp_1bs"

@@ -11,7 +11,8 @@ from click.testing import CliRunner, Result
 from orchestrator.cli.main import main
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.markdown.check.page import check_document
+from orchestrator.markdown.check.page import check_page
+from orchestrator.markdown.meaning.benchmark_pages import read_page
 from orchestrator.markdown.meaning.joined_tables import join_tables
 from orchestrator.report.html.page import Page
 from orchestrator.report.html.tables_page import RowDetail, make_details, make_tables_page
@@ -23,9 +24,8 @@ TABLE = "# Speed\n\n| GPUs | Size | Global batch | TFLOPs | Outcome |\n|---|---|
 
 def made(text: str) -> tuple[Page, list[RowDetail]]:
     """Return the page of a markdown text, and what it shows of each row."""
-    data = text.encode()
-    tables = join_tables("docs/speed.md", data)
-    findings = check_document("docs/speed.md", data).findings
+    read = read_page(text.encode())
+    tables, findings = join_tables(read), check_page(read)
     return (
         make_tables_page("docs/speed.md", "speed.md", tables, findings),
         list(make_details("docs/speed.md", tables, findings)),

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.markdown.document.rows import Row
-from orchestrator.markdown.document.tables import Document, Edit, edited, read_document
+from orchestrator.markdown.document.tables import Document, Edit, MarkdownRow, edited, read_document
 
 TABLE = b"| a | b |\n| - | -: |\n| 1 | 2 |\n"
 BITS = ["| a | b |", "|-|-|", "a|b", "-|-", "```", "~~~", "<!--", "-->", "> ", "- ", "\\|", "`"]
@@ -20,7 +19,7 @@ def texts(data: bytes) -> list[list[list[str]]]:
     ]
 
 
-def rows(document: Document) -> list[Row]:
+def rows(document: Document) -> list[MarkdownRow]:
     """Return all rows of all tables, the titles and the dashes too."""
     tables = ((table.header, table.delimiter, *table.rows) for table in document.tables)
     return [row for table in tables for row in table]

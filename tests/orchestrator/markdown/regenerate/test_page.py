@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from orchestrator.common.errors import UserError
 from orchestrator.markdown.document.tables import read_document
 from orchestrator.markdown.meaning.columns import Meaning
-from orchestrator.markdown.meaning.settings import Formula, Settings
+from orchestrator.markdown.meaning.settings import Formula, PageSettings
 from orchestrator.markdown.regenerate.columns import COMPUTED
 from orchestrator.markdown.regenerate.page import Regenerated, regenerate
 
-PAGE = (Path(__file__).parents[2] / "data" / "benchmarks.md").read_bytes()
-LENGTH = Settings(constants={Meaning.SEQ_LENGTH: 1024})
+PAGE = (Path(__file__).parents[3] / "data" / "benchmarks.md").read_bytes()
+LENGTH = PageSettings(constants={Meaning.SEQ_LENGTH: 1024})
 ADDED = ("mfu", "hfu", "tokens_per_second", "samples_per_second")
-V100 = Settings(gpu="V100-SXM2", constants={Meaning.SEQ_LENGTH: 1024})
+V100 = PageSettings(gpu="V100-SXM2", constants={Meaning.SEQ_LENGTH: 1024})
 
 HEADER = "| GPUs | Size | Glob-BS | Throughput | TFlops |\n| ---: | ---: | ---: | ---: | ---: |\n"
 
@@ -33,7 +33,7 @@ def only_row(made: Regenerated) -> str:
 
 def test_a_page_that_is_right_stays_as_it_is() -> None:
     """Every row that has a result was computed."""
-    made = regenerate(PAGE, Settings())
+    made = regenerate(PAGE, PageSettings())
     assert made.data == PAGE
     assert (made.rows, made.changes, made.unclear) == (9, [], [])
     assert [note.text for note in made.notes] == ["seq_length=1024, as the page says here"]
@@ -49,7 +49,7 @@ def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
     for stale, right in ((b"14.2 ", b"14.3 "), (b"~52", b"~61"), (b"**54.61**", b"**55.61**")):
         assert page.count(stale) == 1
         wrong = page.replace(stale, right)
-        made = regenerate(wrong, Settings())
+        made = regenerate(wrong, PageSettings())
         assert made.data == page
         assert len(made.changes) == 1
 
@@ -155,7 +155,7 @@ def test_a_table_that_cannot_be_understood_is_said_once(titles: str, why: str) -
 def test_a_page_that_says_no_sequence_length_is_not_guessed_at() -> None:
     """The tables are left alone, and said."""
     page = table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
-    made = regenerate(page, Settings())
+    made = regenerate(page, PageSettings())
     assert made.data == page
     assert made.unclear[0].text.startswith("no column gives the sequence length")
 
@@ -182,27 +182,27 @@ def test_a_comment_may_stand_on_the_first_line() -> None:
     page = b"\xef\xbb\xbf<!-- teralog: seq_length=1024 -->\n" + table(
         "16 | 7.5B | 4 | 0.661s | 1.0"
     )
-    assert only_row(regenerate(page, Settings())) == "16 | 7.5B | 4 | 0.661s | 23.2"
+    assert only_row(regenerate(page, PageSettings())) == "16 | 7.5B | 4 | 0.661s | 23.2"
 
 
 def test_a_mistake_in_a_comment_changes_nothing() -> None:
     """All of them are said, each with its line."""
     page = b"<!-- teralog: factor=5 -->\n\n" + PAGE + b"\n<!-- teralog: foo=1 -->\n"
     with pytest.raises(UserError) as caught:
-        regenerate(page, Settings())
+        regenerate(page, PageSettings())
     assert [problem[: problem.index(":")] for problem in caught.value.problems] == ["1", "49"]
 
 
 @pytest.mark.parametrize(
     ("settings", "tflops"),
     [
-        (Settings(), "23.2"),
-        (Settings(factor=3), "17.4"),
-        (Settings(decimals=3), "23.238"),
-        (Settings(decimals=0), "23"),
+        (PageSettings(), "23.2"),
+        (PageSettings(factor=3), "17.4"),
+        (PageSettings(decimals=3), "23.238"),
+        (PageSettings(decimals=0), "23"),
     ],
 )
-def test_settings_change_the_value(settings: Settings, tflops: str) -> None:
+def test_settings_change_the_value(settings: PageSettings, tflops: str) -> None:
     """Options, where the page says nothing."""
     page = b"seq_length=1024\n\n" + table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     (change,) = regenerate(page, settings).changes
@@ -222,7 +222,7 @@ def test_the_formula_of_narayanan_takes_the_model_s_shape(
         "| GPUs | Layers | Hidden | GBS | Time | TFLOPs |\n|-|-|-|-|-|-|\n"
         "| 1024 | 96 | 12,288 | 1536 | 31.4 | 1.0 |\n"
     )
-    (change,) = regenerate(page.encode(), Settings(factor=factor)).changes
+    (change,) = regenerate(page.encode(), PageSettings(factor=factor)).changes
     assert change.new == f"{flops / 31.4 / 1024 / 1e12:.1f}"
 
 
@@ -277,12 +277,12 @@ def test_utilizations_need_a_gpu_that_is_known() -> None:
     needed = "15: utilizations need the GPU; give --gpu or --gpu-peak-tflops"
     assert caught.value.problems == (needed,)
     with pytest.raises(UserError, match="15: 'Voodoo 2' is not in the table of GPUs") as caught:
-        regenerate(PAGE, Settings(gpu="Voodoo 2"), ["mfu"])
+        regenerate(PAGE, PageSettings(gpu="Voodoo 2"), ["mfu"])
     assert len(caught.value.problems) == 1
 
 
-@pytest.mark.parametrize("settings", [V100, Settings(gpu_peak_tflops=125)])
-def test_the_peak_is_the_gpu_s_or_the_one_given(settings: Settings) -> None:
+@pytest.mark.parametrize("settings", [V100, PageSettings(gpu_peak_tflops=125)])
+def test_the_peak_is_the_gpu_s_or_the_one_given(settings: PageSettings) -> None:
     """A V100 SXM2 has 125."""
     page = b"<!-- teralog: seq_length=1024 -->\n\n" + table("| 16 | 7.5B | 4 | 0.661s | 23.2 |")
     assert only_row(regenerate(page, settings, ["hfu"])).endswith("| 18.6% |")

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from orchestrator.markdown.meaning.cells import LONGEST, NUMBER
+from orchestrator.markdown.meaning.cells import LONGEST, NUMERAL
 from orchestrator.markdown.meaning.columns import without_markup
 
-_NUMBER = re.compile(NUMBER)
+_NUMBER = re.compile(NUMERAL)
 # Units are a thousandth, sixty or a billion of one another; what floats add to that is dropped.
 _LARGEST_DENOMINATOR = 10**6
 _SCALES = {
@@ -18,21 +18,21 @@ _SCALES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class NumberRange:
     """All numbers from `low` to `high`; both above zero where they are multiplied or divided."""
 
     low: Fraction
     high: Fraction
 
-    def __mul__(self, other: "Interval") -> "Interval":
+    def __mul__(self, other: "NumberRange") -> "NumberRange":
         """Return where the product lies."""
-        return Interval(self.low * other.low, self.high * other.high)
+        return NumberRange(self.low * other.low, self.high * other.high)
 
-    def __truediv__(self, other: "Interval") -> "Interval":
+    def __truediv__(self, other: "NumberRange") -> "NumberRange":
         """Return where the quotient lies."""
-        return Interval(self.low / other.high, self.high / other.low)
+        return NumberRange(self.low / other.high, self.high / other.low)
 
-    def meets(self, other: "Interval") -> bool:
+    def meets(self, other: "NumberRange") -> bool:
         """Return whether both may be the same number."""
         return self.low <= other.high and other.low <= self.high
 
@@ -49,13 +49,13 @@ class Printed:
     value: Fraction
     unit: Fraction = Fraction(0)
 
-    def interval(self, units: Fraction = Fraction(1, 2)) -> Interval:
+    def interval(self, units: Fraction = Fraction(1, 2)) -> NumberRange:
         """Return the numbers it may stand for: half a unit of its last digit to either side."""
         if not self.unit:
-            return Interval(self.value, self.value)
+            return NumberRange(self.value, self.value)
         # A number printed as 0.0 still stands for one above zero.
         low = max(self.value - units * self.unit, self.value / 1000)
-        return Interval(low, self.value + units * self.unit)
+        return NumberRange(low, self.value + units * self.unit)
 
     def rounded(self, other: Fraction) -> str:
         """Return another number, with as many decimals as this one is printed with."""
@@ -65,12 +65,12 @@ class Printed:
         return f"{float(other):.{decimals}f}"
 
 
-def count(value: int) -> Printed:
+def exact_count(value: int) -> Printed:
     """Return a whole number that is exact."""
     return Printed(Fraction(value))
 
 
-def printed(text: str, value: float | None = None) -> Printed | None:
+def printed_number(text: str, value: float | None = None) -> Printed | None:
     """Return the number in a cell, with the worth of its last digit; None where there is none.
 
     `value` is what the cell says in all, its unit included: 7.5e9 for `7.5B`. Of several numbers
@@ -94,7 +94,7 @@ def _scale(value: float, literal: Fraction) -> Fraction:
     return Fraction(value / float(literal)).limit_denominator(_LARGEST_DENOMINATOR)
 
 
-def most_common(intervals: Iterable[Interval]) -> tuple[int, Interval]:
+def most_common(intervals: Iterable[NumberRange]) -> tuple[int, NumberRange]:
     """Return how many of the intervals have most in common, and what they have in common.
 
     Of several that as many share, it is the lowest. There must be an interval.
@@ -107,4 +107,4 @@ def most_common(intervals: Iterable[Interval]) -> tuple[int, Interval]:
         open_now += 1 if what == "0 opens" else -1
         if open_now > best:
             best, best_at = open_now, at
-    return best, Interval(ends[best_at][0], ends[best_at + 1][0])
+    return best, NumberRange(ends[best_at][0], ends[best_at + 1][0])

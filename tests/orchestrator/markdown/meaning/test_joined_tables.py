@@ -6,15 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.markdown.meaning.benchmark_pages import read_page
 from orchestrator.markdown.meaning.columns import Meaning, read_columns
-from orchestrator.markdown.meaning.joined_tables import (
-    JoinedTables,
-    cell_value,
-    join_tables,
-    table_names,
-)
+from orchestrator.markdown.meaning.joined_tables import JoinedTables, cell_value, join_tables
 
-PUBLISHED = Path(__file__).parents[3] / "results" / "published"
+PUBLISHED = Path(__file__).parents[4] / "results" / "published"
 
 PAGE = """\
 # Speed of `it`
@@ -40,14 +36,19 @@ PAGE = """\
 
 def joined(text: str) -> JoinedTables:
     """Return the tables of a page."""
-    return join_tables("page.md", text.encode())
+    return join_tables(read_page(text.encode()))
+
+
+def texts_of_rows(tables: JoinedTables) -> list[tuple[str, ...]]:
+    """Return the cells of each row as printed."""
+    return list(zip(*(column.texts for column in tables.columns), strict=True))
 
 
 def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
     """Each with what it means."""
     tables = joined(PAGE)
     assert (tables.title, tables.tables) == ("Speed of it", 2)
-    assert [(one.title, one.meaning, one.numeric) for one in tables.columns] == [
+    assert [(one.title, one.meaning, one.is_numeric) for one in tables.columns] == [
         ("GPUs", Meaning.WORLD_SIZE, True),
         ("TFLOPs", Meaning.TFLOPS_PER_GPU, True),
         ("Notes", Meaning.NOTES, False),
@@ -57,14 +58,15 @@ def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
 def test_every_row_is_there_but_blank_ones():
     """One with a cell too many as well, and one that ends early."""
     tables = joined(PAGE)
-    assert [(row.line, row.table, row.texts) for row in tables.rows] == [
+    lines = [row.line for row in tables.rows]
+    assert list(zip(lines, tables.table_names, texts_of_rows(tables), strict=True)) == [
         (9, "Small", ("8", "30.0", "")),
         (11, "Small", ("16", "29", "")),
         (17, "Large", ("8", "", "OOM")),
         (18, "Large", ("", "31", "")),
     ]
     assert [row.name for row in tables.rows][:2] == ["row 1 (8, 30.0)", "row 2"]
-    assert tables.rows[2].values == (8, None, "OOM")
+    assert [column.values[2] for column in tables.columns] == [8, None, "OOM"]
 
 
 def test_sizes_beside_a_table_hold_for_its_rows():
@@ -79,7 +81,7 @@ def test_two_columns_of_one_title_stay_two():
     """Whichever is meant."""
     tables = joined("|time|time|\n|-|-|\n|1|2|\n")
     assert [one.title for one in tables.columns] == ["time", "time"]
-    assert tables.rows[0].texts == ("1", "2")
+    assert texts_of_rows(tables) == [("1", "2")]
 
 
 TABLE = "\n|a|\n|-|\n|1|\n\n"
@@ -97,7 +99,7 @@ TABLE = "\n|a|\n|-|\n|1|\n\n"
 )
 def test_a_table_is_called_as_its_heading(page: str, names: list[str]):
     """With a number, where that is not enough."""
-    assert table_names(page.encode()) == names
+    assert [table.name for table in read_page(page.encode()).tables] == names
 
 
 @pytest.mark.parametrize(
@@ -144,15 +146,17 @@ def test_any_text_has_a_place_in_the_order(title: str, text: str):
 @given(st.binary())
 def test_any_bytes_are_a_page(data: bytes):
     """Perhaps without a table."""
-    tables = join_tables("page.md", b"|a|b|\n|-|-|\n|1|" + data)
-    assert all(len(row.texts) == len(tables.columns) for row in tables.rows)
+    tables = join_tables(read_page(b"|a|b|\n|-|-|\n|1|" + data))
+    assert len(tables.rows) == len(tables.table_names)
+    for column in tables.columns:
+        assert len(column.texts) == len(column.values) == len(tables.rows)
 
 
 @pytest.mark.parametrize("page", sorted(PUBLISHED.glob("[!R]*.md")), ids=lambda path: path.stem)
 def test_every_cell_of_the_published_pages_is_there_as_printed(page: Path):
     """None is lost, none is rounded."""
-    tables = join_tables(page.name, page.read_bytes())
+    tables = joined(page.read_text(encoding="utf-8"))
     lines = page.read_text(encoding="utf-8").splitlines()
-    for row in tables.rows:
+    for row, texts in zip(tables.rows, texts_of_rows(tables), strict=True):
         printed = [cell.strip() for cell in lines[row.line - 1].strip("|").split("|")]
-        assert sorted(filter(None, row.texts)) == sorted(printed)
+        assert sorted(filter(None, texts)) == sorted(printed)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.markdown.document.headings import Heading, heading, heading_above, headings
+from orchestrator.markdown.document.headings import heading, markdown_lines
 from orchestrator.markdown.document.tables import read_document
 
 
@@ -28,11 +28,6 @@ def test_a_heading_says_what_stands_behind_its_signs(line: str, said: str | None
 
 def test_headings_in_code_and_comments_are_none():
     """As no reader sees them as such."""
-    data = b"# A\n```\n# B\n```\n<!--\n# C\n-->\n## D\n"
-    assert headings(data, read_document(data)) == [Heading(1, "A"), Heading(8, "D")]
-
-
-def test_a_line_belongs_to_the_heading_above_it():
-    """To none, before the first."""
-    found = [Heading(3, "A"), Heading(9, "B")]
-    assert [heading_above(line, found) for line in (1, 4, 10)] == ["", "A", "B"]
+    data = b"# A\n```\n# B\n```\n<!--\n# C\n-->\n## D"
+    lines = markdown_lines(data, read_document(data))
+    assert [(number, heading(line)) for number, line in lines] == [(1, "A"), (8, "D")]

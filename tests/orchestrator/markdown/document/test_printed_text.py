@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.common.tables import escape_markdown
-from orchestrator.markdown.document.headings import printed_text
+from orchestrator.markdown.document.printed_text import printed_text
 
 
 @pytest.mark.parametrize(

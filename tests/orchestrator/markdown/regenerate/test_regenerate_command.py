@@ -12,9 +12,9 @@ from orchestrator.cli.main import main
 from orchestrator.markdown.meaning.settings import FACTORS, KEYS, MOST_DECIMALS, Formula
 from orchestrator.markdown.regenerate.columns import COMPUTED
 
-RIGHT = (Path(__file__).parents[2] / "data" / "benchmarks.md").read_bytes()
+RIGHT = (Path(__file__).parents[3] / "data" / "benchmarks.md").read_bytes()
 STALE = RIGHT.replace(b"   24.9 |", b"    9.9 |")
-DOCUMENT = Path(__file__).parents[3] / "docs" / "regenerate-tflops.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "regenerate-tflops.md"
 TERALOG = Path(sys.executable).parent / "teralog"
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import published
 import pytest
 
-from orchestrator.markdown.check.page import check_document
+from orchestrator.markdown.check.page import check_page
 from orchestrator.markdown.check.peaks import gpus_called
+from orchestrator.markdown.meaning.benchmark_pages import read_page
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SEEDS = ROOT.parent / "shared" / "seeds"
 SOURCES = published.sources()
 TABLES = {
@@ -53,7 +54,7 @@ def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(na
     """Against what was worked out by hand."""
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
-    findings = check_document(name, (SEEDS / name).read_bytes()).findings
+    findings = check_page(read_page((SEEDS / name).read_bytes()))
     found = [(one.kind, one.line, one.last_digit_only) for one in findings]
     assert found == [(kind, line, last) for kind, line, _, last in BY_HAND[name]]
     for one, (_, _, sentence, _) in zip(findings, BY_HAND[name], strict=True):
@@ -66,7 +67,7 @@ def test_slow_rows_of_the_v100_page_are_named_when_asked_for() -> None:
         pytest.skip("needs ../shared/seeds")
     name = "002_4d15f7a868d0f5a2.txt"
     gpus = gpus_called("V100")
-    findings = check_document(name, (SEEDS / name).read_bytes(), gpus).findings
+    findings = check_page(read_page((SEEDS / name).read_bytes()), gpus)
     lines = [one.line for one in findings if one.kind == "tflops-mistuned"]
     assert lines == [73, 74, 75, 76, 77, 85, 86, 87, 88, 298, 299, 300, 308, 309, 313]
 
@@ -141,8 +142,8 @@ def test_the_document_s_example_is_what_the_command_prints() -> None:
     document = (ROOT / "docs" / "check-tables.md").read_text()
     for page in SOURCES:
         file = f"results/published/{page}.md"
-        for one in check_document(file, (ROOT / file).read_bytes()).findings:
-            assert f"\n{one.file}:{one.line}: {one.message}\n" in document
+        for one in check_page(read_page((ROOT / file).read_bytes())):
+            assert f"\n{file}:{one.line}: {one.message}\n" in document
 
 
 def test_every_file_of_figures_belongs_to_a_page() -> None:

@@ -13,7 +13,7 @@ from orchestrator.markdown.check.changes import (
     plain_number,
     read_change,
 )
-from orchestrator.markdown.meaning.intervals import Printed
+from orchestrator.markdown.meaning.printed_numbers import Printed
 
 DECIMALS = st.integers(0, 3)
 NUMBERS = st.builds("{:.{}f}".format, st.floats(0.001, 2000), DECIMALS).filter(float)

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from orchestrator.cli.main import main
-from orchestrator.markdown.meaning.settings import Settings
+from orchestrator.markdown.meaning.settings import PageSettings
 from orchestrator.markdown.regenerate.page import regenerate
 
-FOUND = sorted((Path(__file__).parents[4] / "shared" / "seeds").glob("002_*"))
+FOUND = sorted((Path(__file__).parents[5] / "shared" / "seeds").glob("002_*"))
 
 pytestmark = pytest.mark.skipif(not FOUND, reason="the published page is not here")
 
@@ -40,7 +40,7 @@ def test_every_row_is_computed_and_equal_to_one_decimal(page: bytes) -> None:
         )
         tflops = size * 4 * 2 * 1024 * batch / (seconds * gpus * 1e3)
         assert row["tflops"].decode() == f"{tflops:.1f}"
-    made = regenerate(page, Settings())
+    made = regenerate(page, PageSettings())
     assert (made.rows, made.changes, made.unclear) == (len(rows), [], [])
     assert len(rows) == 61
 
@@ -68,8 +68,8 @@ def test_all_its_cells_are_mended_when_stale(page: bytes, convert) -> None:
     stale = bytearray(page)
     for begin, end in places:
         stale[begin:end] = b"9.9".rjust(end - begin, b"9")
-    assert regenerate(page, Settings()).data == page
-    made = regenerate(bytes(stale), Settings())
+    assert regenerate(page, PageSettings()).data == page
+    made = regenerate(bytes(stale), PageSettings())
     assert made.data == page
     assert len(made.changes) == 61
 
@@ -77,7 +77,7 @@ def test_all_its_cells_are_mended_when_stale(page: bytes, convert) -> None:
 def test_columns_are_added_once(page: bytes) -> None:
     """To each of its tables that has a result; the second time nothing changes."""
     add = ("mfu", "hfu", "tokens_per_second")
-    made = regenerate(page, Settings(gpu="V100-SXM2"), add)
+    made = regenerate(page, PageSettings(gpu="V100-SXM2"), add)
     assert made.new_columns == 3 * 10
     assert b"|   23.2 | 13.9% | 18.6% |" in made.data
-    assert regenerate(made.data, Settings(gpu="V100-SXM2"), add).data == made.data
+    assert regenerate(made.data, PageSettings(gpu="V100-SXM2"), add).data == made.data

@@ -8,17 +8,17 @@ from orchestrator.markdown.meaning.columns import Meaning
 from orchestrator.markdown.meaning.settings import (
     KEYS,
     Formula,
-    Settings,
+    PageSettings,
     overridden,
     said_seq_length,
     with_comment,
 )
 
 
-def settings_of(page: bytes) -> Settings:
+def settings_of(page: bytes) -> PageSettings:
     """Return what the one comment of a page says."""
     (comment,) = read_document(page).texts
-    return with_comment(Settings(), comment, page)
+    return with_comment(PageSettings(), comment, page)
 
 
 def said(page: bytes) -> tuple[int, int] | None:
@@ -32,7 +32,7 @@ def test_a_comment_sets_what_holds_below_it() -> None:
         b"<!-- teralog: seq_length=2048 factor=3 decimals=2 formula=narayanan\n"
         b'  gpu="A100 SXM4" gpu_peak_tflops=312 parameters=7.5B num_layers = 96 -->\n'
     )
-    assert found == Settings(
+    assert found == PageSettings(
         formula=Formula.NARAYANAN,
         factor=3,
         decimals=2,
@@ -51,7 +51,7 @@ def test_a_comment_sets_what_holds_below_it() -> None:
 )
 def test_other_comments_set_nothing(page: bytes) -> None:
     """Only what begins with our name is for us."""
-    assert settings_of(page) == Settings()
+    assert settings_of(page) == PageSettings()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_all_that_is_wrong_in_a_comment_is_said_at_once() -> None:
 def test_every_key_can_be_set(key: str) -> None:
     """The list of keys is that of the settings."""
     value = {"formula": "narayanan", "factor": "3", "gpu": "V100"}.get(key, "2")
-    assert settings_of(f"<!-- teralog: {key}={value} -->".encode()) != Settings()
+    assert settings_of(f"<!-- teralog: {key}={value} -->".encode()) != PageSettings()
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,8 @@ def test_a_length_said_twice_is_one() -> None:
 
 def test_a_page_that_sets_an_option_otherwise_is_noticed() -> None:
     """An option that was given, and is not what the page says."""
-    given = Settings(factor=3, constants={Meaning.SEQ_LENGTH: 1024, Meaning.NODES: 2})
-    page = Settings(factor=4, decimals=1, constants={Meaning.SEQ_LENGTH: 2048, Meaning.NODES: 2})
+    given = PageSettings(factor=3, constants={Meaning.SEQ_LENGTH: 1024, Meaning.NODES: 2})
+    said = {Meaning.SEQ_LENGTH: 2048, Meaning.NODES: 2}
+    page = PageSettings(factor=4, decimals=1, constants=said)
     assert list(overridden(given, page)) == ["factor=4", "seq_length=2048"]
-    assert list(overridden(Settings(), page)) == []
+    assert list(overridden(PageSettings(), page)) == []

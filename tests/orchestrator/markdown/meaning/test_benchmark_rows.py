@@ -4,20 +4,29 @@ from collections.abc import Mapping
 
 import pytest
 
+from orchestrator.markdown.document.tables import MarkdownRow, MarkdownTable
 from orchestrator.markdown.meaning.benchmark_rows import (
     BenchmarkColumns,
     BenchmarkRow,
     NotInTableError,
 )
 from orchestrator.markdown.meaning.cells import NotUnderstoodError
-from orchestrator.markdown.meaning.columns import Meaning, read_columns
+from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.notes import as_notes
 
 
 def row_of(cells: Mapping[str, str], **constants: int) -> BenchmarkRow:
     """Return a row of cells by their titles."""
-    given = {Meaning(name): number for name, number in constants.items()}
-    table = BenchmarkColumns.of(read_columns(list(cells)), given)
-    return BenchmarkRow(table=table, raw_cells=[cell.encode() for cell in cells.values()])
+    titles, dashes, row = (
+        MarkdownRow(line, 0, "|".join(texts).encode(), len(cells))
+        for line, texts in enumerate((cells.keys(), ["-"] * len(cells), cells.values()), 1)
+    )
+    table = MarkdownTable(header=titles, delimiter=dashes, rows=(row,))
+    notes = as_notes({Meaning(name): number for name, number in constants.items()})
+    raws = [cell.encode() for cell in cells.values()]
+    return BenchmarkRow(
+        columns=BenchmarkColumns.of(table, notes), source=row, raw_cells=raws, ordinal=1
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.markdown.document.write import line_diff
+from orchestrator.markdown.document.line_diff import line_diff
 
 LINES = [b"%d" % number for number in range(40)]
 

@@ -1,0 +1,24 @@
+"""What markdown shows of a cell or a heading: the text without the signs that make it bold."""
+
+import re
+
+from orchestrator.common.text import printable
+
+_LINK = re.compile(r"(?<!\\)!?\[(?P<text>[^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
+# Signs in pairs, around something; a single one, as in ~129 or 2 * 3, is text.
+_PAIRED = re.compile(
+    r"(?<!\\)(?P<sign>\*\*|~~|`{1,3}|\*|(?P<low>(?<!\w)__?))(?=\S)"
+    r"(?P<text>[^*`~]{1,300}?)(?<=[^\s\\])(?P=sign)(?(low)(?!\w))"
+)
+_BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+# Emphasis within emphasis within a link: nobody goes deeper in a cell.
+_DEPTH = 3
+
+
+def printed_text(markdown: str) -> str:
+    """Return the text that a reader sees; a tag of HTML stays the text that it is, but for <br>."""
+    text = _LINK.sub(lambda found: found["text"], _BREAK.sub(" ", markdown))
+    for _ in range(_DEPTH):
+        text = _PAIRED.sub(lambda found: found["text"], text)
+    return printable(_ESCAPED.sub(r"\1", text).strip())
