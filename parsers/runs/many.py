@@ -26,8 +26,8 @@ Digest = Callable[[list[LogRun]], T]
 Log = Path | str | tuple[Path | str, Path | str]
 """A log, or the two of a run's output and errors."""
 Read = tuple[Log, T | OSError]
-Work = Callable[[Log, int], T]
-"""Makes something of a log; the number is that of the threads which may share it."""
+_ReadOne = Callable[[Log, int], T]
+"""Reads a log with so many threads, and makes of its runs what is wanted."""
 
 _BATCH_BYTES = 2**23
 _BATCH_LOGS = 64
@@ -43,23 +43,13 @@ def read_each(
     count_lines: bool = True,
     processes: int | None = None,
 ) -> Iterator[Read[T]]:
-    """Yield each log with what `digest` makes of its runs, as `share_logs` does.
+    """Yield each log with what `digest` makes of its runs, in the order of the logs.
 
-    `digest` must be, as `work` there, of the kind that can be sent to another process.
+    A log that cannot be read comes with its error. Other processes call `digest`. It must be a
+    function of a module and return plain values: only these can be sent to another process.
+    processes: how many; one per processor by default.
     """
     read_one = partial(_read_one, digest=digest, formats=formats, count_lines=count_lines)
-    return share_logs(logs, read_one, processes=processes)
-
-
-def share_logs(
-    logs: Iterable[Log], work: Work[T], *, processes: int | None = None
-) -> Iterator[Read[T]]:
-    """Yield each log with what `work` makes of it, in the order of the logs.
-
-    A log that cannot be read comes with its error. `work` is called in another process, so it and
-    what it returns must be of the kind that can be sent there: a function of a module, plain
-    values. `processes`: how many; by default one a processor.
-    """
     paths = list(logs)
     sizes = [_size(path) for path in paths]
     processes = processes or len(os.sched_getaffinity(0))
@@ -67,13 +57,13 @@ def share_logs(
     if processes < 2 or sum(sizes) < _WORTH_PROCESSES_BYTES or largest > sum(sizes) / 2:
         # One large log is shared by threads instead.
         for path in paths:
-            yield path, _attempt(work, path, default_threads())
+            yield path, _attempt(read_one, path, default_threads())
         return
     pool = ProcessPoolExecutor(processes, mp_context=_context())
     pending: deque[Future[list[Read[T]]]] = deque()
     try:
         for batch in _batches(paths, sizes):
-            pending.append(pool.submit(_work_on_batch, work, batch))
+            pending.append(pool.submit(_read_batch, read_one, batch))
             # What is done waits until its turn comes, so not too many at once.
             if len(pending) > 4 * processes:
                 yield from pending.popleft().result()
@@ -83,13 +73,13 @@ def share_logs(
         pool.shutdown(cancel_futures=True)
 
 
-def _work_on_batch(work: Work[T], batch: Sequence[Log]) -> list[Read[T]]:
-    return [(path, _attempt(work, path, 1)) for path in batch]
+def _read_batch(read_one: _ReadOne[T], batch: Sequence[Log]) -> list[Read[T]]:
+    return [(path, _attempt(read_one, path, 1)) for path in batch]
 
 
-def _attempt(work: Work[T], path: Log, threads: int) -> T | OSError:
+def _attempt(read_one: _ReadOne[T], path: Log, threads: int) -> T | OSError:
     try:
-        return work(path, threads)
+        return read_one(path, threads)
     except OSError as error:
         return error
 

@@ -5,15 +5,15 @@ other threads run. A line belongs to the segment in which it begins.
 """
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import groupby, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from parsers.scan.anchors import AnchoredLine, anchor_search
-from parsers.scan.sources import LogPath, Source, file_reader, open_source
+from parsers.scan.anchors import AnchoredLine
+from parsers.scan.sources import Source, file_reader
 from parsers.scan.wanted import Candidate, ReadLines, Wanted
-from parsers.scan.window import CHUNK_BYTES, LINE_LIMIT, Bounds, Window
+from parsers.scan.window import Bounds, Window
 from parsers.steps.blocks import StepBlock
 
 if TYPE_CHECKING:
@@ -23,51 +23,6 @@ SEGMENT_BYTES = 2**24
 # Fewer lines in a row are not worth it to be read at once.
 _FEWEST_AT_ONCE = 4
 _anchors = itemgetter(2)
-
-
-def candidate_lines(
-    data: bytes | bytearray | memoryview,
-    anchors: Iterable[bytes],
-    *,
-    complete: bool = True,
-    line_limit: int = LINE_LIMIT,
-) -> Iterator[Candidate]:
-    r"""Yield the lines of `data` that contain an anchor: in order, each line once.
-
-    A line ends at \n, and is given without it and without a \r before it; other carriage returns
-    stay in. A last line without \n may be half written: it counts only if the data is `complete`.
-    Lines of more than `line_limit` bytes are left out.
-    """
-    buffer = bytes(data)
-    end = len(buffer) if complete else buffer.rfind(b"\n") + 1
-    search = anchor_search(tuple(anchors))
-    for begin, stop, found in search.lines(buffer, memoryview(buffer), 0, end):
-        if stop - begin <= line_limit:
-            yield Candidate(begin, buffer[begin:stop].removesuffix(b"\r"), found)
-
-
-def read_candidates(
-    path: LogPath,
-    anchors: Iterable[bytes],
-    *,
-    start: int = 0,
-    complete: bool = True,
-    chunk_bytes: int = CHUNK_BYTES,
-    line_limit: int = LINE_LIMIT,
-    threads: int = 1,
-) -> Iterator[Candidate]:
-    """Yield the lines of a log that contain an anchor, with their offsets.
-
-    Reading begins at `start`, the offset of some line: with that of the last line seen, it goes on
-    where it stopped, giving that line once more. Takes `chunk_bytes` + `line_limit` bytes of
-    memory for each thread, whatever the log's size. `complete` and `line_limit` are as in
-    `candidate_lines`. Compressed logs and streams are read as `open_source` says; offsets are
-    those of the plain bytes. Raises OSError.
-    """
-    bounds = Bounds(chunk_bytes=chunk_bytes, line_limit=line_limit, complete=complete)
-    with open_source(path) as source:
-        wanted = Wanted(dict.fromkeys(anchors, 0))
-        yield from Pass(source, wanted, bounds, begin=start, threads=threads)
 
 
 class _Segment(NamedTuple):

@@ -11,24 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from parsers.records import Record
-from parsers.scan.candidates import Pass, candidate_lines, read_candidates
+from parsers.scan.candidates import Pass
 from parsers.scan.sources import LogPath, open_source
 from parsers.scan.wanted import Candidate, ReadLines, Wanted
 from parsers.scan.window import CHUNK_BYTES, Bounds
 from parsers.steps.blocks import Records, StepBlock
-
-__all__ = [
-    "AnyFormat",
-    "Candidate",
-    "LineReader",
-    "LogFormat",
-    "ReadLine",
-    "TableFormat",
-    "candidate_lines",
-    "decode",
-    "read_candidates",
-    "read_records",
-]
 
 # A table is given up after so many lines with its anchors of which none was a row.
 _LINES_WITHOUT_ROW = 2**16
@@ -218,11 +205,12 @@ def read_records(
     chunk_bytes: int = CHUNK_BYTES,
     threads: int = 1,
 ) -> Iterator[Record]:
-    """Yield what a log says in any of `formats`, in the order of its lines.
+    """Yield the records of a log that any of `formats` finds, in the order of its lines.
 
-    `path` and `start` are as in `read_candidates`. While the log is still being written pass
-    `complete=False`: a last line without newline may be half written, and is left out. Two runs in
-    one log come one after the other. Raises OSError.
+    Reading begins at `start`, the offset of a line. Offsets count plain bytes if the log is
+    compressed. Pass `complete=False` while a program still writes the log: a last line without a
+    newline may be half written, and is left out. Memory does not grow with the log: each thread
+    takes `chunk_bytes` and the length of the longest line. Raises OSError.
     """
     bounds = Bounds(chunk_bytes=chunk_bytes, complete=complete)
     with open_source(path) as source:

@@ -5,10 +5,9 @@ log is another one: moved away and begun anew (rotated), or cut short.
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from parsers.records import Record
@@ -39,20 +38,6 @@ class ReadState:
     head_sha256: str
     within_line: bool
     headers: tuple[tuple[str, str], ...] = ()
-
-    def to_json(self) -> str:
-        """Return it as a JSON object."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "ReadState":
-        """Return what `to_json` has written. Raises ValueError for anything else."""
-        try:
-            values = json.loads(text)
-            headers = tuple((str(name), str(header)) for name, header in values.pop("headers"))
-            return cls(**values, headers=headers)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"no state of a log that was read: {text[:80]!r}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,12 +129,6 @@ class Window:
         # The log's last line may do without a newline.
         return region if self.at_end and region > last + 1 else last
 
-    def is_too_long(self, place: int) -> bool:
-        """Return whether the line that holds a place of the buffer is to be left out."""
-        begin = self.buffer.rfind(b"\n", self.begin, place) + 1 or self.begin
-        end = self.buffer.find(b"\n", place, self.end)
-        return (self.end if end < 0 else end) - begin > self.line_limit
-
     def newlines_before(self, place: int) -> int:
         """Return how many newlines were read up to a place in the buffer.
 

@@ -11,7 +11,6 @@ and left out, with the aims that need them. The defaults need 4 GB of disk and o
 
 import argparse
 import os
-import re
 import resource
 import shutil
 import statistics
@@ -25,18 +24,15 @@ from functools import partial
 from pathlib import Path
 
 from generated_logs import pieces, write_log
-from parsers.values import read_values
 
 from parsers.formats.megatron.iterations import MEGATRON
-from parsers.runs.many import Log, read_each, share_logs
+from parsers.runs.many import read_each
 from parsers.runs.reading import read
 from parsers.runs.run import LogRun
 from parsers.scan.resume import ReadState, read_appended
 from parsers.summary.run import summarise
 from parsers.summary.warmup import WarmupPolicy
 
-ANCHOR = b"elapsed time per iteration (ms): "
-VALUE = re.compile(re.escape(ANCHOR) + rb"([0-9.]+)")
 PATTERN = r"elapsed time per iteration \(ms\): ([0-9.]+)"
 PERL = ["perl", "-lne", f"if (/{PATTERN}/) {{ print $1 }}"]
 MAWK = ["mawk", f"match($0, /{PATTERN[:-9]}[0-9.]+/) {{ print substr($0, RSTART + 33) }}"]
@@ -62,9 +58,6 @@ class Aim:
 
 
 SPARSE_AIMS = (
-    Aim("teralog, step times", "processor", 0.9, "rg -o"),
-    Aim("teralog, step times", "processor", 0.75, "bare read"),
-    Aim("teralog, step times, 2 threads", "wall", 1.5, "rg -o"),
     Aim("teralog, Megatron, outcome", "wall", 1.0, "rg -o"),
     Aim("teralog, all formats, outcome", "wall", 1.0, "rg -o"),
 )
@@ -73,8 +66,8 @@ DENSE_AIMS = (
     Aim("teralog, all formats, outcome", "processor", 1.5, "perl"),
 )
 MANY_AIMS = (
-    Aim("teralog, step times, processes", "wall", 25.0, "perl, one a file"),
-    Aim("teralog, step times, processes", "wall", 1.0, "rg -o"),
+    Aim("teralog, all formats, outcome", "wall", 25.0, "perl, one a file"),
+    Aim("teralog, all formats, outcome", "wall", 1.0, "rg -o"),
 )
 
 
@@ -127,22 +120,6 @@ def count_summarised(runs: list[LogRun]) -> int:
     return sum(summarise(run, WarmupPolicy()).reports for run in runs)
 
 
-def count_values(logs: Sequence[Path], threads: int = 1) -> int:
-    """Return how many step times logs have."""
-    return sum(len(read_values(log, ANCHOR, VALUE, threads=threads)) for log in logs)
-
-
-def count_values_of(log: Log, threads: int) -> int:
-    """Return how many step times a log has; `share_logs` calls it in other processes."""
-    assert not isinstance(log, tuple)
-    return len(read_values(log, ANCHOR, VALUE, threads=threads))
-
-
-def count_shared_values(logs: Sequence[Path]) -> int:
-    """Return how many step times logs have that several processes read."""
-    return sum(found for _, found in share_logs(logs, count_values_of) if isinstance(found, int))
-
-
 def count_all(logs: Sequence[Path]) -> int:
     """Return how many steps logs have that several processes read."""
     return sum(found for _, found in read_each(logs, count_steps) if isinstance(found, int))
@@ -154,8 +131,6 @@ def of_one_log(log: Path) -> list[Method]:
     return [
         Method("bare read", lambda: read_alone([log])),
         *programs({name: [*command, str(log)] for name, command in commands.items()}),
-        Method("teralog, step times", lambda: count_values([log])),
-        Method("teralog, step times, 2 threads", lambda: count_values([log], threads=2)),
         Method("teralog, Megatron, outcome", lambda: count_steps(read(log, [MEGATRON]))),
         Method("teralog, all formats, outcome", lambda: count_steps(read(log))),
         Method("teralog, the same, summarised", lambda: count_summarised(read(log))),
@@ -174,8 +149,6 @@ def of_many_logs(folder: Path, logs: Sequence[Path]) -> list[Method]:
         Method("bare read", lambda: read_alone(logs)),
         *programs(commands),
         *programs(by_xargs, "\0".join(map(str, logs)).encode()),
-        Method("teralog, step times", lambda: count_values(logs)),
-        Method("teralog, step times, processes", lambda: count_shared_values(logs)),
         Method("teralog, all formats, outcome", lambda: count_all(logs)),
     ]
 
@@ -238,28 +211,23 @@ def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
     for gigabytes in sizes:
         log = folder / "sized.log"
         records = write_log(log, int(gigabytes * 1e9), 200)
-        for method in (
-            Method("step times", partial(count_values, [log])),
-            Method("all formats, outcome", partial(count_all, [log])),
-        ):
-            speeds = [speed(method, log.stat().st_size, records) for _ in range(rounds)]
-            seconds = statistics.median(1 / one.processor for one in speeds)
-            print(f"{gigabytes:6.1f} GB  {method.name:24}{seconds:6.2f}")
-        print(f"{'':11}step times, at the peak  {peak_mib(log):6.0f} MiB of memory")
+        method = Method("all formats, outcome", partial(count_all, [log]))
+        speeds = [speed(method, log.stat().st_size, records) for _ in range(rounds)]
+        seconds = statistics.median(1 / one.processor for one in speeds)
+        print(f"{gigabytes:6.1f} GB {seconds:6.2f} s, memory at the peak {peak_mib(log):6.0f} MiB")
         log.unlink()
 
 
 def peak_mib(log: Path) -> float:
-    """Return the most memory that an interpreter takes which reads the step times of a log.
+    """Return the peak memory of an interpreter that reads a log with all formats.
 
     Not by getrusage: a new process takes over the peak of the one that has started it.
     """
     code = (
-        "import re, sys; from parsers.values import read_values;"
-        "read_values(sys.argv[1], sys.argv[2].encode(), re.compile(sys.argv[3].encode()));"
+        "import re, sys; from parsers.runs.reading import read; runs = read(sys.argv[1]);"
         "print(re.search(r'VmHWM:\\s*([0-9]+)', open('/proc/self/status').read())[1])"
     )
-    command = [sys.executable, "-c", code, str(log), ANCHOR.decode(), VALUE.pattern.decode()]
+    command = [sys.executable, "-c", code, str(log)]
     return int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) / 2**10
 
 

@@ -1,7 +1,6 @@
 """What is appended to a log is read once, and another log is noticed."""
 
 import gzip
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from parsers.formats.table import ALL_FORMATS
 from parsers.records import Record, Step, Usage
 from parsers.scan.reader import read_records
-from parsers.scan.resume import Appended, ReadState, read_appended
+from parsers.scan.resume import read_appended
 
 REPORT = (
     "[teralog] iteration {}/99 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
@@ -30,11 +29,6 @@ pieces = st.sampled_from(
 )
 
 
-def in_json(appended: Appended) -> ReadState:
-    """Return the state as the next call of another process would get it."""
-    return ReadState.from_json(appended.state.to_json())
-
-
 @given(text=st.lists(pieces, max_size=20).map("".join), cuts=st.lists(st.integers(0, 2000)))
 def test_a_log_that_grows_in_pieces_is_read_exactly_once(
     tmp_path_factory: pytest.TempPathFactory, text: str, cuts: list[int]
@@ -50,7 +44,7 @@ def test_a_log_that_grows_in_pieces_is_read_exactly_once(
         appended = read_appended(log, ALL_FORMATS, state)
         assert appended.restarted is None
         found += appended.records
-        state = in_json(appended)
+        state = appended.state
     found += read_appended(log, ALL_FORMATS, state, complete=True).records
     assert found == list(read_records(log, ALL_FORMATS))
 
@@ -74,7 +68,7 @@ def test_the_rows_of_a_table_are_known_by_a_header_read_before(tmp_path: Path) -
     """The state keeps it."""
     log = tmp_path / "log"
     log.write_text(CSV)
-    state = in_json(read_appended(log, ALL_FORMATS))
+    state = read_appended(log, ALL_FORMATS).state
     with log.open("a") as file:
         file.write(ROW)
     (usage,) = read_appended(log, ALL_FORMATS, state).records
@@ -134,7 +128,7 @@ def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
     """Its rest is no line when it comes."""
     log = tmp_path / "log"
     log.write_bytes(b"#" * (5 * 2**20))
-    state = in_json(read_appended(log, ALL_FORMATS))
+    state = read_appended(log, ALL_FORMATS).state
     assert state.offset == 5 * 2**20
     with log.open("a") as file:
         file.write(REPORT.format(1) + REPORT.format(2))
@@ -156,31 +150,6 @@ def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
     grown = read_appended(log, ALL_FORMATS, first.state)
     assert len(grown.records) == 2
     assert grown.restarted == "is compressed and has changed: read from its beginning"
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"offset": 1}', '{"headers": 5}', "null"])
-def test_what_is_no_state_is_refused(text: str) -> None:
-    """With a sentence."""
-    with pytest.raises(ValueError, match="no state of a log that was read"):
-        ReadState.from_json(text)
-
-
-def test_the_state_is_a_plain_json_object(tmp_path: Path) -> None:
-    """With the file's identity and the place reached."""
-    log = tmp_path / "log"
-    log.write_text("noise\n")
-    values = json.loads(read_appended(log, ALL_FORMATS).state.to_json())
-    found = log.stat()
-    assert values.pop("head_sha256")
-    assert values == {
-        "device": found.st_dev,
-        "inode": found.st_ino,
-        "size": 6,
-        "offset": 6,
-        "within_line": False,
-        "head_bytes": 6,
-        "headers": [],
-    }
 
 
 @pytest.mark.parametrize("log", ["missing", "."])

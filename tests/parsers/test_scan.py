@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 from parsers.formats.deepspeed import DEEPSPEED_TIMER
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.records import Record, Step
+from parsers.scan.candidates import Pass
 from parsers.scan.compression import compression
-from parsers.scan.reader import Candidate, candidate_lines, decode, read_candidates, read_records
+from parsers.scan.reader import decode, read_records
+from parsers.scan.sources import open_source
+from parsers.scan.wanted import Candidate, Wanted
+from parsers.scan.window import Bounds
 
 ANCHORS = (b"loss:", b"ss: 1", b"step=")
 FORMATS = (GPT_WORKLOAD, DEEPSPEED_TIMER)
@@ -34,7 +38,7 @@ texts = st.lists(fragments, max_size=40).map(b"".join)
 
 
 def slow_candidates(data: bytes, complete: bool, line_limit: int) -> list[Candidate]:
-    """Do what `candidate_lines` does, line by line."""
+    """Return the lines with an anchor, found line by line."""
     *lines, last = data.split(b"\n")
     offset, found = 0, []
     for line in [*lines, last] if complete else lines:
@@ -45,15 +49,6 @@ def slow_candidates(data: bytes, complete: bool, line_limit: int) -> list[Candid
     return found
 
 
-@given(data=texts, complete=st.booleans(), line_limit=st.integers(1, 30))
-def test_the_candidates_are_the_lines_with_an_anchor(
-    data: bytes, complete: bool, line_limit: int
-) -> None:
-    """Each line once, in order, with all its anchors; a half-written last line only if complete."""
-    found = candidate_lines(data, ANCHORS, complete=complete, line_limit=line_limit)
-    assert list(found) == slow_candidates(data, complete, line_limit)
-
-
 @given(data=texts, complete=st.booleans(), line_limit=st.integers(1, 30), chunk=st.integers(1, 50))
 def test_the_chunk_size_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory,
@@ -62,13 +57,13 @@ def test_the_chunk_size_changes_nothing(
     line_limit: int,
     chunk: int,
 ) -> None:
-    """A file gives the lines that it would give in one piece, with their offsets in the file."""
+    """The reader finds each line with an anchor once, in order; a half line only if complete."""
     log = tmp_path_factory.getbasetemp() / "chunks.log"
     log.write_bytes(data)
-    found = read_candidates(
-        log, ANCHORS, complete=complete, chunk_bytes=chunk, line_limit=line_limit
-    )
-    assert list(found) == slow_candidates(data, complete, line_limit)
+    bounds = Bounds(chunk_bytes=chunk, line_limit=line_limit, complete=complete)
+    with open_source(log) as source:
+        found = list(Pass(source, Wanted(dict.fromkeys(ANCHORS, 0)), bounds))
+    assert found == slow_candidates(data, complete, line_limit)
 
 
 lines = st.one_of(
