@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 # A change is said to be one where chance makes one as clear in no more cases than this. What is
-# promised is 5 %; as in `permutation_intervals`, tests are made at 4 %.
+# promised is 5 %; as in `intervals`, tests are made at 4 %.
 LEVEL = 0.04
 # Of fewer numbers no change can be shown, whatever they are.
 FEWEST = 8

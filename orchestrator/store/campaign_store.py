@@ -1,4 +1,4 @@
-"""The layout under results/, which only this module, `run_folders` and `batch_folders` know.
+"""The layout under results/, which only this module and `folders` know.
 
 results/<campaign>/campaign.json         what was last submitted: run ids, labels, warm-up
 results/<campaign>/submit.lock           held while a submit is at work
@@ -20,7 +20,7 @@ batch.json                           its runs; there before sbatch is called
 script.sh                            what Slurm is given; withdrawn.sh when it no longer may be
 receipt.json                         the job's id, or that there is none; never written twice
 <index>                              of an array: a link to the attempt with that index
-results/.parse/                      what `parse --on-slurm` has read: see `shard_files`
+results/.parse/                      what `parse --on-slurm` has read: see `logs/archive/folder.py`
 """
 
 import os

@@ -1,6 +1,6 @@
-"""The folder of one call of sbatch; `store` says where it lies.
+"""The folders of one run, of its attempts, and of one call of sbatch.
 
-The folder of one run, and those of its attempts; `store` says where they lie.
+`campaign_store` knows where they are.
 """
 
 import os

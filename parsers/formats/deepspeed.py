@@ -19,8 +19,8 @@ the timer.py of older versions:
   The progress line counts optimizer steps, across restarts from a checkpoint.
 * "GB" is 2**30 bytes, rounded to two decimals. On the CPU it is the resident set of the process.
 
-Overflows are told in lines of their own, see `deepspeed_overflow`; how many steps were skipped so
-far is in the progress line.
+Overflows have lines of their own, see below. The progress line contains how many steps were skipped
+so far.
 
 The lines with which DeepSpeed says that it skips an update, for gradients overflowed.
 

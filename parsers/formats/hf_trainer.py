@@ -21,8 +21,8 @@ too: a training on 16 nodes says its result 17 times. Each is a record. Copies s
 other, without the start of another run between them; their clocks were stopped by each node for
 itself, so train_seconds differs by fractions of a second, and a rate in its last digit.
 
-Reports on the way are read in `hf_trainer_reports`. With `include_num_input_tokens_seen` they hold
-a `train_runtime`, too: that of the training so far, which is no result.
+Reports on the way have a format of their own, see below. With `include_num_input_tokens_seen` they
+also contain a `train_runtime`: that of the training so far, which is not a result.
 
 The reports that Hugging Face's Trainer prints on the way, every `logging_steps`.
 

@@ -27,7 +27,7 @@ def merge_steps(records: Iterable[Record], *, resumed_from: int | None = None) -
 
     What an earlier line said stays, but for one thing: a line that knows how many iterations the
     run is to do comes before one that does not. Of Megatron-DeepSpeed's two lines it is the more
-    precise one. `step_means` leaves out Megatron core's line of the first iteration, and tells of
+    precise one. `means` leaves out Megatron core's line of the first iteration, and tells of
     how many iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that
     the launch went on from, where it is known.
     """

@@ -211,7 +211,7 @@ def test_a_log_that_cannot_be_read_is_a_note(
 
 
 class Clock:
-    """A clock that is set, in place of that of `watching`."""
+    """A clock that is set, in place of that of `watch`."""
 
     def __init__(self) -> None:
         self.now = 0.0

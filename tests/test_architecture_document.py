@@ -1,0 +1,84 @@
+"""The map in docs/architecture.md agrees with the tree."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENT = (ROOT / "docs" / "architecture.md").read_text()
+PACKAGES = sorted(
+    path.parent.relative_to(ROOT).as_posix()
+    for name in ("orchestrator", "parsers", "slurm_templates")
+    for path in (ROOT / name).rglob("__init__.py")
+    if path.parent != ROOT / "orchestrator"
+)
+PAGES = sorted(
+    path
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
+    # Its files are the reader's to write.
+    if path.name != "adding-a-framework.md"
+)
+FEWEST_ROWS = 20
+
+_FOLDERS = "orchestrator|parsers|slurm_templates|tools|tests|docs|examples"
+_PATH = re.compile(rf"(?<![\w/.])(?:{_FOLDERS})/(?:[\w.-]+/)*[\w.-]*\w")
+_MODULE = re.compile(r"(?<![\w/.])(?:orchestrator|parsers)(?:\.[a-z_]\w*)+")
+
+
+def section(title: str) -> list[list[str]]:
+    """Return the cells of the rows of a section's table, without its head."""
+    (text,) = re.findall(rf"^## {title}\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def is_module_or_name_in_one(dotted: str) -> bool:
+    """Return whether `a.b.c` is a package, a module, or a name that one of them contains."""
+    *parents, name = dotted.split(".")
+    path = ROOT.joinpath(*parents)
+    if (path / name).is_dir() or (path / f"{name}.py").is_file():
+        return True
+    code = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+    return code.is_file() and re.search(rf"\b{name}\b", code.read_text()) is not None
+
+
+def test_every_package_is_on_the_map() -> None:
+    """Each package has one row, and each row is a package."""
+    assert sorted(row[0].strip("`") for row in section("Packages")) == PACKAGES
+
+
+@pytest.mark.parametrize("root", ["orchestrator", "parsers"])
+def test_packages_are_in_the_order_of_the_layers(root: str) -> None:
+    """The map shows the layers of pyproject.toml from top to bottom."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (layers,) = (
+        contract["layers"]
+        for contract in pyproject["tool"]["importlinter"]["contracts"]
+        if contract.get("containers") == [root]
+    )
+    layer = {name: number for number, names in enumerate(layers) for name in names.split(" | ")}
+    packages = [row[0].strip("`").split("/") for row in section("Packages")]
+    places = [layer[names[1]] for names in packages if names[0] == root and len(names) > 1]
+    assert places == sorted(places)
+
+
+def test_every_row_names_a_place_that_exists() -> None:
+    """A reader finds a file or folder for each of many changes."""
+    rows = [row for row in section("To change X, open Y") if not row[0].startswith("**")]
+    assert len(rows) >= FEWEST_ROWS
+    for change, places in rows:
+        named = re.findall(r"`([\w./-]+[/.][\w./-]+|parsers|slurm_templates)`", places)
+        assert named, change
+        assert [place for place in named if not (ROOT / place).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_names_only_files_and_modules_that_exist(page: Path) -> None:
+    """A page that outlives a renamed module sends its readers nowhere."""
+    text = page.read_text()
+    paths = {match[0] for match in _PATH.finditer(text)}
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
+    modules = {match[0] for match in _MODULE.finditer(text)}
+    assert {module for module in modules if not is_module_or_name_in_one(module)} == set()
