@@ -16,9 +16,12 @@ WORKERS ?= 3
 # DeepSpeed compiles its extensions once into this folder.
 export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
 
+##@ Work
+
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^##@ / {print substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(VENV)/.installed ## Make .venv with everything: torch, DeepSpeed, the tools of development.
@@ -51,25 +54,31 @@ lint: $(VENV)/.installed ## Check style and format.
 types: $(VENV)/.installed ## Check types, strictly.
 	$(BIN)/mypy
 
+.PHONY: hooks
+hooks: $(VENV)/.installed ## Check style and types before every commit of this checkout.
+	$(BIN)/pre-commit install
+
+##@ Measure
+
 .PHONY: bench
 bench: $(VENV)/.installed ## Measure how fast teralog itself is.
 	$(BIN)/python tests/benchmarks/command_line.py
 	$(BIN)/python tests/benchmarks/regenerate.py
 
 .PHONY: bench-parse
-bench-parse: $(VENV)/.installed ## Measure how fast logs are read, beside perl, grep and ripgrep.
+bench-parse: $(VENV)/.installed ## Measure how fast logs are read, next to perl, grep and ripgrep.
 	$(BIN)/python tests/benchmarks/parse_logs.py
 
 .PHONY: bench-slurm
-bench-slurm: $(VENV)/.installed slurm-packages ## Measure submitting and asking on a practice cluster, beside submitit.
+bench-slurm: $(VENV)/.installed slurm-packages ## Measure submit and status on a practice cluster, next to submitit.
 	$(BIN)/python tests/benchmarks/slurm.py
 
 .PHONY: bench-compare
-bench-compare: $(VENV)/.installed ## Measure how often comparisons err, and what they find, on a made-up cluster.
+bench-compare: $(VENV)/.installed ## Measure on simulated runs how often compare errs, and what it finds.
 	$(BIN)/python tests/benchmarks/compare_simulation.py
 
 .PHONY: bench-report
-bench-report: $(VENV)/.installed ## Measure how fast the page of a campaign is written, and opened.
+bench-report: $(VENV)/.installed ## Measure how fast the HTML page of a campaign is written and opened.
 	$(BIN)/python tests/benchmarks/report_page.py
 
 .PHONY: soak
@@ -79,7 +88,9 @@ soak: $(VENV)/.installed slurm-packages ## Read 100,000 damaged logs; kill 100 s
 	TERALOG_DISTURBED=1 $(BIN)/python -m pytest -s tests/cluster/test_compare_real.py
 	TERALOG_ALL_STAGES=1 $(BIN)/python -m pytest tests/workloads/test_hf_gpt.py tests/cluster/test_kinds_of_training.py
 
-# The practice cluster: NODES have 32 GB GPUs, two more 16 GB; ACCOUNTING=1 adds slurmdbd, for sacct.
+##@ Practice cluster
+
+# NODES have 32 GB GPUs, two more 16 GB; ACCOUNTING=1 adds slurmdbd, for sacct.
 NODES ?= 4
 PRACTICE := tools/practice_cluster.py
 PRACTICE_OPTIONS = --nodes $(NODES) $(if $(ACCOUNTING),--accounting)
@@ -89,19 +100,21 @@ slurm-up: slurm-packages ## Start a real Slurm cluster on this machine: NODES=16
 	@$(PYTHON) $(PRACTICE) up $(PRACTICE_OPTIONS)
 
 .PHONY: slurm-shell
-slurm-shell: $(VENV)/.installed slurm-packages ## Open a shell on it; starts one where none is up.
+slurm-shell: $(VENV)/.installed slurm-packages ## Open a shell on the cluster; start the cluster if none is up.
 	@PATH="$(abspath $(BIN)):$$PATH" $(PYTHON) $(PRACTICE) shell $(PRACTICE_OPTIONS)
 
 .PHONY: slurm-down
-slurm-down: ## End it, and all its jobs.
+slurm-down: ## Stop the cluster and all its jobs.
 	@$(PYTHON) $(PRACTICE) down
 
 .PHONY: slurm-packages
-slurm-packages: ## Install what it is made of, or say what to type.
+slurm-packages: ## Install the packages of the cluster, or print what to type.
 	@$(PYTHON) $(PRACTICE) packages
 
+##@ Records
+
 .PHONY: record
-record: $(VENV)/.installed ## Rewrite recorded scripts, frameworks' documents, DeepSpeed's keys, published tables, the README's output.
+record: $(VENV)/.installed ## Rewrite recorded scripts, documents of frameworks, options, tables, README output.
 	$(BIN)/python tools/record_scripts.py
 	$(BIN)/python tools/record_frameworks.py
 	DS_ACCELERATOR=cpu $(BIN)/python tools/record_deepspeed_keys.py
@@ -109,11 +122,13 @@ record: $(VENV)/.installed ## Rewrite recorded scripts, frameworks' documents, D
 	$(BIN)/python tools/published.py
 	$(BIN)/python tools/readme.py
 
+##@ Housekeeping
+
 .PHONY: wheel
 wheel: $(VENV)/.installed ## Build the wheel into dist/.
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 
 .PHONY: clean
-clean: ## Remove .venv, caches and dist/; results/ stays.
+clean: ## Remove .venv, caches and dist/; keep results/.
 	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,27 @@
+"""The git hooks check what `make lint types` checks, with the same tools."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parent.parent
+CONFIG = ROOT / ".pre-commit-config.yaml"
+
+
+def test_pre_commit_accepts_its_configuration() -> None:
+    """`pre-commit install` and `git commit` work in a new checkout."""
+    command = [sys.executable, "-m", "pre_commit", "validate-config", CONFIG]
+    subprocess.run(command, check=True, timeout=60)
+
+
+def test_hooks_run_tools_of_the_environment() -> None:
+    """A version of a tool is chosen in pyproject.toml alone."""
+    repositories = yaml.safe_load(CONFIG.read_text())["repos"]
+    assert [repository["repo"] for repository in repositories] == ["local"]
+    beside_python = Path(sys.executable).parent
+    for hook in repositories[0]["hooks"]:
+        folder, name = Path(hook["entry"].split()[0]).parent, Path(hook["entry"].split()[0]).name
+        assert folder == Path(".venv/bin"), hook["id"]
+        assert (beside_python / name).is_file(), hook["id"]
