@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from orchestrator.cli.check_tables import check_tables
+from orchestrator.cli.collect import collect
 from orchestrator.cli.common import complain
 from orchestrator.cli.compare import compare, noise
+from orchestrator.cli.doctor import doctor
 from orchestrator.cli.estimate import estimate
 from orchestrator.cli.history import history
-from orchestrator.cli.machine import doctor
 from orchestrator.cli.parse import parse
 from orchestrator.cli.prepare import init, plan, render, schema
-from orchestrator.cli.read import collect
 from orchestrator.cli.regenerate import regenerate_tflops
 from orchestrator.cli.report import report
 from orchestrator.cli.run import cancel, logs, retry, salloc, status, submit

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.campaign.campaign import Campaign
-from orchestrator.memory.calibration import Measured, calibrations
+from orchestrator.memory.calibration import Calibrations, Measured, calibrations
 from orchestrator.store.records import COMPLETED
 
 if TYPE_CHECKING:
     from orchestrator.collect.collected import Collected
-
-from orchestrator.memory.calibration import Calibrations
 
 
 def calibrations_by(campaign: Campaign, runs: "Sequence[Collected]") -> Calibrations:
