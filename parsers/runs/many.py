@@ -27,7 +27,7 @@ Log = Path | str | tuple[Path | str, Path | str]
 """A log, or the two of a run's output and errors."""
 Read = tuple[Log, T | OSError]
 _ReadOne = Callable[[Log, int], T]
-"""Reads a log with so many threads, and makes of its runs what is wanted."""
+"""Reads a log with this number of threads, and returns what a digest makes of its runs."""
 
 _BATCH_BYTES = 2**23
 _BATCH_LOGS = 64
