@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.campaign.campaign import load_campaign
 from orchestrator.collect.collected import Collected, collect, collect_runs
-from orchestrator.measure.summary import Summary, step_seconds
-from orchestrator.measure.warmup import Warmup
+from orchestrator.measure.summary import Summary
 from orchestrator.run.model import sizes
 from orchestrator.store.campaign_store import CampaignStore, campaign_store
 from orchestrator.store.recorded_runs import recorded_campaign
@@ -63,7 +62,7 @@ def runs(source: _Path, results: _Path = "results") -> "pd.DataFrame":
 
     Raises UserError if the file has mistakes, or the folder has no run.
     """
-    return runs_frame(_collected(source, results)[0])
+    return runs_frame(_collected(source, results))
 
 
 def steps(source: _Path, results: _Path = "results") -> "pd.DataFrame":
@@ -84,20 +83,20 @@ def steps(source: _Path, results: _Path = "results") -> "pd.DataFrame":
     - timestamp: ISO 8601, in the log's time zone; offset: the byte of the log where it stands.
     - warmup: true for the iterations that the numbers of `runs` leave out.
     """
-    return steps_frame(*_collected(source, results))
+    return steps_frame(_collected(source, results))
 
 
-def _collected(source: _Path, results: _Path) -> tuple[list[Collected], Warmup]:
+def _collected(source: _Path, results: _Path) -> list[Collected]:
     if Path(source).is_dir():
         store = CampaignStore(Path(source).absolute())
         planned, warmup = recorded_campaign(store)
-        return collect_runs(planned, warmup, store), warmup
+        return collect_runs(planned, warmup, store)
     campaign = load_campaign(Path(source))
     store = campaign_store(Path(results), campaign.name)
-    return collect(campaign, store), campaign.warmup
+    return collect(campaign, store)
 
 
-def steps_frame(runs: Sequence[Collected], warmup: Warmup) -> "pd.DataFrame":
+def steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
     """Return one row per run and iteration, as the logs report them.
 
     Columns: run_id, label, the fields of `parsers.records.Step`, and `warmup`, which is true for
@@ -111,11 +110,11 @@ def steps_frame(runs: Sequence[Collected], warmup: Warmup) -> "pd.DataFrame":
             "run_id": run.planned.run_id,
             "label": run.planned.label,
             **asdict(step),
-            "step_seconds": step_seconds(step, run.planned.run),
-            "warmup": step.iteration <= warmup.last_iteration(run.planned.run.training.train_iters),
+            "step_seconds": seconds,
+            "warmup": step.iteration <= run.reports.last_warmup,
         }
         for run in runs
-        for step in run.steps
+        for step, seconds in zip(run.steps, run.reports.step_seconds, strict=True)
     ]
     names = ("run_id", "label", *(field.name for field in fields(Step)), "warmup")
     # Named, for without a report there is no row to take them from.

@@ -16,10 +16,10 @@ from orchestrator.campaign.series import Series, all_series
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
 from orchestrator.hardware.cluster import Cluster
-from orchestrator.measure.warmup import Warmup
 from orchestrator.memory.forecast import MemoryForecast
 from orchestrator.run.identity import run_id
 from orchestrator.run.model import Run, sizes
+from parsers.summary.warmup import Warmup
 
 
 @dataclass(frozen=True, slots=True)

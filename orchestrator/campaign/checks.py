@@ -17,8 +17,8 @@ from orchestrator.hardware.gpus import (
     matching,
     memory_gib,
 )
-from orchestrator.measure.warmup import Warmup
 from orchestrator.run.model import Run
+from parsers.summary.warmup import Warmup
 
 
 def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
@@ -28,7 +28,7 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
     yield from _cluster_problems(run, cluster)
     yield from _capability_problems(run, cluster)
     yield from FRAMEWORKS[run.framework].checks.problems(run)
-    if warmup.last_iteration(run.training.train_iters) >= run.training.train_iters:
+    if warmup.least_iterations(run.training.train_iters) >= run.training.train_iters:
         yield f"warmup is {warmup}, which leaves nothing of train_iters={run.training.train_iters}"
 
 

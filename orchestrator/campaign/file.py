@@ -21,8 +21,10 @@ from orchestrator.common.validation import field_types, mapping_problems
 from orchestrator.common.yaml_files import read_yaml
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import LOCAL, Cluster, load_cluster
-from orchestrator.measure.warmup import DEFAULT, Warmup
 from orchestrator.run.model import size_names
+from parsers.summary.warmup import Warmup
+
+DEFAULT_WARMUP = "10%"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -64,8 +66,11 @@ class CampaignFile:
     ] = 0
     warmup: Annotated[
         int | str,
-        Field(description="Iterations left out of the numbers: how many, or a part, as 10%."),
-    ] = DEFAULT
+        Field(
+            description="Iterations left out of the numbers: a number (5), a percentage (10%), "
+            "first (report) or auto."
+        ),
+    ] = DEFAULT_WARMUP
 
 
 # What these are where parameters are expected.

@@ -19,7 +19,7 @@ def collect(campaign: Path, results: Path) -> None:
     loaded, store = open_campaign(campaign, results)
     refresh(loaded, store)
     runs = collected.collect(loaded, store)
-    steps = frames.steps_frame(runs, loaded.warmup)
+    steps = frames.steps_frame(runs)
     for name, frame in (("steps.csv", steps), ("runs.csv", frames.runs_frame(runs))):
         click.echo(store.write(name, frame.to_csv(index=False)))
     logs = sum(run.log is not None for run in runs)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from orchestrator.compare.measured_run import MeasuredRun
     from orchestrator.compare.pairing import Pairing
     from orchestrator.compare.text import Compared
-    from orchestrator.measure.warmup import Warmup
+    from parsers.summary.warmup import Warmup
 
 
 class Percent(click.ParamType[float]):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from orchestrator.campaign.campaign import PlannedRun
-    from orchestrator.measure.warmup import Warmup
+    from parsers.summary.warmup import Warmup
 
 
 @click.command()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from orchestrator.logs.find import Log
     from orchestrator.logs.read import Found
     from parsers.summary.rows import Row
-    from parsers.summary.warmup import WarmupPolicy
+    from parsers.summary.warmup import Warmup
 
 _SHARDS = 16
 
@@ -34,10 +34,10 @@ _SHARDS = 16
 )
 @click.option(
     "--warmup",
-    metavar="none|first|N|auto",
-    default="first",
-    show_default=True,
-    help="Step reports left out at the beginning of each launch; auto: by the rule MSER-5.",
+    metavar="N|N%|first|auto",
+    help="Leave out the first N or N% iterations of each launch, those up to its first report, or "
+    "those before the steady state (auto, by the rule MSER-5).  [default: that of the campaign for "
+    "a log in its results, else first]",
 )
 @click.option(
     "--skipped",
@@ -68,7 +68,7 @@ def parse(
     *,
     steps: bool,
     layout: str,
-    warmup: str,
+    warmup: str | None,
     skipped: str,
     on_slurm: Path | None,
     shards: int | None,
@@ -87,7 +87,7 @@ def parse(
     from orchestrator.logs import find, tables
     from orchestrator.logs import read as log_summaries
 
-    policy = _policy(warmup)
+    chosen = None if warmup is None else _warmup(warmup)
     if layout == "parquet" and sys.stdout.isatty():
         raise UserError("--format parquet: is not for a terminal; add `> runs.parquet`")
     found = find.find_logs(paths)
@@ -98,12 +98,12 @@ def parse(
         _refuse_unreadable(paths)
         folder = work or results / ".parse"
         said = _read_on_slurm(
-            found.logs, policy, on_slurm, folder, keep_skipped=keep_skipped, count=shards
+            found.logs, chosen, on_slurm, folder, keep_skipped=keep_skipped, count=shards
         )
         read = log_summaries.gathered(found.logs, said)
     else:
         with _progress(found.logs) as tell:
-            read = log_summaries.read_logs(found.logs, policy, keep_skipped=keep_skipped, tell=tell)
+            read = log_summaries.read_logs(found.logs, chosen, keep_skipped=keep_skipped, tell=tell)
     if layout == "json":
         print_objects(tables.json_objects(read.summaries, steps=steps))
     elif layout == "parquet":
@@ -114,7 +114,7 @@ def parse(
         table = tables.human_table(read.summaries, steps=steps)
         click.echo(as_markdown(table) if layout == "md" else as_text(table))
     if read.summaries:
-        for line in log_summaries.closing_lines(read, policy, keep_skipped=keep_skipped):
+        for line in log_summaries.closing_lines(read, keep_skipped=keep_skipped):
             click.echo(line, err=True)
     problems = (*found.problems, *read.problems)
     for problem in problems:
@@ -131,18 +131,18 @@ def _refuse_unreadable(paths: tuple[str, ...]) -> None:
         raise UserError(*(f"{path}: is not there" for path in missing))
 
 
-def _policy(text: str) -> "WarmupPolicy":
-    from parsers.summary.warmup import WarmupPolicy
+def _warmup(text: str) -> "Warmup":
+    from parsers.summary.warmup import Warmup
 
     try:
-        return WarmupPolicy.parse(text)
+        return Warmup.parse(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--warmup") from error
 
 
 def _read_on_slurm(
     logs: "Sequence[Log]",
-    policy: "WarmupPolicy",
+    warmup: "Warmup | None",
     profile: Path,
     work: Path,
     *,
@@ -157,7 +157,7 @@ def _read_on_slurm(
     if cluster.scheduler != "slurm":
         raise UserError(f"--on-slurm: the cluster {cluster.name!r} is this machine")
     reader = Reader(
-        folder=Path.cwd(), warmup=policy, keep_skipped=keep_skipped, code=code_fingerprint()
+        folder=Path.cwd(), warmup=warmup, keep_skipped=keep_skipped, code=code_fingerprint()
     )
 
     def tell(sentence: str) -> None:

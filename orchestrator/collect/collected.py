@@ -6,26 +6,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.collect.attempt_log import read_attempt_log
 from orchestrator.collect.endings import Ending, endings
-from orchestrator.collect.restarts import last_start
 from orchestrator.common.tables import Cell
 from orchestrator.frameworks.base import Logged
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.measure.gpu_samples import read_gpu_samples
-from orchestrator.measure.summary import Summary, summary_of
-from orchestrator.measure.warmup import Warmup
+from orchestrator.measure.summary import Summary, configured, summarise
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
-from parsers.records import Outcome, Record, Step
-from parsers.scan.reader import read_records
-from parsers.steps.merge import merge_steps
+from parsers.records import Outcome, Step
+from parsers.summary.launches import LaunchReports
+from parsers.summary.warmup import Warmup
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
     """One run as its last attempt's log tells it.
 
-    `steps` holds every iteration reported, warm-up included; `log` is None where nothing was
+    `reports` holds every iteration reported, warm-up included; `log` is None where nothing was
     started, `told` is what the log of a failed run says of its end, and `given_up` why a run is not
     to be started. `measures` are the framework's own, by name; `attempts` are the run's starts,
     oldest first.
@@ -35,12 +34,17 @@ class Collected:
     state: str
     outcome: str | None
     told: Outcome | None
-    steps: tuple[Step, ...]
+    reports: LaunchReports
     summary: Summary
     log: Path | None
     given_up: str | None = None
     measures: Mapping[str, Cell] = field(default_factory=dict)
     attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def steps(self) -> list[Step]:
+        """Every iteration reported, warm-up included."""
+        return self.reports.steps.steps()
 
 
 def collect(campaign: Campaign, store: CampaignStore) -> list[Collected]:
@@ -60,37 +64,31 @@ def collect_runs(
 
 def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collected:
     attempts = ending.attempts
-    log = attempts[-1].log if attempts and attempts[-1].log.exists() else None
+    last = attempts[-1] if attempts else None
+    log = last.log if last and last.log.exists() else None
     framework = FRAMEWORKS[planned.run.framework]
-    complete = ending.outcome is not None
-    records = read_attempt(attempts[-1], framework.name, complete=complete) if attempts else []
-    samples = read_gpu_samples(attempts[-1].folder) if attempts else None
-    steps = merge_steps(records)
-    summary = summary_of(planned.run, steps, records, warmup, samples)
-    logged = Logged(planned.run, records, summary)
+    read = read_attempt_log(
+        last,
+        framework.name,
+        configured(planned.run),
+        warmup,
+        complete=ending.outcome is not None,
+    )
+    samples = read_gpu_samples(last.folder) if last else None
+    summary = summarise(planned.run, read.records, read.reports, samples)
+    logged = Logged(planned.run, read.records, summary)
     return Collected(
         planned,
         ending.state,
         ending.outcome,
         ending.told,
-        tuple(steps),
+        read.reports,
         summary,
         log,
         ending.given_up,
         {column.name: column.value(logged) for column in framework.report.measures},
         attempts,
     )
-
-
-def read_attempt(attempt: Attempt, framework: str, *, complete: bool) -> list[Record]:
-    """Return what the log of an attempt says; `complete` says that nobody writes to it any more."""
-    if not attempt.log.exists():
-        return []
-    # What was trained before Slurm started the job again is no part of the run that is measured.
-    start = last_start(attempt.log) if attempt.seen and attempt.seen.restarts else 0
-    formats = FRAMEWORKS[framework].log.formats
-    # A last line without its newline may be half of one as long as somebody writes.
-    return list(read_records(attempt.log, formats, start=start, complete=complete))
 
 
 def logs_checksum(runs: Sequence[Collected]) -> str | None:

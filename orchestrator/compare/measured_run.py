@@ -11,16 +11,15 @@ from typing import Any
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.parameters import option_names
-from orchestrator.collect.collected import read_attempt
+from orchestrator.collect.attempt_log import read_attempt_log
 from orchestrator.collect.endings import Ending, endings
 from orchestrator.collect.outcomes import COMPLETED, run_outcome
 from orchestrator.common.text import natural
-from orchestrator.measure.summary import seconds_of, warm_steps
-from orchestrator.measure.warmup import Warmup
 from orchestrator.run.model import sizes
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.recorded_runs import started_records
-from parsers.steps.merge import merge_steps
+from parsers.summary.launches import Configured
+from parsers.summary.warmup import Warmup
 
 _REPEAT = re.compile(r" #[0-9]+\Z")
 # What follows from other parameters, or does not matter for speed.
@@ -172,10 +171,11 @@ def _measured(
     seconds: list[float] = []
     overflowed = False
     if ending.outcome == COMPLETED and attempts:
-        records = read_attempt(attempts[-1], values["framework"], complete=True)
-        warm = warm_steps(merge_steps(records), values["train_iters"], warmup)
-        seconds = seconds_of(warm.counted, values["global_batch_size"])
-        overflowed = warm.overflowed
+        configured = Configured(values["train_iters"], values["global_batch_size"])
+        read = read_attempt_log(
+            attempts[-1], values["framework"], configured, warmup, complete=True
+        )
+        seconds, overflowed = read.reports.seconds, read.reports.overflowed
     measured = MeasuredRun(
         run_id=run_id,
         label=label,

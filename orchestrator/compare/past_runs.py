@@ -6,10 +6,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from orchestrator.collect.collected import read_attempt
+from orchestrator.collect.attempt_log import read_attempt_log
 from orchestrator.collect.outcomes import COMPLETED, attempt_outcome
-from orchestrator.measure.summary import summarise
-from orchestrator.measure.warmup import Warmup
+from orchestrator.measure.summary import configured, summarise
 from orchestrator.run.identity import run_id
 from orchestrator.run.model import Run
 from orchestrator.store.recorded_runs import campaign_stores, readable_records, recorded_run
@@ -17,6 +16,7 @@ from orchestrator.store.records import Attempt
 from parsers.formats.environment import VERSIONS
 from parsers.records import Record, RunTotals, Setting
 from parsers.scan.reader import read_records
+from parsers.summary.warmup import Warmup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +87,8 @@ def _completed(
     for attempt in starts:
         if attempt_outcome(attempt) != COMPLETED:
             continue
-        records = read_attempt(attempt, run.framework, complete=True)
-        summary = summarise(run, records, warmup)
+        read = read_attempt_log(attempt, run.framework, configured(run), warmup, complete=True)
+        summary = summarise(run, read.records, read.reports)
         median = summary.step_seconds_median
         yield PastRun(
             campaign=campaign,
@@ -100,7 +100,7 @@ def _completed(
             nodes=attempt.nodes,
             step_seconds=summary.step_seconds_mean if median is None else median,
             tflops_per_gpu=summary.tflops_per_gpu,
-            versions=_versions(attempt, records),
+            versions=_versions(attempt, read.records),
         )
 
 

@@ -6,12 +6,16 @@ from functools import partial
 
 from orchestrator.common.text import counted
 from orchestrator.logs.find import Log
+from orchestrator.logs.recorded import recorded_reading
 from parsers.runs.many import Log as LogOrPair
 from parsers.runs.many import read_each
 from parsers.runs.run import LogRun
 from parsers.scan.sources import STANDARD_INPUT
 from parsers.summary.run import RunSummary, summarise
-from parsers.summary.warmup import WarmupPolicy
+from parsers.summary.warmup import Warmup
+
+# The first report of any program holds compilation, allocation and the set-up of communication.
+_DEFAULT_WARMUP = Warmup(rule="first")
 
 Found = list[RunSummary] | OSError
 """What a log says, run by run, or why it cannot be read."""
@@ -31,12 +35,16 @@ class ReadLogs:
 
 def read_logs(
     logs: Sequence[Log],
-    warmup: WarmupPolicy,
+    warmup: Warmup | None,
     *,
     keep_skipped: bool = False,
     tell: Callable[[Log], None] = lambda log: None,
 ) -> ReadLogs:
-    """Return what logs say; `tell` is called with each that has been read."""
+    """Return what logs say; `tell` is called with each that has been read.
+
+    warmup: if there is none, that of the campaign in whose folder of results a log is, else
+    `first`.
+    """
     found = []
     read = summaries_of(logs, warmup, keep_skipped=keep_skipped)
     for log, one in zip(logs, read, strict=True):
@@ -46,7 +54,7 @@ def read_logs(
 
 
 def summaries_of(
-    logs: Sequence[Log], warmup: WarmupPolicy, *, keep_skipped: bool, processes: int | None = None
+    logs: Sequence[Log], warmup: Warmup | None, *, keep_skipped: bool, processes: int | None = None
 ) -> Iterator[Found]:
     """Yield what each log says; so many `processes` share them, by default one a processor."""
     digest = partial(_summaries, warmup=warmup, keep_skipped=keep_skipped)
@@ -94,16 +102,30 @@ def _to_read(log: Log) -> LogOrPair:
     return STANDARD_INPUT if str(log.path) == STANDARD_INPUT else log.path
 
 
-def _summaries(runs: list[LogRun], *, warmup: WarmupPolicy, keep_skipped: bool) -> list[RunSummary]:
-    return [summarise(run, warmup, keep_skipped=keep_skipped) for run in runs]
+def _summaries(
+    runs: list[LogRun], *, warmup: Warmup | None, keep_skipped: bool
+) -> list[RunSummary]:
+    return [_summary(run, warmup, keep_skipped=keep_skipped) for run in runs]
 
 
-def closing_lines(read: ReadLogs, warmup: WarmupPolicy, *, keep_skipped: bool) -> Iterator[str]:
+def _summary(run: LogRun, warmup: Warmup | None, *, keep_skipped: bool) -> RunSummary:
+    record = recorded_reading(run.path)
+    if record is None:
+        return summarise(run, warmup or _DEFAULT_WARMUP, keep_skipped=keep_skipped)
+    return summarise(
+        run,
+        warmup or record.warmup,
+        keep_skipped=keep_skipped,
+        configured=record.configured,
+        warmup_source=None if warmup else f"campaign {record.campaign}",
+    )
+
+
+def closing_lines(read: ReadLogs, *, keep_skipped: bool) -> Iterator[str]:
     """Yield how the numbers were made, and what was not understood."""
-    dropped = sum(one.dropped for one in read.summaries)
     skipped = sum(one.skipped for one in read.summaries)
     yield (
-        f"step times: warm-up {warmup} ({counted(dropped, 'report')} left out); "
+        f"step times: {', '.join(_warmups(read.summaries))}; "
         + (
             "reports with skipped updates kept"
             if keep_skipped
@@ -130,6 +152,21 @@ def closing_lines(read: ReadLogs, warmup: WarmupPolicy, *, keep_skipped: bool) -
     if read.silent:
         say = "says" if read.silent == 1 else "say"
         yield f"{counted(read.silent, 'file')} in folders {say} nothing of a run"
+
+
+def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """Yield each warm-up, with who chose it if that was not the user, and what it leaves out."""
+    alike: dict[tuple[str, bool], list[RunSummary]] = {}
+    for one in summaries:
+        by_campaign = one.warmup_source is not None
+        alike.setdefault((str(one.warmup.written or "none"), by_campaign), []).append(one)
+    for (written, by_campaign), these in alike.items():
+        dropped = f"{counted(sum(one.dropped for one in these), 'report')} left out"
+        if by_campaign:
+            sources = {str(one.warmup_source) for one in these}
+            source = min(sources) if len(sources) == 1 else counted(len(sources), "campaign")
+            dropped = f"by {source}; {dropped}"
+        yield f"warm-up {written} ({dropped})"
 
 
 def log_name(summary: RunSummary) -> str:

@@ -1,17 +1,16 @@
-"""From the records of a run's log to its numbers."""
+"""Summarize the log of a planned run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.measure.gpu_samples import GpuSamples
-from orchestrator.measure.warmup import Warmup
 from orchestrator.run.flops import hardware_flops, model_flops, tflops_per_gpu
 from orchestrator.run.model import Run
 from parsers.records import Record, RunTotals, Step, Usage
-from parsers.steps.merge import merge_steps
-from parsers.steps.seconds import StepSeconds, skipped_updates
-from parsers.steps.seconds import step_seconds as known_seconds
+from parsers.steps.merge import merged_steps
+from parsers.summary.launches import Configured, LaunchReports, launch_reports, step_statistics
+from parsers.summary.warmup import Warmup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,126 +52,62 @@ class Summary:
     gpu_utilization_percent: float | None = None
 
 
-def step_seconds(step: Step, run: Run) -> float | None:
-    """Return the seconds of a step of a run, as `parsers.steps.seconds` says."""
-    batch = step.global_batch_size or run.batch.global_batch_size
-    return known_seconds(step.step_seconds, batch, step.samples_per_second)
+def configured(run: Run) -> Configured:
+    """Return what a run was configured to do."""
+    return Configured(run.training.train_iters, run.batch.global_batch_size)
 
 
-@dataclass(frozen=True, slots=True)
-class WarmSteps:
-    """The step reports of a run after its warm-up.
-
-    counted: those that its numbers are made of. skipped: those that hold a skipped update.
-    """
-
-    counted: tuple[Step, ...]
-    skipped: tuple[Step, ...]
-
-    @property
-    def overflowed(self) -> bool:
-        """Whether all hold a skipped update, so that there is nothing to make numbers of."""
-        return bool(self.skipped) and not self.counted
+def run_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> LaunchReports:
+    """Return the step reports among the records of a run, and which count after the warm-up."""
+    return launch_reports(merged_steps(records), warmup, configured(run))
 
 
-def warm_steps(steps: Sequence[Step], train_iters: int, warmup: Warmup) -> WarmSteps:
-    """Return the reports after the warm-up of a run of so many iterations."""
-    last_warmup = warmup.last_iteration(train_iters)
-    with_update, without = by_update(steps)
-    return WarmSteps(
-        tuple(step for step in with_update if step.iteration > last_warmup),
-        tuple(step for step in without if step.iteration > last_warmup),
-    )
-
-
-def by_update(steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
-    """Return the reports of which every iteration had its update, and those with a skipped one."""
-    skips = skipped_updates(
-        (step.skipped for step in steps), (step.skipped_iterations for step in steps)
-    )
-    parted: tuple[list[Step], list[Step]] = ([], [])
-    for step, skipped in zip(steps, skips, strict=True):
-        parted[skipped].append(step)
-    return parted
-
-
-def seconds_of(steps: Iterable[Step], global_batch_size: int | None) -> list[float]:
-    """Return how long steps took, those of which it is not known left out."""
-    times = (
-        known_seconds(
-            step.step_seconds,
-            step.global_batch_size or global_batch_size,
-            step.samples_per_second,
-        )
-        for step in steps
-    )
-    return [time for time in times if time is not None]
-
-
-def summarise(run: Run, records: Iterable[Record], warmup: Warmup) -> Summary:
-    """Return the numbers of a run; those of a run that did not get far enough are None."""
-    records = list(records)
-    return summary_of(run, merge_steps(records), records, warmup)
-
-
-def summary_of(
+def summarise(
     run: Run,
-    steps: Sequence[Step],
     records: Sequence[Record],
-    warmup: Warmup,
+    reports: LaunchReports,
     samples: GpuSamples | None = None,
 ) -> Summary:
-    """Return the same, with the steps that `merge_steps` makes of the records.
+    """Return the numbers of a run; those of a run that did not get far enough are None.
 
-    samples: of its GPUs, where there were any.
+    reports: those among the records. samples: of its GPUs, if there are any.
     """
     totals = [record for record in records if isinstance(record, RunTotals)]
-    warm = warm_steps(steps, run.training.train_iters, warmup)
-    seconds = StepSeconds.of(seconds_of(warm.counted, run.batch.global_batch_size))
-    reported = (
+    steps, batch = reports.steps, run.batch.global_batch_size
+    seconds = step_statistics((reports,), totals, batch)
+    peaks = [
         record.max_memory_allocated_gib
         for record in records
         if isinstance(record, Step | Usage | RunTotals)
-    )
-    peaks = [peak for peak in reported if peak is not None]
-    mean = seconds.mean if seconds.n else _whole_run_step_seconds(run, totals)
-    typical = mean if seconds.median is None else seconds.median
+        and record.max_memory_allocated_gib is not None
+    ]
+    typical = seconds.mean if seconds.median is None else seconds.median
+    final_loss = _last(total.final_loss for total in totals)
     return Summary(
         reports=seconds.n,
-        skipped_reports=len(warm.skipped),
-        last_iteration=steps[-1].iteration if steps else None,
-        step_seconds_mean=mean,
+        skipped_reports=reports.skipped,
+        last_iteration=_last(steps.column("iteration")),
+        step_seconds_mean=seconds.mean,
         step_seconds_median=seconds.median,
         step_seconds_spread=seconds.std,
-        samples_per_second=_last(warm.counted, "samples_per_second"),
-        running_samples_per_second=_last(warm.counted, "running_samples_per_second")
-        or _rate(run.batch.global_batch_size, mean),
+        samples_per_second=_last(reports.column("samples_per_second")),
+        running_samples_per_second=_last(reports.column("running_samples_per_second"))
+        or _rate(batch, seconds.mean),
         tflops_per_gpu=tflops_per_gpu(hardware_flops(run), typical, run.world_size),
         model_tflops_per_gpu=tflops_per_gpu(model_flops(run), typical, run.world_size),
-        memory_allocated_gib=_last(steps, "memory_allocated_gib"),
+        memory_allocated_gib=_last(steps.column("memory_allocated_gib")),
         max_memory_allocated_gib=max(peaks, default=None),
-        final_loss=_last([*steps, *totals], "final_loss", "loss"),
-        parameters_logged=_last(totals, "parameters"),
-        device=_last(totals, "device"),
+        final_loss=_last(steps.column("loss")) if final_loss is None else final_loss,
+        parameters_logged=_last(total.parameters for total in totals),
+        device=_last(total.device for total in totals),
         device_memory_gib=samples.memory_gib if samples else None,
         gpu_utilization_percent=samples.utilization_percent if samples else None,
     )
 
 
-def _whole_run_step_seconds(run: Run, totals: Iterable[RunTotals]) -> float | None:
-    """Return global batch / samples per second, as a program tells them of all its iterations."""
-    rates = (one.samples_per_second for one in totals if one.phase is None and not one.per_gpu)
-    rate = next((rate for rate in rates if rate), None)
-    return known_seconds(None, run.batch.global_batch_size, rate)
-
-
-def _last(parts: Iterable[Any], *names: str) -> Any:
-    found = None
-    for part in parts:
-        for name in names:
-            value = getattr(part, name, None)
-            found = value if value is not None else found
-    return found
+def _last(values: Iterable[Any]) -> Any:
+    """Return the last value that is known."""
+    return next((value for value in reversed([*values]) if value is not None), None)
 
 
 def _rate(samples: int | None, seconds: float | None) -> float | None:

@@ -12,8 +12,6 @@ from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.collect.outcomes import OOM
 from orchestrator.common.tables import MEASURED, Table, as_text
-from orchestrator.measure.summary import seconds_of, warm_steps
-from orchestrator.measure.warmup import Warmup
 from orchestrator.report.report import Report
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -51,7 +49,7 @@ def show_report(campaign: Campaign, report: Report, runs: Sequence[Collected]) -
     from rich.console import Console
     from rich.text import Text
 
-    times = [_step_times(run, campaign.warmup) for run in runs]
+    times = [sparkline(run.reports.seconds) for run in runs]
     lines = as_text(_with_step_times(report.table, times)).splitlines()
     titles = len(lines) - len(runs) - 1
     ends = ("red" if run.outcome == OOM else "" for run in runs)
@@ -69,10 +67,3 @@ def _with_step_times(table: Table, times: Sequence[str | None]) -> Table:
         styles=(*table.styles, MEASURED),
         rows=tuple((*row, time) for row, time in zip(table.rows, times, strict=True)),
     )
-
-
-def _step_times(run: Collected, warmup: Warmup) -> str | None:
-    """Return the step times of a run after its warm-up as a line of blocks; None without any."""
-    planned = run.planned.run
-    warm = warm_steps(run.steps, planned.training.train_iters, warmup)
-    return sparkline(seconds_of(warm.counted, planned.batch.global_batch_size))

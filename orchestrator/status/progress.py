@@ -8,14 +8,13 @@ from pathlib import Path
 from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.collect.restarts import STARTS_AGAIN, since_last_start
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.measure.summary import seconds_of, warm_steps
-from orchestrator.measure.warmup import Warmup
+from orchestrator.measure.summary import run_reports
 from orchestrator.run.flops import hardware_flops, tflops_per_gpu
 from orchestrator.run.model import Run
 from orchestrator.status.slow_runs import StepTimes
 from parsers.records import Record
 from parsers.scan.resume import ReadState, read_appended
-from parsers.steps.merge import merge_steps
+from parsers.summary.warmup import Warmup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +44,12 @@ class Progress:
 
 def progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
     """Return what the records of a run's log tell of its progress."""
-    steps = merge_steps(records)
-    if not steps:
-        return Progress(iterations=run.training.train_iters)
-    iteration = steps[-1].iteration
-    told = (step.iterations for step in reversed(steps) if step.iterations is not None)
-    iterations = next(told, run.training.train_iters)
-    warm = warm_steps(steps, run.training.train_iters, warmup)
-    seconds = seconds_of(warm.counted, run.batch.global_batch_size)
+    reports = run_reports(run, records, warmup)
+    iterations = reports.iterations_told or run.training.train_iters
+    if not len(reports.steps):
+        return Progress(iterations=iterations)
+    iteration = reports.steps.column("iteration")[-1]
+    seconds = reports.seconds
     median = statistics.median(seconds) if seconds else None
     return Progress(
         iteration=iteration,
@@ -61,7 +58,7 @@ def progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
         step_seconds=median,
         tflops_per_gpu=tflops_per_gpu(hardware_flops(run), median, run.world_size),
         times=StepTimes.of(seconds),
-        overflowed=warm.overflowed,
+        overflowed=reports.overflowed,
     )
 
 

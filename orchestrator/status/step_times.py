@@ -11,14 +11,15 @@ from itertools import islice
 from pathlib import Path
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.collect.attempt_log import read_attempt_log
 from orchestrator.collect.outcomes import COMPLETED, attempt_outcome
 from orchestrator.common.errors import UserError
-from orchestrator.measure.warmup import Warmup
-from orchestrator.status.progress import LogSoFar, Progress, progress, read_on
+from orchestrator.measure.summary import configured
 from orchestrator.status.slow_runs import StepTimes, TimedRun, kind_of
 from orchestrator.status.table import RunStatus
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
+from parsers.summary.warmup import Warmup
 
 # So many tell what is usual; a configuration that is measured each week has a hundred.
 _MOST = 5
@@ -48,20 +49,21 @@ class EarlierRuns:
         for planned, store in self._found.get(kind, ()):
             for attempt in _attempts(store, planned.run_id):
                 if attempt_outcome(attempt) == COMPLETED:
-                    found = attempt_progress(planned, attempt, self._warmup, complete=True)
-                    if found.times is not None:
-                        yield found.times
+                    times = attempt_times(planned, attempt, self._warmup, complete=True)
+                    if times is not None:
+                        yield times
 
 
-def attempt_progress(
+def attempt_times(
     planned: PlannedRun, attempt: Attempt, warmup: Warmup, *, complete: bool
-) -> Progress:
-    """Return how far an attempt of a run has come; a log that cannot be read tells nothing."""
+) -> StepTimes | None:
+    """Return the step times of an attempt; None if its log has too few, or cannot be read."""
+    run = planned.run
     try:
-        read = read_on(attempt.log, planned, LogSoFar(), complete=complete)
+        read = read_attempt_log(attempt, run.framework, configured(run), warmup, complete=complete)
     except OSError:
-        return Progress()
-    return progress(planned.run, read.records, warmup)
+        return None
+    return StepTimes.of(read.reports.seconds)
 
 
 def _attempts(store: CampaignStore, run_id: str) -> list[Attempt]:
@@ -118,12 +120,12 @@ def timed_runs(
         alone = alike[kind] == 1 and len(status.attempts) < 2 and not elsewhere
         attempts = () if alone else status.attempts
         times = [
-            attempt_progress(
+            attempt_times(
                 status.planned,
                 one,
                 campaign.warmup,
                 complete=status.outcome is not None or one is not attempts[-1],
-            ).times
+            )
             for one in attempts
         ]
         *earlier, last = times or [None]

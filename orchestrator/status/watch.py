@@ -10,7 +10,7 @@ from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common import locks
 from orchestrator.status.progress import LogSoFar, Progress, progress, read_on
 from orchestrator.status.slow_runs import SlowRun, StepTimes, TimedRun, kind_of, slow_runs
-from orchestrator.status.step_times import EarlierRuns, attempt_progress, timed_run
+from orchestrator.status.step_times import EarlierRuns, attempt_times, timed_run
 from orchestrator.status.table import RunStatus, run_status
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import INTERRUPTED, NOT_STARTED, Attempt
@@ -170,8 +170,8 @@ class Watch:
     def _earlier_times(self, status: RunStatus, attempt: Attempt) -> StepTimes | None:
         if attempt.folder not in self._earlier:
             warmup = self._campaign.warmup
-            found = attempt_progress(status.planned, attempt, warmup, complete=True)
-            self._earlier[attempt.folder] = found.times
+            times = attempt_times(status.planned, attempt, warmup, complete=True)
+            self._earlier[attempt.folder] = times
         return self._earlier[attempt.folder]
 
     def _under_way(self, statuses: list[RunStatus]) -> bool:

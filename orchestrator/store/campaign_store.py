@@ -150,11 +150,6 @@ class CampaignStore:
             return (self.path / "campaign.json").stat().st_mtime
         return 0.0
 
-    def submitted_warmup(self) -> int | str | None:
-        """Return the warm-up of the last submission; None where it is not on record."""
-        warmup: int | str | None = (read_json(self.path / "campaign.json") or {}).get("warmup")
-        return warmup
-
     def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
         """Return the folders here that may be a run's, in the order of ids, but for `without`."""
         try:

@@ -7,13 +7,15 @@ from typing import Any
 
 from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.campaign.expansion import Entry, make_run
+from orchestrator.campaign.file import DEFAULT_WARMUP
 from orchestrator.campaign.parameters import COMMON, DERIVED, option_names
 from orchestrator.common.errors import UserError
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.measure.warmup import DEFAULT, Warmup
 from orchestrator.run.identity import run_id
 from orchestrator.run.model import Run
 from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.submission import submitted_warmup
+from parsers.summary.warmup import Warmup
 
 # With the preset, whose sizes stand in run.json too.
 _TOLD_OTHERWISE = DERIVED | {"model"}
@@ -96,8 +98,7 @@ def recorded_campaign(
 
 def warmup_of(store: CampaignStore) -> Warmup:
     """Return the warm-up that a campaign was last submitted with."""
-    said = store.submitted_warmup()
-    return Warmup.parse(DEFAULT if said is None else said)
+    return submitted_warmup(store.path) or Warmup.parse(DEFAULT_WARMUP)
 
 
 def campaign_stores(results: Path) -> list[CampaignStore]:

@@ -31,7 +31,10 @@ _MAGNITUDE = 1e100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeconds:
-    """Statistics of n step times, in seconds; `std` is that of a sample. What n forbids is None."""
+    """Statistics of n step times, in seconds; absent is None.
+
+    std: that of a sample.
+    """
 
     n: int = 0
     mean: float | None = None

@@ -16,16 +16,16 @@ from parsers.summary.rows import (
     usage_rows,
 )
 from parsers.summary.run import summarise
-from parsers.summary.warmup import WarmupPolicy
+from parsers.summary.warmup import Warmup
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_FIRST = WarmupPolicy()
+_FIRST = Warmup(rule="first")
 
 
 def runs_frame(
-    runs: Iterable[LogRun], warmup: WarmupPolicy = _FIRST, *, keep_skipped: bool = False
+    runs: Iterable[LogRun], warmup: Warmup = _FIRST, *, keep_skipped: bool = False
 ) -> "pd.DataFrame":
     """Return a row per run with its numbers, and the columns `parsers.summary.rows.RUN_NAMES`.
 
@@ -40,7 +40,7 @@ def runs_frame(
 
 
 def steps_frame(
-    runs: Iterable[LogRun], warmup: WarmupPolicy = _FIRST, *, keep_skipped: bool = False
+    runs: Iterable[LogRun], warmup: Warmup = _FIRST, *, keep_skipped: bool = False
 ) -> "pd.DataFrame":
     """Return a row per step report of all runs, with the columns `parsers.summary.rows.STEP_NAMES`.
 

@@ -8,7 +8,7 @@ from typing import Any
 from parsers.records import Step, Usage
 from parsers.runs.run import LogRun, RunSegment
 from parsers.summary.run import RunSummary, summarise
-from parsers.summary.warmup import WarmupPolicy
+from parsers.summary.warmup import Warmup
 
 Row = dict[str, Any]
 
@@ -28,7 +28,7 @@ def run_object(summary: RunSummary) -> Row:
     Memory is in MiB; a `line` counts from 1, an `offset` is that of the line's first byte. Numbers
     of the configuration that are whole are numbers, all others are the text of the log.
     """
-    outcome, warmup = summary.outcome, str(summary.policy)
+    outcome, warmup = summary.outcome, str(summary.warmup.written or "none")
     return {
         "path": _shown(summary.path),
         "run": summary.run,
@@ -114,4 +114,4 @@ def _number(text: str) -> int | str:
 
 
 _NO_RUN = LogRun(path="", index=0, segments=(RunSegment(begin=0, end=0, records=()),))
-RUN_NAMES = tuple(run_row(summarise(_NO_RUN, WarmupPolicy())))
+RUN_NAMES = tuple(run_row(summarise(_NO_RUN, Warmup())))

@@ -12,10 +12,11 @@ from parsers.records import Outcome, OutcomeKind, RunTotals, Step, Usage
 from parsers.runs.run import LogRun
 from parsers.steps.blocks import step_column
 from parsers.steps.seconds import StepSeconds, is_sound
-from parsers.summary.launches import LaunchReports, launch_reports
-from parsers.summary.warmup import WarmupPolicy
+from parsers.summary.launches import Configured, LaunchReports, launch_reports, step_statistics
+from parsers.summary.warmup import Warmup
 
 _MIB_PER_GIB = 1024
+_UNKNOWN = Configured()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,12 @@ class RunSummary:
 
     path, run: its log, and the how manieth run of it, from 0.
     formats: what its reports are, those of speed first; those of its configuration not at all.
-    launches: every step report. dropped, skipped: how many of them are left out, as warm-up and
-        since their update was skipped. steady: False where the step times never settled.
+    launches: every step report. warmup_source: who chose the warm-up, if not the caller of
+        `summarise`. dropped, skipped: how many of them are
+        left out, as warm-up and since their update was skipped. steady: False if the step times
+        never settled.
+    step_seconds: those of the reports that count; else only the mean of the whole run, if the
+        program gives its samples per second.
     memory_reports: how many training programs printed. peak_memory_gib: the highest that they
         say was allocated; where they say nothing, the highest use of a device that nvidia-smi saw.
     samples_per_second, tokens_per_second: of the reports that count, over all GPUs; else the
@@ -53,7 +58,8 @@ class RunSummary:
     run: int
     formats: tuple[str, ...]
     launches: tuple[LaunchReports, ...]
-    policy: WarmupPolicy
+    warmup: Warmup
+    warmup_source: str | None
     dropped: int
     skipped: int
     steady: bool
@@ -93,16 +99,31 @@ class RunSummary:
         return not self.formats and self.outcome.kind is OutcomeKind.UNKNOWN
 
 
-def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) -> RunSummary:
+def summarise(
+    run: LogRun,
+    warmup: Warmup,
+    *,
+    keep_skipped: bool = False,
+    configured: Configured = _UNKNOWN,
+    warmup_source: str | None = None,
+) -> RunSummary:
     """Return the numbers of a run, without the warm-up of each of its launches.
 
     An iteration whose update was skipped, for its gradients overflowed, does less work than
-    another; a report that holds one counts only with `keep_skipped`.
+    another; a report that holds one counts only with `keep_skipped`. configured: what is known
+    besides the log, which fills in the rest.
     """
     config = run.config
-    batch = whole(config.get("global_batch_size"))
+    batch = configured.global_batch_size or whole(config.get("global_batch_size"))
+    configured = Configured(configured.train_iters or whole(config.get("train_iters")), batch)
     launches = tuple(
-        launch_reports(segment.step_columns, batch, policy, keep_skipped=keep_skipped)
+        launch_reports(
+            segment.step_columns,
+            warmup,
+            configured,
+            resumed_from=segment.resumed_from,
+            keep_skipped=keep_skipped,
+        )
         for segment in run.segments
     )
     samples = (
@@ -117,11 +138,12 @@ def summarise(run: LogRun, policy: WarmupPolicy, *, keep_skipped: bool = False) 
         run=run.index,
         formats=_formats(run),
         launches=launches,
-        policy=policy,
+        warmup=warmup,
+        warmup_source=warmup_source,
         dropped=sum(launch.dropped for launch in launches),
         skipped=sum(launch.skipped for launch in launches),
         steady=all(launch.steady for launch in launches),
-        step_seconds=StepSeconds.of(_known(_counted(launches, "step_seconds"))),
+        step_seconds=step_statistics(launches, run.totals, batch),
         samples_per_second=samples,
         tokens_per_second=_mean_rate(launches, "tokens_per_second")
         or _product(samples, _tokens_a_sample(launches) or whole(config.get("seq_length")))

@@ -1,12 +1,12 @@
-"""Which step reports at the beginning of a launch are left out of its numbers.
+"""The iterations at the beginning of a launch that are left out of its numbers.
 
-The policy is one of
+A warm-up has one of four spellings:
 
-* `none`: every report counts;
-* `first`: the first report of a launch is left out, for it holds compilation, allocation and the
-  set-up of communication;
-* a number N: the first N reports are;
-* `auto`: so many that the mean of the others is most certain, by the rule MSER-5.
+* a number, such as `5`: the first 5 iterations of the launch;
+* a percentage, such as `10%`: so many of the iterations that the launch is to do;
+* `first`: all iterations up to the first report, which holds compilation, allocation and the set-up
+  of communication;
+* `auto`: the iterations before the steady state, which the rule MSER-5 finds in the step times.
 
 MSER, the marginal standard error rule, leaves out the first d of n observations where the squared
 standard error of the mean of the others is least, worked out as if they were independent: the sum
@@ -17,11 +17,14 @@ comparison of five steady-state truncation heuristics for simulation, Winter Sim
 2000). Where the least is in the second half, no steady state has been reached.
 """
 
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-POLICIES = ("none", "first", "auto")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_PERCENT = re.compile(r"(?P<percent>[0-9]{1,2})%")
 
 _BATCH = 5
 # With fewer batches there is nothing to choose from; single observations are taken instead.
@@ -31,53 +34,99 @@ _KEPT_AT_LEAST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Truncation:
-    """So many first reports are warm-up; `steady`: what follows them is a steady state."""
+class WarmupEnd:
+    """The last iteration of a warm-up; `steady`: a steady state follows it."""
 
-    reports: int
+    iteration: int
     steady: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class WarmupPolicy:
-    """How many first reports of a launch are left out: a number, or None for `auto`."""
+class Warmup:
+    """So many iterations of a launch, or such a percentage of them, or what `rule` finds."""
 
-    reports: int | None = 1
+    iterations: int = 0
+    percent: int = 0
+    rule: Literal["first", "auto"] | None = None
 
     @classmethod
-    def parse(cls, text: str) -> "WarmupPolicy":
-        """Read `none`, `first`, `auto` or a number. Raises ValueError where it is none of them."""
-        word = text.strip().lower()
-        if word.isascii() and word.isdigit():
-            return cls(int(word))
-        if word not in POLICIES:
-            raise ValueError(f"{text!r} is no warm-up: it is none, first, auto, or a number")
-        return cls({"none": 0, "first": 1, "auto": None}[word])
+    def parse(cls, value: int | str) -> "Warmup":
+        """Read a number of iterations, a percentage, `first` or `auto`; `none` is 0.
 
-    def truncation(self, step_seconds: Sequence[float | None]) -> Truncation:
-        """Return how many of a launch's reports are left out.
-
-        step_seconds: one a report; None where it says nothing of speed, which `auto` passes over.
+        Raises ValueError if it is something else.
         """
-        if self.reports is not None:
-            return Truncation(min(self.reports, len(step_seconds)))
-        known = [(at, time) for at, time in enumerate(step_seconds) if time is not None]
-        found = steady_state([time for _, time in known])
-        if not found.reports:
-            return found
-        last, _ = known[found.reports - 1]
-        return Truncation(last + 1, found.steady)
+        match str(value).strip().lower():
+            case "none":
+                return cls()
+            case "first" | "auto" as rule:
+                return cls(rule=rule)
+            case number if _NUMBER.fullmatch(number):
+                return cls(iterations=int(number))
+            case text if match := _PERCENT.fullmatch(text):
+                return cls(percent=int(match["percent"]))
+        raise ValueError(
+            f"{value!r} is not a valid warm-up: give a number of iterations (5), "
+            "a percentage (10%), first or auto"
+        )
+
+    @property
+    def written(self) -> int | str:
+        """The warm-up as a campaign file contains it."""
+        return self.rule or (f"{self.percent}%" if self.percent else self.iterations)
+
+    def least_iterations(self, train_iters: int) -> int:
+        """Return how many iterations are left out at least, whatever the log contains."""
+        if self.rule == "first":
+            return 1
+        return max(self.iterations, self.percent * train_iters // 100)
+
+    def end(
+        self,
+        iterations: Sequence[int],
+        step_seconds: Sequence[float | None],
+        *,
+        train_iters: int | None = None,
+        resumed_from: int = 0,
+    ) -> WarmupEnd:
+        """Return the end of the warm-up of a launch.
+
+        iterations: those of its reports, in order; a program may count them from 0.
+        step_seconds: one per report; None if the report has no time, which `auto` passes over.
+        train_iters: the last iteration of the run; by default that of the last report.
+        resumed_from: the iteration of the checkpoint that the launch began with.
+        """
+        from_zero = 1 if iterations and not iterations[0] else 0
+        before = resumed_from - from_zero
+        if self.rule is not None:
+            reports, steady = (1, True) if self.rule == "first" else _steady_state(step_seconds)
+            reported = iterations[:reports]
+            return WarmupEnd(reported[-1] if reported else before, steady)
+        if train_iters is None:
+            train_iters = iterations[-1] + from_zero if iterations else 0
+        return WarmupEnd(before + self.least_iterations(max(train_iters - resumed_from, 0)))
 
     def __str__(self) -> str:
-        if self.reports is None:
-            return "auto"
-        return {0: "none", 1: "first"}.get(self.reports, str(self.reports))
+        if self.rule == "first":
+            return "the first report"
+        if self.rule == "auto":
+            return "the reports before the steady state (MSER-5)"
+        if self.percent:
+            return f"the first {self.percent}% of the iterations"
+        return f"the first {self.iterations} iterations" if self.iterations else "none"
 
 
-def steady_state(observations: Sequence[float]) -> Truncation:
-    """Return how many first observations are left out by MSER-5; at most half of them.
+def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
+    """Return what `steady_state` does, of reports of which some have no time."""
+    known = [(at, time) for at, time in enumerate(step_seconds) if time is not None]
+    times, steady = steady_state([time for _, time in known])
+    return known[times - 1][0] + 1 if times else 0, steady
 
-    Of fewer than 50 the rule is taken on single observations, as it was first published.
+
+def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
+    """Return how many first observations MSER-5 leaves out, and whether the others are steady.
+
+    It leaves out half of them at most. Fewer than 50 are taken one by one, as the rule was first
+    published.
     """
     size = _BATCH if len(observations) >= _BATCH * _FEWEST_BATCHES else 1
     whole = len(observations) // size * size
@@ -89,8 +138,8 @@ def steady_state(observations: Sequence[float]) -> Truncation:
     searched = errors[: max(len(means) - _KEPT_AT_LEAST, 0) + 1]
     best = min(range(len(searched)), key=searched.__getitem__, default=0)
     if best <= half:
-        return Truncation(best * size)
-    return Truncation(half * size, steady=False)
+        return best * size, True
+    return half * size, False
 
 
 def _squared_standard_errors(observations: Sequence[float]) -> list[float]:

@@ -31,7 +31,7 @@ from parsers.runs.reading import read
 from parsers.runs.run import LogRun
 from parsers.scan.resume import ReadState, read_appended
 from parsers.summary.run import summarise
-from parsers.summary.warmup import WarmupPolicy
+from parsers.summary.warmup import Warmup
 
 PATTERN = r"elapsed time per iteration \(ms\): ([0-9.]+)"
 PERL = ["perl", "-lne", f"if (/{PATTERN}/) {{ print $1 }}"]
@@ -117,7 +117,7 @@ def count_steps(runs: list[LogRun]) -> int:
 
 def count_summarised(runs: list[LogRun]) -> int:
     """Return of how many steps the numbers of a log's runs are made."""
-    return sum(summarise(run, WarmupPolicy()).reports for run in runs)
+    return sum(summarise(run, Warmup(rule="first")).reports for run in runs)
 
 
 def count_all(logs: Sequence[Path]) -> int:

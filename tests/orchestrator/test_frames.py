@@ -33,8 +33,8 @@ def runs(reported: Callable[..., Any]) -> Any:
 
 def test_a_frame_of_steps_has_a_row_for_each_report(runs: Any):
     """Warm-up included, and marked."""
-    campaign, collected = runs
-    frame = steps_frame(collected, campaign.warmup)
+    _, collected = runs
+    frame = steps_frame(collected)
     assert frame["iteration"].tolist() == [1, 2, 3]
     assert frame["warmup"].tolist() == [True, False, False]
     assert frame["step_seconds"].tolist() == [0.5, 0.5, 0.5]
@@ -44,8 +44,8 @@ def test_a_frame_of_steps_has_a_row_for_each_report(runs: Any):
 
 def test_a_frame_of_steps_has_its_columns_without_a_report_too(runs: Any):
     """What is written for a campaign that has run works for one that has not."""
-    campaign, collected = runs
-    full, empty = (steps_frame(some, campaign.warmup) for some in (collected, collected[1:]))
+    _, collected = runs
+    full, empty = (steps_frame(some) for some in (collected, collected[1:]))
     assert len(empty) == 0
     assert empty.columns.tolist() == full.columns.tolist()
 
@@ -66,8 +66,8 @@ def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
     runs: Any, chosen: slice
 ) -> None:
     """What is reckoned with in a script works for a campaign that has not begun."""
-    campaign, collected = runs
-    every, each = runs_frame(collected[chosen]), steps_frame(collected[chosen], campaign.warmup)
+    _, collected = runs
+    every, each = runs_frame(collected[chosen]), steps_frame(collected[chosen])
     for frame, names in (
         (every, ("reports", "step_seconds_mean", "final_loss", "parameters_logged")),
         (each, ("iteration", "loss", "tokens_per_second", "skipped", "offset")),
@@ -95,11 +95,11 @@ def test_a_line_gives_the_frames_of_a_campaign_file(
     saved: Any, tmp_path: Path, as_text: bool
 ) -> None:
     """The same as those that `collect` writes, whether the path is text or a Path."""
-    campaign, collected = saved
+    _, collected = saved
     source, results = tmp_path / "campaign.yaml", tmp_path
     given = (str(source), str(results)) if as_text else (source, results)
     assert frames.runs(*given).equals(runs_frame(collected))
-    assert frames.steps(*given).equals(steps_frame(collected, campaign.warmup))
+    assert frames.steps(*given).equals(steps_frame(collected))
 
 
 def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_path: Path) -> None:
@@ -109,16 +109,16 @@ def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_pa
     frame = frames.runs(tmp_path / "stages")
     assert frame["label"].tolist() == ["seed=1"]
     assert frame["step_seconds_median"].tolist() == [0.5]
-    assert frames.steps(tmp_path / "stages").equals(steps_frame(collected, campaign.warmup))
+    assert frames.steps(tmp_path / "stages").equals(steps_frame(collected))
 
 
 def test_every_column_is_told_by_the_docstring(runs: Any) -> None:
     """But for those that belong to a framework alone."""
-    campaign, collected = runs
+    _, collected = runs
     own = option_names("gpt") | {"zero_stage", "activation_checkpointing", "model"}
     pairs = [
         (frames.runs, runs_frame(collected)),
-        (frames.steps, steps_frame(collected, campaign.warmup)),
+        (frames.steps, steps_frame(collected)),
     ]
     for function, frame in pairs:
         told = set(re.findall(r"\w+", function.__doc__ or ""))

@@ -20,7 +20,7 @@ from parsers.records import Record, Setting, Timers
 from parsers.runs.reading import read
 from parsers.scan.reader import decode
 from parsers.summary.run import summarise
-from parsers.summary.warmup import WarmupPolicy
+from parsers.summary.warmup import Warmup
 
 assert printed_tables
 CASES = int(os.environ.get("TERALOG_SOAK", "4000"))
@@ -148,7 +148,7 @@ def check(log: bytes) -> None:
     assert time.process_time() - begun < HANGS_SECONDS
     assert all(len(one) <= len(run.records) for one, run in zip(steps, runs, strict=True))
     for run in runs:
-        summarise(run, WarmupPolicy())
+        summarise(run, Warmup(rule="first"))
     records = [record for run in runs for record in run.records]
     if not records:
         return

@@ -21,7 +21,7 @@ from parsers.steps.blocks import Records, StepBlock, joined_steps
 from parsers.steps.merge import merge_steps
 from parsers.summary.rows import run_object, step_rows
 from parsers.summary.run import summarise
-from parsers.summary.warmup import WarmupPolicy
+from parsers.summary.warmup import Warmup
 
 ONE_BY_ONE = tuple(
     replace(one, parse_lines=None) if isinstance(one, LogFormat) else one for one in ALL_FORMATS
@@ -82,7 +82,7 @@ def runs_of(log: bytes, formats: Sequence[object] = ALL_FORMATS) -> list[LogRun]
 
 def told(runs: Sequence[LogRun]) -> str:
     """Return all that the runs of a log say, nan as equal to nan."""
-    summaries = [summarise(run, WarmupPolicy(None)) for run in runs]
+    summaries = [summarise(run, Warmup(rule="auto")) for run in runs]
     return repr(
         (
             runs,

@@ -13,7 +13,7 @@ from parsers.steps.seconds import StepSeconds
 from parsers.summary.frames import parquet, runs_frame, steps_frame, usage_frame
 from parsers.summary.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, run_object, run_row
 from parsers.summary.run import RunSummary, summarise
-from parsers.summary.warmup import WarmupPolicy
+from parsers.summary.warmup import Warmup
 
 
 def line(
@@ -34,7 +34,7 @@ def summary(
     """Return the numbers of the one run in a log."""
     log.write_text(text)
     (run,) = read(log)
-    return summarise(run, WarmupPolicy.parse(warmup), keep_skipped=keep_skipped)
+    return summarise(run, Warmup.parse(warmup), keep_skipped=keep_skipped)
 
 
 @pytest.fixture
@@ -322,7 +322,7 @@ def test_runs_and_steps_are_frames(log: Path, tmp_path: Path) -> None:
     assert list(steps_frame([]).columns) == list(STEP_NAMES)
     pytest.importorskip("pyarrow")
     (run,) = read(log)
-    row = run_row(summarise(run, WarmupPolicy()))
+    row = run_row(summarise(run, Warmup(rule="first")))
     file = tmp_path / "runs.parquet"
     file.write_bytes(parquet([row], list(row)))
     assert pd.read_parquet(file).to_dict("records")[0]["step_seconds_mean"] == 2.5

@@ -1,42 +1,105 @@
-"""Warm-up: which reports a policy leaves out, and where MSER-5 finds the steady state."""
+"""Warm-up: the iterations that each spelling leaves out, and the steady state that MSER-5 finds."""
 
+import contextlib
 import random
+import re
 import statistics
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.summary.warmup import Truncation, WarmupPolicy, steady_state
+from parsers.summary.warmup import Warmup, WarmupEnd, steady_state
 
-TIMES = [9.0, 5.0, 1.0, 1.1, 0.9, 1.0]
+# By what is written: iterations of the run, the last one left out, and the warm-up in words.
+WARMUPS = {
+    0: (20, 0, "none"),
+    5: (20, 5, "the first 5 iterations"),
+    30: (20, 30, "the first 30 iterations"),
+    "5": (20, 5, "the first 5 iterations"),
+    "none": (20, 0, "none"),
+    "0%": (20, 0, "none"),
+    "10%": (20, 2, "the first 10% of the iterations"),
+    " 25% ": (40, 10, "the first 25% of the iterations"),
+    "8%": (9, 0, "the first 8% of the iterations"),
+    "99%": (100, 99, "the first 99% of the iterations"),
+    # 0.29 * 100 is 28.999999999999996 in floating point.
+    "29%": (100, 29, "the first 29% of the iterations"),
+    " First ": (20, 10, "the first report"),
+    "auto": (20, 0, "the reports before the steady state (MSER-5)"),
+}
+
+
+@pytest.mark.parametrize("value", WARMUPS)
+def test_a_warm_up_ends_with_an_iteration(value: int | str) -> None:
+    """A percentage is rounded down to whole iterations; `first` ends with the first report."""
+    train_iters, last, words = WARMUPS[value]
+    warmup = Warmup.parse(value)
+    assert warmup.end([10, 20], [1.0, 1.0], train_iters=train_iters) == WarmupEnd(last)
+    assert str(warmup) == words
+    assert Warmup.parse(warmup.written) == warmup
 
 
 @pytest.mark.parametrize(
-    ("text", "left_out", "shown"),
+    "value",
     [
-        ("none", 0, "none"),
-        ("0", 0, "none"),
-        ("first", 1, "first"),
-        (" First ", 1, "first"),
-        ("1", 1, "first"),
-        ("4", 4, "4"),
-        ("100", 6, "100"),
+        *[-1, "-1", "", "%", "100%", "1.5", "1.5%", "-5%", "10 %", "last", "²", "²%"],
+        *["none first", "9" * 5000, "9" * 5000 + "%"],
     ],
+    ids=lambda value: str(value)[:10],
 )
-def test_a_policy_leaves_out_the_first_reports(text: str, left_out: int, shown: str) -> None:
-    """A launch of six reports loses no more than six."""
-    policy = WarmupPolicy.parse(text)
-    assert policy.truncation(TIMES) == Truncation(left_out)
-    assert str(policy) == shown
-    assert WarmupPolicy.parse(str(policy)) == policy
+def test_an_invalid_warm_up_is_refused(value: int | str) -> None:
+    """The message contains the value, and every spelling."""
+    message = (
+        f"{value!r} is not a valid warm-up: give a number of iterations (5), "
+        "a percentage (10%), first or auto"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Warmup.parse(value)
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1.5", "10%", "last", "²", "none first"])
-def test_what_is_no_policy_is_said_to_be_none(text: str) -> None:
-    """The sentence names what would be one."""
-    with pytest.raises(ValueError, match="none, first, auto, or a number"):
-        WarmupPolicy.parse(text)
+@given(st.integers(0, 99), st.integers(1, 10**6))
+def test_a_percentage_always_leaves_something(percent: int, train_iters: int) -> None:
+    """Below 100 % there is an iteration to measure."""
+    assert 0 <= Warmup.parse(f"{percent}%").least_iterations(train_iters) < train_iters
+
+
+@given(st.text(max_size=8) | st.from_regex(r"\s?\w{1,3}%?\s?"))
+def test_any_text_is_a_warm_up_or_refused(text: str) -> None:
+    """No other error is raised, whatever counts as a digit in some script."""
+    with contextlib.suppress(ValueError):
+        assert Warmup.parse(text).least_iterations(10**6) >= 0
+
+
+@pytest.mark.parametrize(
+    ("value", "last"), [(0, 1000), (5, 1005), ("10%", 1020), ("first", 1010), ("auto", 1000)]
+)
+def test_iterations_of_a_resumed_launch_count_from_its_checkpoint(
+    value: int | str, last: int
+) -> None:
+    """The percentage is of the iterations that the launch has to do."""
+    warmup = Warmup.parse(value)
+    end = warmup.end([1010, 1020], [1.0, 1.0], train_iters=1200, resumed_from=1000)
+    assert end == WarmupEnd(last)
+
+
+@pytest.mark.parametrize(("value", "last"), [(0, -1), (2, 1), ("50%", 1), ("first", 0)])
+def test_a_program_may_count_its_iterations_from_zero(value: int | str, last: int) -> None:
+    """Two iterations are then 0 and 1; without a warm-up, iteration 0 counts."""
+    assert Warmup.parse(value).end([0, 1, 2, 3], [1.0] * 4) == WarmupEnd(last)
+
+
+@pytest.mark.parametrize("value", ["5", "10%", "first", "auto"])
+def test_without_reports_nothing_is_left_out(value: str) -> None:
+    """A log without a step is no error."""
+    warmup = Warmup.parse(value)
+    assert warmup.end([], []) == WarmupEnd(warmup.iterations)
+
+
+def reports_left_out(times: list[float | None]) -> tuple[int, bool]:
+    """Return how many of these reports, one per iteration, `auto` leaves out; and if it settles."""
+    end = Warmup.parse("auto").end(range(1, len(times) + 1), times)
+    return end.iteration, end.steady
 
 
 def noisy(mean: float, count: int, seed: int = 1) -> list[float]:
@@ -60,29 +123,27 @@ def test_auto_leaves_out_the_slow_beginning(
     slow: list[float], steady: int, least: int, most: int
 ) -> None:
     """At least all that is slow, and not much more."""
-    policy = WarmupPolicy.parse("auto")
-    truncation = policy.truncation([*slow, *noisy(1.0, steady)])
-    assert truncation.steady
-    assert least <= truncation.reports <= most
-    assert str(policy) == "auto"
+    left_out, settled = reports_left_out([*slow, *noisy(1.0, steady)])
+    assert settled
+    assert least <= left_out <= most
 
 
 def test_auto_passes_over_reports_without_a_time() -> None:
     """They are left out with the slow ones before and behind them."""
     times = [None, 9.0, None, None, 8.0, None, *[1.0] * 12]
-    assert WarmupPolicy.parse("auto").truncation(times) == Truncation(5)
+    assert reports_left_out(times) == (5, True)
 
 
 def test_a_run_that_never_settles_is_said_to_be_unsteady() -> None:
     """Its step time falls to the end; half of it is left out, and the number is no measure."""
     falling = [10.0 - 0.01 * number for number in range(400)]
-    assert steady_state(falling) == Truncation(200, steady=False)
+    assert steady_state(falling) == (200, False)
 
 
 @pytest.mark.parametrize("count", range(6))
 def test_of_a_handful_of_reports_none_is_left_out(count: int) -> None:
     """They are too few to say what is steady; alone, the last one would look so."""
-    assert steady_state([9.0, 3.0, 1.1, 1.0, 1.2][:count]) == Truncation(0)
+    assert steady_state([9.0, 3.0, 1.1, 1.0, 1.2][:count]) == (0, True)
 
 
 def squared_errors(observations: list[float]) -> list[float]:
@@ -100,11 +161,11 @@ def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> 
     """For fewer than fifty reports, each is an observation."""
     errors = squared_errors(observations)
     half = len(observations) // 2
-    found = steady_state(observations)
-    if found.steady:
-        assert errors[found.reports] == pytest.approx(min(errors), rel=1e-9)
+    left_out, steady = steady_state(observations)
+    if steady:
+        assert errors[left_out] == pytest.approx(min(errors), rel=1e-9)
     else:
-        assert found.reports == half
+        assert left_out == half
         assert min(errors[half + 1 :]) <= min(errors[: half + 1])
 
 
@@ -112,5 +173,5 @@ def test_the_truncation_is_that_of_the_definition(observations: list[float]) -> 
 def test_five_equal_reports_weigh_as_their_mean(means: list[float]) -> None:
     """From fifty on, means of five are the observations."""
     times = [time for mean in means for time in (mean - 0.5, mean, mean, mean, mean + 0.5)]
-    one_by_one = steady_state(means)
-    assert steady_state(times) == Truncation(5 * one_by_one.reports, one_by_one.steady)
+    left_out, steady = steady_state(means)
+    assert steady_state(times) == (5 * left_out, steady)

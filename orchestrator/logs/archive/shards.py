@@ -11,11 +11,17 @@ from pathlib import Path
 
 from orchestrator.common.version import version
 from orchestrator.logs.find import Log
-from parsers.summary.warmup import WarmupPolicy
+from orchestrator.logs.recorded import record_files
+from parsers.summary.warmup import Warmup
 
 ROOT = Path(__file__).parents[3]
 # What a log says depends on these; a result of other texts is none of ours.
-_CODE = ("parsers/**/*.py", "orchestrator/logs/**/*.py")
+_CODE = (
+    "parsers/**/*.py",
+    "orchestrator/common/**/*.py",
+    "orchestrator/store/**/*.py",
+    "orchestrator/logs/**/*.py",
+)
 
 Stamp = tuple[int, int] | None
 """A file's size in bytes and when it was changed, in ns; None where there is none."""
@@ -29,7 +35,7 @@ class Reader:
     """
 
     folder: Path
-    warmup: WarmupPolicy
+    warmup: Warmup | None
     keep_skipped: bool
     code: str
 
@@ -82,9 +88,10 @@ def code_fingerprint() -> str:
 
 
 def stamped(log: Log) -> StampedLog:
-    """Return a log with the stamps of its files."""
+    """Return a log with the stamps of its files, and of those that decide how it is read."""
     files = (log.path,) if log.errors is None else (log.path, log.errors)
-    return StampedLog(log.path, log.errors, tuple(map(_stamp, files)))
+    stamps = map(_stamp, (*files, *record_files(log.path)))
+    return StampedLog(log.path, log.errors, tuple(stamps))
 
 
 def in_shards(

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import compress
+from operator import not_
 from typing import Any
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.collect.outcomes import GIVEN_UP
-from orchestrator.measure.summary import by_update, step_seconds
 from orchestrator.report.html.page import nodes_of
 from orchestrator.report.html.series import Series, series
 from orchestrator.run.model import sizes
 from orchestrator.status.log_text import Tail
 from orchestrator.store.records import Attempt
-from parsers.records import Step
 
 _STEPS, _LINES = 400, 100
 # Above so many runs each gets less, or nobody could open the page.
@@ -75,23 +75,24 @@ def make_detail(
     campaign: Campaign, run: Collected, texts: Mapping[str, str], log: Tail | None, points: int
 ) -> Detail:
     """Return what the page shows of a run; its curves have about so many `points` at most."""
-    planned, told = run.planned.run, run.told
+    reports, told = run.reports, run.told
+    iterations = reports.steps.column("iteration")
 
-    def times(steps: Iterable[Step]) -> Series:
-        return series(((step.iteration, step_seconds(step, planned)) for step in steps), points)
+    def curve(values: Iterable[float | None], shown: Iterable[bool] | None = None) -> Series:
+        points_of = zip(iterations, values, strict=True)
+        return series(points_of if shown is None else compress(points_of, shown), points)
 
-    with_update, without = by_update(run.steps)
     return Detail(
         run_id=run.planned.run_id,
         state=run.state,
         ended=run.outcome not in (None, GIVEN_UP),
         told=told.text if told else None,
-        warmup=campaign.warmup.last_iteration(planned.training.train_iters),
-        loss=series(((step.iteration, step.loss) for step in run.steps), points),
-        step_seconds=times(with_update),
-        skipped_seconds=times(without),
+        warmup=max(reports.last_warmup, 0),
+        loss=curve(reports.steps.column("loss")),
+        step_seconds=curve(reports.step_seconds, map(not_, reports.skips)),
+        skipped_seconds=curve(reports.step_seconds, reports.skips),
         attempts=tuple(_attempt(attempt, campaign) for attempt in run.attempts),
-        sizes=sizes(planned),
+        sizes=sizes(run.planned.run),
         texts=texts,
         log=log,
     )

@@ -9,8 +9,8 @@ import pytest
 
 from orchestrator.campaign.checks import run_problems, run_warnings
 from orchestrator.hardware.cluster import Cluster
-from orchestrator.measure.warmup import Warmup
 from orchestrator.run.model import Run
+from parsers.summary.warmup import Warmup
 
 RunOf = Callable[..., Run]
 
@@ -287,7 +287,10 @@ def test_an_optimizer_that_has_one_core_is_worth_a_look(
 
 @pytest.mark.parametrize(
     ("warmup", "train_iters", "measured"),
-    [(0, 1, True), (1, 1, False), (3, 4, True), (4, 4, False), ("99%", 1, True), (5, 4, False)],
+    [
+        *[(0, 1, True), (1, 1, False), (3, 4, True), (4, 4, False), ("99%", 1, True)],
+        *[(5, 4, False), ("first", 1, False), ("first", 2, True), ("auto", 1, True)],
+    ],
 )
 def test_a_warmup_must_leave_something_to_measure(
     run_of: RunOf, warmup: int | str, train_iters: int, measured: bool

@@ -90,11 +90,21 @@ PROBLEMS = {
     ),
     "a warm-up that is none": (
         f"name: a\n{GPT}warmup: 100%\n",
-        ["warmup: '100%' is no warm-up; write iterations, as 5, or a part, as 10%"],
+        [
+            (
+                "warmup: '100%' is not a valid warm-up: give a number of iterations (5), "
+                "a percentage (10%), first or auto"
+            )
+        ],
     ),
     "a negative warm-up": (
         f"name: a\n{GPT}warmup: -1\n",
-        ["warmup: -1 is too small; the least is 0"],
+        [
+            (
+                "warmup: -1 is not a valid warm-up: give a number of iterations (5), "
+                "a percentage (10%), first or auto"
+            )
+        ],
     ),
     "a matrix of values, not lists": (
         f"name: a\n{GPT}matrix: {{strategy: ddp}}\n",

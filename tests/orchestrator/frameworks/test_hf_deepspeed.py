@@ -16,11 +16,11 @@ from orchestrator.common.tables import as_records
 from orchestrator.frameworks.deepspeed.config import FILE_NAME
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
-from orchestrator.measure.warmup import Warmup
 from orchestrator.memory.forecast import forecast
 from orchestrator.report.report import Report
 from orchestrator.run.model import Run
 from orchestrator.store.records import COMPLETED
+from parsers.summary.warmup import Warmup
 
 RunOf = Callable[..., Run]
 Reported = Callable[..., tuple[Any, list[Collected], Report]]

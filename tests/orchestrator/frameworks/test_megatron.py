@@ -13,13 +13,13 @@ from orchestrator.collect.collected import collect
 from orchestrator.common.tables import as_records
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
-from orchestrator.measure.warmup import Warmup
 from orchestrator.memory.forecast import forecast
 from orchestrator.memory.placement import megatron_placement
 from orchestrator.report.report import make_report
 from orchestrator.run.model import Run
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
+from parsers.summary.warmup import Warmup
 
 RunOf = Callable[..., Run]
 

@@ -8,8 +8,8 @@ import pytest
 from orchestrator.campaign.checks import run_problems
 from orchestrator.campaign.fit import run_forecast
 from orchestrator.hardware.cluster import Cluster
-from orchestrator.measure.warmup import Warmup
 from orchestrator.run.model import Run
+from parsers.summary.warmup import Warmup
 
 RunOf = Callable[..., Run]
 

@@ -100,11 +100,11 @@ def test_the_options_choose_which_reports_count(folder: Path) -> None:
     assert run["warmup"] == {"policy": "auto", "dropped": 0, "skipped": 1, "steady": True}
 
 
-def test_a_warm_up_that_is_none_is_a_mistake_of_usage(folder: Path) -> None:
-    """The sentence says what would be one."""
-    result = parse("run.log", "--warmup", "10%")
+def test_an_invalid_warm_up_is_a_mistake_of_usage(folder: Path) -> None:
+    """The message shows every spelling."""
+    result = parse("run.log", "--warmup", "10 %")
     assert result.exit_code == 2
-    assert "it is none, first, auto, or a number" in result.stderr
+    assert "give a number of iterations (5), a percentage (10%), first or auto" in result.stderr
 
 
 def test_every_step_report_is_given_on_request(folder: Path) -> None:

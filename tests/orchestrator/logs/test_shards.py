@@ -1,5 +1,8 @@
 """An archive in shards: each log once, about the same size, and what stays when logs change."""
 
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.common.files import write_json
+from orchestrator.logs.archive import shards as shards_module
 from orchestrator.logs.archive.folder import ShardFolder
 from orchestrator.logs.archive.job import read_shard
 from orchestrator.logs.archive.shards import (
@@ -18,7 +23,7 @@ from orchestrator.logs.archive.shards import (
     stamped,
 )
 from orchestrator.logs.find import Log
-from parsers.summary.warmup import WarmupPolicy
+from parsers.summary.warmup import Warmup
 
 SIZES = st.lists(st.integers(0, 10**9), min_size=1, max_size=40)
 
@@ -74,7 +79,7 @@ def test_order_of_the_paths_decides_nothing() -> None:
 def saved(folder: Path, *paths: Path) -> ShardFolder:
     """Return a shard of these logs, as it was before its job began."""
     reader = Reader(
-        folder=folder, warmup=WarmupPolicy(), keep_skipped=False, code=code_fingerprint()
+        folder=folder, warmup=Warmup(rule="first"), keep_skipped=False, code=code_fingerprint()
     )
     shard = ShardFolder(folder / "shard")
     shard.save(reader, Shard(tuple(stamped(Log(path)) for path in paths)))
@@ -102,3 +107,77 @@ def test_another_version_does_not_read_a_shard(tmp_path: Path) -> None:
     shard.save(replace(reader, code="other"), logs)
     with pytest.raises(RuntimeError, match="another version of teralog"):
         read_shard(shard)
+
+
+def log_in_results(results: Path) -> Path:
+    """Return a log in a folder of results, whose campaign has the warm-up 2."""
+    attempt = results / "mine" / "abc123" / "attempt-1"
+    attempt.mkdir(parents=True)
+    write_json(results / "mine" / "campaign.json", {"name": "mine", "warmup": 2, "runs": {}})
+    write_json(attempt.parent / "run.json", {"train_iters": 4, "global_batch_size": 8})
+    log = attempt / "output.log"
+    log.write_text(
+        "".join(
+            f"[teralog] iteration {number}/4 | step_seconds 1.0 | samples_per_second 8 | loss 6.25 "
+            "| memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
+            for number in range(1, 5)
+        )
+    )
+    return log
+
+
+def test_a_log_in_results_is_read_again_after_its_campaigns_warm_up_changed(tmp_path: Path) -> None:
+    """A result in a shard is that of one warm-up."""
+    log = log_in_results(tmp_path)
+    before = stamped(Log(log))
+    campaign = tmp_path / "mine" / "campaign.json"
+    write_json(campaign, {"name": "mine", "warmup": "first", "runs": {}})
+    assert stamped(Log(log)) != before
+    assert stamped(Log(tmp_path / "other.log")).stamps == (None,)
+
+
+def test_a_change_of_any_module_that_reads_a_shard_changes_the_fingerprint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules are those that a job loads; none of them may leave an old result valid."""
+    reader = Reader(folder=tmp_path, warmup=None, keep_skipped=False, code=code_fingerprint())
+    shard = ShardFolder(tmp_path / "shard")
+    shard.save(reader, Shard((stamped(Log(log_in_results(tmp_path / "results"))),)))
+    root = shards_module.ROOT
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from orchestrator.logs.archive.folder import ShardFolder\n"
+        "from orchestrator.logs.archive.job import read_shard\n"
+        "read_shard(ShardFolder(Path(sys.argv[1])))\n"
+        "files = [getattr(one, '__file__', None) for one in list(sys.modules.values())]\n"
+        "print(*(file for file in files if file), sep='\\n')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(shard.path)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    [[summary]] = shard.load_result()
+    assert summary.dropped == 2
+    packages = [root / "orchestrator", root / "parsers"]
+    modules = [
+        path.relative_to(root)
+        for path in map(Path, done.stdout.splitlines())
+        if any(path.is_relative_to(package) for package in packages)
+    ]
+    assert Path("parsers/summary/warmup.py") in modules
+    for package in packages:
+        copy = tmp_path / "copy" / package.name
+        shutil.copytree(package, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(shards_module, "ROOT", tmp_path / "copy")
+    fingerprints = {code_fingerprint()}
+    for module in modules:
+        if module == Path("orchestrator/__init__.py"):
+            continue  # holds a docstring only
+        with (tmp_path / "copy" / module).open("a") as file:
+            file.write("# changed\n")
+        fingerprint = code_fingerprint()
+        assert fingerprint not in fingerprints, module
+        fingerprints.add(fingerprint)

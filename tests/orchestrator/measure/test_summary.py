@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.measure.summary import Summary, step_seconds, summarise
-from orchestrator.measure.warmup import Warmup
+from orchestrator.measure.summary import Summary, configured, run_reports, summarise
 from orchestrator.run.model import Run
 from parsers.records import Record, RunTotals, Step, Usage, UsageSource
+from parsers.summary.warmup import Warmup
 
 RunOf = Callable[..., Run]
 
@@ -25,6 +25,11 @@ def step(iteration: int, **values: Any) -> Step:
 def timed(*seconds: float) -> list[Step]:
     """Return one report for each of these durations, from iteration 1 on."""
     return [step(number, step_seconds=time) for number, time in enumerate(seconds, start=1)]
+
+
+def summary_of(run: Run, records: list[Record], warmup: Warmup) -> Summary:
+    """Return the summary of a run whose log contains these records."""
+    return summarise(run, records, run_reports(run, records, warmup))
 
 
 @pytest.mark.parametrize(
@@ -40,14 +45,16 @@ def test_seconds_are_those_reported_or_follow_from_the_rate(
     run_of: RunOf, values: dict[str, float], seconds: float | None
 ):
     """A global batch of 8 at 32 samples per second takes a quarter of one."""
-    assert step_seconds(step(1, **values), run_of(micro_batch_size=8)) == seconds
+    reports = run_reports(run_of(micro_batch_size=8), [step(1, **values)], Warmup())
+    assert reports.step_seconds == [seconds]
 
 
 def test_a_rate_over_an_unknown_batch_gives_no_seconds(run_of: RunOf):
     """The user's own script need not say how large its batch is."""
     run = run_of(framework="deepspeed", script="a", tensor_parallel_size=2)
-    assert run.batch.global_batch_size is None
-    assert step_seconds(step(1, samples_per_second=32.0), run) is None
+    assert configured(run).global_batch_size is None
+    reports = run_reports(run, [step(1, samples_per_second=32.0)], Warmup())
+    assert reports.step_seconds == [None]
 
 
 # A tiny GPT on 2 ranks, a global batch of 8 sequences, 6 iterations of which 2 are warm-up.
@@ -193,7 +200,7 @@ def test_a_summary_has_what_the_log_tells_and_nothing_else(
     run_of: RunOf, records: list[Record], expected: dict[str, Any]
 ):
     """Everything else is absent."""
-    found = dataclasses.asdict(summarise(run_of(**TINY), records, Warmup(2)))
+    found = dataclasses.asdict(summary_of(run_of(**TINY), records, Warmup(2)))
     assert found == dataclasses.asdict(Summary()) | expected
 
 
@@ -201,7 +208,7 @@ def test_a_summary_has_what_the_log_tells_and_nothing_else(
 def test_a_loss_that_is_no_number_is_a_fact(run_of: RunOf, loss: float):
     """It is kept, and so are the times of the run."""
     records = [*timed(1.0, 1.0, 1.0), step(3, loss=6.0), step(4, step_seconds=1.0, loss=loss)]
-    summary = summarise(run_of(**TINY), records, Warmup(2))
+    summary = summary_of(run_of(**TINY), records, Warmup(2))
     assert summary.final_loss == pytest.approx(loss, nan_ok=True)
     assert summary.step_seconds_mean == 1.0
 
@@ -210,7 +217,7 @@ def test_recomputation_counts_for_the_hardware_and_not_for_the_model(run_of: Run
     """HFU and MFU are two things."""
     records = timed(1.0, 1.0, 1.0)
     plain, again = (
-        summarise(run_of(**TINY, activation_checkpointing=on), records, Warmup(2))
+        summary_of(run_of(**TINY, activation_checkpointing=on), records, Warmup(2))
         for on in (False, True)
     )
     assert again.model_tflops_per_gpu == plain.model_tflops_per_gpu
@@ -220,21 +227,21 @@ def test_recomputation_counts_for_the_hardware_and_not_for_the_model(run_of: Run
 def test_the_gpu_is_what_the_log_calls_it(run_of: RunOf):
     """Its peak is looked up by that name."""
     records = [RunTotals(device="NVIDIA H100 80GB HBM3", offset=0), RunTotals(offset=1)]
-    assert summarise(run_of(), records, Warmup(0)).device == "NVIDIA H100 80GB HBM3"
-    assert summarise(run_of(), [], Warmup(0)).device is None
+    assert summary_of(run_of(), records, Warmup(0)).device == "NVIDIA H100 80GB HBM3"
+    assert summary_of(run_of(), [], Warmup(0)).device is None
 
 
 def test_a_run_of_unknown_shape_has_times_and_no_tflops(run_of: RunOf):
     """A dash in the table, not a zero."""
     run = run_of(framework="deepspeed", script="a", model={}, train_iters=6)
-    summary = summarise(run, timed(9.0, 9.0, 2.0), Warmup(2))
+    summary = summary_of(run, timed(9.0, 9.0, 2.0), Warmup(2))
     assert (summary.step_seconds_mean, summary.tflops_per_gpu) == (2.0, None)
 
 
 @given(st.lists(st.floats(1e-3, 1e3), max_size=8), st.integers(0, 8))
 def test_the_median_lies_between_the_extremes(run_of: RunOf, seconds: list[float], warmup: int):
     """And as many reports are averaged as follow the warm-up."""
-    summary = summarise(run_of(train_iters=8), timed(*seconds), Warmup(warmup))
+    summary = summary_of(run_of(train_iters=8), timed(*seconds), Warmup(warmup))
     counted = seconds[warmup:]
     assert summary.reports == len(counted)
     if counted:

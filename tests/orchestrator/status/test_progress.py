@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.collect.restarts import last_start
-from orchestrator.measure.summary import summarise
-from orchestrator.measure.warmup import Warmup
+from orchestrator.measure.summary import run_reports, summarise
 from orchestrator.run.model import Run
 from orchestrator.status.progress import LogSoFar, Progress, progress, read_on
 from orchestrator.status.slow_runs import StepTimes
 from parsers.records import Step
 from parsers.scan.reader import read_records
+from parsers.summary.warmup import Warmup
 
 from orchestrator.frameworks.table import FRAMEWORKS  # isort: skip
 
@@ -67,7 +67,8 @@ def test_a_log_that_grows_in_pieces_tells_what_the_whole_log_tells(
     formats = FRAMEWORKS["gpt"].log.formats
     whole = list(read_records(log, formats, start=last_start(log)))
     assert list(so_far.records) == whole
-    found, summary = progress(planned.run, whole, WARMUP), summarise(planned.run, whole, WARMUP)
+    found = progress(planned.run, whole, WARMUP)
+    summary = summarise(planned.run, whole, run_reports(planned.run, whole, WARMUP))
     assert progress(planned.run, so_far.records, WARMUP) == found
     # And the report will say the same.
     assert found.iteration == summary.last_iteration

@@ -11,9 +11,9 @@ import pytest
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.hardware.cluster import Cluster
-from orchestrator.measure.warmup import Warmup
 from orchestrator.run.model import Run
 from orchestrator.submit.scripts import job_script
+from parsers.summary.warmup import Warmup
 
 Start = Callable[[str], "subprocess.Popen[str]"]
 

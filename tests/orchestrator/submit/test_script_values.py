@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.frameworks.deepspeed.zero import Launcher
 from orchestrator.hardware.cluster import Cluster
-from orchestrator.measure.warmup import Warmup
 from orchestrator.run.model import Run
 from orchestrator.submit.scripts import job_script
+from parsers.summary.warmup import Warmup
 
 NASTY = (
     "$(rm -rf x)",

@@ -1,0 +1,59 @@
+"""Find how a log in a folder of results is to be read: by its campaign's warm-up."""
+
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import read_json
+from orchestrator.store.submission import SUBMISSION, submitted_warmup
+from parsers.summary.launches import Configured
+from parsers.summary.warmup import Warmup
+
+# <results>/<campaign>/<run>/attempt-<number>/output.log
+_IN_RESULTS = re.compile(r"(?P<run>(?P<campaign>.+)/[^/]+)/attempt-[1-9][0-9]*/output\.log")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedReading:
+    """What a folder of results contains about the run of a log."""
+
+    campaign: str
+    warmup: Warmup
+    configured: Configured
+
+
+def record_files(log: Path | str) -> tuple[Path, ...]:
+    """Return the files that decide how a log is read: run.json and campaign.json.
+
+    They need not exist. A log outside a folder of results has none.
+    """
+    match = _IN_RESULTS.fullmatch(os.path.abspath(log))  # noqa: PTH100  (removes `..`, too)
+    if match is None:
+        return ()
+    return Path(match["run"], "run.json"), Path(match["campaign"], SUBMISSION)
+
+
+def recorded_reading(log: Path | str) -> RecordedReading | None:
+    """Return what is recorded about the run of a log; None if nothing is, or it is damaged."""
+    files = record_files(log)
+    if not files:
+        return None
+    run_file, campaign_file = files
+    try:
+        record = read_json(run_file)
+        warmup = _warmup(campaign_file.parent, campaign_file.stat().st_mtime_ns)
+        if record is None or warmup is None:
+            return None
+        configured = Configured(record.get("train_iters"), record.get("global_batch_size"))
+        return RecordedReading(campaign_file.parent.name, warmup, configured)
+    except (UserError, OSError, ValueError):
+        return None
+
+
+# A campaign of thousands of runs has one file; it is read again only after it was written again.
+@lru_cache(maxsize=256)
+def _warmup(campaign: Path, written_at: int) -> Warmup | None:
+    return submitted_warmup(campaign)
