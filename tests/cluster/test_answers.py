@@ -6,9 +6,9 @@ It forgets jobs, gives their ids again, keeps silent, and its accounting is late
 import json
 import os
 import shutil
-import time
 
 import pytest
+from practice.jobs import wait_until
 
 pytestmark = pytest.mark.slurm
 
@@ -142,11 +142,14 @@ def test_accounting_names_nobody_who_cancelled_a_job_for_one_that_had_failed(
     for_another = run(*submit, *chain, "--wrap", "true").stdout.strip()
     by_a_person = run(*submit, "--hold", "--array=0", "--wrap", "true").stdout.strip()
     run("scancel", by_a_person)
-    deadline = time.monotonic() + 60
-    said: list[str] = []
+    states: list[str] = []
+
     # It may be a while at cancelling, and at writing that down.
-    while len(said) < 2 or "allocation" in "".join(said) or "PENDING" in "".join(said):
-        assert time.monotonic() < deadline, said
-        jobs = f"{for_another},{by_a_person}"
-        said = run("sacct", "-XPn", "-o", "JobName,State", "-j", jobs).stdout.splitlines()
-    assert said == ["wrap|CANCELLED", f"wrap|CANCELLED by {os.getuid()}"]
+    def is_written_down() -> bool:
+        both = ("-j", f"{for_another},{by_a_person}")
+        states[:] = run("sacct", "-XPn", "-o", "JobName,State", *both).stdout.splitlines()
+        text = "".join(states)
+        return len(states) == 2 and "allocation" not in text and "PENDING" not in text
+
+    wait_until(is_written_down, lambda: str(states))
+    assert states == ["wrap|CANCELLED", f"wrap|CANCELLED by {os.getuid()}"]

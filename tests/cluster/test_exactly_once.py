@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from practice.jobs import wait_until
 
 pytestmark = pytest.mark.slurm
 
@@ -41,6 +42,7 @@ from orchestrator.store.campaign_store import campaign_store
 campaign = load_campaign(Path("campaign.yaml"))
 store = campaign_store(Path("results"), campaign.name)
 session = SlurmSession(campaign, store, None)
+print("ready", flush=True)
 sys.stdin.readline()
 session.settle(campaign.runs)
 missing = missing_runs(campaign.runs, store)
@@ -80,7 +82,9 @@ def submit_at_once(play, count: int) -> None:
         )
         for _ in range(count)
     ]
-    time.sleep(3)
+    for process in submits:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
     for process in submits:
         assert process.stdin is not None
         process.stdin.write("\n")
@@ -193,11 +197,13 @@ def test_many_submits_of_a_series_without_locks_keep_its_order(play) -> None:
     """Of what others have claimed, none that comes after it is submitted past it."""
     write_series(play)
     submit_at_once(play, 4)
-    deadline = time.monotonic() + 90
     ended = ["COMPLETED", "FAILED", "GIVEN_UP", *["COMPLETED"] * 3]
-    while play.states() != ended and time.monotonic() < deadline:
+
+    def have_ended() -> bool:
         play.teralog("submit", "campaign.yaml")
-        time.sleep(1)
+        return bool(play.states() == ended)
+
+    wait_until(have_ended, lambda: str(play.states()))
     assert seeds_started(play) == {"ddp": ["1", "2"], "zero1": ["1", "2", "3"]}
 
 
@@ -206,8 +212,8 @@ def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, sl
     play.write_slurm_campaign("sleep 2", matrix="seed: [1, 2]")
     slow_sbatch(play, 0, 5)
     submit = play.start("submit", "campaign.yaml")
-    while not slurm.run("squeue", "-h", "-o", "%j").stdout.count("play-array-"):
-        time.sleep(0.05)
+    queue = ("squeue", "-h", "-o", "%j")
+    wait_until(lambda: "play-array-" in slurm.run(*queue).stdout, lambda: "no job is there")
     submit.kill()
     submit.communicate()
     assert not list(play.path.glob("results/play/submissions/*/receipt.json"))
@@ -219,8 +225,10 @@ def test_what_was_never_submitted_does_not_count_as_an_attempt(play) -> None:
     """The next submit withdraws it and starts afresh."""
     slow_sbatch(play, 30, 0)
     submit = play.start("submit", "campaign.yaml")
-    while not list(play.path.glob("results/play/submissions/*/script.sh")):
-        time.sleep(0.05)
+    # A folder that is being made has a name with a dot before it; a submit killed then leaves no
+    # script to withdraw.
+    scripts = "results/play/submissions/[!.]*/script.sh"
+    wait_until(lambda: bool([*play.path.glob(scripts)]), lambda: "no script is written")
     os.kill(submit.pid, signal.SIGKILL)
     submit.communicate()
     assert play.states() == ["SUBMITTING"] * 5

@@ -1,9 +1,9 @@
 """Giving up on a real Slurm: a run starts when the one before it has completed, or never."""
 
 import json
-import time
 
 import pytest
+from practice.jobs import wait_until
 
 pytestmark = pytest.mark.slurm
 
@@ -43,13 +43,11 @@ def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -
     assert (run["outcome"], run["attempts"]) == ("given_up", 0)
     assert run["reason"] == "given up: micro_batch_size=2 failed"
     assert sorted(play.starts().values()) == [1] * 7
+    labels = {run["run_id"]: run["label"] for run in play.status()}
+    started = [labels[name] for name, what, *_ in play.events() if what == "start"]
     for strategy in ("ddp", "zero1", "zero2"):
-        order = [
-            run["label"].rpartition("=")[2]
-            for name, what, *_ in play.events()
-            for run in play.status()
-            if what == "start" and run["run_id"] == name and run["label"].startswith(strategy)
-        ]
+        order = [label.rpartition("=")[2] for label in started if label.startswith(strategy)]
+        assert order
         assert order == sorted(order)
     again = play.teralog("submit", "campaign.yaml")
     assert (again.returncode, again.stdout) == (1, "")
@@ -99,8 +97,7 @@ def test_a_cancelled_campaign_stays_cancelled(play) -> None:
     """Those that Slurm cancels for the others, too: no submit starts them."""
     sweep(play, WAIT)
     play.teralog("submit", "campaign.yaml")
-    while not play.starts():
-        time.sleep(0.2)
+    wait_until(lambda: bool(play.starts()), lambda: "no run has begun")
     assert play.teralog("cancel", "campaign.yaml").returncode == 0
     assert play.states() == ["CANCELLED"] * 8
     assert play.teralog("submit", "campaign.yaml").stdout == ""
@@ -110,8 +107,7 @@ def test_what_slurm_cancelled_for_a_cancelled_run_is_free_to_be_submitted(bare) 
     """A run that was cancelled says nothing of those after it."""
     sweep(bare, WAIT)
     bare.teralog("submit", "campaign.yaml")
-    while not bare.starts():
-        time.sleep(0.2)
+    wait_until(lambda: bool(bare.starts()), lambda: "no run has begun")
     bare.teralog("cancel", "campaign.yaml", "ddp micro_batch_size=1")
     bare.go()
     wait_until_ended(bare, ["NOT_STARTED", "CANCELLED", "NOT_STARTED"])

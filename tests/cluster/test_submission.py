@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -198,10 +197,10 @@ def test_who_cancelled_is_told_where_slurm_tells(playground, slurm_with_accounti
     playground.teralog("submit", "campaign.yaml")
     [run] = playground.wait_for(["RUNNING"])
     named = ("sacct", "--noheader", "--allocations", "--format=JobName", "--jobs", run["job_id"])
-    deadline = time.monotonic() + 60
-    while "play" not in slurm_with_accounting.run(*named).stdout:
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    wait_until(
+        lambda: "play" in slurm_with_accounting.run(*named).stdout,
+        lambda: "accounting does not know the job",
+    )
     slurm_with_accounting.run("scancel", run["job_id"])
     [run] = playground.wait_for(["CANCELLED"])
     assert run["scheduler_state"] == f"CANCELLED by {os.getuid()}"
