@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +15,10 @@ from typing import Any
 
 import psutil
 import pytest
+from click.testing import CliRunner
+from practice.jobs import wait_until
+
+from orchestrator.cli.main import main
 
 # A shell starts what it has in the background with Ctrl-C ignored, and nohup with SIGHUP ignored:
 # what these tests start would inherit that.
@@ -87,13 +90,14 @@ class Playground:
 
     def wait_for(self, states: list[str], seconds: float = 180) -> list[dict[str, Any]]:
         """Wait until the runs are in these states, and return what `status` says then."""
-        deadline = time.monotonic() + seconds
-        while True:
-            found = self.status()
-            if [run["state"] for run in found] == states:
-                return found
-            assert time.monotonic() < deadline, found
-            time.sleep(0.3)
+        runs: list[dict[str, Any]] = []
+
+        def are_there() -> bool:
+            runs[:] = self.status()
+            return [run["state"] for run in runs] == states
+
+        wait_until(are_there, lambda: str(runs), seconds)
+        return runs
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start teralog in the folder."""
@@ -106,18 +110,20 @@ class Playground:
             text=True,
         )
 
-    def teralog(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def teralog(self, *arguments: str, seconds: float = 120) -> "subprocess.CompletedProcess[str]":
         """Run teralog in the folder to its end."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=seconds)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def status(self) -> list[dict[str, Any]]:
-        """Return what `teralog status --json` says."""
-        found: list[dict[str, Any]] = json.loads(
-            self.teralog("status", "campaign.yaml", "--json").stdout
-        )
-        return found
+        """Return what `teralog status --json` says; in this process, for tests ask often."""
+        with contextlib.chdir(self.path):
+            answer = CliRunner(env=self.environment).invoke(
+                main, ["status", "campaign.yaml", "--json"]
+            )
+        runs: list[dict[str, Any]] = json.loads(answer.stdout)
+        return runs
 
     def states(self) -> list[str]:
         """Return the state of every run."""
