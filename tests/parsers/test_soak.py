@@ -82,7 +82,7 @@ def mutated(random: Random) -> bytes:
     return random.randbytes(random.choice((0, 0, 9))) + log[: random.randint(0, 4 * len(log) + 1)]
 
 
-DURATION = re.compile(r"(?:(\d+) days?, )?(\d\d?):(\d\d):(\d\d)\.(\d\d)")
+DURATION = re.compile(r"(?:(\d{1,30}) days?, )?(\d\d?):(\d\d):(\d\d)\.(\d\d)")
 # Thirty digits are more than a float has.
 NUMBERS = re.compile(r"(?=(([0-9]{1,30})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-9]{1,3})?))")
 
