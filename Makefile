@@ -41,6 +41,11 @@ demo: $(VENV)/.installed ## Train seven small models for real and print their ta
 test: $(VENV)/.installed slurm-packages ## Run all tests; real training and a real Slurm among them.
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
+.PHONY: quick
+quick: $(VENV)/.installed ## Run the tests without Slurm, training and a browser: while you work.
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal \
+	  -m 'not slurm and not train and not browser'
+
 .PHONY: check
 check: lint types test ## What CI runs: lint, types, test.
 

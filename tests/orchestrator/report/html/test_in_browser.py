@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from browsing import background, column, points, tab_to, until, wait_for_rows
 
+pytestmark = pytest.mark.browser
+
 Written = Callable[..., Path]
 Opened = Callable[..., Any]
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from browsing import background, column, points, tab_to, until, wait_for_rows
 
+pytestmark = pytest.mark.browser
+
 Published = Callable[..., Path]
 Opened = Callable[..., Any]
 
