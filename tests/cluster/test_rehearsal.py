@@ -66,7 +66,9 @@ def rehearse(playground: Any, cluster: Cluster, framework: str) -> list[tuple[st
     campaign = f"{framework}.yaml"
     submitted = playground.teralog("submit", campaign, "--rehearse")
     assert submitted.returncode == 0, submitted.stderr
-    watched = playground.teralog("watch", campaign, "--rehearsed", "--interval", "2")
+    # A script waits while another process compiles DeepSpeed's extensions.
+    watch = ("watch", campaign, "--rehearsed", "--interval", "2")
+    watched = playground.teralog(*watch, seconds=1000)
     assert watched.returncode in (0, 1), watched.stderr
     status = playground.teralog("status", campaign, "--rehearsed", "--json")
     return [(run["outcome"], Path(run["log"]).read_text()) for run in json.loads(status.stdout)]
