@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.campaign.checks import run_problems, run_warnings
+from orchestrator.campaign.entry_problems import entry_problems
 from orchestrator.campaign.exclude import Rule
 from orchestrator.campaign.expansion import Entry, difference, entries, make_run
-from orchestrator.campaign.file import Checked, read_campaign_file
+from orchestrator.campaign.file import KEYS_OF_FILE, CampaignFile, Checked, read_campaign_file
 from orchestrator.campaign.fit import capacity, memory_problem, run_forecast
 from orchestrator.campaign.labels import labels
+from orchestrator.campaign.parameters import parameter_problems
 from orchestrator.campaign.series import Series, all_series
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
@@ -72,13 +74,39 @@ def load_campaign(path: Path) -> Campaign:
     """
     checked = read_campaign_file(path)
     try:
-        runs, notes = _runs(checked, path.parent)
+        cluster, all_entries = _checked_entries(checked)
+        runs, notes = _runs(checked, cluster, all_entries, path.parent)
     except UserError as error:
         raise UserError(*(f"{path}: {problem}" for problem in error.problems)) from None
     file = checked.file
     seed = file.order_seed if file.order == "interleaved" else None
-    everything = (path, file.name, checked.cluster, checked.warmup, tuple(runs), tuple(notes))
+    everything = (path, file.name, cluster, checked.warmup, tuple(runs), tuple(notes))
     return Campaign(*everything, order_seed=seed)
+
+
+def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
+    """Return the entries of a file, and its cluster. Raises UserError with all that is wrong."""
+    problems = list(checked.problems)
+    try:
+        all_entries = entries(checked.file)
+    except UserError as error:
+        raise UserError(*problems, *error.problems) from None
+    problems += parameter_problems(
+        "defaults", _unused(checked.file, all_entries), checked.frameworks, KEYS_OF_FILE
+    )
+    problems += entry_problems(all_entries, checked.frameworks, complete=checked.complete)
+    if problems or checked.cluster is None:
+        raise UserError(*dict.fromkeys(problems))
+    cluster = checked.cluster
+    return cluster, tuple(_with_time_limit(entry, cluster) for entry in all_entries)
+
+
+def _unused(file: CampaignFile, all_entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return the defaults that every entry has another value for; a mistake in one still counts."""
+    if not (file.matrix or file.include):
+        return {}
+    used = frozenset[str]().union(*(entry.inherited for entry in all_entries))
+    return {name: value for name, value in file.defaults.items() if name not in used}
 
 
 def _excluding_rule(rules: Iterable[Rule], values: Mapping[str, Any]) -> Rule | None:
@@ -97,41 +125,32 @@ def _with_time_limit(entry: Entry, cluster: Cluster) -> Entry:
     return replace(entry, values={"time_limit": cluster.time_limit, **entry.values})
 
 
-def _runs(checked: Checked, folder: Path) -> tuple[list[PlannedRun], list[str]]:
-    file, cluster = checked.file, checked.cluster
-    all_entries = [_with_time_limit(entry, cluster) for entry in entries(file)]
+def _runs(
+    checked: Checked, cluster: Cluster, all_entries: Sequence[Entry], folder: Path
+) -> tuple[list[PlannedRun], list[str]]:
+    file = checked.file
     planned: dict[str, PlannedRun] = {}
     left_out: Counter[str] = Counter()
     doublets: list[Run] = []
-    problems: dict[str, None] = {}
     others: list[tuple[str, str, Any]] = []
     for entry, label in zip(all_entries, labels(file, all_entries), strict=True):
+        first = make_run(entry, cluster.name)
+        of_entry: PlannedRun | None = None
         for repeat in range(1, file.repeats + 1):
-            try:
-                run = make_run(entry, cluster.name, repeat)
-            except UserError as error:
-                problems.update(dict.fromkeys(error.problems))
-                break
-            values = sizes(run)
-            rule = _excluding_rule(checked.rules, values)
+            run = first if repeat == 1 else replace(first, repeat=repeat)
+            rule = _excluding_rule(checked.rules, sizes(run)) if checked.rules else None
             identity = run_id(run)
             if rule is not None:
                 left_out[rule.text] += 1
             elif identity in planned:
                 doublets.append(run)
             else:
+                # What is possible, and what it needs, does not depend on the repeat.
+                of_entry = of_entry or _planned_run(run, cluster, checked.warmup, folder)
                 title = f"{label} #{repeat}" if file.repeats > 1 else label
-                found = tuple(run_problems(run, cluster, checked.warmup))
-                memory = run_forecast(run, cluster)
-                too_large = memory_problem(memory, capacity(run, cluster))
-                doubts = tuple(run_warnings(run, cluster, folder))
-                planned[identity] = PlannedRun(
-                    run, identity, title, found, doubts, memory, too_large
-                )
+                planned[identity] = replace(of_entry, run=run, run_id=identity, label=title)
                 if file.give_up is not None:
                     others.append((identity, *difference(entry, file.give_up, repeat)))
-    if problems:
-        raise UserError(*problems)
     if not planned:
         raise UserError(f"exclude: leaves none of the {counted(sum(left_out.values()), 'run')}")
     notes = [f"{count} excluded by {text!r}" for text, count in left_out.items()]
@@ -140,6 +159,20 @@ def _runs(checked: Checked, folder: Path) -> tuple[list[PlannedRun], list[str]]:
     if file.give_up is not None and all(len(run.series.run_ids) == 1 for run in runs if run.series):
         notes.append(f"give_up: no two runs differ in {file.give_up} alone: nothing to give up")
     return runs, notes
+
+
+def _planned_run(run: Run, cluster: Cluster, warmup: Warmup, folder: Path) -> PlannedRun:
+    """Return a run with its problems, warnings and memory, to be given its identity and label."""
+    memory = run_forecast(run, cluster)
+    return PlannedRun(
+        run,
+        run_id="",
+        label="",
+        problems=tuple(run_problems(run, cluster, warmup)),
+        warnings=tuple(run_warnings(run, cluster, folder)),
+        memory=memory,
+        memory_problem=memory_problem(memory, capacity(run, cluster)),
+    )
 
 
 def _of_doublets(doublets: Sequence[Run], planned: Mapping[str, PlannedRun]) -> Iterator[str]:

@@ -1,18 +1,17 @@
-"""From the values of a campaign file to runs: crossing, making, naming."""
+"""Expand a campaign file into entries, the values of each run, and make the runs of entries."""
 
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from typing import Any
 
 from orchestrator.campaign.file import CampaignFile
-from orchestrator.campaign.parameters import COMMON, MODEL_SIZES, CommonParameters, option_names
+from orchestrator.campaign.parameters import MODEL_SIZES, CommonParameters, option_names
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
-from orchestrator.common.validation import field_problems
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.time_limit import time_limit_seconds
 from orchestrator.run.model import Batch, Parallelism, Resources, Run, Training
@@ -38,6 +37,10 @@ class Entry:
     def value(self, name: str) -> Any:
         """Return the value of a parameter, given or not; None where it has none."""
         return self.values.get(name, default(name, self.values.get("framework")))
+
+    def place(self, name: str) -> str:
+        """Return the part of the file that gives the value of a parameter."""
+        return "defaults" if name in self.inherited else self.where
 
 
 def entries(file: CampaignFile) -> tuple[Entry, ...]:
@@ -71,28 +74,12 @@ def entries(file: CampaignFile) -> tuple[Entry, ...]:
     )
 
 
-def make_run(entry: Entry, cluster: str, repeat: int) -> Run:
-    """Return the run of an entry's values, each of which fits some framework of the file.
-
-    Raises UserError where they do not go together: a parameter that its own framework does not
-    have, or not with this value, or one that is missing.
-    """
-    values = entry.values
-    name = values.get("framework")
-    if name is None:
-        raise UserError(f"{entry.where}: names no framework; known are {', '.join(FRAMEWORKS)}")
+def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
+    """Return the run of an entry in which `entry_problems` finds nothing."""
+    name = entry.values["framework"]
     framework = FRAMEWORKS[name]
-    values = {**framework.implied(values), **values}
-    problems = list(_misfits(values, name, entry.inherited))
-    model = _model(values)
-    if model is None and framework.model.needed:
-        problems.append(f"names no model; framework {name} needs a preset or sizes")
-    if isinstance(model, str):
-        problems.append(model)
-    told = [f"{entry.where}: {problem}" for problem in problems]
-    told += _wrong_values(entry, name)
-    if told:
-        raise UserError(*told)
+    values = {**framework.implied(entry.values), **entry.values}
+    model = model_shape(values)
     resources = Resources(
         values.get("nodes", 1),
         values.get("gpus_per_node", 1),
@@ -129,33 +116,8 @@ def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
     return text, entry.value(name)
 
 
-def _wrong_values(entry: Entry, framework: str) -> Iterator[str]:
-    """Yield which options have a value that only another framework of the file takes."""
-    kind = FRAMEWORKS[framework].options
-    for name in sorted(option_names(framework) & entry.values.keys()):
-        where = "defaults" if name in entry.inherited else entry.where
-        for problem in field_problems(f"{where}.{name}", kind, name, entry.values[name]):
-            yield f"{problem} (framework {framework})"
-
-
-def _misfits(values: Values, framework: str, inherited: Collection[str]) -> Iterator[str]:
-    known = COMMON | option_names(framework)
-    for name in values:
-        if name not in known:
-            whose = (
-                "; it stands in defaults, for every run: give it to the runs of its framework alone"
-                if name in inherited
-                else ""
-            )
-            yield f"framework {framework} has no parameter {name!r}{whose}"
-    for option in fields(FRAMEWORKS[framework].options):
-        required = option.default is MISSING and option.default_factory is MISSING
-        if required and option.name not in values:
-            yield f"framework {framework} needs the parameter {option.name!r}"
-
-
-def _model(values: Values) -> ModelShape | str | None:
-    """Return the shape, None where no size is given, or a sentence where some are missing."""
+def model_shape(values: Values) -> ModelShape | str | None:
+    """Return the shape, None if no size is given, or a sentence if some are missing."""
     given = values.get("model", {})
     sizes = {"preset": given} if isinstance(given, str) else dict(given)
     sizes.update((name, values[name]) for name in MODEL_SIZES if name in values)

@@ -17,7 +17,7 @@ from orchestrator.campaign.parameters import (
     parameter_problems,
 )
 from orchestrator.common.errors import UserError, did_you_mean
-from orchestrator.common.validation import field_types, mapping_problems
+from orchestrator.common.validation import field_problems, field_types, mapping_problems
 from orchestrator.common.yaml_files import read_yaml
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import LOCAL, Cluster, load_cluster
@@ -74,30 +74,35 @@ class CampaignFile:
 
 
 # What these are where parameters are expected.
-_OF_THE_FILE = {one.name: "it stands at the top of the file" for one in fields(CampaignFile)}
+KEYS_OF_FILE = {one.name: "it stands at the top of the file" for one in fields(CampaignFile)}
+_WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A campaign file whose every value fits, and what it names: rules, warm-up, cluster."""
+    """A campaign file as far as it can be read, what it names, and what is wrong with its keys.
+
+    The parameters of its runs are not checked yet: `entry_problems` does that. cluster: None if its
+    profile has a problem. complete: whether all of defaults, matrix and include could be read.
+    frameworks: those that it names; all of them if it names none.
+    """
 
     file: CampaignFile
     rules: tuple[Rule, ...]
     warmup: Warmup
-    cluster: Cluster
+    cluster: Cluster | None
+    frameworks: tuple[str, ...]
+    problems: tuple[str, ...]
+    complete: bool
 
 
 def read_campaign_file(path: Path) -> Checked:
-    """Return the checked campaign file at `path`.
+    """Return the campaign file at `path`, with all that is wrong with its keys and its cluster.
 
-    Raises UserError with all that is wrong with it, and with the profile of its cluster, each
-    sentence with the path of the key.
+    Raises UserError if it is no mapping of plain text.
     """
     data = read_yaml(path, "a campaign file", arguments=argument_names())
-    problems = [
-        *mapping_problems("", CampaignFile, data, _belongs),
-        *_parameter_problems(data),
-    ]
+    problems = [*mapping_problems("", CampaignFile, data, _belongs), *_empty_lists(data)]
     name = data.get("name")
     if isinstance(name, str) and not _NAME.fullmatch(name):
         problems.append(_name_problem(name))
@@ -108,9 +113,46 @@ def read_campaign_file(path: Path) -> Checked:
     warmup, warmup_problems = _warmup(data)
     cluster, cluster_problems = _cluster(data, path.parent)
     problems += [*rule_problems, *warmup_problems, *cluster_problems]
-    if problems or cluster is None:
-        raise UserError(*(f"{path}: {problem}" for problem in problems))
-    return Checked(CampaignFile(**data), rules, warmup, cluster)
+    file, complete = _readable(data)
+    frameworks = frameworks_in_play(data)
+    return Checked(file, rules, warmup, cluster, frameworks, tuple(problems), complete)
+
+
+def _readable(data: Mapping[str, Any]) -> tuple[CampaignFile, bool]:
+    """Return the keys of a file whose values fit, and whether no parameter is lost with others."""
+    values = {
+        name: value
+        for name, value in data.items()
+        if name in field_types(CampaignFile)
+        and not any(field_problems(name, CampaignFile, name, value))
+    }
+    matrix, include = data.get("matrix"), data.get("include")
+    if isinstance(matrix, dict):
+        values["matrix"] = {
+            name: given
+            for name, given in matrix.items()
+            if isinstance(name, str) and isinstance(given, list) and given
+        }
+    if isinstance(include, list):
+        # One that cannot be read keeps its place, or the others would have another's number.
+        values["include"] = [one if _has_names(one) else {} for one in include]
+    complete = all(
+        name in values and value == values[name]
+        for name, value in data.items()
+        if name not in _WITHOUT_PARAMETERS
+    )
+    return CampaignFile(**{"name": "", **values}), complete
+
+
+def _has_names(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(name, str) for name in value)
+
+
+def _empty_lists(data: Mapping[str, Any]) -> Iterator[str]:
+    matrix = data.get("matrix")
+    for name, values in matrix.items() if isinstance(matrix, dict) else ():
+        if values == []:
+            yield f"matrix.{name}: has no values"
 
 
 def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -150,33 +192,6 @@ def _name_problem(name: str) -> str:
         f"name: {name!r} cannot name a folder: use up to 64 letters, digits, '.', '_' and '-', "
         f"a letter or digit first{hint}"
     )
-
-
-def _parameter_problems(data: Mapping[str, Any]) -> Iterator[str]:
-    frameworks = frameworks_in_play(data)
-    defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
-    if isinstance(defaults, dict):
-        yield from parameter_problems("defaults", defaults, frameworks, _OF_THE_FILE)
-    if isinstance(matrix, dict):
-        yield from _matrix_problems(matrix, frameworks)
-    if isinstance(include, list):
-        for index, entry in enumerate(include):
-            if isinstance(entry, dict):
-                yield from parameter_problems(f"include[{index}]", entry, frameworks, _OF_THE_FILE)
-
-
-def _matrix_problems(matrix: Mapping[str, Any], frameworks: tuple[str, ...]) -> Iterator[str]:
-    for name, values in matrix.items():
-        if not isinstance(values, list):
-            continue
-        if not values:
-            yield f"matrix.{name}: has no values"
-        found = (
-            problem
-            for value in values
-            for problem in parameter_problems("matrix", {name: value}, frameworks, _OF_THE_FILE)
-        )
-        yield from dict.fromkeys(found)
 
 
 def _give_up_problems(data: Mapping[str, Any]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.campaign.campaign import PlannedRun
+from orchestrator.campaign.entry_problems import entry_problems
 from orchestrator.campaign.expansion import Entry, make_run
 from orchestrator.campaign.file import DEFAULT_WARMUP
 from orchestrator.campaign.parameters import COMMON, DERIVED, option_names
@@ -36,10 +37,13 @@ def recorded_run(record: Mapping[str, Any]) -> Run | None:
     values = {key: value for key, value in record.items() if key in known and value is not None}
     try:
         values["time_limit"] = _clock(record["time_limit_seconds"])
-        made = make_run(Entry("run.json", values), record["cluster"], record["repeat"])
+        entry = Entry("run.json", values)
+        if entry_problems([entry]):
+            return None
+        made = make_run(entry, record["cluster"], record["repeat"])
         same = run_id(made) == record["run_id"]
         return replace(made, model_name=record["model"]) if same else None
-    except (UserError, KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return None
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.campaign.entry_problems import entry_problems
 from orchestrator.campaign.expansion import Entry, make_run
 from orchestrator.collect.collected import Collected, collect
 from orchestrator.common.errors import UserError
@@ -47,7 +48,9 @@ def run_of() -> Callable[..., Run]:
 
     def make(cluster: str = "local", repeat: int = 1, **values: Any) -> Run:
         given = {"framework": "gpt", "model": SMALL, **values}
-        return make_run(Entry("defaults", given), cluster, repeat)
+        entry = Entry("defaults", given)
+        assert entry_problems([entry]) == []
+        return make_run(entry, cluster, repeat)
 
     return make
 

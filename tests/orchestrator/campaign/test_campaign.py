@@ -112,6 +112,49 @@ def test_an_impossible_run_stays_in_the_plan_with_its_problems(campaign_of: Camp
 
 
 PROBLEMS = {
+    "of the file, of values, and of runs that lack something": (
+        (
+            "name: ../x\nrepeats: 0\ndefaults: {nodes: 0}\n"
+            "matrix: {framework: [gpt, deepspeed], seed: [1, -1]}\nexclude: ['world_size >']\n"
+            "include: [{framework: gpt, model: s, nodes: 1, zero_stage: 1}]\n"
+        ),
+        [
+            "repeats: 0 is too small; the least is 1",
+            (
+                "name: '../x' cannot name a folder: use up to 64 letters, digits, '.', '_' and "
+                "'-', a letter or digit first; try 'x'"
+            ),
+            "exclude[0]: 'world_size >' is not an expression: invalid syntax",
+            "defaults.nodes: 0 is too small; the least is 1",
+            "matrix: names no model; framework gpt needs a preset or sizes",
+            "matrix.seed: -1 is too small; the least is 0",
+            "matrix: framework deepspeed needs the parameter 'script'",
+            "include[0]: framework gpt has no parameter 'zero_stage'",
+        ],
+    ),
+    "a value that no framework of the file takes, once": (
+        (
+            "name: a\ndefaults: {model: s, script: a, launcher: mpirun}\n"
+            "matrix: {framework: [deepspeed, hf_deepspeed]}\n"
+        ),
+        [
+            (
+                "defaults.launcher: 'mpirun' is not one of torchrun, deepspeed, srun; "
+                "did you mean 'srun'?"
+            )
+        ],
+    ),
+    "a default that every run has another value for": (
+        "name: a\ndefaults: {framework: gpt, model: s, nodes: 0}\nmatrix: {nodes: [1, 2]}\n",
+        ["defaults.nodes: 0 is too small; the least is 1"],
+    ),
+    "what cannot be read is all, for the rest may be in it": (
+        "name: a\ndefaults: framework=gpt\nmatrix: {seed: [-1]}\n",
+        [
+            "defaults: 'framework=gpt' is not a mapping; write it as {key: value}",
+            "matrix.seed: -1 is too small; the least is 0",
+        ],
+    ),
     "runs that lack something": (
         (
             "name: a\ndefaults: {model: s}\nmatrix: {framework: [gpt, deepspeed]}\n"
@@ -206,7 +249,10 @@ def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf
 
 def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf):
     """What a program would get for it is not said."""
-    text = "name: a\ndefaults: {framework: megatron, source: m, extra_args: [--a, true, null]}\n"
+    text = (
+        "name: a\n"
+        "defaults: {framework: megatron, model: s, source: m, extra_args: [--a, true, null]}\n"
+    )
     assert problems_of(text) == [
         "defaults.extra_args[1]: true is not text; put it in quotes",
         "defaults.extra_args[2]: null is not text; put it in quotes",

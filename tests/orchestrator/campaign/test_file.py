@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.campaign.file import CampaignFile, frameworks_in_play, read_campaign_file
-from orchestrator.common.errors import UserError
 from orchestrator.frameworks.table import FRAMEWORKS
 
 ProblemsOf = Callable[[str], list[str]]
@@ -23,6 +22,7 @@ def test_a_file_needs_a_name_and_nothing_else(tmp_path: Path):
     path.write_text("name: least\n")
     checked = read_campaign_file(path)
     assert checked.file == CampaignFile(name="least")
+    assert checked.problems == ()
     assert (checked.file.cluster, checked.file.repeats, checked.rules) == ("local", 1, ())
     assert str(checked.warmup) == "the first 10% of the iterations"
 
@@ -54,7 +54,7 @@ PROBLEMS = {
         ],
     ),
     "an unknown parameter": (
-        "name: a\ndefaults: {framework: gpt, micro_batch: 4}\n",
+        "name: a\ndefaults: {framework: gpt, model: s, micro_batch: 4}\n",
         ["defaults: unknown key 'micro_batch'; did you mean 'micro_batch_size'?"],
     ),
     "a number as text": (
@@ -117,11 +117,11 @@ PROBLEMS = {
     "a matrix with values that do not fit": (
         f"name: a\n{GPT}matrix: {{strategy: [ddp, zeor1], seed: [1, -1, -1]}}\n",
         [
+            "matrix.seed: -1 is too small; the least is 0",
             (
                 "matrix.strategy: 'zeor1' is not one of ddp, zero0, zero1, zero2, zero3; "
                 "did you mean 'zero1'?"
             ),
-            "matrix.seed: -1 is too small; the least is 0",
         ],
     ),
     "a matrix of models": (
@@ -180,7 +180,7 @@ def test_all_that_is_wrong_with_a_file_is_said_at_once(
 
 def test_what_is_wrong_with_the_cluster_is_said_with_the_rest(problems_of: ProblemsOf):
     """A profile that is not there, or not right, is no reason to keep silent of other mistakes."""
-    name, cluster = problems_of("name: ../x\ncluster: nosuch.yaml\n")
+    name, cluster = problems_of(f"name: ../x\ncluster: nosuch.yaml\n{GPT}")
     assert name.startswith("name: '../x' cannot name a folder")
     assert cluster.startswith("cluster 'nosuch.yaml': there is no such profile file")
 
@@ -224,7 +224,8 @@ HINTS = {
 def test_a_name_that_can_name_a_folder_is_taken(tmp_path: Path, name: str):
     """Letters, digits, '.', '_' and '-'."""
     (tmp_path / "file.yaml").write_text(f'name: "{name}"\n')
-    assert read_campaign_file(tmp_path / "file.yaml").file.name == name
+    checked = read_campaign_file(tmp_path / "file.yaml")
+    assert (checked.file.name, checked.problems) == (name, ())
 
 
 @pytest.mark.parametrize(("name", "hint"), HINTS.items())
@@ -241,10 +242,8 @@ def test_a_name_that_cannot_name_a_folder_is_refused(
 def suggestion(path: Path, name: str) -> str | None:
     """Return the name that is suggested in place of one that is refused; None where it is taken."""
     path.write_text("name: '{}'\n".format(name.replace("'", "''")), encoding="utf-8")
-    try:
-        read_campaign_file(path)
-    except UserError as error:
-        suggested = re.search(r"; try '(.*)'$", str(error))
+    for problem in read_campaign_file(path).problems:
+        suggested = re.search(r"; try '(.*)'$", problem)
         return suggested[1] if suggested else ""
     return None
 

@@ -1,0 +1,93 @@
+"""Check the entries of a campaign file, each against its own framework."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import MISSING, fields
+from functools import cache
+
+from orchestrator.campaign.expansion import Entry, model_shape
+from orchestrator.campaign.file import KEYS_OF_FILE
+from orchestrator.campaign.parameters import MODEL_SIZES, is_parameter, parameter_problems
+from orchestrator.frameworks.table import FRAMEWORKS
+
+
+def entry_problems(
+    entries: Sequence[Entry],
+    frameworks: Collection[str] = tuple(FRAMEWORKS),
+    *,
+    complete: bool = True,
+) -> list[str]:
+    """Return every problem that makes it impossible to make the runs of entries, each once.
+
+    frameworks: those that the file names. complete: whether all of the file could be read; if not,
+    nothing is reported as missing, because the part that could not be read may have it.
+    """
+    problems: dict[str, None] = {}
+    # Entries share their values: each is checked once per framework. The file keeps the values
+    # alive, so that an id stands for one value.
+    checked: dict[tuple[object, ...], tuple[str, ...]] = {}
+    for entry in entries:
+        framework = _framework(entry)
+        wrong: set[str] = set()
+        for name, value in entry.values.items():
+            key = (framework, entry.where, name in entry.inherited, name, id(value))
+            found = checked.get(key)
+            if found is None:
+                found = tuple(_value_problems(entry, name, framework, frameworks))
+                checked[key] = found
+            if found:
+                wrong.add(name)
+                problems.update(dict.fromkeys(found))
+        if complete:
+            problems.update(dict.fromkeys(_missing(entry, framework, wrong)))
+    return list(problems)
+
+
+def _framework(entry: Entry) -> str | None:
+    name = entry.values.get("framework")
+    return name if isinstance(name, str) and name in FRAMEWORKS else None
+
+
+def _value_problems(
+    entry: Entry, name: str, framework: str | None, frameworks: Collection[str]
+) -> Iterator[str]:
+    """Yield what is wrong with one value of an entry of a framework, None if it is not known."""
+    place, given = entry.place(name), {name: entry.values[name]}
+    if framework is None or not is_parameter(name, frameworks):
+        yield from parameter_problems(place, given, frameworks, KEYS_OF_FILE)
+    elif not is_parameter(name, [framework]):
+        hint = (
+            "; it stands in defaults, for every run: give it to the runs of its framework alone"
+            if name in entry.inherited
+            else ""
+        )
+        yield f"{entry.where}: framework {framework} has no parameter {name!r}{hint}"
+    elif problems := list(parameter_problems(place, given, [framework])):
+        differs = problems != list(parameter_problems(place, given, frameworks))
+        suffix = f" (framework {framework})" if differs else ""
+        yield from (f"{problem}{suffix}" for problem in problems)
+
+
+def _missing(entry: Entry, framework: str | None, wrong: set[str]) -> Iterator[str]:
+    """Yield what an entry lacks; `wrong` are the names of its values that have a problem."""
+    if framework is None:
+        if "framework" not in wrong:
+            yield f"{entry.where}: names no framework; known are {', '.join(FRAMEWORKS)}"
+        return
+    for name in _required(framework):
+        if name not in entry.values:
+            yield f"{entry.where}: framework {framework} needs the parameter {name!r}"
+    if not wrong or wrong.isdisjoint(("model", *MODEL_SIZES)):
+        model = model_shape(entry.values)
+        if model is None and FRAMEWORKS[framework].model.needed:
+            yield f"{entry.where}: names no model; framework {framework} needs a preset or sizes"
+        elif isinstance(model, str):
+            yield f"{entry.where}: {model}"
+
+
+@cache
+def _required(framework: str) -> tuple[str, ...]:
+    return tuple(
+        field.name
+        for field in fields(FRAMEWORKS[framework].options)
+        if field.default is MISSING and field.default_factory is MISSING
+    )
