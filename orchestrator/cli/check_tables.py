@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.common import complain, json_option, print_objects
+from orchestrator.cli.common import complain, format_option, print_table
 from orchestrator.common.text import counted, printable
 
 
@@ -18,15 +18,14 @@ from orchestrator.common.text import counted, printable
     metavar="NAME",
     help="What the tables were measured on, as V100-SXM2; rows that are slow for it are named too.",
 )
-@json_option
-def check_tables(files: tuple[Path, ...], gpu: str | None, as_json: bool) -> None:
+@format_option
+def check_tables(files: tuple[Path, ...], gpu: str | None, layout: str) -> None:
     """Name what contradicts itself in the tables of markdown files; none is changed.
 
     Exit 1 where there is a finding, or a file that cannot be read.
     """
-    from dataclasses import asdict
-
     from orchestrator.common.errors import UserError
+    from orchestrator.common.tables import Column, as_records, make_table
     from orchestrator.markdown.check.findings import TableFinding
     from orchestrator.markdown.check.page import check_page
     from orchestrator.markdown.check.peaks import gpus_called
@@ -47,11 +46,20 @@ def check_tables(files: tuple[Path, ...], gpu: str | None, as_json: bool) -> Non
             name = printable(str(file))
             findings += ((name, finding) for finding in check_page(page, measured_on))
             tables, read = tables + len(page.tables), read + 1
-    if as_json:
-        print_objects([{"file": name, **asdict(finding)} for name, finding in findings])
-    else:
-        for name, finding in findings:
-            click.echo(f"{name}:{finding.line}: {finding.message}")
+    columns: tuple[Column[tuple[str, TableFinding]], ...] = (
+        Column("file", "file", lambda one: one[0]),
+        Column("line", "line", lambda one: one[1].line),
+        Column("kind", "kind", lambda one: one[1].kind),
+        Column("message", "message", lambda one: one[1].message),
+        Column("last digit only", "last_digit_only", lambda one: one[1].last_digit_only),
+    )
+    table = make_table(columns, findings)
+    # As text each finding is a line that editors can jump to.
+    lines = [f"{name}:{finding.line}: {finding.message}" for name, finding in findings]
+    if layout != "text":
+        print_table(layout, lambda: table, lambda: as_records(table), values=lambda: table)
+    elif lines:
+        click.echo("\n".join(lines))
     last_digit = sum(finding.last_digit_only for _, finding in findings)
     click.echo(
         f"{counted(len(findings), 'finding')}, {last_digit} of the last digit only, in "

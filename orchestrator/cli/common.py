@@ -6,17 +6,20 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from orchestrator.common.errors import UserError
 from orchestrator.common.text import printable
 
 if TYPE_CHECKING:
     from orchestrator.campaign.campaign import Campaign
+    from orchestrator.common.tables import Table
     from orchestrator.status.table import RunStatus
     from orchestrator.store.campaign_store import CampaignStore
 
@@ -63,7 +66,64 @@ class Positive(click.FloatRange):
         return number
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+FORMATS = ("text", "markdown", "csv", "json", "latex", "parquet")
+FOR_PEOPLE = ("text", "markdown", "latex")
+# What `parse` called them first.
+_EARLIER_NAMES = {"table": "text", "md": "markdown"}
+
+
+class Format(click.Choice[str]):
+    """A name of FORMATS, or an earlier name of one."""
+
+    def __init__(self) -> None:
+        """Take the formats of all tables."""
+        super().__init__(FORMATS)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name of the format."""
+        return str(super().convert(_EARLIER_NAMES.get(value, value), param, ctx))
+
+
+def _format(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse what cannot be printed, before the command does its work."""
+    if value != "parquet":
+        return value
+    if sys.stdout is not None and sys.stdout.isatty():
+        raise UserError("--format parquet: is not for a terminal; add `> table.parquet`")
+    if find_spec("pyarrow") is None:
+        raise UserError("--format parquet: needs pyarrow; pip install 'teralog[parquet]'")
+    return value
+
+
+def _json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    other = ctx.params["layout"]
+    if other not in ("text", "json"):
+        raise click.UsageError(f"--json is --format json; leave out --format {other}")
+    ctx.params["layout"] = "json"
+
+
+# The first is eager, so that the second finds its value.
+format_option = options(
+    click.option(
+        "--format",
+        "layout",
+        type=Format(),
+        default="text",
+        show_default=True,
+        is_eager=True,
+        callback=_format,
+        help="What is printed.",
+    ),
+    click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=_json,
+        help="As --format json.",
+    ),
+)
 rehearsed_option = click.option(
     "--rehearsed", is_flag=True, help="What was rehearsed, rather than what was measured."
 )
@@ -151,6 +211,48 @@ def print_objects(values: Sequence[dict[str, Any]]) -> None:
     """Print a JSON list, one object a line."""
     lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
     click.echo(f"[\n{lines}\n]" if lines else "[]")
+
+
+def print_table(
+    layout: str,
+    table: "Callable[[], Table]",
+    records: Callable[[], Sequence[dict[str, Any]]],
+    *,
+    values: "Callable[[], Table] | None" = None,
+    whole: object = None,
+    sentences: Iterable[str] = (),
+    text: Callable[[], str] | None = None,
+) -> None:
+    """Print a table in one of FORMATS; only the function that a format needs is called.
+
+    table and sentences: for people. text: printed as `text` in place of both. records: for
+    programs, one object a row. values: for CSV and Parquet, if it is not the table of the records.
+    whole: what JSON has, if it is more than the records.
+    """
+    from orchestrator.common import tables
+    from orchestrator.common.latex import as_latex, latex_comment
+    from orchestrator.common.parquet import as_parquet
+
+    all_values = values or (lambda: tables.records_table(records()))
+    match layout:
+        case "text" if text is not None:
+            click.echo(text())
+        case "text":
+            click.echo("\n".join((tables.as_text(table()), *sentences)))
+        case "markdown":
+            paragraphs = (tables.escape_markdown(one) for one in sentences if one)
+            click.echo("\n\n".join((tables.as_markdown(table()), *paragraphs)))
+        case "latex":
+            comments = (latex_comment(one) for one in sentences if one)
+            click.echo("\n".join((as_latex(table()), *comments)))
+        case "json" if whole is not None:
+            print_json(whole)
+        case "json":
+            print_objects(records())
+        case "csv":
+            click.echo(tables.as_csv(all_values()), nl=False)
+        case "parquet":
+            click.echo(as_parquet(all_values()), nl=False)
 
 
 def submit_line(campaign: "Campaign") -> str:

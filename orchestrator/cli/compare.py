@@ -12,10 +12,9 @@ import click
 from orchestrator.cli.common import (
     campaign_argument,
     complain,
-    json_option,
+    format_option,
     open_campaign,
-    print_json,
-    print_objects,
+    print_table,
     refresh,
     results_option,
 )
@@ -58,7 +57,7 @@ class Percent(click.ParamType[float]):
     help="Exit with 1 where A is slower than B by more than that, beyond doubt.",
 )
 @results_option
-@json_option
+@format_option
 def compare(
     a: str,
     b: str | None,
@@ -68,7 +67,7 @@ def compare(
     expression_b: str | None,
     fail_if_slower: float | None,
     results: Path,
-    as_json: bool,
+    layout: str,
 ) -> None:
     """Say whether A is faster than B, the baseline: yes, no, or cannot tell.
 
@@ -76,7 +75,6 @@ def compare(
     row of it, as page.md:14. Without B, --by, or --a and --b, choose among the runs of A. A run
     counts once, however many steps it has; runs that share an allocation are compared within it.
     """
-    from orchestrator.common.tables import as_text
     from orchestrator.compare import pairing as kinds
     from orchestrator.compare import published_row
     from orchestrator.compare import text as verdicts
@@ -100,13 +98,12 @@ def compare(
             others = _holding("--b", expression_b, other.runs)
             pairings, alone = _matched(chosen, others, _names(a, b) if b else None)
     found = [verdicts.compared(pairing) for pairing in pairings]
-    if as_json:
-        print_objects([verdicts.record(one) for one in found])
-    else:
-        click.echo(as_text(verdicts.verdict_table(found)))
-        for one in found:
-            click.echo()
-            click.echo("\n".join(verdicts.sentences(one)))
+    print_table(
+        layout,
+        lambda: verdicts.verdict_table(found),
+        lambda: [verdicts.record(one) for one in found],
+        sentences=[sentence for one in found for sentence in ("", *verdicts.sentences(one))],
+    )
     if alone:
         complain(f"not compared, as there is nothing equal in all else: {', '.join(alone)}")
     if fail_if_slower is not None:
@@ -116,21 +113,23 @@ def compare(
 @click.command()
 @campaign_argument
 @results_option
-@json_option
-def noise(campaign: Path, results: Path, as_json: bool) -> None:
+@format_option
+def noise(campaign: Path, results: Path, layout: str) -> None:
     """Say how far the runs of CAMPAIGN vary, and whence: steps, runs, allocations, hours, nodes."""
-    from orchestrator.common.tables import as_text
     from orchestrator.compare import noise as noise_page
     from orchestrator.compare.measured_run import measured_runs
 
     loaded, store = open_campaign(campaign, results)
     refresh(loaded, store)
     page = noise_page.noise_page(measured_runs(loaded, store))
-    if as_json:
-        print_json(noise_page.record(page))
-        return
-    click.echo(as_text(noise_page.noise_table(page)))
-    click.echo("\n".join(noise_page.sentences(page)))
+    record = noise_page.record(page)
+    print_table(
+        layout,
+        lambda: noise_page.noise_table(page),
+        lambda: record["sources"],
+        whole=record,
+        sentences=noise_page.sentences(page),
+    )
 
 
 def _refuse_misuse(

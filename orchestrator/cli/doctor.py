@@ -4,20 +4,16 @@ import sys
 
 import click
 
-from orchestrator.cli.common import json_option, print_objects
+from orchestrator.cli.common import format_option, print_table
 
 
 @click.command()
-@json_option
-def doctor(as_json: bool) -> None:
+@format_option
+def doctor(layout: str) -> None:
     """Say what this machine has, what it lacks, and what to type."""
-    from orchestrator.common.tables import as_text
     from orchestrator.doctor import findings as diagnosis
 
     findings = diagnosis.examine()
-    if as_json:
-        print_objects(diagnosis.records(findings))
-    else:
-        click.echo(as_text(diagnosis.table(findings)))
+    print_table(layout, lambda: diagnosis.table(findings), lambda: diagnosis.records(findings))
     if not all(finding.ok or finding.optional for finding in findings):
         sys.exit(1)

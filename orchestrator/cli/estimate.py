@@ -10,11 +10,10 @@ from orchestrator.cli.common import (
     Command,
     Positive,
     complain,
-    json_option,
+    format_option,
     load,
     options,
-    print_json,
-    print_objects,
+    print_table,
 )
 from orchestrator.run.shape import PRECISIONS, Biases, Norm
 
@@ -78,18 +77,20 @@ def estimate() -> None:
 @estimate.command()
 @_campaign
 @_model
-@json_option
-def params(campaign: Path | None, as_json: bool, **options: Any) -> None:
+@format_option
+def params(campaign: Path | None, layout: str, **options: Any) -> None:
     """Count the parameters of a model, or of every run of CAMPAIGN."""
     from orchestrator.estimate import params_and_flops
 
     cases = _cases(campaign, options)
-    if not as_json:
-        click.echo(params_and_flops.parameters_text(cases))
-    elif campaign is None:
-        print_json(params_and_flops.parameters_record(cases[0]))
-    else:
-        print_objects([params_and_flops.parameters_record(case) for case in cases])
+    records = [params_and_flops.parameters_record(case) for case in cases]
+    print_table(
+        layout,
+        lambda: params_and_flops.parameters_table(cases),
+        lambda: records,
+        whole=records[0] if campaign is None else None,
+        text=lambda: params_and_flops.parameters_text(cases),
+    )
 
 
 @estimate.command()
@@ -102,8 +103,8 @@ def params(campaign: Path | None, as_json: bool, **options: Any) -> None:
 @_option("--gpu", "Name of the GPU, for MFU and HFU.")
 @_option("--precision", "Of the peak.  [default: fp16]", type=click.Choice(PRECISIONS))
 @_option("--gpu-peak-tflops", "Dense peak of a GPU that is not in the table.", type=_POSITIVE)
-@json_option
-def flops(campaign: Path | None, as_json: bool, step_seconds: float | None, **options: Any) -> None:
+@format_option
+def flops(campaign: Path | None, layout: str, step_seconds: float | None, **options: Any) -> None:
     """Count the FLOPs of an iteration by every convention, of a model or CAMPAIGN's runs.
 
     With --world-size and --step-seconds also TFLOPs per GPU; with --gpu also MFU and HFU.
@@ -114,10 +115,12 @@ def flops(campaign: Path | None, as_json: bool, step_seconds: float | None, **op
     timed = step_seconds is not None and cases[0].world_size is not None
     if campaign is None and not timed and (step_seconds is not None or cases[0].peak is not None):
         complain("TFLOPs per GPU, MFU and HFU need both --world-size and --step-seconds")
-    if as_json:
-        print_objects(params_and_flops.flops_records(cases, step_seconds))
-    else:
-        click.echo(params_and_flops.flops_text(cases, step_seconds))
+    print_table(
+        layout,
+        lambda: params_and_flops.flops_table(cases, step_seconds),
+        lambda: params_and_flops.flops_records(cases, step_seconds),
+        text=lambda: params_and_flops.flops_text(cases, step_seconds),
+    )
 
 
 @estimate.command()
@@ -133,8 +136,8 @@ def flops(campaign: Path | None, as_json: bool, step_seconds: float | None, **op
 @_option("--offload-optimizer", "Its states to the host.", is_flag=True, default=None)
 @_option("--offload-parameters", "ZeRO-3's, to the host.", is_flag=True, default=None)
 @_option("--gpu", "Name of the GPU, for whether it fits.")
-@json_option
-def memory(campaign: Path | None, as_json: bool, **options: Any) -> None:
+@format_option
+def memory(campaign: Path | None, layout: str, **options: Any) -> None:
     """Forecast the memory that a rank needs, of a model or of CAMPAIGN's runs, part by part."""
     from orchestrator.estimate import memory as memory_estimates
 
@@ -143,10 +146,12 @@ def memory(campaign: Path | None, as_json: bool, **options: Any) -> None:
     else:
         _refuse_model(options)
         estimates = memory_estimates.campaign_estimates(load(campaign))
-    if as_json:
-        print_objects([memory_estimates.estimate_record(one) for one in estimates])
-    else:
-        click.echo(memory_estimates.estimates_text(estimates))
+    print_table(
+        layout,
+        lambda: memory_estimates.estimates_table(estimates),
+        lambda: [memory_estimates.estimate_record(one) for one in estimates],
+        text=lambda: memory_estimates.estimates_text(estimates),
+    )
 
 
 @estimate.command()
@@ -159,10 +164,10 @@ def memory(campaign: Path | None, as_json: bool, **options: Any) -> None:
 @_option("--tflops-per-gpu", "As BigScience counts them.", type=_POSITIVE)
 @_option("--train-iters", "Iterations.", type=_SIZE)
 @_step_seconds
-@json_option
+@format_option
 def time(
     campaign: Path | None,
-    as_json: bool,
+    layout: str,
     tokens: int | None,
     tflops_per_gpu: float | None,
     step_seconds: float | None,
@@ -178,10 +183,12 @@ def time(
     found = training_time.durations(
         trainings, tokens=tokens, tflops_per_gpu=tflops_per_gpu, step_seconds=step_seconds
     )
-    if as_json:
-        print_objects([training_time.duration_record(duration) for duration in found])
-    else:
-        click.echo(training_time.durations_text(found))
+    print_table(
+        layout,
+        lambda: training_time.durations_table(found),
+        lambda: [training_time.duration_record(duration) for duration in found],
+        sentences=training_time.derivations(found),
+    )
 
 
 def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":

@@ -7,9 +7,9 @@ import click
 
 from orchestrator.cli.common import (
     complain,
-    json_option,
+    format_option,
     open_campaign,
-    print_json,
+    print_table,
     refresh,
     results_option,
 )
@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 @click.argument("campaign", type=click.Path(path_type=Path))
 @click.argument("run")
 @results_option
-@json_option
-def history(campaign: Path, run: str, *, results: Path, as_json: bool) -> None:
+@format_option
+def history(campaign: Path, run: str, *, results: Path, layout: str) -> None:
     """Show how fast a RUN of CAMPAIGN was over time, in all campaigns, and where that changed.
 
     CAMPAIGN is a campaign file, or a folder of results; RUN is given by id or label. Every attempt
     that completed counts which has the same parameters but for repeat and seed.
     """
     from orchestrator.common.errors import UserError
-    from orchestrator.common.tables import as_text
     from orchestrator.compare import history as told
     from orchestrator.compare.past_runs import configuration, past_runs
     from orchestrator.submit import selection
@@ -47,11 +46,14 @@ def history(campaign: Path, run: str, *, results: Path, as_json: bool) -> None:
         raise UserError(f"{run!r} is the label of several runs; give the id of one: {several}")
     past = past_runs(results, chosen[0].run, warmup)
     found = told.history(past.runs)
-    if as_json:
-        print_json(told.record(found))
-    else:
-        click.echo(as_text(told.table(found)))
-        click.echo("\n".join(told.sentences(found)))
+    record = told.record(found)
+    print_table(
+        layout,
+        lambda: told.table(found),
+        lambda: record["runs"],
+        whole=record,
+        sentences=told.sentences(found),
+    )
     for one in past.damaged:
         if one not in damaged:
             complain(f"not looked at: {one}")

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.common import complain, interruptible, print_objects, results_option
+from orchestrator.cli.common import (
+    FOR_PEOPLE,
+    complain,
+    format_option,
+    interruptible,
+    print_table,
+    results_option,
+)
 from orchestrator.common.errors import UserError
 
 if TYPE_CHECKING:
     from orchestrator.logs.find import Log
     from orchestrator.logs.read import Found
-    from parsers.summary.rows import Row
     from parsers.summary.warmup import Warmup
 
 _SHARDS = 16
@@ -24,14 +30,7 @@ _SHARDS = 16
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--steps", is_flag=True, help="Give every step report instead of a row per run.")
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(["table", "md", "csv", "json", "parquet"]),
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
+@format_option
 @click.option(
     "--warmup",
     metavar="N|N%|first|auto",
@@ -83,13 +82,10 @@ def parse(
 
     With --on-slurm what is printed is the same. Ctrl-C leaves the jobs.
     """
-    from orchestrator.common.tables import as_csv, as_markdown, as_text
     from orchestrator.logs import find, tables
     from orchestrator.logs import read as log_summaries
 
     chosen = None if warmup is None else _warmup(warmup)
-    if layout == "parquet" and sys.stdout.isatty():
-        raise UserError("--format parquet: is not for a terminal; add `> runs.parquet`")
     found = find.find_logs(paths)
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
@@ -104,15 +100,13 @@ def parse(
     else:
         with _progress(found.logs) as tell:
             read = log_summaries.read_logs(found.logs, chosen, keep_skipped=keep_skipped, tell=tell)
-    if layout == "json":
-        print_objects(tables.json_objects(read.summaries, steps=steps))
-    elif layout == "parquet":
-        _print_parquet(tables.rows(read.summaries, steps=steps), tables.names(steps=steps))
-    elif layout == "csv":
-        click.echo(as_csv(tables.rows_table(read.summaries, steps=steps)), nl=False)
-    elif read.summaries:
-        table = tables.human_table(read.summaries, steps=steps)
-        click.echo(as_markdown(table) if layout == "md" else as_text(table))
+    if read.summaries or layout not in FOR_PEOPLE:
+        print_table(
+            layout,
+            lambda: tables.human_table(read.summaries, steps=steps),
+            lambda: tables.json_objects(read.summaries, steps=steps),
+            values=lambda: tables.rows_table(read.summaries, steps=steps),
+        )
     if read.summaries:
         for line in log_summaries.closing_lines(read, keep_skipped=keep_skipped):
             click.echo(line, err=True)
@@ -168,17 +162,6 @@ def _read_on_slurm(
     )
     with interruptible(stopped):
         return read_on_slurm(logs, reader, cluster, work, count=count or _SHARDS, tell=tell)
-
-
-def _print_parquet(rows: "Sequence[Row]", names: "Sequence[str]") -> None:
-    from parsers.summary.frames import parquet
-
-    try:
-        click.echo(parquet(rows, names), nl=False)
-    except ImportError as error:
-        raise UserError(
-            "--format parquet: needs pyarrow; pip install 'teralog[parquet]'"
-        ) from error
 
 
 @contextmanager

@@ -6,12 +6,13 @@ from pathlib import Path
 import click
 
 from orchestrator.cli.common import (
+    FOR_PEOPLE,
     campaign_argument,
     complain,
-    json_option,
+    format_option,
     open_campaign,
     print_json,
-    print_objects,
+    print_table,
     results_option,
     skip_option,
 )
@@ -42,8 +43,8 @@ def schema() -> None:
 @click.command()
 @campaign_argument
 @results_option
-@json_option
-def plan(campaign: Path, results: Path, as_json: bool) -> None:
+@format_option
+def plan(campaign: Path, results: Path, layout: str) -> None:
     """Show every run of CAMPAIGN, its sizes, its memory and its problems; write nothing.
 
     What is possible and seldom meant is worth a look. Exits with 1 where a run is impossible, or
@@ -51,7 +52,6 @@ def plan(campaign: Path, results: Path, as_json: bool) -> None:
     """
     from orchestrator.campaign import plan as plans
     from orchestrator.collect.calibrations import calibrations_by
-    from orchestrator.common.tables import as_text
 
     loaded, store = open_campaign(campaign, results)
     runs = []
@@ -60,13 +60,14 @@ def plan(campaign: Path, results: Path, as_json: bool) -> None:
 
         runs = collect(loaded, store)
     known = calibrations_by(loaded, runs)
-    if as_json:
-        print_objects(plans.plan_records(loaded, known))
-    else:
-        click.echo(as_text(plans.plan_table(loaded, known)))
-        click.echo(plans.plan_totals(loaded))
-        for line in plans.calibration_lines(known):
-            click.echo(line)
+    print_table(
+        layout,
+        lambda: plans.plan_table(loaded, known),
+        lambda: plans.plan_records(loaded, known),
+        sentences=(plans.plan_totals(loaded), *plans.calibration_lines(known)),
+    )
+    # A program finds them in its records.
+    if layout in FOR_PEOPLE:
         for line in plans.warning_lines(loaded):
             complain(f"worth a look: {line}")
         for line in plans.problem_lines(loaded):

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from orchestrator.cli.common import for_people, open_campaign, refresh, results_option
+from orchestrator.cli.common import (
+    for_people,
+    format_option,
+    open_campaign,
+    print_table,
+    refresh,
+    results_option,
+)
 from orchestrator.common.text import printable
 
 if TYPE_CHECKING:
@@ -15,8 +22,6 @@ if TYPE_CHECKING:
     from orchestrator.collect.collected import Collected
     from orchestrator.report.report import Report
     from orchestrator.store.campaign_store import CampaignStore
-
-_FORMATS = ("text", "markdown", "csv", "json", "latex")
 
 
 @click.command()
@@ -35,14 +40,7 @@ _FORMATS = ("text", "markdown", "csv", "json", "latex")
     is_flag=True,
     help="Write report.html too: tables and plots. Of PAGE.md, its tables as PAGE.html.",
 )
-@click.option(
-    "--format",
-    "layout",
-    type=click.Choice(_FORMATS),
-    default="text",
-    show_default=True,
-    help="What is printed.",
-)
+@format_option
 @click.option(
     "--filter",
     "only",
@@ -86,12 +84,12 @@ def report(
     from orchestrator.report.missing import left_out
     from orchestrator.report.sort_and_filter import arranged
 
-    if by_node and (as_html or only is not None or by is not None or update or layout != "text"):
-        raise click.UsageError("--by-node prints another table, and goes with none of the others")
+    if by_node and (as_html or only is not None or by is not None or update):
+        raise click.UsageError("--by-node prints another table, and goes with --format alone")
     loaded, store = open_campaign(campaign, results)
     refresh(loaded, store)
     if by_node:
-        _print_nodes(loaded, store)
+        _print_nodes(loaded, store, layout)
         return
     if as_html:
         from orchestrator.report.html import write as html
@@ -182,38 +180,37 @@ def _write(
 def _print(
     campaign: "Campaign", report: "Report", runs: "Sequence[Collected]", layout: str
 ) -> None:
-    from orchestrator.common import latex
-    from orchestrator.common.files import json_text
-    from orchestrator.common.tables import as_csv, as_text
     from orchestrator.report import report as reports
 
-    match layout:
-        case "markdown":
-            click.echo(reports.table_markdown(report))
-        case "csv":
-            click.echo(as_csv(report.table), nl=False)
-        case "json":
-            click.echo(json_text(reports.report_json(campaign, report, runs)), nl=False)
-        case "latex":
-            click.echo(f"{latex.as_latex(report.table)}\n{latex.latex_comment(report.provenance)}")
-        case _ if for_people():
-            from orchestrator.report.terminal import show_report
+    if layout == "text" and for_people():
+        from orchestrator.report.terminal import show_report
 
-            show_report(campaign, report, runs)
-        case _:
-            click.echo(f"{as_text(report.table)}\n{report.provenance}")
+        show_report(campaign, report, runs)
+        return
+    whole = reports.report_json(campaign, report, runs)
+    print_table(
+        layout,
+        lambda: report.table,
+        lambda: whole["runs"],
+        values=lambda: report.table,
+        whole=whole,
+        sentences=[report.provenance],
+    )
 
 
-def _print_nodes(campaign: "Campaign", store: "CampaignStore") -> None:
+def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> None:
     """Print the table of nodes.
 
     It stands under `report` and not under `status`, for it is a result: the same step times from
     the same logs, put together by where they were measured.
     """
-    from orchestrator.common.tables import as_text
+    from orchestrator.common.tables import as_records
     from orchestrator.status import slow_nodes, step_times
     from orchestrator.status import table as statuses
 
     timed = step_times.timed_runs(campaign, store, statuses.run_statuses(campaign, store))
-    click.echo(as_text(slow_nodes.table(slow_nodes.node_speeds(timed))))
-    click.echo(slow_nodes.HOW_MADE)
+    table = slow_nodes.table(slow_nodes.node_speeds(timed))
+    sentences = [slow_nodes.HOW_MADE]
+    print_table(
+        layout, lambda: table, lambda: as_records(table), values=lambda: table, sentences=sentences
+    )

@@ -14,11 +14,11 @@ from orchestrator.cli.common import (
     campaign_argument,
     complain,
     exit_for,
+    format_option,
     interruptible,
-    json_option,
     open_campaign,
     options,
-    print_objects,
+    print_table,
     refresh,
     rehearsed_option,
     results_option,
@@ -123,10 +123,9 @@ def submit(
 @campaign_argument
 @results_option
 @rehearsed_option
-@json_option
-def status(campaign: Path, results: Path, *, rehearsed: bool, as_json: bool) -> None:
+@format_option
+def status(campaign: Path, results: Path, *, rehearsed: bool, layout: str) -> None:
     """Show the state of every run of CAMPAIGN, and which runs are far slower than their repeats."""
-    from orchestrator.common.tables import as_text
     from orchestrator.status import slow_runs, step_times
     from orchestrator.status import table as statuses
 
@@ -134,15 +133,17 @@ def status(campaign: Path, results: Path, *, rehearsed: bool, as_json: bool) -> 
     refresh(loaded, store)
     found = statuses.run_statuses(loaded, store)
     slow = slow_runs.slow_runs(step_times.timed_runs(loaded, store, found))
-    if as_json:
-        print_objects(statuses.records(found, slow))
-        return
-    click.echo(as_text(statuses.table(found)))
-    click.echo(statuses.totals(found, store.other_runs(loaded)))
-    for sentence in slow_runs.sentences(slow.values()):
-        click.echo(sentence)
-    if held := statuses.held_line(found):
-        click.echo(held)
+    sentences = [
+        statuses.totals(found, store.other_runs(loaded)),
+        *slow_runs.sentences(slow.values()),
+        *filter(None, [statuses.held_line(found)]),
+    ]
+    print_table(
+        layout,
+        lambda: statuses.table(found),
+        lambda: statuses.records(found, slow),
+        sentences=sentences,
+    )
 
 
 @click.command()

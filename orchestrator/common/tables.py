@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +63,27 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
         tuple(column.style for column in columns),
         tuple(tuple(column.value(row) for column in columns) for row in rows),
     )
+
+
+def records_table(records: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the table of all that JSON records have, for programs.
+
+    A list or a mapping becomes its JSON.
+    """
+    names = tuple(dict.fromkeys(name for record in records for name in record))
+    return Table(
+        names,
+        names,
+        (EXACT,) * len(names),
+        tuple(tuple(_as_cell(record.get(name)) for name in names) for record in records),
+    )
+
+
+def _as_cell(value: Any) -> Cell:
+    if isinstance(value, list | tuple | Mapping):
+        return json.dumps(value, ensure_ascii=False)
+    cell: Cell = value
+    return cell
 
 
 def as_text(table: Table) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.fit import Capacity, capacity, fits, gib
 from orchestrator.common.errors import UserError
-from orchestrator.common.tables import Column, Style, as_text, make_table
+from orchestrator.common.tables import Column, Style, Table, as_text, make_table
 from orchestrator.common.text import printable
 from orchestrator.estimate.case import option_case
 from orchestrator.hardware.gpus import Figure, memory_gib
@@ -99,9 +99,16 @@ def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
     return MemoryEstimate(case.label, found, room, known.said if name and not room else None)
 
 
+def estimates_table(estimates: Sequence[MemoryEstimate]) -> Table:
+    """Return the table of several estimates; of a single one, that of its parts."""
+    if len(estimates) > 1:
+        return make_table(_ESTIMATES, estimates)
+    return make_table(_PARTS, estimates[0].forecast.parts)
+
+
 def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
     """Return the table of several estimates, and the parts of each."""
-    table = [as_text(make_table(_ESTIMATES, estimates))] if len(estimates) > 1 else []
+    table = [as_text(estimates_table(estimates))] if len(estimates) > 1 else []
     return "\n\n".join([*table, *map(_parts_text, estimates)])
 
 

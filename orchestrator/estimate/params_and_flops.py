@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.common.errors import UserError
-from orchestrator.common.tables import EXACT, Column, Style, as_text, make_table
+from orchestrator.common.tables import EXACT, Column, Style, Table, as_text, make_table
 from orchestrator.common.text import printable
 from orchestrator.estimate.case import Case
 from orchestrator.estimate.size_labels import label_sentence, label_unit
@@ -46,9 +46,14 @@ _SIZES: tuple[Column[Case], ...] = (
 )
 
 
+def parameters_table(cases: Sequence[Case]) -> Table:
+    """Return the table of the cases' sizes; of a single case, that of its parts."""
+    return make_table(_SIZES, cases) if len(cases) > 1 else make_table(_PARTS, _parts(cases[0]))
+
+
 def parameters_text(cases: Sequence[Case]) -> str:
     """Return the table of the cases' sizes, and the derivation of every one that differs."""
-    table = [as_text(make_table(_SIZES, cases))] if len(cases) > 1 else []
+    table = [as_text(parameters_table(cases))] if len(cases) > 1 else []
     return "\n\n".join([*table, *_derivations(cases, _parameters_derived)])
 
 
@@ -147,17 +152,23 @@ _SPEEDS: tuple[Column[_Count], ...] = (
 _RUN: Column[_Count] = Column("run", "label", lambda count: count.case.label)
 
 
-def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
-    """Return what every convention counts in an iteration of each case, and how.
+def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
+    """Return what every convention counts in an iteration of each case.
 
-    With `step_seconds` also TFLOPs per GPU, MFU and HFU. Raises UserError where no batch is known.
+    With `step_seconds` also TFLOPs per GPU, MFU and HFU. Raises UserError if no batch is known.
     """
     counts = _counts(cases, step_seconds)
-    shown = [column for column in _SPEEDS if any(map(column.value, counts))]
-    columns = (*([_RUN] if len(cases) > 1 else []), *_COUNTS, *shown)
+    speeds = [column for column in _SPEEDS if any(map(column.value, counts))]
+    return make_table((*([_RUN] if len(cases) > 1 else []), *_COUNTS, *speeds), counts)
+
+
+def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
+    """Return `flops_table` with the peaks it uses, and how everything was counted."""
+    table = flops_table(cases, step_seconds)
+    shown = {column.name for column in _SPEEDS} & {*table.names}
     peaks = dict.fromkeys(_peak_sentence(case) for case in cases) if shown else ()
     parts = (
-        "\n".join((as_text(make_table(columns, counts)), *filter(None, peaks))),
+        "\n".join((as_text(table), *filter(None, peaks))),
         *_derivations(cases, _flops_derived),
     )
     return "\n\n".join(parts)

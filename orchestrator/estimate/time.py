@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.common.errors import UserError
-from orchestrator.common.tables import EXACT, Column, as_text, make_table
+from orchestrator.common.tables import EXACT, Column, Table, make_table
 from orchestrator.estimate.case import Case, option_case
 from orchestrator.run.flops import training_seconds
 
@@ -141,14 +141,18 @@ def _of_iterations(training: Training, step_seconds: float) -> Duration:
     )
 
 
-def durations_text(found: Sequence[Duration]) -> str:
-    """Return the table of the durations, and how each was worked out."""
+def durations_table(found: Sequence[Duration]) -> Table:
+    """Return the table of the durations."""
     several = len({duration.label for duration in found}) > 1
-    table = make_table((*([_RUN] if several else []), *_COLUMNS), found)
+    return make_table((*([_RUN] if several else []), *_COLUMNS), found)
+
+
+def derivations(found: Sequence[Duration]) -> list[str]:
+    """Return how each duration was worked out, each way once, after a blank line."""
     derived = dict.fromkeys(
         f"{duration.formula} = {duration.numbers} = {duration.seconds:,.6g} s" for duration in found
     )
-    return "\n".join((as_text(table), "", *derived))
+    return ["", *derived]
 
 
 def duration_record(duration: Duration) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Runs and steps as pandas frames: `runs_frame(read("slurm-123.out"))`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,6 @@ from parsers.summary.rows import (
     RUN_NAMES,
     STEP_NAMES,
     USAGE_NAMES,
-    Row,
     run_row,
     step_rows,
     usage_rows,
@@ -69,10 +68,3 @@ def with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
     numbers = (int, float, int | None, float | None)
     names = [field.name for field in fields(record) if field.type in numbers]
     return frame.assign(**{name: pd.to_numeric(frame[name]) for name in names})
-
-
-def parquet(rows: Sequence[Row], names: Sequence[str]) -> bytes:
-    """Return rows with these names as a Parquet file. Raises ImportError without pyarrow."""
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=list(names)).to_parquet(engine="pyarrow", index=False)

@@ -4,14 +4,13 @@ import json
 import os
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from parsers.records import OutcomeKind
 from parsers.runs.reading import read
 from parsers.steps.seconds import StepSeconds
-from parsers.summary.frames import parquet, runs_frame, steps_frame, usage_frame
-from parsers.summary.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, run_object, run_row
+from parsers.summary.frames import runs_frame, steps_frame, usage_frame
+from parsers.summary.rows import RUN_NAMES, STEP_NAMES, USAGE_NAMES, run_object
 from parsers.summary.run import RunSummary, summarise
 from parsers.summary.warmup import Warmup
 
@@ -312,7 +311,7 @@ def test_reports_of_memory_are_a_frame(log: Path) -> None:
     assert row["gpu_utilization_percent"] == 90
 
 
-def test_runs_and_steps_are_frames(log: Path, tmp_path: Path) -> None:
+def test_runs_and_steps_are_frames(log: Path) -> None:
     """Their columns are the names of the rows; counted steps give the numbers of the run."""
     log.write_text("".join(line(at, 1000 * at) for at in (1, 2, 3)))
     runs, steps = runs_frame(read(log)), steps_frame(read(log))
@@ -320,9 +319,3 @@ def test_runs_and_steps_are_frames(log: Path, tmp_path: Path) -> None:
     assert steps[steps["counted"]]["step_seconds"].mean() == runs["step_seconds_mean"].item()
     assert list(runs.columns) == list(RUN_NAMES) == list(runs_frame([]).columns)
     assert list(steps_frame([]).columns) == list(STEP_NAMES)
-    pytest.importorskip("pyarrow")
-    (run,) = read(log)
-    row = run_row(summarise(run, Warmup(rule="first")))
-    file = tmp_path / "runs.parquet"
-    file.write_bytes(parquet([row], list(row)))
-    assert pd.read_parquet(file).to_dict("records")[0]["step_seconds_mean"] == 2.5

@@ -266,7 +266,7 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
     assert gone.stderr == "teralog: gone.md: No such file or directory\n"
 
 
-@pytest.mark.parametrize("option", ["--html", "--sort=seed", "--filter=", "--format=csv"])
+@pytest.mark.parametrize("option", ["--html", "--sort=seed", "--filter="])
 def test_the_table_of_nodes_goes_with_none_of_the_others(campaign: Path, option: str) -> None:
     """It is another table."""
     assert "--by-node" in report("--by-node", option, code=2).stderr

@@ -1,0 +1,35 @@
+"""A table as a Parquet file."""
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.common.tables import Cell, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LARGEST_INTEGER = 2**63 - 1
+
+
+def as_parquet(table: Table) -> bytes:
+    """Return the table as a Parquet file, names as columns. Raises ImportError without pyarrow."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    cells = [[row[at] for row in table.rows] for at in range(len(table.names))]
+    file = io.BytesIO()
+    parquet.write_table(pa.table(list(map(_array, cells)), names=list(table.names)), file)
+    return file.getvalue()
+
+
+def _array(cells: Sequence[Cell]) -> "pa.Array":
+    """Return the cells of a column, all of one type: a column with any text is text."""
+    import pyarrow as pa
+
+    if any(isinstance(cell, str) for cell in cells):
+        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+    numbers = [cell for cell in cells if cell is not None and not isinstance(cell, str)]
+    if any(isinstance(cell, float) or abs(cell) > _LARGEST_INTEGER for cell in numbers):
+        return pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
+    return pa.array(cells)

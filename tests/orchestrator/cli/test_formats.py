@@ -1,0 +1,187 @@
+"""Every command that prints a table prints it in every format, with the same values in each."""
+
+import csv
+import io
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from made_up_runs import Folder, by_layers
+
+from orchestrator.cli import common
+from orchestrator.cli.main import main
+
+CAMPAIGN = "made-up.yaml"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "plan": ("plan", CAMPAIGN),
+    "status": ("status", CAMPAIGN),
+    "report": ("report", CAMPAIGN),
+    "report by node": ("report", CAMPAIGN, "--by-node"),
+    "compare": ("compare", CAMPAIGN, "--by", "num_layers"),
+    "noise": ("noise", CAMPAIGN),
+    "history": ("history", CAMPAIGN, "num_layers=1 #1"),
+    "parse": ("parse", "results"),
+    "parse steps": ("parse", "results", "--steps"),
+    "estimate params": ("estimate", "params", "--model", "xl"),
+    "estimate params of a campaign": ("estimate", "params", CAMPAIGN),
+    "estimate flops": ("estimate", "flops", "--model", "xl", "--global-batch-size", "8"),
+    "estimate memory": ("estimate", "memory", "--model", "xl"),
+    "estimate memory of a campaign": ("estimate", "memory", CAMPAIGN),
+    "estimate time": ("estimate", "time", "--train-iters", "7", "--step-seconds", "2"),
+    "check-tables": ("check-tables", "page.md"),
+    "doctor": ("doctor",),
+}
+# Its two products contradict its size, with text that has a meaning for every format.
+PAGE = """\
+| a_b & `c` | GPUs | nodes | GPUs/node |
+|---|---|---|---|
+| 50% \\| #1, "x" | 9 | 2 | 4 |
+"""
+
+
+def teralog(*arguments: str) -> Result:
+    """Run a command, which does what it is asked to."""
+    result = CliRunner().invoke(main, list(arguments))
+    assert result.exit_code in (0, 1), result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a campaign that ran, and a published page."""
+    path = tmp_path_factory.mktemp("formats")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        Folder(path).campaign("matrix: {num_layers: [1, 2, 9]}\nrepeats: 2\n", by_layers)
+        (path / "page.md").write_text(PAGE)
+        yield path
+
+
+def records(printed: str) -> list[dict[str, Any]]:
+    """Return the objects of a command's JSON, one a row."""
+    value = json.loads(printed)
+    if isinstance(value, dict):
+        value = value.get("sources") or value.get("runs") or [value]
+    return value
+
+
+def agree(text: str, value: Any) -> bool:
+    """Return whether a cell of CSV is a value."""
+    if value is None:
+        return text == ""
+    if isinstance(value, list | dict):
+        return bool(json.loads(text) == value)
+    if isinstance(value, float) and not isinstance(value, bool):
+        return float(text) == value or (math.isnan(value) and text == "nan")
+    return text == str(value)
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.usefixtures("folder")
+def test_csv_json_and_parquet_have_the_same_cells(command: tuple[str, ...]) -> None:
+    """In the same rows; `--json` is `--format json`."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    printed = teralog(*command, "--format", "json").stdout
+    assert teralog(*command, "--json").stdout == printed
+    objects = records(printed)
+    rows = list(csv.DictReader(io.StringIO(teralog(*command, "--format", "csv").stdout)))
+    file = parquet.read_table(io.BytesIO(teralog(*command, "--format", "parquet").stdout_bytes))
+    assert len(rows) == len(objects) == file.num_rows > 0
+    shared = [name for name in rows[0] if name in objects[0]]
+    assert len(shared) >= 3
+    for row, value, stored in zip(rows, objects, file.to_pylist(), strict=True):
+        assert list(row) == list(stored)
+        assert [name for name in row if not agree(row[name], stored[name])] == []
+        # The CSV of reports and logs is flat. A report has the outcome as its table shows it.
+        own = command[0] in ("report", "parse")
+        same = [one for one in shared if not (own and isinstance(value[one], list | dict))]
+        if command == COMMANDS["report"]:
+            same.remove("outcome")
+        assert [name for name in same if not agree(row[name], value[name])] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.usefixtures("folder")
+def test_people_are_shown_the_same_rows_in_every_format(command: tuple[str, ...]) -> None:
+    """Text by default; tables of markdown and LaTeX with as many rows and columns."""
+    assert teralog(*command, "--format", "text").stdout == teralog(*command).stdout
+    markdown = teralog(*command, "--format", "markdown").stdout.splitlines()
+    latex = teralog(*command, "--format", "latex").stdout.splitlines()
+    header, rule, *rows = [line for line in markdown if line.startswith("|")]
+    assert set(rule) <= set("|:- ")
+    rows = [row for row in rows if row.strip("| ")]  # others set groups apart
+    lines = [line for line in latex if line.endswith(r" \\")]
+    assert latex[0].startswith(r"\begin{tabular}{")
+    assert len(lines) == len(rows) + 1
+    columns = len(latex[0].removeprefix(r"\begin{tabular}{").removesuffix("}"))
+    for row in (header, *rows):
+        assert row.replace(r"\|", "").count("|") == columns + 1
+    for line in lines:
+        assert line.replace(r"\&", "").count("&") == columns - 1
+
+
+def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command that has a format."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*names, name))
+        elif any("--format" in option.opts or "--json" in option.opts for option in command.params):
+            assert {"--format", "--json"} <= {opt for one in command.params for opt in one.opts}
+            yield (*names, name)
+
+
+def test_no_command_is_left_out() -> None:
+    """A new one with `--json` or `--format` has both, and stands in the table of this file."""
+    given = [" ".join(command) for command in COMMANDS.values()]
+    for words in commands(main):
+        assert any(one.startswith(" ".join(words)) for one in given), words
+
+
+@pytest.mark.usefixtures("folder")
+def test_json_beside_another_format_is_a_contradiction() -> None:
+    """Whichever stands first."""
+    for options in (("--json", "--format", "csv"), ("--format", "csv", "--json")):
+        result = CliRunner().invoke(main, ["plan", CAMPAIGN, *options])
+        assert result.exit_code == 2
+        assert "--json is --format json; leave out --format csv" in result.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_earlier_names_of_formats_are_understood() -> None:
+    """Scripts call `parse` with them."""
+    for earlier, name in (("table", "text"), ("md", "markdown")):
+        assert (
+            teralog("parse", "results", "--format", earlier).stdout
+            == teralog("parse", "results", "--format", name).stdout
+        )
+
+
+@pytest.mark.usefixtures("folder")
+def test_parquet_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence has what to type, and comes before any work is done."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = teralog("report", "nosuch.yaml", "--format", "parquet")
+    assert result.stderr == (
+        "teralog: --format parquet: needs pyarrow; pip install 'teralog[parquet]'\n"
+    )
+    assert result.exit_code == 1
+
+
+def test_parquet_is_not_written_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can read it there."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(common.sys, "stdout", Terminal())
+    with pytest.raises(common.UserError, match=r"is not for a terminal; add `> table\.parquet`"):
+        main.commands["plan"].make_context("plan", ["a.yaml", "--format", "parquet"])
