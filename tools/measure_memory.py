@@ -23,7 +23,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from orchestrator.campaign.entry_problems import entry_problems
 from orchestrator.campaign.expansion import Entry, make_run
+from orchestrator.common.errors import UserError
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.memory.forecast import GIB, forecast
 from orchestrator.run.model import Run, sizes
@@ -131,7 +133,10 @@ def case(values: dict[str, Any]) -> Run:
         zero |= LIVE
     given = {"framework": "gpt", "model": MODEL, "gpus_per_node": 2, "micro_batch_size": 4}
     overlay = {"deepspeed": {"zero_optimization": zero}} if zero else {}
-    return make_run(Entry("case", {**given, **overlay, **values}), "local", 1)
+    entry = Entry("case", {**given, **overlay, **values})
+    if problems := entry_problems([entry]):
+        raise UserError(*problems)
+    return make_run(entry, "local")
 
 
 def measured(run: Run, folder: Path) -> dict[str, int]:
