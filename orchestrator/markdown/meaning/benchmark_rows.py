@@ -163,7 +163,8 @@ class BenchmarkRow:
 
     def text(self, column: TableColumn) -> str:
         """Return the text of a cell, empty if the row ends before it."""
-        return cell_text(self._raw(column))
+        raws = self.raw_cells
+        return cell_text(raws[column.index]) if column.index < len(raws) else ""
 
     def count(self, meaning: Meaning) -> int:
         """Return a whole number of a column, or the one that holds for the whole table."""
@@ -329,11 +330,9 @@ class BenchmarkRow:
             ranks *= self.count(Meaning.CONTEXT_PARALLEL_SIZE)
         return ranks
 
-    def _raw(self, column: TableColumn) -> bytes:
-        return self.raw_cells[column.index] if column.index < len(self.raw_cells) else b""
-
     def _read(self, column: TableColumn, reader: Callable[[bytes, Unit | None], _Read]) -> _Read:
-        raw = self._raw(column)
+        raws = self.raw_cells
+        raw = raws[column.index] if column.index < len(raws) else b""
         try:
             return reader(raw, column.unit)
         except NotUnderstoodError as error:
@@ -347,10 +346,16 @@ def benchmark_rows(table: MarkdownTable, columns: BenchmarkColumns) -> Iterator[
     ordinal = 0
     for row in table.rows:
         raws = row.raw_cells
-        # No blank cell has a digit.
-        if _DIGIT.search(row.content) or not all(is_blank(cell_text(raw)) for raw in raws):
+        if not _is_blank(row.content, raws):
             ordinal += 1
             yield BenchmarkRow(columns=columns, source=row, raw_cells=raws, ordinal=ordinal)
+
+
+def _is_blank(content: bytes, raw_cells: Sequence[bytes]) -> bool:
+    # Most rows have a digit, or nothing but pipes: then no cell needs to be read.
+    if _DIGIT.search(content):
+        return False
+    return not content.strip(b" |") or all(is_blank(cell_text(raw)) for raw in raw_cells)
 
 
 def plain(text: str) -> str:
