@@ -31,10 +31,10 @@ _Cells = Sequence[tuple[BenchmarkRow, str]]
 
 
 def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """A change in a cell follows from its number and that of another row in its column.
+    """Find changes in cells that do not follow from any other row of their column.
 
-    Which row is meant, nobody says: one that fits anywhere under this title, in any table, is taken
-    to be it, and only where there is none the nearest row above is held against it.
+    A page does not say which row a change refers to. Any row that fits under the same title, in any
+    table, is taken to be the one. If none fits, the change is compared with the nearest row above.
     """
     columns: dict[str, list[_Cells]] = {}
     for table in tables:
@@ -88,7 +88,7 @@ def _shown(number: Printed) -> str:
 class StatedChange:
     """What a cell says of itself: its number, and by how much it is more or less than another.
 
-    `difference` and `percent` are without sign, None where the cell does not say them; `sign` is 1
+    `difference` and `percent` are without sign, None if the cell does not say them; `sign` is 1
     or -1. `is_of_percents` says that the number is itself a percentage, which makes the percent of
     a change a difference as well.
     """
@@ -219,7 +219,7 @@ def _origins(change: StatedChange) -> Iterator[NumberRange]:
 
 
 def fitting(change: StatedChange) -> Printed | None:
-    """Return the number from which both parts of a change follow, or None where there is none."""
+    """Return the number from which both parts of a change follow, or None if there is none."""
     if change.difference is None or change.percent is None:
         return None
     other = Printed(change.value.value - change.sign * change.difference.value, change.value.unit)
@@ -227,7 +227,7 @@ def fitting(change: StatedChange) -> Printed | None:
 
 
 def nearest(candidates: Sequence[tuple[int, Printed]], line: int) -> tuple[int, Printed] | None:
-    """Return the candidate on the nearest line above, or else below; None where there is none.
+    """Return the candidate on the nearest line above, or else below; None if there is none.
 
     Candidates are in the order of their lines.
     """

@@ -65,7 +65,7 @@ class _Agreement:
 
 
 def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """TFLOPs follow from size, speed and GPUs in the same way in every row of a page's tables.
+    """Find TFLOPs that do not follow from size, speed and GPUs as in most other rows of a page.
 
     A report of ours takes no part: its exact formula tells models and recomputation apart.
     """
@@ -98,7 +98,7 @@ def _rated(table: BenchmarkTable) -> list[_Rated]:
 
 
 def _agreement(rows: Sequence[_Rated]) -> _Agreement | None:
-    """Return what most of the rows agree on, None where they do not."""
+    """Return what most of the rows agree on, None if they do not."""
     if len(rows) < _FEWEST:
         return None
     for exact_size in (True, False):

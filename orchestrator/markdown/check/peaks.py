@@ -37,7 +37,7 @@ _USUAL = {"V100": _Usual(mistuned=25, too_high=100)}
 def named_gpus(data: bytes) -> list[Gpu]:
     """Return the GPUs whose models a page names.
 
-    None where it names accelerators that are not known too, or formats below 16 bits.
+    None if it also names accelerators that are not known, or formats below 16 bits.
     """
     words = set(_WORD.findall(data.decode("utf-8", "replace").upper()))
     unknown = any(_UNKNOWN.fullmatch(word) for word in words - {gpu.model for gpu in GPUS})
@@ -47,7 +47,7 @@ def named_gpus(data: bytes) -> list[Gpu]:
 
 
 def gpus_called(name: str) -> list[Gpu]:
-    """Return the GPUs that a name may stand for. Raises UserError where it is none's."""
+    """Return the GPUs that a name may stand for. Raises UserError if there is none."""
     found = matching(name)
     if not found:
         hint = did_you_mean(name, {gpu.name for gpu in GPUS})
@@ -58,7 +58,7 @@ def gpus_called(name: str) -> list[Gpu]:
 def tflops_range(
     row: BenchmarkRow, gpus: Sequence[Gpu], *, judge_tuning: bool
 ) -> Iterator[TableFinding]:
-    """No GPU does more than its peak; what is far from usual is a bug, or badly tuned."""
+    """Find TFLOPs above the peak of the GPUs, or far from what is usual."""
     number = row.numbers.get(Meaning.TFLOPS_PER_GPU)
     if number is None or not gpus:
         return
@@ -88,7 +88,7 @@ def tflops_range(
 
 
 def _highest_peak(gpus: Sequence[Gpu]) -> float | None:
-    """Return the highest peak of the GPUs, of whole cards, or None where there is no GPU."""
+    """Return the highest peak of the GPUs, of whole cards, or None if there is no GPU."""
     return max((peak * gpu.dies for gpu in gpus for peak in gpu.peak_tflops.values()), default=None)
 
 

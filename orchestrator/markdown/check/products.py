@@ -20,7 +20,7 @@ _OTHER_PARALLELISM = re.compile(
 
 
 def global_batch_size(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """Micro-batch size · micro-batches · data-parallel size is the global batch size."""
+    """Find a global batch that is not micro-batch size · micro-batches · data-parallel size."""
     data_parallel = row.numbers.get(Meaning.DATA_PARALLEL_SIZE) or _data_parallel_size(row)
     factors = (
         row.numbers.get(Meaning.MICRO_BATCH_SIZE),
@@ -31,7 +31,7 @@ def global_batch_size(row: BenchmarkRow) -> Iterator[TableFinding]:
 
 
 def world_size(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """Tensor · pipeline · data-parallel size is the number of GPUs, and so is nodes · GPUs each."""
+    """Find GPUs that are not tensor · pipeline · data-parallel size, or nodes · GPUs per node."""
     factors = [
         row.numbers.get(Meaning.TENSOR_PARALLEL_SIZE),
         row.numbers.get(Meaning.PIPELINE_PARALLEL_SIZE),
@@ -44,7 +44,7 @@ def world_size(row: BenchmarkRow) -> Iterator[TableFinding]:
     )
     world = row.numbers.get(Meaning.WORLD_SIZE)
     per_row = math.prod(factor.whole for factor in factors if factor)
-    # With nodes beside them, "GPUs" may be those of one node.
+    # With nodes next to them, "GPUs" may be those of one node.
     if not (nodes and world and nodes.whole * world.whole == per_row):
         yield from _product(row, FindingKind.WORLD_SIZE, Meaning.WORLD_SIZE, factors)
     if nodes and per_node:
@@ -57,7 +57,7 @@ def _product(
     whole: Meaning,
     factors: Sequence[RowNumber | None],
 ) -> Iterator[TableFinding]:
-    """Yield a finding where known factors do not make the whole, or all but one cannot."""
+    """Yield a finding if known factors do not make the whole, or all but one cannot."""
     total = row.numbers.get(whole)
     known = [factor for factor in factors if factor]
     product = math.prod(factor.whole for factor in known)

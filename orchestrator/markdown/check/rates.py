@@ -23,7 +23,7 @@ class Rate(NamedTuple):
 
 
 def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
-    """Yield what follows from each time and rate of a row, where the sizes it takes are known.
+    """Yield what follows from each time and rate of a row, if the sizes it takes are known.
 
     `units` is how far off a printed number may be, in units of its last digit.
     """
@@ -48,9 +48,10 @@ def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
 
 
 def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """Times and rates of one row are of one run: seconds · samples/s is the global batch size.
+    """Find times and rates of one row that contradict each other.
 
-    To a hundredth: they may be averages, each of its own.
+    Both are of one run: seconds · samples/s is the global batch size. A difference of one percent
+    is no contradiction, since each may be an average of its own.
     """
     found = list(rates(row))
     world = row.numbers.get(Meaning.WORLD_SIZE)

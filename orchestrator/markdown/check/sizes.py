@@ -1,4 +1,4 @@
-"""Sizes in tables against the shapes beside them, in 10**9 parameters or, as once, in 2**30."""
+"""Sizes in tables against the shapes next to them, in 10**9 parameters or, as once, in 2**30."""
 
 import re
 from collections.abc import Iterator
@@ -28,9 +28,9 @@ def tells_of_other_models(data: bytes) -> bool:
 
 
 def model_size(row: BenchmarkRow) -> Iterator[TableFinding]:
-    """A size is its shape's number of parameters in 10**9.
+    """Find a size that is not its shape's number of parameters in 10**9.
 
-    The row is of a GPT: GPT-2's layers, embeddings counted once (tied), twice or not at all.
+    The row must be of a GPT: GPT-2's layers, embeddings counted once (tied), twice or not at all.
     """
     size = row.numbers.get(Meaning.PARAMETERS)
     layers = row.numbers.get(Meaning.NUM_LAYERS)

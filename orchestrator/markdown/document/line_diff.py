@@ -7,7 +7,7 @@ _CONTEXT = 3
 
 
 def line_diff(old: bytes, new: bytes, name: str) -> Iterator[bytes]:
-    """Yield the lines of a unified diff, none where the documents are the same.
+    """Yield the lines of a unified diff, none if the documents are the same.
 
     Both have as many lines, so it is found in one pass, however large they are.
     """

@@ -17,7 +17,7 @@ _DEPTH = 3
 
 
 def printed_text(markdown: str) -> str:
-    """Return the text that a reader sees; a tag of HTML stays the text that it is, but for <br>."""
+    """Return the text that a reader sees; every tag of HTML except <br> is text."""
     text = _LINK.sub(lambda found: found["text"], _BREAK.sub(" ", markdown))
     for _ in range(_DEPTH):
         text = _PAIRED.sub(lambda found: found["text"], text)

@@ -38,7 +38,7 @@ def with_report(page: bytes, name: str, text: str) -> bytes:
     """Return a page with `text` between the marks of a campaign, wherever they stand.
 
     The text gets a blank line before and behind it, and the ends of line that the page has there;
-    all other bytes of the page stay. Raises UserError where there are no such marks, or one of two.
+    all other bytes of the page stay. Raises UserError if there are no such marks, or one of two.
     """
     edits: list[Edit] = []
     opened: _Mark | None = None

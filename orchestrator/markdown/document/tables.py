@@ -246,7 +246,7 @@ def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> Mark
 
 
 def _columns(delimiter: bytes) -> int:
-    """Return how many columns a row of dashes makes; 0 where it is none."""
+    """Return how many columns a row of dashes makes; 0 if it is not one."""
     if b"|" not in delimiter:
         return 0
     raws = split_cells(delimiter.rstrip())

@@ -11,9 +11,8 @@ from orchestrator.common.files import replacing
 def overwrite(path: Path, data: bytes) -> None:
     """Put `data` in the place of what a file holds, whole or not at all.
 
-    Who reads the file sees the old bytes or the new. A symbolic link stays one; mode and, where we
-    may set it, owner stay. Raises OSError; whatever stops it, the old bytes are there, and nothing
-    else is.
+    A reader of the file sees the old bytes or the new. A symbolic link stays one. The mode stays,
+    and the owner if we may set it. Raises OSError; then the old bytes are there, and nothing else.
     """
     real = path.resolve(strict=True)
     before = real.stat()

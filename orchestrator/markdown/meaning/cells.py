@@ -42,7 +42,7 @@ class NotUnderstoodError(ValueError):
 
 
 class Pace(NamedTuple):
-    """A time per iteration or a rate, of one GPU where `per_gpu` says so."""
+    """A time per iteration or a rate, of one GPU if `per_gpu`."""
 
     quantity: Quantity
     value: float

@@ -54,7 +54,7 @@ class Meaning(StrEnum):
 class TableColumn:
     """A column: its place, its title as text, what it means, and the unit that its title names.
 
-    rank: of the paces of one run the one with the lowest is meant, where they are averages of
+    rank: of the paces of one run the one with the lowest is meant, if they are averages of
     several kinds.
     """
 
@@ -126,7 +126,7 @@ _REPORTED = re.compile(r"report|log|print|measured|megatron|deepspeed")
 _MEMORY_UNIT = re.compile(r"[kmgt]i?b", re.IGNORECASE)
 # A table with all of these is a report of ours. Elsewhere they may mean anything, as n does.
 _OURS = frozenset({"step mean (s)", "median (s)", "spread (s)", "n"})
-# The paces of our report: TFLOPs are by the median, by the mean where no step was told.
+# The paces of our report: TFLOPs are by the median, by the mean if no step was logged.
 _OUR_PACES = (
     "median (s)",
     "step mean (s)",
@@ -179,7 +179,7 @@ def _column(index: int, title: str) -> TableColumn:
     if meaning is Meaning.PARAMETERS:
         return TableColumn(index, title, meaning, size_unit(told))
     if meaning is Meaning.PACE:
-        # A time is in seconds where nothing else is said; a throughput may be anything.
+        # A time is in seconds if nothing else is said; a throughput may be anything.
         unit = _SECONDS if "time" in name.lower() and not told else None
         return TableColumn(index, title, meaning, pace_unit(told) or unit)
     if meaning is None and (unit := pace_unit(name)):

@@ -1,4 +1,4 @@
-"""What a page says of all rows of its tables, in lists beside them: `- TP=4 in all of entries`.
+"""What a page says of all rows of its tables, in lists next to them: `- TP=4 in all of entries`.
 
 Only list items count, of the section (from heading to heading) the table stands in, that begin
 with a name, a sign and a number and add no condition: prose tells of plans and limits too.
@@ -14,7 +14,7 @@ from orchestrator.markdown.document.tables import Document
 from orchestrator.markdown.meaning.columns import Meaning, read_columns
 from orchestrator.markdown.meaning.settings import PageSettings, with_comment
 
-# What is a whole number, in a table or beside it.
+# What is a whole number, in a table or next to it.
 SIZES = frozenset(
     {
         Meaning.WORLD_SIZE,

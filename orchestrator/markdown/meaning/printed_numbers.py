@@ -19,17 +19,17 @@ _SCALES = {
 
 @dataclass(frozen=True, slots=True)
 class NumberRange:
-    """All numbers from `low` to `high`; both above zero where they are multiplied or divided."""
+    """All numbers from `low` to `high`; both above zero if they are multiplied or divided."""
 
     low: Fraction
     high: Fraction
 
     def __mul__(self, other: "NumberRange") -> "NumberRange":
-        """Return where the product lies."""
+        """Return the range of the product."""
         return NumberRange(self.low * other.low, self.high * other.high)
 
     def __truediv__(self, other: "NumberRange") -> "NumberRange":
-        """Return where the quotient lies."""
+        """Return the range of the quotient."""
         return NumberRange(self.low / other.high, self.high / other.low)
 
     def meets(self, other: "NumberRange") -> bool:
@@ -71,7 +71,7 @@ def exact_count(value: int) -> Printed:
 
 
 def printed_number(text: str, value: float | None = None) -> Printed | None:
-    """Return the number in a cell, with the worth of its last digit; None where there is none.
+    """Return the number in a cell, with the worth of its last digit; None if there is none.
 
     `value` is what the cell says in all, its unit included: 7.5e9 for `7.5B`. Of several numbers
     it is the one that `value` is a unit's multiple of: 1.5 in `GPT-2 XL (1.5B)`.

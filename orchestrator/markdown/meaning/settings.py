@@ -34,10 +34,10 @@ class Formula(StrEnum):
 class PageSettings:
     """How TFLOPs are computed.
 
-    factor: passes over the layers, 4 where activations are recomputed, else 3.
+    factor: passes over the layers, 4 if activations are recomputed, else 3.
     decimals: of TFLOPs; None keeps those that a cell has.
     gpu, gpu_peak_tflops: for utilizations; the peak goes before the name's.
-    constants: numbers that hold where a table has no column for them.
+    constants: numbers that hold if a table has no column for them.
     """
 
     formula: Formula = Formula.BIGSCIENCE
@@ -127,7 +127,7 @@ def _values(settings: PageSettings) -> dict[str, object]:
 def said_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
     """Return the sequence length that the page's prose names, and the line that does first.
 
-    None where it names none, or several: which table has which is not ours to guess.
+    None if it names none, or several: then it is not known which table has which.
     """
     begins = [block.begin for block in document.blocks]
     said: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Units of speed and of size, as people write them beside numbers in tables."""
+"""Units of speed and of size, as people write them next to numbers in tables."""
 
 import re
 from enum import StrEnum
@@ -17,7 +17,7 @@ class Quantity(StrEnum):
 
 
 class Unit(NamedTuple):
-    """A number in this unit times `scale` is the quantity; of one GPU where `per_gpu` says so."""
+    """A number in this unit times `scale` is the quantity; of one GPU if `per_gpu`."""
 
     quantity: Quantity
     scale: float

@@ -42,8 +42,8 @@ class NumberInCell(NamedTuple):
     def form(self, is_share: bool, in_percent: bool) -> Form:
         """Return how the number is written.
 
-        A share, which is a part of one, is in per cent where its cell or its column's title says
-        so. Raises NotUnderstoodError where it is not, and is more than one.
+        A share, which is a part of one, is in per cent if its cell or its column's title says so.
+        Raises NotUnderstoodError if neither does and it is more than one.
         """
         decimals = len(self.text.partition(".")[2])
         percent = is_share and (in_percent or self.has_percent)
@@ -58,9 +58,9 @@ class NumberInCell(NamedTuple):
 
 
 def number_in(raw: bytes) -> NumberInCell | None:
-    """Return the number of a cell, `52.8`, `**1,024**`, `~22 %`; None where the cell is blank.
+    """Return the number of a cell, `52.8`, `**1,024**`, `~22 %`; None if the cell is blank.
 
-    Raises NotUnderstoodError where something else stands there, or more than one number.
+    Raises NotUnderstoodError if it holds something else, or more than one number.
     """
     found = _NUMBER.search(raw)
     rest = raw[: found.start()] + raw[found.end() :] if found else raw
@@ -75,7 +75,7 @@ def number_in(raw: bytes) -> NumberInCell | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnForm:
-    """How the numbers of a column are written, where their cells do not tell.
+    """How the numbers of a column are written, if their cells do not tell.
 
     decimals: goes before those that a cell has; blank: the form in a cell that has no number.
     """
@@ -89,7 +89,7 @@ class ColumnForm:
     def written(self, raw: bytes, value: float) -> bytes:
         """Return a cell's bytes with a value in the place of its number, in that number's form.
 
-        Raises NotUnderstoodError where something else than one number stands in the cell.
+        Raises NotUnderstoodError if the cell holds something else than one number.
         """
         number = number_in(raw)
         form = number.form(self.is_share, self.in_percent) if number else self.blank
@@ -104,7 +104,7 @@ class ColumnForm:
 
 
 def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form | None:
-    """Return the form that most numbers in some cells have; None where there is no number."""
+    """Return the form that most numbers in some cells have; None if there is no number."""
     forms: Counter[Form] = Counter()
     for raw in raws:
         # What is no number has no form.

@@ -24,7 +24,7 @@ _IN_PERCENT = Form(decimals=1, scale=100, sign="%")
 class Computed:
     """A column that is computed.
 
-    title: of a new column; form: of its numbers, and where nothing else tells the form.
+    title: of a new column; form: of its numbers, if nothing else tells the form.
     value: the number of a row. It raises NotUnderstoodError.
     is_in: whether a column of a table holds it already.
     is_share: whether it is a part of one, which is shown in per cent.
@@ -38,7 +38,7 @@ class Computed:
 
 
 def _peak_tflops(settings: PageSettings) -> float:
-    """Return the dense 16-bit peak of the page's GPU. Raises UserError where it is not known."""
+    """Return the dense 16-bit peak of the page's GPU. Raises UserError if it is not known."""
     if settings.gpu_peak_tflops is not None:
         return settings.gpu_peak_tflops
     if settings.gpu is None:

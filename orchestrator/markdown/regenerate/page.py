@@ -55,8 +55,8 @@ class Regenerated:
 def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> Regenerated:
     """Return a page with its TFLOPs columns computed again, and those of `add` too.
 
-    `add` holds keys of COMPUTED: such a column is computed where a table has it, and put behind
-    the times or the TFLOPs where it has not. What the page's comments say goes before `options`,
+    `add` holds keys of COMPUTED: such a column is computed if a table has it, and else put
+    behind the times or the TFLOPs. What the page's comments say goes before `options`,
     and these before its prose. Raises UserError, with all problems, each after its line.
     """
     document = read_document(data)

@@ -77,7 +77,7 @@ class _Result(NamedTuple):
 def regenerate_table(
     table: MarkdownTable, settings: PageSettings, add: Sequence[str]
 ) -> RegeneratedTable:
-    """Return the edits of a table. Raises UserError where a GPU's peak is needed and not known."""
+    """Return the edits of a table. Raises UserError if a GPU's peak is needed and not known."""
     line = table.header.line
     columns = BenchmarkColumns.of(table, as_notes(settings.constants))
     unclear: list[Remark] = []
