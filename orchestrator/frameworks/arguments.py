@@ -1,7 +1,4 @@
-"""Lists of arguments that campaign files hand to programs: their type, and what they give.
-
-What the training programs are and accept on their command lines, as recorded.
-"""
+"""Lists of arguments in campaign files, and the recorded options that programs accept."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +10,7 @@ from pydantic import WithJsonSchema
 
 from orchestrator.workloads.rehearsal import given_options
 
-# In a file they may be numbers, which the program gets as they are written.
+# A file may contain numbers; the program gets them as the file has them.
 Arguments = list[Annotated[str, WithJsonSchema({"type": ["string", "number"]})]]
 Number = TypeVar("Number", int, float)
 # Options with their values.
@@ -21,17 +18,17 @@ Given = Mapping[str, Sequence[str]]
 
 
 def given(arguments: Sequence[str]) -> Given:
-    """Return the options among arguments with their values; of one given twice the last holds."""
+    """Return the options with their values; the last wins if an option is repeated."""
     return {option: values for option, values in given_options(arguments) if option is not None}
 
 
 def whole_number(options: Given, option: str) -> int | None:
-    """Return the one whole number that an option has; None where it is absent or has another."""
+    """Return the whole number of an option; None if it is absent or has another value."""
     return _one(options, option, int)
 
 
 def number(options: Given, option: str) -> float | None:
-    """Return the one number that an option has; None where it is absent or has another."""
+    """Return the number of an option; None if it is absent or has another value."""
     return _one(options, option, float)
 
 

@@ -58,7 +58,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement:
-    """Return where a run keeps what it holds; its attention is torch's fused one."""
+    """Return where a run keeps states and activations; its attention is torch's fused one."""
     return replace(
         zero.placement(run) or ddp_placement(run.training.precision),
         recomputation=recomputation(run.training.activation_checkpointing),

@@ -1,4 +1,4 @@
-"""What was sampled of a run's GPUs, beside it or into its log, as columns of a report."""
+"""Columns of a report from samples of a run's GPUs, next to its log or in it."""
 
 from orchestrator.common.tables import Column
 from orchestrator.frameworks.base import Logged
@@ -12,7 +12,7 @@ _OF_DEVICES = (UsageSource.NVIDIA_SMI, UsageSource.ONEFLOW)
 
 
 def peak_mib(logged: Logged) -> int | None:
-    """Return the most memory of any device in any sample, in MiB; None without a sample."""
+    """Return the highest memory of any device in any sample, in MiB; None without a sample."""
     beside = logged.summary.device_memory_gib
     used = [] if beside is None else [beside]
     used += [
@@ -25,7 +25,7 @@ def peak_mib(logged: Logged) -> int | None:
 
 
 def busy_percent(logged: Logged) -> float | None:
-    """Return the median use of a device while it is at work, in percent; see `gpu_samples`."""
+    """Return the median use of a device while it works, in percent; see `gpu_samples`."""
     if logged.summary.gpu_utilization_percent is not None:
         return logged.summary.gpu_utilization_percent
     return utilization_percent(by_device(_samples(logged)))

@@ -1,4 +1,4 @@
-"""What several programs cannot do, or are not told, as sentences."""
+"""Problems that several frameworks share: sentences about what their programs cannot do."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -8,12 +8,12 @@ from orchestrator.run.model import Run, Training
 from orchestrator.workloads.rehearsal import option_problems
 
 _DEFAULT = Training()
-# Of hundreds of options many are alike: one that is meant differs by a letter or two.
+# Many of the hundreds of options are similar: a misspelling differs by a letter or two.
 _NEAR = 0.85
 
 
 def unsplit(run: Run) -> Iterator[str]:
-    """Yield that a program gives each rank the whole of the model, where a run wants it split."""
+    """Yield a problem if a run splits the model, and its program gives each rank the whole."""
     tensor, pipeline = run.parallelism.tensor_parallel_size, run.parallelism.pipeline_parallel_size
     if tensor * pipeline > 1:
         yield (
@@ -24,7 +24,7 @@ def unsplit(run: Run) -> Iterator[str]:
 
 
 def whole_sequences(run: Run) -> Iterator[str]:
-    """Yield that a program splits no sequences, where a run wants it to."""
+    """Yield a problem if a run splits sequences, and its program cannot."""
     if (context := run.parallelism.context_parallel_size) > 1:
         yield (
             f"framework {run.framework} splits no sequences: "
@@ -33,7 +33,7 @@ def whole_sequences(run: Run) -> Iterator[str]:
 
 
 def unaccumulated(run: Run) -> Iterator[str]:
-    """Yield that a program steps after each micro-batch, where a run wants several."""
+    """Yield a problem if a run has several micro-batches, and its program steps after each."""
     if (run.num_microbatches or 1) > 1:
         yield (
             f"framework {run.framework} accumulates no gradients: "
@@ -43,7 +43,7 @@ def unaccumulated(run: Run) -> Iterator[str]:
 
 
 def unheard(run: Run, *names: str) -> Iterator[str]:
-    """Yield which parameters of the training a run has changed that its program never hears of."""
+    """Yield a problem for each changed training parameter that the program does not get."""
     for name in names:
         value = getattr(run.training, name)
         if value != getattr(_DEFAULT, name):
@@ -53,10 +53,10 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
 def argument_problems(
     parameter: str, arguments: Sequence[str], program: str, said: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield what is wrong with further arguments of a program, which a parameter gives.
+    """Yield the problems of further arguments that a parameter gives to a program.
 
-    program: the record of what it accepts. said: which of its options other parameters say, by the
-    option; were they given twice, the table would tell of another run.
+    program: the record of the options that it accepts. said: the parameters that set an option, by
+    option. If an argument set the option again, the table would describe another run.
     """
     by_words = {_words(option): name for option, name in said.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):
@@ -71,7 +71,7 @@ def argument_problems(
 
 
 def _meant(problem: str, accepted: Collection[str]) -> str:
-    """Return what was meant by an option that its program does not know; empty where not known."""
+    """Return a hint for an option that its program does not know; empty if nothing is close."""
     before, unknown, text = problem.partition("unrecognized arguments: ")
     option, _, value = text.partition(" ")
     if before or not unknown:

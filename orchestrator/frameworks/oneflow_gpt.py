@@ -28,9 +28,9 @@ from orchestrator.run.model import Run
 from orchestrator.run.presets import GPT2_VOCAB_SIZE
 from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
 
-# It reports each so many iterations, unless told otherwise.
+# The program reports after this many iterations by default.
 REPORT_INTERVAL = 10
-# A file of tokens, where texts are encoded as GPT-2's.
+# A file of tokens; the program encodes texts as GPT-2 does.
 _TOKENS = ".npz"
 
 
@@ -80,7 +80,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield what a run seldom means: that texts have tokens which its vocabulary does not."""
+    """Yield a warning if texts have tokens that the vocabulary lacks."""
     model = run.model
     if (
         model is not None
@@ -94,7 +94,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement:
-    """Return where a run keeps what it holds: in fp16 as Megatron does, beside fp32 weights.
+    """Return where a run keeps states and activations: fp16 as in Megatron, with fp32 weights.
 
     Optimizer placement divides what ZeRO's first stage divides. docs/memory.md has the forecast
     beside eight measured runs.
@@ -154,7 +154,7 @@ ONEFLOW_GPT = Framework(
         measures=(
             GPU_MEMORY,
             GPU_USE,
-            # In place of the common column: the page's own word.
+            # It replaces the common column: the published page has this title.
             Column("throughput (samples/s)", "running_samples_per_second", _throughput),
         ),
         measured_by=(

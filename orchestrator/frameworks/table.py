@@ -29,7 +29,7 @@ FRAMEWORKS: dict[str, Framework] = {
 
 
 def framework(name: str) -> Framework:
-    """Return the framework called `name`; UserError, with the nearest name, where there is none."""
+    """Return the framework called `name`. Raises UserError, with near names, if there is none."""
     if name not in FRAMEWORKS:
         raise UserError(f"there is no framework {name!r}{did_you_mean(name, FRAMEWORKS)}")
     return FRAMEWORKS[name]

@@ -285,6 +285,21 @@ def test_the_same_against_itself_is_named_apart_and_said_to_be_so(
     assert any(line.startswith("A and B were chosen alike") for line in found["said"])
 
 
+@pytest.mark.parametrize(("framework", "is_choice"), [("gpt", False), ("deepspeed", True)])
+def test_zero_stage_is_a_choice_if_the_framework_has_the_option(
+    framework: str, is_choice: bool
+) -> None:
+    """The stage of a gpt run follows from its strategy, which is the choice."""
+    run = MeasuredRun(
+        run_id="1",
+        label="a",
+        values={"framework": framework, "zero_stage": 1},
+        state="COMPLETED",
+        outcome="completed",
+    )
+    assert ("zero_stage" in run.choices) == is_choice
+
+
 def test_of_a_single_run_amid_others_it_is_not_said_that_nothing_suggests_a_difference() -> None:
     """It may be the slowest but one of fifty; how it would vary is what is not known."""
     runs = tuple(
