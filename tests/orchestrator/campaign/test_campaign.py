@@ -1,19 +1,16 @@
 """A campaign: its runs, each once, with what was left out and why."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import CampaignOf, ProblemsOf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.campaign.campaign import load_campaign
 from orchestrator.common.errors import UserError
 from orchestrator.frameworks.table import FRAMEWORKS
-
-CampaignOf = Callable[[str], Campaign]
-ProblemsOf = Callable[[str], list[str]]
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 HEAD = "name: a\ndefaults: {framework: gpt, model: s}\n"

@@ -1,18 +1,15 @@
 """What makes a run impossible, one sentence each."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.campaign.checks import run_problems, run_warnings
 from orchestrator.hardware.cluster import Cluster
-from orchestrator.run.model import Run
 from parsers.summary.warmup import Warmup
-
-RunOf = Callable[..., Run]
 
 CPUS = Cluster(name="here", scheduler="local", nodes=1, gpus_per_node=0)
 V100 = Cluster(name="jean-zay", nodes=4, gpus_per_node=4, gpu="v100-SXM2-32GB")

@@ -1,17 +1,15 @@
 """The campaign file: what may stand in it, and what is said of what may not."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixture_types import ProblemsOf
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.campaign.file import CampaignFile, frameworks_in_play, read_campaign_file
 from orchestrator.frameworks.table import FRAMEWORKS
-
-ProblemsOf = Callable[[str], list[str]]
 
 GPT = "defaults: {framework: gpt, model: s}\n"
 

@@ -1,11 +1,10 @@
 """The plan: every run, its sizes, what stands in its way, what it asks for."""
 
 import json
-from collections.abc import Callable
 
 import pytest
+from fixture_types import CampaignOf
 
-from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.plan import (
     plan_records,
     plan_table,
@@ -14,8 +13,6 @@ from orchestrator.campaign.plan import (
     warning_lines,
 )
 from orchestrator.common.tables import as_records
-
-CampaignOf = Callable[[str], Campaign]
 
 MODEL = "{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}"
 MIXED = f"""\

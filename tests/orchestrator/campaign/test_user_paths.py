@@ -5,17 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.user_paths import missing_files, unset_variables, user_paths
 from orchestrator.common.errors import UserError
 from orchestrator.hardware.cluster import Cluster
-from orchestrator.run.model import Run
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.submit.render import render
 from orchestrator.submit.slurm import SlurmBackend
-
-RunOf = Callable[..., Run]
 
 
 @pytest.fixture(autouse=True)

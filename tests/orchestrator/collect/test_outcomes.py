@@ -1,10 +1,10 @@
 """How a run ended: the state decides, the log explains a failure."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixture_types import AttemptIn
 
 from orchestrator.collect.outcomes import (
     UNSUCCESSFUL,
@@ -17,10 +17,7 @@ from orchestrator.collect.outcomes import (
 from orchestrator.common import locks
 from orchestrator.common.errors import UserError
 from orchestrator.store.folders import RunFolder
-from orchestrator.store.records import Attempt
 from parsers.records import Outcome, OutcomeKind
-
-AttemptIn = Callable[..., Attempt]
 
 OUTCOMES = [
     ("NOT_STARTED", None, None),

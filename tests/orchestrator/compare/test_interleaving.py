@@ -1,16 +1,14 @@
 """The order A B B A: what drifts while a block runs adds the same to all."""
 
 from collections import defaultdict
-from collections.abc import Callable
 from statistics import fmean
 
 import pytest
+from fixture_types import CampaignOf
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.interleaving import Placed, interleaved
 from orchestrator.common.errors import UserError
-
-CampaignOf = Callable[[str], Campaign]
 
 TEXT = """\
 name: turns

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.campaign.campaign import Campaign, load_campaign
 from orchestrator.collect.collected import Collected, collect
@@ -19,7 +20,6 @@ from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
 from orchestrator.submit.scripts import job_script
 
-RunOf = Callable[..., Run]
 ROOT = Path(__file__).parents[3]
 LOGS = ROOT / "tests" / "data" / "logs"
 EXAMPLES = ROOT / "examples"

@@ -2,17 +2,15 @@
 
 import itertools
 import json
-from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.frameworks.deepspeed.config import FILE_NAME
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.run.model import Run
-
-RunOf = Callable[..., Run]
 
 RECORD = json.loads((files("orchestrator.frameworks.deepspeed") / "known_keys.json").read_text())
 

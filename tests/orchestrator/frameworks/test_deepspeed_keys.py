@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-from collections.abc import Callable
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.frameworks.deepspeed.known_keys import (
     refused_values,
@@ -18,9 +18,6 @@ from orchestrator.frameworks.deepspeed.known_keys import (
     unknown_types,
 )
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.run.model import Run
-
-RunOf = Callable[..., Run]
 
 RECORDER = Path(__file__).parents[3] / "tools" / "record_deepspeed_keys.py"
 RECORD = json.loads((files("orchestrator.frameworks.deepspeed") / "known_keys.json").read_text())

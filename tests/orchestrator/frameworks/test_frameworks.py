@@ -4,12 +4,12 @@ import ast
 import dataclasses
 import json
 import re
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -20,12 +20,10 @@ from orchestrator.frameworks.arguments import known_program
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.launchers import LAUNCHERS
 from orchestrator.frameworks.table import FRAMEWORKS, framework
-from orchestrator.run.model import Run, sizes
+from orchestrator.run.model import sizes
 from parsers.records import RunTotals
 from parsers.scan.reader import TableFormat, read_records
 from parsers.steps.merge import merge_steps
-
-RunOf = Callable[..., Run]
 
 ROOT = Path(__file__).parents[3]
 LOGS = ROOT / "tests" / "data" / "logs"

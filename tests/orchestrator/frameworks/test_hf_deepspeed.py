@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 from record_scripts import RECORDS, recorded
 
 from orchestrator.campaign.campaign import load_campaign
@@ -23,7 +24,6 @@ from orchestrator.run.model import Run
 from orchestrator.store.records import COMPLETED
 from parsers.summary.warmup import Warmup
 
-RunOf = Callable[..., Run]
 Reported = Callable[..., tuple[Any, list[Collected], Report]]
 
 HF = FRAMEWORKS["hf_deepspeed"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.checks import run_problems, run_warnings
@@ -20,8 +21,6 @@ from orchestrator.run.model import Run
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
 from parsers.summary.warmup import Warmup
-
-RunOf = Callable[..., Run]
 
 MEGATRON = FRAMEWORKS["megatron"]
 DATA = {"data_path": "tokens", "vocab_file": "vocab.json", "merge_file": "merges.txt"}

@@ -1,14 +1,11 @@
 """Arguments of Megatron that go only with others, or not with them."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.run.model import Run
-
-RunOf = Callable[..., Run]
 
 CORE = {"framework": "megatron", "source": "megatron", "model": "18B", "precision": "bf16"}
 DATA = {"data_path": "tokens", "vocab_file": "vocab.json", "merge_file": "merges.txt"}

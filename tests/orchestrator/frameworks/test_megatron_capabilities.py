@@ -1,17 +1,15 @@
 """What Megatron core cannot do on older GPUs, and what it keeps in their memory instead."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.campaign.checks import run_problems
 from orchestrator.campaign.fit import run_forecast
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.run.model import Run
 from parsers.summary.warmup import Warmup
-
-RunOf = Callable[..., Run]
 
 CORE: dict[str, Any] = {
     "framework": "megatron",

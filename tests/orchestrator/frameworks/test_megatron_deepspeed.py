@@ -1,18 +1,16 @@
 """Megatron under DeepSpeed, as in 2021: 3D parallelism in two branches, and ZeRO."""
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.campaign.checks import run_warnings
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.run.model import Run
-
-RunOf = Callable[..., Run]
 
 FAR = Cluster(name="far")
 

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.run.model import Run
 from orchestrator.submit.scripts import job_script
-
-RunOf = Callable[..., Run]
 
 CORE = {"framework": "megatron", "source": "megatron", "model": "18B", "precision": "bf16"}
 OF_2021 = {

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.checks import run_warnings
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.memory.forecast import forecast
-from orchestrator.run.model import Run
 from orchestrator.submit.scripts import job_script
-
-RunOf = Callable[..., Run]
 
 MEGATRON = FRAMEWORKS["megatron"]
 DATA = {"data_path": "tokens", "vocab_file": "vocab.json", "merge_file": "merges.txt"}

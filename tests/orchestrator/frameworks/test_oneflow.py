@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 from hypothesis import given
 from hypothesis import strategies as st
 from record_scripts import recorded
@@ -26,7 +27,6 @@ from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
 from orchestrator.submit.scripts import job_script
 
-RunOf = Callable[..., Run]
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "oneflow-optimizer-placement.yaml"
 # The page's rows: nodes, batch per GPU, memory in MB and samples/s without placement and with it.

@@ -1,15 +1,12 @@
 """What the frameworks under DeepSpeed share: ZeRO's limits and its cell."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.frameworks.deepspeed.zero import TESTED_OPTIMIZERS
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.run.model import Run
-
-RunOf = Callable[..., Run]
 
 OFFLOADS = {
     "nothing": ({}, None),

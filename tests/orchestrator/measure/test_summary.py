@@ -2,10 +2,10 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +13,6 @@ from orchestrator.measure.summary import Summary, configured, run_reports, summa
 from orchestrator.run.model import Run
 from parsers.records import Record, RunTotals, Step, Usage, UsageSource
 from parsers.summary.warmup import Warmup
-
-RunOf = Callable[..., Run]
 
 
 def step(iteration: int, **values: Any) -> Step:

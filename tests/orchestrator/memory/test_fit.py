@@ -1,22 +1,18 @@
 """Whether a run fits: what a rank can have, and what plan and submit make of it."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import CampaignOf, RunOf
 
-from orchestrator.campaign.campaign import Campaign, load_campaign
+from orchestrator.campaign.campaign import load_campaign
 from orchestrator.campaign.fit import Capacity, capacity, fits, gib, memory_problem, run_forecast
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.hardware.machine import host_memory_gib
 from orchestrator.memory.forecast import MemoryForecast, Part
-from orchestrator.run.model import Run
-
-RunOf = Callable[..., Run]
-CampaignOf = Callable[[str], Campaign]
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
 
 import pytest
+from fixture_types import RunOf
 
 torch = pytest.importorskip("torch")
 
@@ -14,8 +14,6 @@ from orchestrator.memory.forecast import GIB, forecast  # noqa: E402
 from orchestrator.run.model import Run, sizes  # noqa: E402
 from orchestrator.workloads import gpt_model  # noqa: E402
 from orchestrator.workloads.settings import Settings  # noqa: E402
-
-RunOf = Callable[..., Run]
 
 
 def kept_bytes(run: Run) -> int:

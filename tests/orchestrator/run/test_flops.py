@@ -1,11 +1,11 @@
 """FLOPs by every convention, as published; what torch counts is in test_real_models.py."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,10 +20,7 @@ from orchestrator.run.flops import (
     training_seconds,
     utilization,
 )
-from orchestrator.run.model import Run
 from orchestrator.run.shape import ModelShape
-
-RunOf = Callable[..., Run]
 
 SHAPES = {
     "gpt2": ModelShape(12, 768, 12, 50257, 1024),

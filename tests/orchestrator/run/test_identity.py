@@ -1,17 +1,15 @@
 """A run's identity: a hash of its parameters, however they are spelled, in every version."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.run.identity import run_id
 from orchestrator.run.model import Run
-
-RunOf = Callable[..., Run]
 
 # Literal: a later version that changes one of these makes every run measured so far a stranger.
 PINNED = {

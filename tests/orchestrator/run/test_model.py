@@ -1,13 +1,11 @@
 """Runs: every size that follows from what was chosen."""
 
 import dataclasses
-from collections.abc import Callable
 
 import pytest
+from fixture_types import RunOf
 
-from orchestrator.run.model import Parallelism, Run, size_names, sizes
-
-RunOf = Callable[..., Run]
+from orchestrator.run.model import Parallelism, size_names, sizes
 
 
 @pytest.mark.parametrize(

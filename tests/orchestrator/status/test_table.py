@@ -1,21 +1,16 @@
 """Where a campaign stands: a line a run, and totals."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixture_types import AttemptIn, CampaignOf
 
-from orchestrator.campaign.campaign import Campaign
 from orchestrator.common.tables import as_records, as_text
 from orchestrator.status import table as statuses
 from orchestrator.status.slow_runs import SlowRun
 from orchestrator.status.table import RunStatus, run_statuses
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.store.records import Attempt
-
-CampaignOf = Callable[[str], Campaign]
-AttemptIn = Callable[..., Attempt]
 
 
 @pytest.fixture

@@ -3,13 +3,14 @@
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from fixture_types import AttemptIn, CampaignOf
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -37,9 +38,6 @@ STEP = (
     "[teralog] iteration {number}/20 | step_seconds {seconds} | samples_per_second 648.04"
     " | loss 6.5 | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
 )
-
-CampaignOf = Callable[[str], Campaign]
-AttemptIn = Callable[..., Attempt]
 
 
 def steps(last: int, seconds: float = 0.2) -> str:

@@ -1,20 +1,15 @@
 """A campaign that was edited after it ran: what was changed is said."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixture_types import AttemptIn, CampaignOf
 
-from orchestrator.campaign.campaign import Campaign
 from orchestrator.common.errors import UserError
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.store.records import Attempt
 from orchestrator.submit.edits import edits
 from orchestrator.submit.render import render
 from orchestrator.submit.selection import refuse_edited
-
-CampaignOf = Callable[[str], Campaign]
-AttemptIn = Callable[..., Attempt]
 
 MODEL = "{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}"
 RAN = f"""\

@@ -1,14 +1,13 @@
 """Giving up: which runs are not started, given how others ended; and that they are not."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import AttemptIn, CampaignOf, ProblemsOf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.series import all_series
 from orchestrator.collect.collected import collect
 from orchestrator.collect.endings import endings
@@ -19,12 +18,8 @@ from orchestrator.slurm.tracking import record
 from orchestrator.status.table import records, run_statuses, table
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.folders import RunFolder, read_attempt
-from orchestrator.store.records import Attempt, Intent
+from orchestrator.store.records import Intent
 from orchestrator.submit.selection import missing_runs
-
-CampaignOf = Callable[[str], Campaign]
-AttemptIn = Callable[..., Attempt]
-ProblemsOf = Callable[[str], list[str]]
 
 SWEEP = """\
 name: sweep

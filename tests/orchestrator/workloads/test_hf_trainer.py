@@ -4,18 +4,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.frameworks.deepspeed.hf import config_files
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.run.model import Run
-
-RunOf = Callable[..., Run]
 
 HF = FRAMEWORKS["hf_deepspeed"]
 WARMUP = {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}
