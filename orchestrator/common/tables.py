@@ -108,11 +108,13 @@ def numeric_columns(table: Table) -> list[bool]:
 
 def as_csv(table: Table) -> str:
     """Return the table as CSV with full precision, names as header, absent cells empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.names)
-    writer.writerows(table.rows)
-    return text.getvalue()
+    lines: list[str] = []
+    for row in (table.names, *table.rows):
+        text = io.StringIO(newline="")
+        # Only with a carriage return in its line ends does the writer quote one in a cell.
+        csv.writer(text, lineterminator="\r\n").writerow(row)
+        lines.append(text.getvalue().removesuffix("\r\n"))
+    return "\n".join((*lines, ""))
 
 
 def as_records(table: Table) -> list[dict[str, Any]]:
