@@ -161,7 +161,7 @@ def cancel(
     stays as it is, and is not named.
     """
     from orchestrator.common.errors import UserError, did_you_mean
-    from orchestrator.slurm.states import UNENDED
+    from orchestrator.store.job_state import UNENDED
     from orchestrator.store.records import SUBMITTED, SUBMITTING
     from orchestrator.submit import selection
     from orchestrator.submit.choose_backend import backend

@@ -37,7 +37,7 @@ def read_attempt_log(
     records: list[Record] = []
     if attempt is not None and attempt.log.exists():
         # Steps before Slurm started the job again do not belong to the run that is measured.
-        start = last_start(attempt.log) if attempt.seen and attempt.seen.restarts else 0
+        start = last_start(attempt.log) if attempt.job and attempt.job.restarts else 0
         formats = FRAMEWORKS[framework].log.formats
         # While a program writes, a last line without its newline may be half of one.
         records += read_records(attempt.log, formats, start=start, complete=complete)

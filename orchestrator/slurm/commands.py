@@ -14,11 +14,11 @@ from orchestrator.slurm.reconcile import doubtful, settle, spread
 from orchestrator.slurm.states import (
     SACCT_FIELDS,
     SQUEUE_FIELDS,
-    JobState,
     read_sacct,
     read_scontrol,
     read_squeue,
 )
+from orchestrator.store.job_state import JobState
 
 TIMEOUT_SECONDS = 20.0
 # sbatch goes on trying for longer than anybody waits when the controller is away.

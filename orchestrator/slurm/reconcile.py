@@ -6,7 +6,7 @@ Nothing here asks Slurm.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from orchestrator.slurm.states import JobState
+from orchestrator.store.job_state import JobState
 
 # Accounting calls a job so for some seconds before it says that the job waits again.
 _MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "FAILED"})

@@ -1,44 +1,14 @@
-"""What Slurm's commands print of jobs, as values. Nothing here asks Slurm.
+"""Parse the output of sacct, squeue and scontrol. Nothing here asks Slurm.
 
-The times they print are taken for UTC: `slurm_commands` asks with a clock set to it.
+The times they print are read as UTC: `commands` runs them with a clock set to it.
 """
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from orchestrator.slurm.lists import expand
-
-FINAL = frozenset(
-    {
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "LAUNCH_FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "RECONFIG_FAIL",
-        "REVOKED",
-        "TIMEOUT",
-    }
-)
-UNENDED = (
-    "PENDING",
-    "RUNNING",
-    "SUSPENDED",
-    "COMPLETING",
-    "CONFIGURING",
-    "REQUEUED",
-    "REQUEUE_HOLD",
-    "SPECIAL_EXIT",
-    "STAGE_OUT",
-    "STOPPED",
-)
-# Before it runs, or between two runs.
-WAITING = frozenset({"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
+from orchestrator.store.job_state import WAITING, JobState
 
 SACCT_FIELDS = (
     "JobID", "JobName", "State", "ExitCode", "Start", "End", "ElapsedRaw", "NodeList", "Reason",
@@ -52,47 +22,6 @@ _NOTHING = frozenset({"", "None", "(null)", "N/A", "Unknown", "None assigned", "
 # What accounting calls a job by, for some seconds, of which it has heard no name.
 _NAMELESS = "allocation"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
-
-
-@dataclass(frozen=True, slots=True)
-class JobState:
-    """What Slurm says of a job, or of one task of an array: job_id is then as `7_3`.
-
-    state: verbatim, as "CANCELLED by 1000". seconds: how long it has run since its last start.
-    restarts, earlier_seconds: how often it was requeued and ran again, and how long it had run by
-    then. by: the command that said so. of_rest: whether it was said of the rest of an array, all in
-    one line: of the tasks that had not started.
-    """
-
-    job_id: str
-    name: str
-    state: str
-    by: str
-    reason: str | None = None
-    exit_code: int | None = None
-    signal: int | None = None
-    started_at: str | None = None
-    ended_at: str | None = None
-    seconds: float | None = None
-    nodes: str | None = None
-    restarts: int = 0
-    earlier_seconds: float = 0.0
-    of_rest: bool = False
-
-    @property
-    def word(self) -> str:
-        """The state without what Slurm adds to it, as who cancelled."""
-        return self.state.split()[0].rstrip("+")
-
-    @property
-    def final(self) -> bool:
-        """Whether the job has come to an end."""
-        return self.word in FINAL
-
-    @property
-    def refused(self) -> bool:
-        """Whether there never was a job: of some that sbatch is refused Slurm keeps a record."""
-        return self.word == "FAILED" and self.reason == "BadConstraints" and self.nodes is None
 
 
 def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> dict[str, JobState]:
@@ -141,7 +70,13 @@ def _last(starts: Sequence[JobState]) -> JobState:
         for one in starts
         if one.started_at is not None and one.started_at != last.started_at
     }
-    return replace(last, restarts=len(earlier), earlier_seconds=sum(earlier.values()))
+    # While a job runs, its seconds differ with every query: its record would be written each time.
+    return replace(
+        last,
+        seconds=last.seconds if last.final else None,
+        restarts=len(earlier),
+        earlier_seconds=sum(earlier.values()),
+    )
 
 
 def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:

@@ -10,9 +10,9 @@ from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.common.files import at_once
 from orchestrator.common.text import counted, signal_name
 from orchestrator.slurm.commands import SilenceError, Told, ask_jobs, find
-from orchestrator.slurm.states import JobState
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.store.folders import BatchFolder, write_ended, write_seen
+from orchestrator.store.folders import BatchFolder, write_ended, write_job_state
+from orchestrator.store.job_state import JobState
 from orchestrator.store.record_files import utc_now
 from orchestrator.store.records import (
     CANCELLED,
@@ -23,7 +23,6 @@ from orchestrator.store.records import (
     Ended,
     Intent,
     Receipt,
-    Seen,
 )
 
 # Whoever has claimed runs on another host has called sbatch by then, or never will.
@@ -101,7 +100,7 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
             record(one.attempt, states[job_id])
         elif told.complete and one.intent.batch in told.names and not _has_started(one.attempt):
             # A task that is cancelled while it waits goes from its array without a trace.
-            gone = JobState(job_id, one.intent.batch, CANCELLED, by="squeue", reason=_GONE)
+            gone = JobState(job_id, CANCELLED, "squeue", one.intent.batch, reason=_GONE)
             record(one.attempt, gone)
         elif told.complete:
             _record_unknown(one.attempt, job_id)
@@ -125,24 +124,14 @@ def _own_states(told: Told, jobs: Mapping[str, Open]) -> dict[str, JobState]:
 
 
 def _has_started(attempt: Attempt) -> bool:
-    seen = attempt.seen
-    return (seen is not None and seen.started_at is not None) or attempt.log.exists()
+    job = attempt.job
+    return (job is not None and job.started_at is not None) or attempt.log.exists()
 
 
 def record(attempt: Attempt, state: JobState) -> None:
     """Record what Slurm says of an attempt's job, and its end if it has come to one."""
-    seen = Seen(
-        job_id=state.job_id,
-        state=state.state,
-        by=state.by,
-        reason=state.reason,
-        nodes=state.nodes,
-        started_at=state.started_at,
-        restarts=state.restarts,
-        earlier_seconds=state.earlier_seconds,
-    )
-    if seen != attempt.seen:
-        write_seen(attempt.folder, seen)
+    if state != attempt.job:
+        write_job_state(attempt.folder, state)
     if state.final:
         write_ended(
             attempt.folder,
@@ -177,10 +166,10 @@ def _seconds(state: JobState) -> float | None:
 
 
 def _record_unknown(attempt: Attempt, job_id: str | None) -> None:
-    before = attempt.seen or Seen(job_id, UNKNOWN, by="nobody")
-    seen = replace(before, state=UNKNOWN, by="nobody", reason=None)
-    if seen != attempt.seen:
-        write_seen(attempt.folder, seen)
+    before = attempt.job or JobState(job_id, UNKNOWN, by="nobody")
+    state = replace(before, state=UNKNOWN, by="nobody", reason=None)
+    if state != attempt.job:
+        write_job_state(attempt.folder, state)
 
 
 def _adopt(opened: Sequence[Open], store: CampaignStore) -> Iterator[str]:

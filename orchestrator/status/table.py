@@ -15,7 +15,8 @@ from orchestrator.common.text import counted
 from orchestrator.slurm.lists import compact_ids
 from orchestrator.status.slow_runs import SlowRun
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.store.records import Attempt, Seen
+from orchestrator.store.job_state import JobState
+from orchestrator.store.records import Attempt
 from parsers.records import Outcome
 
 
@@ -47,9 +48,9 @@ class RunStatus:
         return ended.seconds if ended else None
 
     @property
-    def seen(self) -> Seen | None:
+    def job(self) -> JobState | None:
         """What Slurm last said of the last attempt; None where it has not been asked."""
-        return self.attempts[-1].seen if self.attempts else None
+        return self.attempts[-1].job if self.attempts else None
 
     @property
     def node_list(self) -> str | None:
@@ -62,7 +63,7 @@ class RunStatus:
     @property
     def scheduler_state(self) -> str:
         """The state as Slurm words it, as "CANCELLED by 1000"."""
-        said = self.seen.state if self.seen else self.state
+        said = self.job.state if self.job else self.state
         return said if said.startswith(self.state) else self.state
 
     @property
@@ -70,7 +71,7 @@ class RunStatus:
         """Why a job waits, in Slurm's word, or why a run is not started; None where neither is."""
         if self.given_up is not None:
             return self.given_up
-        return self.seen.reason if self.seen and self.state == "PENDING" else None
+        return self.job.reason if self.job and self.state == "PENDING" else None
 
     @property
     def gpu_hours(self) -> float | None:
@@ -84,7 +85,7 @@ class RunStatus:
     def _hours(self, attempt: Attempt) -> float | None:
         if attempt.ended is None or attempt.ended.seconds is None:
             return None
-        earlier = attempt.seen.earlier_seconds if attempt.seen else 0.0
+        earlier = attempt.job.earlier_seconds if attempt.job else 0.0
         return self.planned.run.world_size * (attempt.ended.seconds + earlier) / 3600
 
 
@@ -97,7 +98,7 @@ _COLUMNS: tuple[Column[RunStatus], ...] = (
     Column("seconds", "seconds", lambda status: status.seconds, Style(digits=3)),
 )
 _SLURM_COLUMNS: tuple[Column[RunStatus], ...] = (
-    Column("job", "job_id", lambda status: status.seen.job_id if status.seen else None),
+    Column("job", "job_id", lambda status: status.job.job_id if status.job else None),
     Column("nodes", "node_list", lambda status: status.node_list),
     Column("waits for", "reason", lambda status: None if status.given_up else status.reason),
 )
@@ -165,7 +166,7 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
 
 def _hours(statuses: Sequence[RunStatus]) -> str:
     """Return what runs on Slurm have used of what they ask for; nothing of runs on this machine."""
-    if not any(status.seen for status in statuses):
+    if not any(status.job for status in statuses):
         return ""
     used = sum(status.gpu_hours or 0.0 for status in statuses)
     asked = sum(status.planned.run.resources.gpu_hours for status in statuses)
@@ -179,7 +180,7 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
     """
     # JobHeldUser, JobHeldAdmin, JobHoldMaxRequeue, launch failed requeued held
     held = [one for one in statuses if re.search("h[eo]ld", one.reason or "", re.IGNORECASE)]
-    jobs = [one.seen.job_id for one in held if one.seen and one.seen.job_id]
+    jobs = [one.job.job_id for one in held if one.job and one.job.job_id]
     if not jobs:
         return None
     are = counted(len(jobs), "run is", "runs are")
@@ -199,7 +200,7 @@ def _record(status: RunStatus) -> dict[str, Any]:
     last = status.attempts[-1] if status.attempts else None
     started = last.started if last else None
     ended = last.ended if last else None
-    seen = status.seen
+    job = status.job
     return {
         "run_id": status.planned.run_id,
         "label": status.planned.label,
@@ -208,7 +209,7 @@ def _record(status: RunStatus) -> dict[str, Any]:
         "outcome": status.outcome,
         "outcome_by": decided_by(status.state, status.outcome),
         "attempts": len(status.attempts),
-        "started_at": started.started_at if started else seen and seen.started_at,
+        "started_at": started.started_at if started else job and job.started_at,
         "ended_at": ended.ended_at if ended else None,
         "seconds": status.seconds,
         "exit_code": ended.exit_code if ended else None,
@@ -216,10 +217,10 @@ def _record(status: RunStatus) -> dict[str, Any]:
         "log": str(last.log) if last and last.log.exists() else None,
         "gpu_hours_used": status.gpu_hours,
         "gpu_hours_asked": status.planned.run.resources.gpu_hours,
-        "job_id": seen and seen.job_id,
+        "job_id": job and job.job_id,
         "node_list": status.node_list,
-        "restarts": seen and seen.restarts,
+        "restarts": job and job.restarts,
         "reason": status.reason,
-        "scheduler_state": seen and status.scheduler_state,
-        "scheduler_state_by": seen and seen.by,
+        "scheduler_state": job and status.scheduler_state,
+        "scheduler_state_by": job and job.by,
     }

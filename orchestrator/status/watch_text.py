@@ -8,11 +8,11 @@ from datetime import timedelta
 from orchestrator.collect.outcomes import decided_by
 from orchestrator.common.tables import Column, Style, as_text, make_table
 from orchestrator.common.text import named
-from orchestrator.slurm.states import WAITING
 from orchestrator.status import slow_runs
 from orchestrator.status import table as statuses
 from orchestrator.status.table import RunStatus
 from orchestrator.status.watch import Look, WatchedRun
+from orchestrator.store.job_state import WAITING
 from orchestrator.store.records import NOT_STARTED, SUBMITTED, SUBMITTING
 
 STEP = Style(digits=3)
@@ -30,8 +30,8 @@ def state_text(status: RunStatus) -> str:
     told = status.reason
     if decided_by(status.state, status.outcome) == "log":
         told = status.outcome
-    elif told is None and status.outcome is None and status.seen and status.seen.restarts:
-        told = f"restart {status.seen.restarts}"
+    elif told is None and status.outcome is None and status.job and status.job.restarts:
+        told = f"restart {status.job.restarts}"
     return f"{status.scheduler_state} ({told})" if told else status.scheduler_state
 
 
@@ -47,7 +47,7 @@ def left_text(run: WatchedRun) -> str | None:
 
 def has_nodes(runs: Sequence[WatchedRun]) -> bool:
     """Return whether it is of interest where runs run."""
-    return any(run.status.seen for run in runs) or len({run.node_list for run in runs} - {None}) > 1
+    return any(run.status.job for run in runs) or len({run.node_list for run in runs} - {None}) > 1
 
 
 _BEFORE_NODES: tuple[Column[WatchedRun], ...] = (

@@ -12,6 +12,7 @@ from typing import Any
 
 from orchestrator.common import locks
 from orchestrator.common.files import claim_folder, json_text, read_json, write_json_once
+from orchestrator.store.job_state import JobState
 from orchestrator.store.record_files import read_record, utc_now, write_record
 from orchestrator.store.records import (
     INTERRUPTED,
@@ -24,7 +25,6 @@ from orchestrator.store.records import (
     Ended,
     Intent,
     Receipt,
-    Seen,
     Started,
 )
 
@@ -196,16 +196,16 @@ class RunFolder:
 def read_attempt(folder: Path) -> Attempt:
     """Return what an attempt's folder tells."""
     intent = read_record(folder / "intent.json", Intent)
-    seen = None
+    job = None
     if intent is not None:
-        seen = read_record(folder / "slurm.json", Seen) or _submitted(folder, intent)
+        job = read_record(folder / "slurm.json", JobState) or _submitted(folder, intent)
     return Attempt(
         number=_number(folder),
         folder=folder,
         started=None if intent else read_record(folder / "attempt.json", Started),
         ended=read_record(folder / "ended.json", Ended),
         intent=intent,
-        seen=seen,
+        job=job,
     )
 
 
@@ -213,7 +213,7 @@ def read_attempt(folder: Path) -> Attempt:
 _jobs: dict[Path, dict[tuple[str, int], str]] = {}
 
 
-def _submitted(attempt: Path, intent: Intent) -> Seen | None:
+def _submitted(attempt: Path, intent: Intent) -> JobState | None:
     """Return what is known of an attempt that Slurm has not been asked about: sbatch's answer."""
     run = attempt.parent
     batch = batch_folder(run.parent, intent.batch)
@@ -222,7 +222,7 @@ def _submitted(attempt: Path, intent: Intent) -> Seen | None:
         return None
     _jobs[batch.path] = jobs
     job_id = jobs.get((run.name, _number(attempt)))
-    return None if job_id is None else Seen(job_id, SUBMITTED, by="sbatch")
+    return None if job_id is None else JobState(job_id, SUBMITTED, "sbatch", intent.batch)
 
 
 def _number(attempt: Path) -> int:
@@ -239,6 +239,6 @@ def write_ended(attempt: Path, ended: Ended) -> None:
     write_record(attempt / "ended.json", ended)
 
 
-def write_seen(attempt: Path, seen: Seen) -> None:
-    """Record what Slurm says of an attempt."""
-    write_record(attempt / "slurm.json", seen)
+def write_job_state(attempt: Path, state: JobState) -> None:
+    """Record what Slurm said of an attempt's job."""
+    write_record(attempt / "slurm.json", state)

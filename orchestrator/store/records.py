@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.store.job_state import JobState
+
 NOT_STARTED = "NOT_STARTED"
 RUNNING = "RUNNING"
 COMPLETED = "COMPLETED"
@@ -90,31 +92,10 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What Slurm last said of an attempt's job, in its own words.
-
-    job_id: as `7`, or `7_3` for a task of an array; None where only the log shows that it ran.
-    state: verbatim, as "CANCELLED by 1000"; UNKNOWN where Slurm does not know the job any more.
-    nodes: the node list as Slurm writes it. restarts: how often it was requeued and ran again.
-    earlier_seconds: how long it ran before the last restart.
-    by: who said so: sacct, squeue, scontrol, or nobody.
-    """
-
-    job_id: str | None
-    state: str
-    by: str
-    reason: str | None = None
-    nodes: str | None = None
-    started_at: str | None = None
-    restarts: int = 0
-    earlier_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Attempt:
     """One start of a run, as far as its folder tells.
 
-    `started` is a local attempt's; `intent` and `seen` are one's on Slurm.
+    `started` is set if it ran on this machine; `intent` and `job` if it is on Slurm.
     """
 
     number: int
@@ -122,14 +103,14 @@ class Attempt:
     started: Started | None
     ended: Ended | None
     intent: Intent | None = None
-    seen: Seen | None = None
+    job: JobState | None = None
 
     @property
     def allocation(self) -> str | None:
         """What it had its nodes by: a job on Slurm, or the submit; None where that is not known."""
         if self.started is not None:
             return self.started.allocation
-        return self.seen.job_id if self.seen else None
+        return self.job.job_id if self.job else None
 
     @property
     def in_allocation(self) -> bool:
@@ -142,7 +123,7 @@ class Attempt:
     def nodes(self) -> str | None:
         """What it ran on: nodes of a cluster, or the machine that it was started on."""
         if self.started is None:
-            return self.seen.nodes if self.seen else None
+            return self.job.nodes if self.job else None
         if not self.in_allocation:
             return self.started.host
         # A share of a node is its name and a number.
@@ -154,7 +135,7 @@ class Attempt:
         """When it began, ISO 8601; Slurm's times are those of the cluster's own clock."""
         if self.started is not None:
             return self.started.started_at
-        return self.seen.started_at if self.seen else None
+        return self.job.started_at if self.job else None
 
     @property
     def log(self) -> Path:
@@ -164,7 +145,7 @@ class Attempt:
     @property
     def slurm_state(self) -> str:
         """What Slurm last said of an attempt that has not ended; SUBMITTING before it did."""
-        return self.seen.state if self.seen else SUBMITTING
+        return self.job.state if self.job else SUBMITTING
 
 
 @dataclass(frozen=True, slots=True)

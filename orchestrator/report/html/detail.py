@@ -99,13 +99,13 @@ def make_detail(
 
 
 def _attempt(attempt: Attempt, campaign: Campaign) -> PageAttempt:
-    ended, seen, started = attempt.ended, attempt.seen, attempt.started
-    begun = started.started_at if started else seen.started_at if seen else None
+    ended, job, started = attempt.ended, attempt.job, attempt.started
+    begun = started.started_at if started else job.started_at if job else None
     return PageAttempt(
         number=attempt.number,
         state=ended.state if ended else attempt.slurm_state if attempt.intent else "not ended",
         started_at=begun,
         seconds=ended.seconds if ended else None,
         nodes=nodes_of(attempt),
-        job_id=seen.job_id if seen else None,
+        job_id=job.job_id if job else None,
     )

@@ -10,10 +10,11 @@ from orchestrator.compare.measured_run import MeasuredRun, measured_runs, record
 from orchestrator.compare.pairing import Pairing
 from orchestrator.compare.text import compared, sentences
 from orchestrator.store.campaign_store import campaign_store
-from orchestrator.store.folders import write_ended, write_seen
+from orchestrator.store.folders import write_ended, write_job_state
+from orchestrator.store.job_state import JobState
 from orchestrator.store.record_files import utc_now
 from orchestrator.store.recorded_runs import warmup_of
-from orchestrator.store.records import Ended, Intent, Position, Seen
+from orchestrator.store.records import Ended, Intent, Position
 
 
 def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> None:
@@ -110,10 +111,9 @@ def test_what_slurm_ran_is_of_the_allocation_of_its_job(folder: Folder) -> None:
         assert run.claim(2, Intent("b", "h", utc_now()))
         attempt = run.attempt_folder(2)
         (attempt / "output.log").write_text(log(by_layers(planned) or 0))
-        write_seen(
-            attempt,
-            Seen(f"7_{index}", "COMPLETED", "sacct", nodes="n1", started_at="2026-01-02T03:04:05"),
-        )
+        start = "2026-01-02T03:04:05"
+        job = JobState(f"7_{index}", "COMPLETED", "sacct", nodes="n1", started_at=start)
+        write_job_state(attempt, job)
         write_ended(attempt, Ended("COMPLETED", utc_now(), 1.0))
     (found,) = folder.compared("made-up.yaml", "--by", "num_layers")
     assert (found["paired"], found["units_a"], found["allocations"]) == (False, 4, 8)

@@ -18,8 +18,9 @@ from orchestrator.common.tables import as_text
 from orchestrator.compare.history import history, record, sentences, table
 from orchestrator.compare.past_runs import PastRun, configuration
 from orchestrator.store.campaign_store import campaign_store
-from orchestrator.store.folders import write_ended, write_seen, write_started
-from orchestrator.store.records import Ended, Intent, Seen, Started
+from orchestrator.store.folders import write_ended, write_job_state, write_started
+from orchestrator.store.job_state import JobState
+from orchestrator.store.records import Ended, Intent, Started
 from orchestrator.submit.render import render
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -216,8 +217,9 @@ def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> Non
         assert run.claim(2, Intent("batch", "login", "2026-01-01T00:00:00+00:00"))
         attempt = run.attempts()[-1]
         attempt.log.write_text(local.log.read_text())
-        seen = Seen(f"7_{day}", "COMPLETED", "sacct", None, node, f"2026-01-0{day}T03:00:00")
-        write_seen(attempt.folder, seen)
+        start = f"2026-01-0{day}T03:00:00"
+        job = JobState(f"7_{day}", "COMPLETED", "sacct", nodes=node, started_at=start)
+        write_job_state(attempt.folder, job)
         write_ended(attempt.folder, Ended("COMPLETED", "2026-01-09T00:00:00+00:00", 1.0))
     found = folder.runs(file, "gpt #1")
     assert [one["nodes"] for one in found] == ["here", "here", "n3", "n[1-2]"]

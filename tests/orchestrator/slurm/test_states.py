@@ -2,7 +2,8 @@
 
 import pytest
 
-from orchestrator.slurm.states import FINAL, JobState, read_sacct, read_scontrol, read_squeue
+from orchestrator.slurm.states import read_sacct, read_scontrol, read_squeue
+from orchestrator.store.job_state import FINAL, JobState
 
 SACCT = {
     "one that has ended": (
@@ -61,6 +62,14 @@ def test_sacct_tells_the_last_start_and_sums_up_those_before(text: str, expected
         one.earlier_seconds,
     ) == expected
     assert one.by == "sacct"
+
+
+def test_a_running_job_has_the_same_state_at_every_query() -> None:
+    """Else its record would be written at every query."""
+    line = "7|batch|RUNNING|0:0|2026-01-02T03:04:05|Unknown|{seconds}|n1|None"
+    first, second = (read_sacct([line.format(seconds=seconds)])["7"] for seconds in (10, 20))
+    assert first.seconds is None
+    assert first == second
 
 
 @pytest.mark.parametrize(

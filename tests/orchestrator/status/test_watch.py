@@ -24,8 +24,9 @@ from orchestrator.status.watch import Look, Watch, WatchedRun
 from orchestrator.status.watch_terminal import picture, show_plain
 from orchestrator.status.watch_text import chosen, left_text, others_text, state_text
 from orchestrator.store.campaign_store import CampaignStore, campaign_store
-from orchestrator.store.folders import write_ended, write_seen
-from orchestrator.store.records import Attempt, Ended, Intent, Seen
+from orchestrator.store.folders import write_ended, write_job_state
+from orchestrator.store.job_state import JobState
+from orchestrator.store.records import Attempt, Ended, Intent
 
 CAMPAIGN = """\
 name: watched
@@ -230,7 +231,7 @@ def test_slurm_is_asked_every_ten_seconds_and_its_logs_are_read_each_time(
     intent = Intent("batch", "elsewhere", "2026-01-02T03:04:05+00:00")
     assert folder.claim(1, intent)
     (attempt,) = folder.attempts()
-    write_seen(attempt.folder, Seen("7", "RUNNING", by="squeue", nodes="gpu[001-002]"))
+    write_job_state(attempt.folder, JobState("7", "RUNNING", by="squeue", nodes="gpu[001-002]"))
     attempt.log.write_text(steps(3))
     asked = tmp_path / "asked"
     for program in ("sacct", "squeue", "scontrol"):
@@ -345,7 +346,7 @@ def test_what_a_file_says_does_not_speak_to_the_terminal(look: Look) -> None:
 def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -> WatchedRun:
     """Return the run in another state, of which Slurm says more."""
     attempts = tuple(
-        replace(one, seen=Seen("7", word, by="squeue", **seen)) for one in run.status.attempts
+        replace(one, job=JobState("7", word, by="squeue", **seen)) for one in run.status.attempts
     )
     status = replace(run.status, state=word.partition(" ")[0], outcome=outcome, attempts=attempts)
     return replace(run, status=status)

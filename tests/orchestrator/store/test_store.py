@@ -20,10 +20,11 @@ from orchestrator.store.folders import (
     RunFolder,
     read_attempt,
     write_ended,
-    write_seen,
+    write_job_state,
     write_started,
 )
-from orchestrator.store.records import Attempt, Batch, Ended, Intent, Receipt, Seen, Started
+from orchestrator.store.job_state import JobState
+from orchestrator.store.records import Attempt, Batch, Ended, Intent, Receipt, Started
 
 STARTED = Started(
     pid=1,
@@ -157,17 +158,62 @@ def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: Campaign
     two = submitted.run("two")
     assert two.state() == "SUBMITTING"
     submitted.batch("batch").close(Receipt("7", "2026-01-02T03:04:06+00:00"))
-    assert two.attempts()[0].seen == Seen("7_5", "SUBMITTED", by="sbatch")
+    assert two.attempts()[0].job == JobState("7_5", "SUBMITTED", "sbatch", name="batch")
     assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "SUBMITTED")
-    write_seen(two.attempts()[0].folder, Seen("7_5", "RUNNING", by="squeue"))
+    write_job_state(two.attempts()[0].folder, JobState("7_5", "RUNNING", by="squeue"))
     assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "RUNNING")
+
+
+def test_slurm_json_of_version_1_is_read(submitted: CampaignStore) -> None:
+    """Version 1 did not write the job's name, its end and its exit code."""
+    (attempt,) = submitted.run("one").attempts()
+    (attempt.folder / "slurm.json").write_text(
+        '{"job_id": "7_3", "state": "CANCELLED by 1000", "by": "sacct", "reason": "None",\n'
+        ' "nodes": "n[1-2]", "started_at": "2026-01-02T03:04:05+00:00", "restarts": 2,\n'
+        ' "earlier_seconds": 30.5}\n'
+    )
+    expected = JobState(
+        job_id="7_3",
+        state="CANCELLED by 1000",
+        by="sacct",
+        reason="None",
+        nodes="n[1-2]",
+        started_at="2026-01-02T03:04:05+00:00",
+        restarts=2,
+        earlier_seconds=30.5,
+    )
+    assert read_attempt(attempt.folder).job == expected
+    assert (expected.word, expected.final) == ("CANCELLED", True)
+
+
+def test_a_job_state_is_read_as_it_was_written(submitted: CampaignStore) -> None:
+    """The record has no copy with fewer fields."""
+    (attempt,) = submitted.run("one").attempts()
+    state = JobState(
+        job_id="7_3",
+        state="TIMEOUT",
+        by="sacct",
+        name="batch",
+        reason="TimeLimit",
+        exit_code=0,
+        signal=15,
+        started_at="2026-01-02T03:04:05+00:00",
+        ended_at="2026-01-02T04:04:05+00:00",
+        seconds=3600.0,
+        nodes="n1",
+        restarts=1,
+        earlier_seconds=2.5,
+        of_rest=True,
+    )
+    write_job_state(attempt.folder, state)
+    assert read_attempt(attempt.folder).job == state
 
 
 def test_a_run_whose_batch_was_withdrawn_was_not_submitted(submitted: CampaignStore) -> None:
     """There is no job, and so no id."""
     submitted.batch("batch").withdraw()
     submitted.batch("batch").close(Receipt(None, "2026-01-02T03:04:06+00:00"))
-    assert submitted.run("one").attempts()[0].seen is None
+    assert submitted.run("one").attempts()[0].job is None
 
 
 def test_a_deleted_attempt_is_found_by_the_index_of_its_task(submitted: CampaignStore) -> None:

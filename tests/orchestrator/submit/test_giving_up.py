@@ -13,11 +13,11 @@ from orchestrator.collect.collected import collect
 from orchestrator.collect.endings import endings
 from orchestrator.common.tables import as_records
 from orchestrator.report.report import make_report, report_markdown
-from orchestrator.slurm.states import JobState
 from orchestrator.slurm.tracking import record
 from orchestrator.status.table import records, run_statuses, table
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.folders import RunFolder, read_attempt
+from orchestrator.store.job_state import JobState
 from orchestrator.store.records import Intent
 from orchestrator.submit.selection import missing_runs
 
@@ -213,7 +213,7 @@ def test_a_job_that_slurm_cancelled_for_another_is_told_from_one_that_a_person_d
     folder.path.mkdir()
     folder.claim(1, Intent("batch", "here", "2026-01-02T03:04:05+00:00", chained=chained))
     (attempt,) = folder.attempts()
-    record(attempt, JobState("7_1", "batch", state, by=by, reason=reason))
+    record(attempt, JobState("7_1", state, by, "batch", reason=reason))
     ended = read_attempt(attempt.folder).ended
     assert ended is not None
     assert ended.state == recorded

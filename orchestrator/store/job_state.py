@@ -1,0 +1,78 @@
+"""The state of a Slurm job, as its commands report it and slurm.json keeps it."""
+
+from dataclasses import dataclass
+
+FINAL = frozenset(
+    {
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "LAUNCH_FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "RECONFIG_FAIL",
+        "REVOKED",
+        "TIMEOUT",
+    }
+)
+UNENDED = (
+    "PENDING",
+    "RUNNING",
+    "SUSPENDED",
+    "COMPLETING",
+    "CONFIGURING",
+    "REQUEUED",
+    "REQUEUE_HOLD",
+    "SPECIAL_EXIT",
+    "STAGE_OUT",
+    "STOPPED",
+)
+# Before it runs, or between two runs.
+WAITING = frozenset({"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """What Slurm last said of a job, or of one task of an array.
+
+    job_id: e.g. 7, or 7_3 for a task; None if only a log shows that the job ran.
+    state: as Slurm prints it, e.g. "CANCELLED by 1000"; UNKNOWN if Slurm forgot the job.
+    by: the command that printed it (sacct, squeue, scontrol, sbatch), or "nobody".
+    nodes: the node list as Slurm prints it. seconds: how long the last start ran, once it ended.
+    restarts, earlier_seconds: how often the job was requeued and ran again, and how long it ran
+    before its last start. of_rest: whether one line covered all tasks of an array that had not
+    started. Version 1 wrote neither name, exit_code, signal, ended_at, seconds nor of_rest.
+    """
+
+    job_id: str | None
+    state: str
+    by: str
+    name: str = ""
+    reason: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    started_at: str | None = None
+    ended_at: str | None = None
+    seconds: float | None = None
+    nodes: str | None = None
+    restarts: int = 0
+    earlier_seconds: float = 0.0
+    of_rest: bool = False
+
+    @property
+    def word(self) -> str:
+        """The state without what Slurm adds to it, e.g. who cancelled the job."""
+        return self.state.split()[0].rstrip("+")
+
+    @property
+    def final(self) -> bool:
+        """Whether the job has ended."""
+        return self.word in FINAL
+
+    @property
+    def refused(self) -> bool:
+        """Whether Slurm refused the job: it keeps a record of some that sbatch could not submit."""
+        return self.word == "FAILED" and self.reason == "BadConstraints" and self.nodes is None
