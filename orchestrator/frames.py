@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.campaign.campaign import load_campaign
-from orchestrator.collect.collected import Collected, collect, collect_runs
+from orchestrator.collect.collected import Collected, collect_campaign, collect_runs
 from orchestrator.measure.summary import Summary
 from orchestrator.run.model import sizes
 from orchestrator.store.campaign_store import CampaignStore, campaign_store
@@ -62,7 +62,7 @@ def runs(source: _Path, results: _Path = "results") -> "pd.DataFrame":
 
     Raises UserError if the file has mistakes, or the folder has no run.
     """
-    return runs_frame(_collected(source, results))
+    return collected_runs_frame(_collected(source, results))
 
 
 def steps(source: _Path, results: _Path = "results") -> "pd.DataFrame":
@@ -83,7 +83,7 @@ def steps(source: _Path, results: _Path = "results") -> "pd.DataFrame":
     - timestamp: ISO 8601, in the log's time zone; offset: the byte of the log where it stands.
     - warmup: true for the iterations that the numbers of `runs` leave out.
     """
-    return steps_frame(_collected(source, results))
+    return collected_steps_frame(_collected(source, results))
 
 
 def _collected(source: _Path, results: _Path) -> list[Collected]:
@@ -93,10 +93,10 @@ def _collected(source: _Path, results: _Path) -> list[Collected]:
         return collect_runs(planned, warmup, store)
     campaign = load_campaign(Path(source))
     store = campaign_store(Path(results), campaign.name)
-    return collect(campaign, store)
+    return collect_campaign(campaign, store)
 
 
-def steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
+def collected_steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
     """Return one row per run and iteration, as the logs report them.
 
     Columns: run_id, label, the fields of `parsers.records.Step`, and `warmup`, which is true for
@@ -122,7 +122,7 @@ def steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
     return with_numbers(frame, Step)
 
 
-def runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
+def collected_runs_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
     """Return one row per run: identity, label, sizes, state, outcome, `Summary`, measures."""
     import pandas as pd
 

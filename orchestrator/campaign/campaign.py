@@ -14,7 +14,7 @@ from orchestrator.campaign.file import KEYS_OF_FILE, CampaignFile, Checked, read
 from orchestrator.campaign.fit import capacity, memory_problem, run_forecast
 from orchestrator.campaign.labels import labels
 from orchestrator.campaign.parameters import parameter_problems
-from orchestrator.campaign.series import Series, all_series
+from orchestrator.campaign.series import ParameterSeries, all_series
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
 from orchestrator.hardware.cluster import Cluster
@@ -40,7 +40,7 @@ class PlannedRun:
     warnings: tuple[str, ...] = ()
     memory: MemoryForecast | None = None
     memory_problem: str | None = None
-    series: Series | None = None
+    series: ParameterSeries | None = None
 
     @property
     def refusals(self) -> tuple[str, ...]:

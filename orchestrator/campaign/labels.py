@@ -78,12 +78,12 @@ def _whole(name: str, value: Any) -> str:
 
 def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
     """Return of each long value those of its parts that not all of them have."""
-    parts = [{*parts_of(value)} for value in long.values()]
+    parts = [{*setting_leaves(value)} for value in long.values()]
     common = set.intersection(*parts) if len(parts) > 1 else set()
     ends = _ends({path for some in parts for path, _ in some - common})
 
     def short(value: Any) -> str:
-        own = [(ends[path], text) for path, text in parts_of(value) if (path, text) not in common]
+        own = [(ends[path], text) for path, text in setting_leaves(value) if (path, text) not in common]
         if isinstance(value, list):
             return " ".join(text for _, text in own) or "[…]"
         leaves = [f"{'.'.join(path)}: {text}" for path, text in own]
@@ -92,11 +92,11 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
     return {key: short(value) for key, value in long.items()}
 
 
-def parts_of(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield a mapping's leaves, each with its path, or a list's options with what they take."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
-            yield from parts_of(inner, (*path, key))
+            yield from setting_leaves(inner, (*path, key))
     elif isinstance(value, list) and not path:
         for option in _options(value):
             yield (), option

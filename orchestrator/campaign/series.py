@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ParameterSeries:
     """Runs that differ in one parameter alone, the least value of it first."""
 
     parameter: str
@@ -25,7 +25,7 @@ class Series:
         return None
 
 
-def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, Series]:
+def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, ParameterSeries]:
     """Return the series of each run; of a run there are its id, what else it is, and its value."""
     groups: dict[str, list[tuple[Any, str]]] = {}
     for run_id, rest, value in runs:
@@ -33,5 +33,5 @@ def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str
     found = {}
     for members in groups.values():
         values, run_ids = zip(*sorted(members), strict=True)
-        found.update(dict.fromkeys(run_ids, Series(parameter, values, run_ids)))
+        found.update(dict.fromkeys(run_ids, ParameterSeries(parameter, values, run_ids)))
     return found

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.common import campaign_argument, open_campaign, refresh, results_option
+from orchestrator.cli.common import campaign_argument, open_campaign, refresh_records, results_option
 from orchestrator.common.text import counted
 
 
@@ -17,10 +17,10 @@ def collect(campaign: Path, results: Path) -> None:
     from orchestrator.collect import collected
 
     loaded, store = open_campaign(campaign, results)
-    refresh(loaded, store)
-    runs = collected.collect(loaded, store)
-    steps = frames.steps_frame(runs)
-    for name, frame in (("steps.csv", steps), ("runs.csv", frames.runs_frame(runs))):
+    refresh_records(loaded, store)
+    runs = collected.collect_campaign(loaded, store)
+    steps = frames.collected_steps_frame(runs)
+    for name, frame in (("steps.csv", steps), ("runs.csv", frames.collected_runs_frame(runs))):
         click.echo(store.write(name, frame.to_csv(index=False)))
     logs = sum(run.log is not None for run in runs)
     read = f"read {counted(logs, 'log')} of {counted(len(runs), 'run')}"

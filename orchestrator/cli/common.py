@@ -169,7 +169,7 @@ def open_campaign(
     return loaded, campaign_store(results, loaded.name, rehearsal=rehearsed)
 
 
-def refresh(campaign: "Campaign", store: "CampaignStore") -> None:
+def refresh_records(campaign: "Campaign", store: "CampaignStore") -> None:
     """Bring the records of a campaign's runs up to date; say what its scheduler left unanswered.
 
     And where nothing was measured, that something was rehearsed.

@@ -15,7 +15,7 @@ from orchestrator.cli.common import (
     format_option,
     open_campaign,
     print_table,
-    refresh,
+    refresh_records,
     results_option,
 )
 from orchestrator.common.errors import UserError
@@ -101,8 +101,8 @@ def compare(
     print_table(
         layout,
         lambda: verdicts.verdict_table(found),
-        lambda: [verdicts.record(one) for one in found],
-        sentences=[sentence for one in found for sentence in ("", *verdicts.sentences(one))],
+        lambda: [verdicts.comparison_record(one) for one in found],
+        sentences=[sentence for one in found for sentence in ("", *verdicts.comparison_sentences(one))],
     )
     if alone:
         complain(f"not compared, as there is nothing equal in all else: {', '.join(alone)}")
@@ -120,15 +120,15 @@ def noise(campaign: Path, results: Path, layout: str) -> None:
     from orchestrator.compare.measured_run import measured_runs
 
     loaded, store = open_campaign(campaign, results)
-    refresh(loaded, store)
+    refresh_records(loaded, store)
     page = noise_page.noise_page(measured_runs(loaded, store))
-    record = noise_page.record(page)
+    record = noise_page.noise_record(page)
     print_table(
         layout,
         lambda: noise_page.noise_table(page),
         lambda: record["sources"],
         whole=record,
-        sentences=noise_page.sentences(page),
+        sentences=noise_page.noise_sentences(page),
     )
 
 
@@ -207,7 +207,7 @@ def _side(path: str, results: Path, warmup: "Warmup | None" = None) -> _Side:
         known = warmup or warmup_of(store)
         return _Side(recorded_runs(store.path, known), known, store.path)
     loaded, store = open_campaign(Path(path), results)
-    refresh(loaded, store)
+    refresh_records(loaded, store)
     known = warmup or loaded.warmup
     runs = measured_runs(replace(loaded, warmup=known), store)
     return _Side(runs, known, store.path.resolve())

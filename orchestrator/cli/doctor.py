@@ -14,6 +14,6 @@ def doctor(layout: str) -> None:
     from orchestrator.doctor import findings as diagnosis
 
     findings = diagnosis.examine()
-    print_table(layout, lambda: diagnosis.table(findings), lambda: diagnosis.records(findings))
+    print_table(layout, lambda: diagnosis.finding_table(findings), lambda: diagnosis.finding_records(findings))
     if not all(finding.ok or finding.optional for finding in findings):
         sys.exit(1)

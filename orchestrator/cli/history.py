@@ -10,7 +10,7 @@ from orchestrator.cli.common import (
     format_option,
     open_campaign,
     print_table,
-    refresh,
+    refresh_records,
     results_option,
 )
 
@@ -45,14 +45,14 @@ def history(campaign: Path, run: str, *, results: Path, layout: str) -> None:
         several = ", ".join(one.run_id for one in chosen)
         raise UserError(f"{run!r} is the label of several runs; give the id of one: {several}")
     past = past_runs(results, chosen[0].run, warmup)
-    found = told.history(past.runs)
-    record = told.record(found)
+    found = told.run_history(past.runs)
+    record = told.history_record(found)
     print_table(
         layout,
-        lambda: told.table(found),
+        lambda: told.history_table(found),
         lambda: record["runs"],
         whole=record,
-        sentences=told.sentences(found),
+        sentences=told.history_sentences(found),
     )
     for one in past.damaged:
         if one not in damaged:
@@ -73,7 +73,7 @@ def _planned(campaign: Path, results: Path) -> "tuple[Sequence[PlannedRun], Warm
         return *recorded_campaign(of_folder, records), damaged
     loaded, store = open_campaign(campaign, results)
     try:
-        refresh(loaded, store)
+        refresh_records(loaded, store)
     except UserError as error:
         return loaded.runs, loaded.warmup, error.problems
     return loaded.runs, loaded.warmup, ()

@@ -96,7 +96,7 @@ def parse(
         said = _read_on_slurm(
             found.logs, chosen, on_slurm, folder, keep_skipped=keep_skipped, count=shards
         )
-        read = log_summaries.gathered(found.logs, said)
+        read = log_summaries.gather_logs(found.logs, said)
     else:
         with _progress(found.logs) as tell:
             read = log_summaries.read_logs(found.logs, chosen, keep_skipped=keep_skipped, tell=tell)

@@ -56,9 +56,9 @@ def plan(campaign: Path, results: Path, layout: str) -> None:
     loaded, store = open_campaign(campaign, results)
     runs = []
     if store.path.is_dir():
-        from orchestrator.collect.collected import collect
+        from orchestrator.collect.collected import collect_campaign
 
-        runs = collect(loaded, store)
+        runs = collect_campaign(loaded, store)
     known = calibrations_by(loaded, runs)
     print_table(
         layout,
@@ -83,7 +83,7 @@ def plan(campaign: Path, results: Path, layout: str) -> None:
 def render(campaign: Path, results: Path, skip_impossible: bool) -> None:
     """Write the folder of each run of CAMPAIGN: run.json, job.sh, configuration files."""
     from orchestrator.submit import selection
-    from orchestrator.submit.render import render as render_runs
+    from orchestrator.submit.render import render_runs
 
     loaded, store = open_campaign(campaign, results)
     runs = selection.possible_runs(loaded, skip_impossible, force=True)

@@ -12,7 +12,7 @@ from orchestrator.cli.common import (
     format_option,
     open_campaign,
     print_table,
-    refresh,
+    refresh_records,
     results_option,
 )
 from orchestrator.common.text import printable
@@ -87,7 +87,7 @@ def report(
     if by_node and (as_html or only is not None or by is not None or update):
         raise click.UsageError("--by-node prints another table, and goes with --format alone")
     loaded, store = open_campaign(campaign, results)
-    refresh(loaded, store)
+    refresh_records(loaded, store)
     if by_node:
         _print_nodes(loaded, store, layout)
         return
@@ -95,7 +95,7 @@ def report(
         from orchestrator.report.html import write as html
 
         html.refuse_foreign(store.path / "report.html", of_tables=False)
-    collected = collection.collect(loaded, store)
+    collected = collection.collect_campaign(loaded, store)
     whole = reports.make_report(loaded, collected, datetime.now().astimezone().date().isoformat())
     made, runs = arranged(loaded, whole, collected, only=only, by=by)
     written = [_update(update, loaded, made)] if update else []
@@ -209,7 +209,7 @@ def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> N
     from orchestrator.status import table as statuses
 
     timed = step_times.timed_runs(campaign, store, statuses.run_statuses(campaign, store))
-    table = slow_nodes.table(slow_nodes.node_speeds(timed))
+    table = slow_nodes.node_table(slow_nodes.node_speeds(timed))
     sentences = [slow_nodes.HOW_MADE]
     print_table(
         layout, lambda: table, lambda: as_records(table), values=lambda: table, sentences=sentences

@@ -19,7 +19,7 @@ from orchestrator.cli.common import (
     open_campaign,
     options,
     print_table,
-    refresh,
+    refresh_records,
     rehearsed_option,
     results_option,
     skip_option,
@@ -130,18 +130,18 @@ def status(campaign: Path, results: Path, *, rehearsed: bool, layout: str) -> No
     from orchestrator.status import table as statuses
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    refresh(loaded, store)
+    refresh_records(loaded, store)
     found = statuses.run_statuses(loaded, store)
     slow = slow_runs.slow_runs(step_times.timed_runs(loaded, store, found))
     sentences = [
         statuses.totals(found, store.other_runs(loaded)),
-        *slow_runs.sentences(slow.values()),
+        *slow_runs.slow_run_lines(slow.values()),
         *filter(None, [statuses.held_line(found)]),
     ]
     print_table(
         layout,
-        lambda: statuses.table(found),
-        lambda: statuses.records(found, slow),
+        lambda: statuses.status_table(found),
+        lambda: statuses.status_records(found, slow),
         sentences=sentences,
     )
 
@@ -220,7 +220,7 @@ def retry(
     place, options = backend(loaded), StartOptions.of(**start)
     place.refuse(options)
     wanted = outcomes.parse_outcomes(only)
-    selection.seconds_of(time_limit)
+    selection.parse_time_option(time_limit)
     with interruptible(_stopped(loaded)), place.session(loaded, store, complain) as session:
         possible = [run for run in selection.choose(loaded.runs, runs) if not run.problems]
         _complain_all(session.settle(possible))
@@ -271,7 +271,7 @@ def salloc(
 
     loaded, store = open_campaign(campaign, results)
     runs = selection.missing_runs(selection.possible_runs(loaded, skip_impossible=True), store)
-    seconds = selection.seconds_of(time_limit)
+    seconds = selection.parse_time_option(time_limit)
     if batch:
         line = batch_line(loaded, runs, store, seconds, _submit_here(campaign, results, loaded))
     else:

@@ -47,7 +47,7 @@ class Collected:
         return self.reports.steps.steps()
 
 
-def collect(campaign: Campaign, store: CampaignStore) -> list[Collected]:
+def collect_campaign(campaign: Campaign, store: CampaignStore) -> list[Collected]:
     """Return every run of the campaign, in the campaign's order, with what its log says."""
     return collect_runs(campaign.runs, campaign.warmup, store)
 

@@ -56,7 +56,7 @@ class History:
         return self.turn if self.turn and self.turn.change.is_shown else None
 
 
-def history(runs: Sequence[PastRun]) -> History:
+def run_history(runs: Sequence[PastRun]) -> History:
     """Return the history of runs of one configuration, which are in the order of time."""
     timed = [run for run in runs if run.step_seconds]
     units = _units(timed)
@@ -82,7 +82,7 @@ def _versions(run: PastRun) -> str:
     return ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
-def table(told: History) -> Table:
+def history_table(told: History) -> Table:
     """Return a line a run; the first one after a change says by how much."""
 
     def change(run: PastRun) -> Cell:
@@ -103,7 +103,7 @@ def table(told: History) -> Table:
     return make_table(columns, told.runs)
 
 
-def sentences(told: History) -> list[str]:
+def history_sentences(told: History) -> list[str]:
     """Return what can be said of a history."""
     turn = told.turn
     if turn is None or told.shown is None:
@@ -119,7 +119,7 @@ def sentences(told: History) -> list[str]:
     return [printable(one) for one in said]
 
 
-def record(told: History) -> dict[str, Any]:
+def history_record(told: History) -> dict[str, Any]:
     """Return a history for programs; times in seconds."""
     turn = told.turn
     return {
@@ -151,7 +151,7 @@ def record(told: History) -> dict[str, Any]:
             "p_value": turn.change.p_value,
             "exact": turn.change.exact,
         },
-        "said": sentences(told),
+        "said": history_sentences(told),
     }
 
 

@@ -19,7 +19,7 @@ _SHORT = Style(digits=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class NoiseSource:
     """A source of noise: what it is called, how large it is, and what that means."""
 
     name: str
@@ -38,7 +38,7 @@ class Source:
 class NoisePage:
     """The sources, from the smallest unit to the largest, and the runs that tell nothing."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[NoiseSource, ...]
     runs: int
     troubled: tuple[MeasuredRun, ...]
 
@@ -104,17 +104,17 @@ _OF_NODES = (
 )
 
 
-def _source(name: str, title: str, component: Component, texts: tuple[str, str]) -> Source:
+def _source(name: str, title: str, component: Component, texts: tuple[str, str]) -> NoiseSource:
     known, unknown = texts
-    bare = Source(name, title, component, "")
+    bare = NoiseSource(name, title, component, "")
     if bare.percent is None:
-        return Source(name, title, component, f"{title}: cannot be told; {unknown}.")
+        return NoiseSource(name, title, component, f"{title}: cannot be told; {unknown}.")
     if not component.variance:
         degrees = f"{counted(component.degrees, 'degree')} of freedom"
         nothing = f"nothing is seen beyond what else varies, which rests on {degrees}"
-        return Source(name, title, component, f"{title}: {nothing}.")
+        return NoiseSource(name, title, component, f"{title}: {nothing}.")
     percent = f"{shown(bare.percent, _SHORT)}%"
-    return Source(name, title, component, f"{title}: {known.format(percent=percent)}.")
+    return NoiseSource(name, title, component, f"{title}: {known.format(percent=percent)}.")
 
 
 def _sum(outer: Component, inner: Component) -> Component:
@@ -142,7 +142,7 @@ def _hour(run: MeasuredRun) -> int | None:
     return (time.astimezone() if time.tzinfo else time).hour
 
 
-_COLUMNS: tuple[Column[Source], ...] = (
+_COLUMNS: tuple[Column[NoiseSource], ...] = (
     Column("between", "source", lambda one: one.title),
     Column("± %", "percent", lambda one: one.percent, _SHORT),
     Column("rests on", "degrees", lambda one: one.component.degrees),
@@ -154,7 +154,7 @@ def noise_table(page: NoisePage) -> Table:
     return make_table(_COLUMNS, page.sources)
 
 
-def sentences(page: NoisePage) -> Iterator[str]:
+def noise_sentences(page: NoisePage) -> Iterator[str]:
     """Yield what each source means, what it takes to find a difference, and what was left out."""
     runs = counted(page.runs, "run")
     yield f"By {runs}; ± is one standard deviation, over so many degrees of freedom."
@@ -174,7 +174,7 @@ def sentences(page: NoisePage) -> Iterator[str]:
     yield from trouble_lines(page.troubled)
 
 
-def record(page: NoisePage) -> dict[str, Any]:
+def noise_record(page: NoisePage) -> dict[str, Any]:
     """Return the page for programs."""
     return {
         "runs": page.runs,

@@ -8,7 +8,7 @@ from orchestrator.common.tables import DASH, Column, Style, Table, make_table, s
 from orchestrator.common.text import counted, printable
 from orchestrator.compare.measured_run import MeasuredRun, trouble_lines
 from orchestrator.compare.pairing import Pairing
-from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare
+from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare_timings
 
 _RATIO = Style(digits=4)
 _SHORT = Style(digits=2)
@@ -45,7 +45,7 @@ def compared(pairing: Pairing) -> Compared:
         [_timing(run, in_tokens=in_tokens) for run in side if run.seconds is not None]
         for side in (pairing.runs, pairing.others)
     ]
-    found = compare(sides[0], sides[1], repeatable=pairing.repeatable)
+    found = compare_timings(sides[0], sides[1], repeatable=pairing.repeatable)
     return Compared(pairing, found, "tokens" if in_tokens else "steps")
 
 
@@ -90,7 +90,7 @@ def verdict_table(found: Sequence[Compared]) -> Table:
     return make_table(_COLUMNS, found)
 
 
-def sentences(one: Compared) -> Iterator[str]:
+def comparison_sentences(one: Compared) -> Iterator[str]:
     """Yield what can be said: the verdict, what it rests on, the runs that tell nothing."""
     yield _verdict(one)
     if one.is_measured:
@@ -202,7 +202,7 @@ def _place_of_published(one: Compared) -> str:
     return f"{slower} of {counted(count, 'run')} took longer a step than it says"
 
 
-def record(one: Compared) -> dict[str, Any]:
+def comparison_record(one: Compared) -> dict[str, Any]:
     """Return a comparison for programs."""
     numbers = asdict(one.comparison)
     pairs = ("runs", "left_out", "units")
@@ -221,5 +221,5 @@ def record(one: Compared) -> dict[str, Any]:
         "not_measured": [
             {"run_id": run.run_id, "label": run.label, "why": run.trouble} for run in one.troubled
         ],
-        "said": list(sentences(one)),
+        "said": list(comparison_sentences(one)),
     }

@@ -103,7 +103,7 @@ class _Unit:
     runs: int
 
 
-def compare(
+def compare_timings(
     first: Sequence[Timing], second: Sequence[Timing], *, repeatable: bool = True
 ) -> Comparison:
     """Return how the runs `first`, of A, are to the runs `second`, of B.

@@ -65,7 +65,7 @@ COLUMNS: tuple[Column[Finding], ...] = (
 )
 
 
-def table(findings: Sequence[Finding]) -> Table:
+def finding_table(findings: Sequence[Finding]) -> Table:
     """Return the findings for people: a remedy is written once where several rows share it."""
     shown = [
         replace(finding, remedy="as above")
@@ -76,7 +76,7 @@ def table(findings: Sequence[Finding]) -> Table:
     return make_table(COLUMNS, [*findings[:1], *shown])
 
 
-def records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def finding_records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Return the findings for programs: one object each, its fields by name."""
     return [asdict(finding) for finding in findings]
 

@@ -10,7 +10,7 @@ from orchestrator.common.text import printable
 from orchestrator.estimate.case import Case
 from orchestrator.estimate.size_labels import label_sentence, label_unit
 from orchestrator.run.flops import CONVENTIONS, Convention, Iteration, tflops_per_gpu, utilization
-from orchestrator.run.formulas import symbols_used, value, with_numbers
+from orchestrator.run.formulas import symbols_used, value, substitute_numbers
 from orchestrator.run.shape import GPT2_PARAMETERS
 
 _WHOLE = Style(digits=15, exact=True)
@@ -90,7 +90,7 @@ def _parameters_derived(case: Case) -> str:
         "",
         f"P = {formula}",
         *([f"  = {GPT2_PARAMETERS}"] if case.model.is_gpt2 else []),
-        f"  = {with_numbers(formula, symbols)}",
+        f"  = {substitute_numbers(formula, symbols)}",
         f"  = {case.parameters:,} = {case.parameters / 1e9:.4g} * 10**9",
         f"with {_letters(formula, symbols)}",
         *([printable(told)] if told else []),
@@ -240,7 +240,7 @@ def _counted(convention: Convention, iteration: Iteration) -> str:
     lines = (
         title,
         f"  {formula}",
-        f"  = {with_numbers(formula, iteration.symbols)}",
+        f"  = {substitute_numbers(formula, iteration.symbols)}",
         f"  = {value(formula, iteration.symbols):,}",
     )
     return "\n".join(lines)

@@ -13,7 +13,7 @@ _DAY = 86400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
+class KnownTraining:
     """What is known of a training; absent is None. `recomputed`: with activation checkpointing."""
 
     label: str = ""
@@ -49,9 +49,9 @@ _COLUMNS: tuple[Column[Duration], ...] = (
 _RUN: Column[Duration] = Column("run", "label", lambda duration: duration.label)
 
 
-def case_training(case: Case) -> Training:
+def case_training(case: Case) -> KnownTraining:
     """Return the training of a case."""
-    return Training(
+    return KnownTraining(
         label=case.label,
         parameters=case.parameters,
         recomputed=case.recomputed,
@@ -60,7 +60,7 @@ def case_training(case: Case) -> Training:
     )
 
 
-def option_training(values: Mapping[str, Any]) -> Training:
+def option_training(values: Mapping[str, Any]) -> KnownTraining:
     """Return the training of a command line, whose model may be missing or `parameters` only.
 
     Raises UserError where some sizes of the model are given, and others missing.
@@ -71,7 +71,7 @@ def option_training(values: Mapping[str, Any]) -> Training:
         if parameters is not None:
             raise UserError("give --parameters or a model, not both")
         return case_training(option_case(values))
-    return Training(
+    return KnownTraining(
         parameters=parameters,
         recomputed=bool(values["activation_checkpointing"]),
         world_size=values["world_size"],
@@ -80,7 +80,7 @@ def option_training(values: Mapping[str, Any]) -> Training:
 
 
 def durations(
-    trainings: Sequence[Training],
+    trainings: Sequence[KnownTraining],
     *,
     tokens: int | None,
     tflops_per_gpu: float | None,
@@ -104,7 +104,7 @@ def durations(
     return found
 
 
-def _of_tokens(training: Training, tokens: int, tflops_per_gpu: float) -> Duration:
+def _of_tokens(training: KnownTraining, tokens: int, tflops_per_gpu: float) -> Duration:
     if training.parameters is None:
         raise UserError("the number of parameters is not known; give --parameters or a model")
     if training.world_size is None:
@@ -128,7 +128,7 @@ def _of_tokens(training: Training, tokens: int, tflops_per_gpu: float) -> Durati
     )
 
 
-def _of_iterations(training: Training, step_seconds: float) -> Duration:
+def _of_iterations(training: KnownTraining, step_seconds: float) -> Duration:
     if training.train_iters is None:
         raise UserError("the number of iterations is not known; give --train-iters")
     return Duration(

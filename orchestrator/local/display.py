@@ -13,7 +13,7 @@ Tell = Callable[[Event], None]
 
 
 @contextmanager
-def progress(total: int, devices: str) -> Iterator[Tell]:
+def show_progress(total: int, devices: str) -> Iterator[Tell]:
     """Give a function that is told of every start and end of `total` runs, and of waiting.
 
     It writes to stderr; `devices` says what they run on.

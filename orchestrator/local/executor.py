@@ -155,7 +155,7 @@ def run_all(
                 running.remove(job)
                 os.close(job.lifeline)
                 # A supervisor that was killed has left its job behind.
-                settle(job.folder)
+                close_abandoned_run(job.folder)
                 state = job.folder.state()
                 if outcome(state, None) in FAILURES:
                     failed.add(job.planned.run_id)
@@ -259,7 +259,7 @@ def _start(waiting: Waiting, lease: Lease, lock: int, environment: dict[str, str
     return _Job(planned, folder, job, executor.lifeline)
 
 
-def settle(folder: RunFolder) -> None:
+def close_abandoned_run(folder: RunFolder) -> None:
     """Bring a run whose supervisor was left behind, or killed, to a recorded end.
 
     A supervisor whose submit is gone ends by itself within seconds; it is waited for. Where it was
@@ -286,7 +286,7 @@ def settle(folder: RunFolder) -> None:
         os.close(lock)
 
 
-def cancel(folder: RunFolder) -> str:
+def cancel_local_run(folder: RunFolder) -> str:
     """Cancel a run: end it where it runs, mark it where a submit would start it; return its state.
 
     A run that has come to an end stays as it is. Raises UserError where it does not end in time.
@@ -297,7 +297,7 @@ def cancel(folder: RunFolder) -> str:
         if time.monotonic() > deadline:
             raise UserError(f"{folder.path}: does not end; see the process in attempt.json")
         if state != RUNNING:
-            settle(folder)
+            close_abandoned_run(folder)
             _mark_cancelled(folder)
         elif not signalled:
             signalled = _signal_supervisor(folder)

@@ -50,7 +50,7 @@ def read_logs(
     for log, one in zip(logs, read, strict=True):
         found.append(one)
         tell(log)
-    return gathered(logs, found)
+    return gather_logs(logs, found)
 
 
 def summaries_of(
@@ -62,7 +62,7 @@ def summaries_of(
         yield found
 
 
-def gathered(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
+def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
     """Return what logs say, from what each of them does, in their order.
 
     A log that cannot be read, is empty, or says nothing of a run is a problem. So is not one in a

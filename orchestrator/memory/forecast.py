@@ -113,7 +113,7 @@ def _parts(rank: Rank) -> Iterable[Part]:
     step, step_why = states.step(rank)
     parts: dict[str, Size] = {
         "weights": states.weights(rank),
-        "gathered weights": states.gathered(rank),
+        "gathered weights": states.gathered_weights(rank),
         "gradients": (gradients, gradients_why),
         "gradient copies": states.gradient_copies(rank),
         "optimizer": states.optimizer(rank),

@@ -137,7 +137,7 @@ def step(rank: Rank) -> Size:
     return _states(rank, rank.placement.step_bytes, rank.shards(1))
 
 
-def gathered(rank: Rank) -> Size:
+def gathered_weights(rank: Rank) -> Size:
     """Return the weights that ZeRO-3 has gathered: one matrix at least, its limit at most."""
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"

@@ -22,7 +22,7 @@ def value(formula: str, symbols: Mapping[str, int]) -> int:
     )
 
 
-def with_numbers(formula: str, symbols: Mapping[str, int]) -> str:
+def substitute_numbers(formula: str, symbols: Mapping[str, int]) -> str:
     """Return the formula with numbers in place of its letters: `96·4·64·2·64² + 6·4·64·64·512`."""
     return _SYMBOL.sub(lambda match: f"{symbols[match['symbol']]}{match['square']}", formula)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from orchestrator.common.ask import Answer, ask
 from orchestrator.slurm.lists import compact_ids
-from orchestrator.slurm.reconcile import doubtful, settle, spread
+from orchestrator.slurm.reconcile import doubtful, reconcile, spread
 from orchestrator.slurm.states import (
     SACCT_FIELDS,
     SQUEUE_FIELDS,
@@ -87,7 +87,7 @@ def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> To
             }
             queue = spread(meant, asked)
     names = frozenset(one.name for told in (accounted, queue or {}) for one in told.values())
-    return Told(settle(accounted, queue, asked), names, silences, complete=queue is not None)
+    return Told(reconcile(accounted, queue, asked), names, silences, complete=queue is not None)
 
 
 def _sacct(
@@ -144,7 +144,7 @@ def find(name: str, since: str) -> str | None:
     return min(jobs, key=int, default=None)
 
 
-def cancel(job_ids: Sequence[str], state: str | None = None) -> None:
+def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:
     """Cancel jobs and tasks of arrays; with `state` only those that are in it when Slurm looks.
 
     Raises SilenceError where Slurm does not.

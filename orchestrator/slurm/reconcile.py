@@ -35,7 +35,7 @@ def doubtful(state: JobState | None) -> bool:
     return state is None or not state.final or state.word in _MAY_RUN_AGAIN or state.of_rest
 
 
-def settle(
+def reconcile(
     accounted: Mapping[str, JobState], queue: Mapping[str, JobState] | None, job_ids: Iterable[str]
 ) -> dict[str, JobState]:
     """Return what is true of jobs, of what accounting and squeue say of them.

@@ -97,11 +97,11 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
     def write(job_id: str) -> None:
         one = jobs[job_id]
         if job_id in states:
-            record(one.attempt, states[job_id])
+            record_job_state(one.attempt, states[job_id])
         elif told.complete and one.intent.batch in told.names and not _has_started(one.attempt):
             # A task that is cancelled while it waits goes from its array without a trace.
             gone = JobState(job_id, CANCELLED, "squeue", one.intent.batch, reason=_GONE)
-            record(one.attempt, gone)
+            record_job_state(one.attempt, gone)
         elif told.complete:
             _record_unknown(one.attempt, job_id)
 
@@ -128,7 +128,7 @@ def _has_started(attempt: Attempt) -> bool:
     return (job is not None and job.started_at is not None) or attempt.log.exists()
 
 
-def record(attempt: Attempt, state: JobState) -> None:
+def record_job_state(attempt: Attempt, state: JobState) -> None:
     """Record what Slurm says of an attempt's job, and its end if it has come to one."""
     if state != attempt.job:
         write_job_state(attempt.folder, state)

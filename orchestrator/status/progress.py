@@ -42,7 +42,7 @@ class Progress:
         return (self.iterations - self.iteration) * self.step_seconds
 
 
-def progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
+def run_progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
     """Return what the records of a run's log tell of its progress."""
     reports = run_reports(run, records, warmup)
     iterations = reports.iterations_told or run.training.train_iters

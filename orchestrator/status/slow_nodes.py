@@ -47,7 +47,7 @@ _COLUMNS: tuple[Column[NodeSpeed], ...] = (
 )
 
 
-def table(speeds: Sequence[NodeSpeed]) -> Table:
+def node_table(speeds: Sequence[NodeSpeed]) -> Table:
     """Return a line a node."""
     return make_table(_COLUMNS, speeds)
 

@@ -178,6 +178,6 @@ def _slow(run: TimedRun, others: Sequence[StepTimes], called: str) -> SlowRun | 
     )
 
 
-def sentences(slow: Iterable[SlowRun]) -> list[str]:
+def slow_run_lines(slow: Iterable[SlowRun]) -> list[str]:
     """Return a line for each slow run, the slowest first."""
     return [str(one) for one in sorted(slow, key=lambda one: -one.ratio)]

@@ -131,7 +131,7 @@ def _statuses(
     ]
 
 
-def table(statuses: Sequence[RunStatus]) -> Table:
+def status_table(statuses: Sequence[RunStatus]) -> Table:
     """Return the statuses as a table; what only Slurm tells is left out where nothing is told."""
     told = [
         column
@@ -141,7 +141,9 @@ def table(statuses: Sequence[RunStatus]) -> Table:
     return make_table((*_COLUMNS, *told), statuses)
 
 
-def records(statuses: Sequence[RunStatus], slow: Mapping[str, SlowRun]) -> list[dict[str, Any]]:
+def status_records(
+    statuses: Sequence[RunStatus], slow: Mapping[str, SlowRun]
+) -> list[dict[str, Any]]:
     """Return one object a run, for programs; `slow` has those of them that are, by id."""
     return [
         {**_record(status), "slow": one.record() if one else None}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common import locks
-from orchestrator.status.progress import LogSoFar, Progress, progress, read_on
+from orchestrator.status.progress import LogSoFar, Progress, read_on, run_progress
 from orchestrator.status.slow_runs import SlowRun, StepTimes, TimedRun, kind_of, slow_runs
 from orchestrator.status.step_times import EarlierRuns, attempt_times, timed_run
 from orchestrator.status.table import RunStatus, run_status
@@ -147,7 +147,7 @@ class Watch:
                 note = f"{last.log}: cannot be read: {error.strerror}"
         grown = log.records is not followed.log.records
         if grown:
-            found = progress(planned.run, log.records, self._campaign.warmup)
+            found = run_progress(planned.run, log.records, self._campaign.warmup)
         # What a job printed last may come after its end, from another host.
         done = last.ended is not None and not grown
         self._logs[planned.run_id] = _Followed(last.folder, log, found, done)

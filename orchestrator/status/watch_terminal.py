@@ -18,7 +18,7 @@ from orchestrator.status.watch_text import (
     others_text,
     plain_text,
     state_text,
-    warnings,
+    watch_warnings,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def picture(look: Look, console: "Console") -> "RenderableType":
     head = Text(no_wrap=True, overflow="ellipsis")
     head.append(f"{time}  ", "dim").append(statuses.totals(look.statuses, ()), "bold")
     warned = [*(Text(printable(note), "red") for note in look.notes)]
-    warned += [Text(sentence, "yellow") for sentence in warnings(look)]
+    warned += [Text(sentence, "yellow") for sentence in watch_warnings(look)]
     kept = warned[: max(height // 4, 1)]
     if len(warned) > len(kept):
         kept[-1] = Text(f"and {counted(len(warned) - len(kept) + 1, 'more warning')}", "yellow")

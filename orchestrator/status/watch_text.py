@@ -70,18 +70,18 @@ _SLOW: Column[WatchedRun] = Column(
 
 
 def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
-    """Return a table of some of the runs, the totals of all, and what `warnings` warns of."""
+    """Return a table of some of the runs, the totals of all, and what `watch_warnings` warns of."""
     nodes = (_NODES,) if has_nodes(look.runs) else ()
     slow = (_SLOW,) if look.slow else ()
     columns = (*_BEFORE_NODES, *nodes, *_BEHIND_NODES, *slow)
     totals = statuses.totals(look.statuses, ())
-    return "\n".join((as_text(make_table(columns, runs)), totals, *warnings(look)))
+    return "\n".join((as_text(make_table(columns, runs)), totals, *watch_warnings(look)))
 
 
-def warnings(look: Look) -> list[str]:
+def watch_warnings(look: Look) -> list[str]:
     """Return a line for each slow run, one for all without an update, and one for those held."""
     overflowed = [run.status.planned.label for run in look.runs if run.progress.overflowed]
-    lines = slow_runs.sentences(look.slow)
+    lines = slow_runs.slow_run_lines(look.slow)
     if overflowed:
         lines.append(
             "no step time, as every report after the warm-up holds a skipped update: "

@@ -46,7 +46,7 @@ from orchestrator.common.version import version
 from orchestrator.run.model import sizes
 from orchestrator.store.folders import BatchFolder, RunFolder, batch_folder
 from orchestrator.store.record_files import read_record
-from orchestrator.store.records import Batch, Intent
+from orchestrator.store.records import RunBatch, Intent
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class CampaignStore:
         """Return the folder of a call of sbatch, which need not exist."""
         return batch_folder(self.path, name)
 
-    def deleted_attempts(self) -> Iterator[tuple[Batch, str, str, int]]:
+    def deleted_attempts(self) -> Iterator[tuple[RunBatch, str, str, int]]:
         """Yield the attempts that have a job on record, and no folder any more.
 
         As their batch, the job's id, the run's, and the attempt's number.
         """
         for path in sorted(self.path.glob("submissions/*/batch.json")):
-            batch = read_record(path, Batch)
+            batch = read_record(path, RunBatch)
             gone = [
                 (run_id, number)
                 for run_id, number in (batch.members if batch else ())
@@ -99,7 +99,7 @@ class CampaignStore:
         """Give a file that holds an intent, for as long as attempts are claimed by it."""
         return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
-    def new_batch(self, batch: Batch, script: str) -> BatchFolder | None:
+    def new_batch(self, batch: RunBatch, script: str) -> BatchFolder | None:
         """Make the folder of a call of sbatch; None where somebody has withdrawn it already."""
         folder = self.batch(batch.name)
         texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}

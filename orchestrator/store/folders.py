@@ -21,7 +21,7 @@ from orchestrator.store.records import (
     RUNNING,
     SUBMITTED,
     Attempt,
-    Batch,
+    RunBatch,
     Ended,
     Intent,
     Receipt,
@@ -40,9 +40,9 @@ class BatchFolder:
         """What Slurm is given."""
         return self.path / "script.sh"
 
-    def record(self) -> Batch | None:
+    def record(self) -> RunBatch | None:
         """Return what was to be submitted; None where its runs were claimed, and no more."""
-        return read_record(self.path / "batch.json", Batch)
+        return read_record(self.path / "batch.json", RunBatch)
 
     def receipt(self) -> Receipt | None:
         """Return what became of it; None where that is not on record."""

@@ -149,7 +149,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RunBatch:
     """One call of sbatch: its name, and the runs it is for, each with its attempt's number.
 
     indices: those of an array's tasks, one for each of `members`; where none are given, its place.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
-from orchestrator.campaign.labels import parts_of
+from orchestrator.campaign.labels import setting_leaves
 from orchestrator.campaign.parameters import COMMON, DERIVED, option_names
 from orchestrator.common.tables import DASH
 from orchestrator.run.model import sizes
@@ -72,12 +72,12 @@ def _changes(planned: PlannedRun, record: dict[str, Any]) -> Iterator[str]:
 
 def _change(name: str, old: Any, new: Any) -> Iterator[str]:
     if isinstance(old, list) and isinstance(new, list):
-        before, after = ([text for _, text in parts_of(one)] for one in (old, new))
+        before, after = ([text for _, text in setting_leaves(one)] for one in (old, new))
         left = " ".join(text for text in before if text not in after) or DASH
         come = " ".join(text for text in after if text not in before) or DASH
         yield f"{name} {left} -> {come}" if left != come else f"{name} in another order"
         return
-    leaves, new_leaves = dict(parts_of(old)), dict(parts_of(new))
+    leaves, new_leaves = dict(setting_leaves(old)), dict(setting_leaves(new))
     for path in dict.fromkeys((*leaves, *new_leaves)):
         was, now = leaves.get(path, DASH), new_leaves.get(path, DASH)
         if was != now:

@@ -16,12 +16,12 @@ from orchestrator.common.files import disk_errors
 from orchestrator.common.text import counted
 from orchestrator.local import executor
 from orchestrator.local.devices import Devices, Lease, this_machines_devices
-from orchestrator.local.display import progress
+from orchestrator.local.display import show_progress
 from orchestrator.run.model import Run
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import CANCELLABLE, RUNNING, SUBMIT, Position
 from orchestrator.submit.backend import StartOptions
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 
 
 class Places(executor.Places, Protocol):
@@ -76,7 +76,7 @@ class LocalSession:
 
             notes = refresh(runs, self.store)
         for planned in runs:
-            executor.settle(self.store.run(planned.run_id))
+            executor.close_abandoned_run(self.store.run(planned.run_id))
         return notes
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
@@ -87,13 +87,13 @@ class LocalSession:
         positions = self._positions(runs, options.blocks)
         for planned, _ in positions:
             places.require(planned.run)
-        render(self.campaign, [planned for planned, _ in positions], self.store)
+        render_runs(self.campaign, [planned for planned, _ in positions], self.store)
         waiting = []
         for planned, position in positions:
             folder = self.store.run(planned.run_id)
             waiting.append(executor.Waiting(planned, folder, len(folder.attempts()), position))
         if waiting:
-            with progress(len(waiting), places.what) as tell:
+            with show_progress(len(waiting), places.what) as tell:
                 executor.run_all(waiting, places, slots, tell)
         if queued:
             left = counted(queued, "run left: it comes", "runs left: they come")
@@ -191,13 +191,13 @@ class LocalBackend:
         states = {run.run_id: store.run(run.run_id).state() for run in runs if not run.problems}
         chosen = [run for run in runs if states.get(run.run_id) in wanted]
         new = [run for run in chosen if not store.run(run.run_id).script.exists()]
-        render(campaign, new, store)
+        render_runs(campaign, new, store)
         problems: list[str] = []
         # Those that wait first, or they would start as the others end.
         for planned in sorted(chosen, key=lambda run: states[run.run_id] == RUNNING):
             folder = store.run(planned.run_id)
             try:
-                executor.cancel(folder)
+                executor.cancel_local_run(folder)
             except UserError as error:
                 problems += error.problems
             yield planned, folder.state()

@@ -83,11 +83,11 @@ def with_time_limit(runs: Sequence[PlannedRun], time_limit: str | None) -> list[
 
     It is no part of their identity. Raises UserError where it is none.
     """
-    seconds = seconds_of(time_limit)
+    seconds = parse_time_option(time_limit)
     return list(runs) if seconds is None else [_limited(planned, seconds) for planned in runs]
 
 
-def seconds_of(time_limit: str | None) -> int | None:
+def parse_time_option(time_limit: str | None) -> int | None:
     """Return the seconds of a time limit that --time was given, None where it was not.
 
     Raises UserError where it is none.

@@ -16,7 +16,7 @@ from orchestrator.common.errors import UserError
 from orchestrator.common.files import disk_errors
 from orchestrator.common.paths import unset_in
 from orchestrator.slurm.arrays import Script, batches
-from orchestrator.slurm.commands import SBATCH_SECONDS, SilenceError, cancel
+from orchestrator.slurm.commands import SBATCH_SECONDS, SilenceError, cancel_jobs
 from orchestrator.slurm.tracking import job_ids, queued_attempts, refresh
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.folders import RunFolder
@@ -24,7 +24,7 @@ from orchestrator.store.record_files import utc_now
 from orchestrator.store.records import CANCELLABLE, CANCELLED, NOT_STARTED, UNKNOWN, Ended
 from orchestrator.submit.allocation import allocation_options
 from orchestrator.submit.backend import StartOptions
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 from orchestrator.submit.scripts import job_script
 
 if TYPE_CHECKING:
@@ -95,18 +95,18 @@ class SlurmBackend:
             folder = store.run(planned.run_id)
             number, attempts = folder.next_number, folder.attempts()
             if folder.state() == NOT_STARTED:
-                render(campaign, [planned], store)
+                render_runs(campaign, [planned], store)
                 folder.claim(number, Ended(CANCELLED, utc_now()))
             elif attempts[-1].intent is None:
                 # It was started in an allocation.
                 from orchestrator.local import executor as local
 
                 try:
-                    local.cancel(folder)
+                    local.cancel_local_run(folder)
                 except UserError as error:
                     problems += error.problems
         try:
-            cancel(_known_jobs(chosen, store), state)
+            cancel_jobs(_known_jobs(chosen, store), state)
         except SilenceError as silence:
             raise UserError(f"scancel: {silence}") from None
         deadline = time.monotonic() + CANCEL_SECONDS

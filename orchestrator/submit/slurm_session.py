@@ -26,14 +26,14 @@ from orchestrator.slurm.arrays import (
     sbatch_options,
     sbatch_path,
 )
-from orchestrator.slurm.commands import SilenceError, ask_jobs, cancel, max_array_size
+from orchestrator.slurm.commands import SilenceError, ask_jobs, cancel_jobs, max_array_size
 from orchestrator.slurm.sbatch import RefusedError, ScriptExecutor
 from orchestrator.slurm.tracking import close, job_ids, queued_attempts, recover, refresh, withdraw
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.record_files import utc_now
-from orchestrator.store.records import Attempt, Batch, Intent, Receipt
+from orchestrator.store.records import Attempt, RunBatch, Intent, Receipt
 from orchestrator.submit.backend import StartOptions
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class SlurmSession:
         cluster = self.campaign.cluster
         executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
         fitting, line = self._within_limit(runs)
-        texts = render(self.campaign, fitting, self.store)
+        texts = render_runs(self.campaign, fitting, self.store)
         opened = queued_attempts(self.campaign.runs, self.store)
         places = {one.run_id: Place.of(job) for job, one in job_ids(opened, self.store).items()}
         scripts = self._scripts(fitting, texts, {one.run_id for one in opened})
@@ -131,7 +131,7 @@ class SlurmSession:
             state = told.states.get(job_id)
             if state is None or state.final or state.name != batch.name:
                 continue
-            texts = render(self.campaign, [planned[run_id]], self.store)
+            texts = render_runs(self.campaign, [planned[run_id]], self.store)
             self._numbers[run_id] = number
             self._claim(
                 Script(run_id, texts[run_id]), Intent(batch.name, batch.host, batch.created_at)
@@ -176,7 +176,7 @@ class SlurmSession:
                 index if (place := before.get(one.run_id)) is None else place.index or 0
                 for index, one in enumerate(claimed)
             )
-            batch = Batch(name, intent.host, intent.created_at, members, array, indices)
+            batch = RunBatch(name, intent.host, intent.created_at, members, array, indices)
             attempts = [self._attempt(script.run_id, intent) for script in claimed]
             folder = self.store.batch(name)
             text = claimed[0].text
@@ -200,7 +200,7 @@ class SlurmSession:
             job_id = executor.submit_script(folder.script, arguments)
             receipt = folder.close(Receipt(job_id, utc_now()))
             if receipt.withdrawn:
-                cancel([job_id])
+                cancel_jobs([job_id])
                 raise UserError(f"job {job_id} was cancelled: another submit had withdrawn it")
         except RefusedError as refused:
             receipt = self._refused(batch, intent, attempts, str(refused))
@@ -210,7 +210,7 @@ class SlurmSession:
         yield f"{receipt.job_id}: {what}"
 
     def _refused(
-        self, batch: Batch, intent: Intent, attempts: Sequence[Attempt], said: str
+        self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], said: str
     ) -> Receipt:
         """Return the receipt of a job that is there although sbatch gave no id, or raise."""
         try:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare
+from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare_timings
 
 ALLOCATION = math.log(1.4)
 RUN = 0.02
@@ -63,7 +63,7 @@ class Design:
 
     def verdict(self, seed: int, gain: float) -> Comparison:
         """Return what a comparison says of such runs, A being faster by `gain`."""
-        return compare(*self.make(random.Random(seed), math.log1p(gain)))
+        return compare_timings(*self.make(random.Random(seed), math.log1p(gain)))
 
 
 def interleaved(

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from orchestrator.compare.history import history
+from orchestrator.compare.history import run_history
 from orchestrator.compare.past_runs import PastRun
 
 ALLOCATION = math.log(1.4)
@@ -59,7 +59,7 @@ def found(cluster: Cluster, seed: int, gain: float) -> int | None:
         )
         for index, seconds in enumerate(times)
     ]
-    turn = history(runs).shown
+    turn = run_history(runs).shown
     return None if turn is None else runs.index(turn.first)
 
 

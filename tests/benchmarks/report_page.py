@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from orchestrator.campaign.campaign import load_campaign
-from orchestrator.collect.collected import collect
+from orchestrator.collect.collected import collect_campaign
 from orchestrator.report.html.write import report_html
 from orchestrator.report.report import make_report, report_markdown
 from orchestrator.store.campaign_store import CampaignStore
@@ -86,7 +86,7 @@ def build(folder: Path, store: CampaignStore) -> Path:
     with told("campaign planned"):
         campaign = load_campaign(folder / "campaign.yaml")
     with told("logs read"):
-        runs = collect(campaign, store)
+        runs = collect_campaign(campaign, store)
     with told("report.md made"):
         report = make_report(campaign, runs, "2026-01-02")
         store.write("report.md", report_markdown(campaign, report, runs, ()))

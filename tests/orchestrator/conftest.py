@@ -10,7 +10,7 @@ from hypothesis import settings
 from orchestrator.campaign.campaign import Campaign, load_campaign
 from orchestrator.campaign.entry_problems import entry_problems
 from orchestrator.campaign.expansion import Entry, make_run
-from orchestrator.collect.collected import Collected, collect
+from orchestrator.collect.collected import Collected, collect_campaign
 from orchestrator.common.errors import UserError
 from orchestrator.report.report import Report, make_report
 from orchestrator.run.model import Run
@@ -125,7 +125,7 @@ def reported(
         for planned, attempt in zip(campaign.runs, attempts, strict=True):
             if attempt is not None:
                 attempt_in(store.run(planned.run_id), **attempt)
-        runs = collect(campaign, store)
+        runs = collect_campaign(campaign, store)
         return campaign, runs, make_report(campaign, runs, "2026-01-02")
 
     return make

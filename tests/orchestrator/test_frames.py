@@ -11,9 +11,9 @@ import pytest
 
 from orchestrator import frames
 from orchestrator.campaign.parameters import option_names
-from orchestrator.frames import runs_frame, steps_frame
+from orchestrator.frames import collected_runs_frame, collected_steps_frame
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 
 LOG = "".join(
     f"[teralog] iteration {number}/4 | step_seconds 0.5 | samples_per_second 16 | loss nan "
@@ -34,7 +34,7 @@ def runs(reported: Callable[..., Any]) -> Any:
 def test_a_frame_of_steps_has_a_row_for_each_report(runs: Any):
     """Warm-up included, and marked."""
     _, collected = runs
-    frame = steps_frame(collected)
+    frame = collected_steps_frame(collected)
     assert frame["iteration"].tolist() == [1, 2, 3]
     assert frame["warmup"].tolist() == [True, False, False]
     assert frame["step_seconds"].tolist() == [0.5, 0.5, 0.5]
@@ -45,7 +45,7 @@ def test_a_frame_of_steps_has_a_row_for_each_report(runs: Any):
 def test_a_frame_of_steps_has_its_columns_without_a_report_too(runs: Any):
     """What is written for a campaign that has run works for one that has not."""
     _, collected = runs
-    full, empty = (steps_frame(some) for some in (collected, collected[1:]))
+    full, empty = (collected_steps_frame(some) for some in (collected, collected[1:]))
     assert len(empty) == 0
     assert empty.columns.tolist() == full.columns.tolist()
 
@@ -53,7 +53,7 @@ def test_a_frame_of_steps_has_its_columns_without_a_report_too(runs: Any):
 def test_a_frame_of_runs_has_a_row_for_each_run(runs: Any):
     """Its sizes, its end and its numbers."""
     _, collected = runs
-    frame = runs_frame(collected)
+    frame = collected_runs_frame(collected)
     assert frame["label"].tolist() == ["seed=1", "seed=2"]
     assert frame["seed"].tolist() == [1, 2]
     assert frame["state"].tolist() == ["COMPLETED", "NOT_STARTED"]
@@ -67,7 +67,7 @@ def test_a_column_of_numbers_is_one_of_numbers_too_where_all_are_absent(
 ) -> None:
     """What is reckoned with in a script works for a campaign that has not begun."""
     _, collected = runs
-    every, each = runs_frame(collected[chosen]), steps_frame(collected[chosen])
+    every, each = collected_runs_frame(collected[chosen]), collected_steps_frame(collected[chosen])
     for frame, names in (
         (every, ("reports", "step_seconds_mean", "final_loss", "parameters_logged")),
         (each, ("iteration", "loss", "tokens_per_second", "skipped", "offset")),
@@ -85,7 +85,7 @@ def saved(reported: Callable[..., Any], tmp_path: Path) -> Any:
     campaign, collected, _ = reported(lines, {"log": LOG, "state": "COMPLETED"}, None)
     (tmp_path / "results").rename(tmp_path / "stages")
     store = CampaignStore(tmp_path / "stages")
-    render(campaign, campaign.runs, store)
+    render_runs(campaign, campaign.runs, store)
     store.save_submission(campaign)
     return campaign, [replace(one, log=None, attempts=()) for one in collected]
 
@@ -98,8 +98,8 @@ def test_a_line_gives_the_frames_of_a_campaign_file(
     _, collected = saved
     source, results = tmp_path / "campaign.yaml", tmp_path
     given = (str(source), str(results)) if as_text else (source, results)
-    assert frames.runs(*given).equals(runs_frame(collected))
-    assert frames.steps(*given).equals(steps_frame(collected))
+    assert frames.runs(*given).equals(collected_runs_frame(collected))
+    assert frames.steps(*given).equals(collected_steps_frame(collected))
 
 
 def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_pa
     frame = frames.runs(tmp_path / "stages")
     assert frame["label"].tolist() == ["seed=1"]
     assert frame["step_seconds_median"].tolist() == [0.5]
-    assert frames.steps(tmp_path / "stages").equals(steps_frame(collected))
+    assert frames.steps(tmp_path / "stages").equals(collected_steps_frame(collected))
 
 
 def test_every_column_is_told_by_the_docstring(runs: Any) -> None:
@@ -117,8 +117,8 @@ def test_every_column_is_told_by_the_docstring(runs: Any) -> None:
     _, collected = runs
     own = option_names("gpt") | {"zero_stage", "activation_checkpointing", "model"}
     pairs = [
-        (frames.runs, runs_frame(collected)),
-        (frames.steps, steps_frame(collected)),
+        (frames.runs, collected_runs_frame(collected)),
+        (frames.steps, collected_steps_frame(collected)),
     ]
     for function, frame in pairs:
         told = set(re.findall(r"\w+", function.__doc__ or ""))

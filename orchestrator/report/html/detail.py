@@ -10,7 +10,7 @@ from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.collect.outcomes import GIVEN_UP
 from orchestrator.report.html.page import nodes_of
-from orchestrator.report.html.series import Series, series
+from orchestrator.report.html.series import Curve, series
 from orchestrator.run.model import sizes
 from orchestrator.status.log_text import Tail
 from orchestrator.store.records import Attempt
@@ -62,9 +62,9 @@ class Detail:
     ended: bool
     told: str | None
     warmup: int
-    loss: Series
-    step_seconds: Series
-    skipped_seconds: Series
+    loss: Curve
+    step_seconds: Curve
+    skipped_seconds: Curve
     attempts: tuple[PageAttempt, ...]
     sizes: Mapping[str, Any]
     texts: Mapping[str, str]
@@ -78,7 +78,7 @@ def make_detail(
     reports, told = run.reports, run.told
     iterations = reports.steps.column("iteration")
 
-    def curve(values: Iterable[float | None], shown: Iterable[bool] | None = None) -> Series:
+    def curve(values: Iterable[float | None], shown: Iterable[bool] | None = None) -> Curve:
         points_of = zip(iterations, values, strict=True)
         return series(points_of if shown is None else compress(points_of, shown), points)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Curve:
     """What of a log is drawn: `y` at the iterations `x`.
 
     reports: how many there are. every: of so many in a row only the lowest and the highest are
@@ -20,7 +20,7 @@ class Series:
     not_finite: int
 
 
-def series(points: Iterable[tuple[int, float | None]], limit: int) -> Series:
+def series(points: Iterable[tuple[int, float | None]], limit: int) -> Curve:
     """Return a curve of at most `limit` points and its two ends.
 
     Of as many points in a row as it takes the lowest and the highest stay, so that no outlier is
@@ -30,7 +30,7 @@ def series(points: Iterable[tuple[int, float | None]], limit: int) -> Series:
     finite = [(x, y) for x, y in known if math.isfinite(y)]
     every = 1 if len(finite) <= limit else math.ceil(len(finite) / (limit // 2))
     kept = finite if every == 1 else _extremes(finite, every)
-    return Series(
+    return Curve(
         tuple(x for x, _ in kept),
         tuple(float(f"{y:.6g}") for _, y in kept),
         len(known),

@@ -12,7 +12,7 @@ from orchestrator.campaign.user_paths import missing_files, unset_variables, use
 from orchestrator.common.errors import UserError
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 from orchestrator.submit.slurm import SlurmBackend
 
 
@@ -71,7 +71,7 @@ def test_nothing_is_rendered_with_a_variable_that_is_not_set(
 ) -> None:
     campaign = campaign_of("name: a\ndefaults: {framework: deepspeed, script: $NOWHERE/a.py}\n")
     with pytest.raises(UserError, match=r"script: \$NOWHERE of \$NOWHERE/a.py is not set here"):
-        render(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
+        render_runs(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
     assert not (tmp_path / "results").exists()
 
 
@@ -85,7 +85,7 @@ def test_nothing_is_rendered_with_a_python_that_is_not_there(
     (planned,) = campaign.runs
     assert planned.warnings == (said,)
     with pytest.raises(UserError, match=re.escape(f"cluster far: {said}")):
-        render(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
+        render_runs(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
     assert not (tmp_path / "results").exists()
 
 

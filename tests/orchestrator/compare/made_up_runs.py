@@ -16,7 +16,7 @@ from orchestrator.store.campaign_store import campaign_store
 from orchestrator.store.folders import RunFolder, write_ended, write_started
 from orchestrator.store.record_files import utc_now
 from orchestrator.store.records import Ended, Position, Started
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 
 CAMPAIGN = """\
 name: {name}
@@ -89,7 +89,7 @@ class Folder:
         file.write_text(CAMPAIGN.format(name=name) + lines)
         campaign = load_campaign(file)
         store = campaign_store(self.path / "results", name)
-        render(campaign, campaign.runs, store)
+        render_runs(campaign, campaign.runs, store)
         if campaign.order_seed is not None:
             positions = {
                 one.planned.run_id: Position("submit-1", one.place, one.block)

@@ -18,7 +18,7 @@ from orchestrator.compare.intervals import (
     unpaired_interval,
 )
 from orchestrator.compare.sample_size import blocks_to_find, runs_to_find
-from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare
+from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare_timings
 
 FASTER, SLOWER, CANNOT_TELL = Verdict.FASTER, Verdict.SLOWER, Verdict.CANNOT_TELL
 OPPOSITE = {FASTER: SLOWER, SLOWER: FASTER, CANNOT_TELL: CANNOT_TELL}
@@ -51,7 +51,7 @@ def alone(values: list[float]) -> list[Timing]:
 
 def test_a_steady_drift_within_blocks_and_speeds_of_allocations_cancel() -> None:
     """A B B A: of blocks that differ and drift by far more, the true ratio is left."""
-    found = compare(*blocks([1.05] * 6))
+    found = compare_timings(*blocks([1.05] * 6))
     assert found.ratio == pytest.approx(1.05)
     assert (found.low, found.high) == (pytest.approx(1.05), pytest.approx(1.05))
     assert (found.verdict, found.paired, found.units) == (FASTER, True, (6, 6))
@@ -67,7 +67,7 @@ def test_fewer_than_six_blocks_tell_nothing_however_alike(
 ) -> None:
     """Of n blocks all for A, chance makes 2 in 2^n: 6 % of 5, 3 % of 6."""
     ratios = [1.5 + 0.01 * block for block in range(count)]
-    found = compare(*blocks(ratios))
+    found = compare_timings(*blocks(ratios))
     assert (found.verdict, found.more, found.least) == (verdict, more, more is not None)
     assert (found.low is None) == (verdict is CANNOT_TELL)
 
@@ -90,16 +90,16 @@ def test_unpaired_the_ways_to_deal_the_runs_must_be_fifty(
     """Or A's are the fastest by chance in more than 4 % of all cases, counted on both sides."""
     a = [2 + 0.001 * place for place in range(sizes[0])]
     b = [1 + 0.001 * place for place in range(sizes[1])]
-    found = compare(alone(a), alone(b))
+    found = compare_timings(alone(a), alone(b))
     assert (found.verdict, found.more) == (verdict, more)
-    assert compare(alone(b), alone(a)).verdict is OPPOSITE[verdict]
+    assert compare_timings(alone(b), alone(a)).verdict is OPPOSITE[verdict]
 
 
 def test_runs_of_an_allocation_that_has_only_one_side_count_once() -> None:
     """Eight runs of A in one allocation and eight of B in another are one against one."""
     a = [Timing(2.0 + 0.001 * run, "7") for run in range(8)]
     b = [Timing(1.0 + 0.001 * run, "8") for run in range(8)]
-    found = compare(a, b)
+    found = compare_timings(a, b)
     assert (found.runs, found.units, found.verdict) == ((8, 8), (1, 1), CANNOT_TELL)
     assert (found.more, found.least) == (3, True)
 
@@ -108,7 +108,7 @@ def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
     """Whatever drifted meanwhile looks like a difference, and no number of runs changes that."""
     a = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8)]
     b = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8, 16)]
-    found = compare(a, b)
+    found = compare_timings(a, b)
     assert (found.paired, found.units, found.balanced) == (True, (1, 1), 0)
     assert (found.verdict, found.more, found.least) == (CANNOT_TELL, 5, True)
 
@@ -116,7 +116,7 @@ def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
 def test_runs_without_a_partner_are_left_out_and_counted() -> None:
     """Where there are enough blocks, runs that ran elsewhere add nothing to them."""
     a, b = blocks([1.1] * 7)
-    found = compare([*a, Timing(99.0, "elsewhere"), Timing(99.0)], b[:-2])
+    found = compare_timings([*a, Timing(99.0, "elsewhere"), Timing(99.0)], b[:-2])
     assert (found.units, found.left_out) == ((6, 6), (4, 0))
     assert found.ratio == pytest.approx(1.1)
 
@@ -124,32 +124,32 @@ def test_runs_without_a_partner_are_left_out_and_counted() -> None:
 def test_enough_runs_apart_go_before_too_few_blocks() -> None:
     """One block beside ten runs of each does not put an end to what those tell."""
     a, b = blocks([1.0])
-    found = compare([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
+    found = compare_timings([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
     assert (found.paired, found.verdict, found.left_out) == (False, FASTER, (2, 2))
 
 
 @pytest.mark.parametrize("sides", [([], []), ([1.0], []), ([], [1.0, 2.0])])
 def test_without_runs_of_both_there_is_no_ratio(sides: tuple[list[float], list[float]]) -> None:
     """And no verdict."""
-    found = compare(alone(sides[0]), alone(sides[1]))
+    found = compare_timings(alone(sides[0]), alone(sides[1]))
     assert (found.ratio, found.low, found.verdict) == (None, None, CANNOT_TELL)
 
 
 def test_equal_runs_suggest_no_difference() -> None:
     """No number of further runs is named, and none is made up of rounding."""
     a, b = blocks([1.0] * 9)
-    found = compare(a, b)
+    found = compare_timings(a, b)
     assert (found.verdict, found.more) == (CANNOT_TELL, None)
-    assert compare(alone([1.1, 1.2, 1.3, 1.4]), alone([1.1, 1.2, 1.3, 1.4])).more is None
+    assert compare_timings(alone([1.1, 1.2, 1.3, 1.4]), alone([1.1, 1.2, 1.3, 1.4])).more is None
 
 
 def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
     """It cannot be repeated; at 49 runs it can be among the 2 % most extreme, and no sooner."""
-    found = compare(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
+    found = compare_timings(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
     assert (found.verdict, found.more, found.least) == (CANNOT_TELL, 46, True)
     many = [1 + 0.001 * run for run in range(49)]
-    assert compare(alone(many), alone([2.0]), repeatable=False).verdict is SLOWER
-    inside = compare(alone(many), alone([1.02]), repeatable=False)
+    assert compare_timings(alone(many), alone([2.0]), repeatable=False).verdict is SLOWER
+    inside = compare_timings(alone(many), alone([1.02]), repeatable=False)
     assert (inside.verdict, inside.more) == (CANNOT_TELL, None)
 
 
@@ -160,17 +160,17 @@ def test_slower_by_more_than_a_part_is_of_the_whole_interval(
     ratio: float, by: float, slower: bool
 ) -> None:
     """Its upper end decides."""
-    assert compare(*blocks([ratio] * 8)).is_slower_by(by) is slower
+    assert compare_timings(*blocks([ratio] * 8)).is_slower_by(by) is slower
 
 
 def test_without_an_interval_nothing_is_slower_by_anything() -> None:
     """Three blocks that are all half as fast are no proof."""
-    assert not compare(*blocks([0.5] * 3)).is_slower_by(0.0)
+    assert not compare_timings(*blocks([0.5] * 3)).is_slower_by(0.0)
 
 
 def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
     """Allocations that differ by much, in which A and B differ by little."""
-    found = compare(*blocks([1.05, 1.06] * 4))
+    found = compare_timings(*blocks([1.05, 1.06] * 4))
     assert found.gain is not None
     assert found.gain > 1000
 
@@ -203,7 +203,7 @@ def test_to_exchange_a_and_b_inverts_ratio_interval_and_verdict(
     a: list[Timing], b: list[Timing]
 ) -> None:
     """Whatever the runs are, and wherever."""
-    assert_same(compare(b, a), inverse(compare(a, b)))
+    assert_same(compare_timings(b, a), inverse(compare_timings(a, b)))
 
 
 @given(samples, samples, st.floats(0.001, 1000))
@@ -211,7 +211,7 @@ def test_to_exchange_a_and_b_inverts_ratio_interval_and_verdict(
 def test_the_unit_of_speed_changes_nothing(a: list[Timing], b: list[Timing], factor: float) -> None:
     """Steps a second or tokens an hour."""
     scaled = [[replace(one, speed=one.speed * factor) for one in side] for side in (a, b)]
-    assert_same(compare(*scaled), compare(a, b))
+    assert_same(compare_timings(*scaled), compare_timings(a, b))
 
 
 @given(samples, samples, st.randoms(use_true_random=False))
@@ -221,7 +221,7 @@ def test_the_order_of_runs_changes_nothing(
 ) -> None:
     """What counts is where they were."""
     mixed = [chance.sample(side, len(side)) for side in (a, b)]
-    assert_same(compare(*mixed), compare(a, b))
+    assert_same(compare_timings(*mixed), compare_timings(a, b))
 
 
 @given(samples, samples)
@@ -230,7 +230,7 @@ def test_the_interval_holds_the_ratio_and_the_verdict_is_the_interval_s(
     a: list[Timing], b: list[Timing]
 ) -> None:
     """Of every comparison that has one."""
-    found = compare(a, b)
+    found = compare_timings(a, b)
     if found.low is None or found.high is None or found.ratio is None:
         assert found.verdict is CANNOT_TELL
         return
@@ -244,8 +244,8 @@ def test_the_interval_holds_the_ratio_and_the_verdict_is_the_interval_s(
 @given(st.lists(st.floats(1.01, 2), min_size=6, max_size=12), st.integers(1, 6))
 def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies: int) -> None:
     """Where all blocks are for A, further blocks like them are for A, too."""
-    assert compare(*blocks(ratios)).verdict is FASTER
-    assert compare(*blocks([*ratios, *ratios[:copies]])).verdict is FASTER
+    assert compare_timings(*blocks(ratios)).verdict is FASTER
+    assert compare_timings(*blocks([*ratios, *ratios[:copies]])).verdict is FASTER
 
 
 @pytest.mark.parametrize(("pairs", "wrong"), [(6, 2), (7, 6), (8, 12), (9, 22), (10, 42)])
@@ -390,7 +390,7 @@ def test_what_is_planned_finds_the_difference_in_8_of_10_cases() -> None:
 def test_more_runs_are_named_where_a_difference_shows_but_not_for_sure() -> None:
     """With a difference as large as it looks, that many more would tell."""
     ratios = [1.10, 1.02, 1.08, 0.97, 1.04, 0.98, 1.06, 1.0]
-    found = compare(*blocks(ratios))
+    found = compare_timings(*blocks(ratios))
     assert (found.verdict, found.least) == (CANNOT_TELL, False)
     assert found.more is not None
     assert 8 <= found.more <= 20

@@ -8,7 +8,7 @@ from made_up_runs import LINE, Folder, by_layers, log
 from orchestrator.campaign.campaign import PlannedRun, load_campaign
 from orchestrator.compare.measured_run import MeasuredRun, measured_runs, recorded_runs
 from orchestrator.compare.pairing import Pairing
-from orchestrator.compare.text import compared, sentences
+from orchestrator.compare.text import compared, comparison_sentences
 from orchestrator.store.campaign_store import campaign_store
 from orchestrator.store.folders import write_ended, write_job_state
 from orchestrator.store.job_state import JobState
@@ -315,7 +315,7 @@ def test_of_a_single_run_amid_others_it_is_not_said_that_nothing_suggests_a_diff
     )
     published = replace(runs[0], step_seconds=(1.495,))
     pairing = Pairing("a", "b", runs[1:], (published,), repeatable=False)
-    verdict = next(sentences(compared(pairing)))
+    verdict = next(comparison_sentences(compared(pairing)))
     assert verdict.startswith("Whether a is faster or slower than b cannot be told")
     assert verdict.endswith("how a single run varies is not known, nor how many more would tell.")
 

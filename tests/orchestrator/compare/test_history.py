@@ -15,13 +15,18 @@ from click.testing import CliRunner, Result
 from orchestrator.campaign.campaign import load_campaign
 from orchestrator.cli.main import main
 from orchestrator.common.tables import as_text
-from orchestrator.compare.history import history, record, sentences, table
+from orchestrator.compare.history import (
+    history_record,
+    history_sentences,
+    history_table,
+    run_history,
+)
 from orchestrator.compare.past_runs import PastRun, configuration
 from orchestrator.store.campaign_store import campaign_store
 from orchestrator.store.folders import write_ended, write_job_state, write_started
 from orchestrator.store.job_state import JobState
 from orchestrator.store.records import Ended, Intent, Started
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 CAMPAIGN = """\
@@ -63,31 +68,33 @@ def test_the_point_where_steps_began_to_take_longer_is_named() -> None:
         past(one, 6 + day, versions={"torch": "2.2"}, nodes="n7")
         for day, one in enumerate(noisy(*[1.2] * 5))
     ]
-    told = history([*before, *after])
+    told = run_history([*before, *after])
     assert told.shown is not None
     assert told.shown.first is after[0]
     assert told.shown.last is before[-1]
     assert told.shown.ratio == pytest.approx(1.2, rel=0.02)
-    said = " ".join(sentences(told))
+    said = " ".join(history_sentences(told))
     assert "longer since 2026-01-07T00:00:00+00:00 (c 000000000006)" in said
     assert "torch 2.1 → 2.2, nodes — → n7" in said
-    assert record(told)["largest"]["since"] == 6
+    assert history_record(told)["largest"]["since"] == 6
 
 
 def test_steps_that_take_less_are_a_change_too() -> None:
     """Since a repair, perhaps."""
-    told = history([past(one, day) for day, one in enumerate(noisy(*[1.2] * 5, *[1.0] * 5))])
-    assert "shorter since 2026-01-06" in sentences(told)[0]
+    told = run_history([past(one, day) for day, one in enumerate(noisy(*[1.2] * 5, *[1.0] * 5))])
+    assert "shorter since 2026-01-06" in history_sentences(told)[0]
 
 
 def test_runs_of_one_allocation_count_once() -> None:
     """Six runs before and six after are no more than two allocations, and their hours."""
     times = noisy(*[1.0] * 6, *[1.2] * 6)
-    alone = history([past(one, day) for day, one in enumerate(times)])
-    together = history([past(one, day, allocation=str(day // 6)) for day, one in enumerate(times)])
+    alone = run_history([past(one, day) for day, one in enumerate(times)])
+    together = run_history(
+        [past(one, day, allocation=str(day // 6)) for day, one in enumerate(times)]
+    )
     assert alone.shown is not None
     assert (together.timed, together.units, together.shown) == (12, 2, None)
-    assert sentences(together)[0].endswith(
+    assert history_sentences(together)[0].endswith(
         "these 12 runs in 2 allocations, each of which counts once, could show: it takes at least "
         "8 runs, apart from each other."
     )
@@ -105,9 +112,9 @@ def test_runs_of_one_allocation_count_once() -> None:
 )
 def test_what_the_runs_cannot_show_is_said(seconds: Sequence[float | None], said: str) -> None:
     """However few there are."""
-    told = history([past(one, day) for day, one in enumerate(seconds)])
+    told = run_history([past(one, day) for day, one in enumerate(seconds)])
     assert told.shown is None
-    assert sentences(told)[0].startswith(said)
+    assert history_sentences(told)[0].startswith(said)
 
 
 def test_what_files_tell_cannot_speak_to_the_terminal() -> None:
@@ -115,17 +122,17 @@ def test_what_files_tell_cannot_speak_to_the_terminal() -> None:
     bad = {"nodes": "n\x1b[2J", "versions": {"torch": "\x1b]0;x\x07"}}
     runs = [past(one, day) for day, one in enumerate(noisy(*[1.0] * 4))]
     runs += [past(one, 4 + day, **bad) for day, one in enumerate(noisy(*[1.2] * 4))]
-    told = history(runs)
-    said = sentences(told)
+    told = run_history(runs)
+    said = history_sentences(told)
     assert "nodes" in said[1]
-    for text in (*said, as_text(table(told))):
+    for text in (*said, as_text(history_table(told))):
         assert "\x1b" not in text
 
 
 def test_runs_without_a_step_time_are_counted() -> None:
     """They stand in the table, and take no part."""
-    told = history([past(None, 0), past(1.0, 1)])
-    assert sentences(told)[-1] == "1 run completed without a step time."
+    told = run_history([past(None, 0), past(1.0, 1)])
+    assert history_sentences(told)[-1] == "1 run completed without a step time."
     assert told.timed == 1
 
 
@@ -143,7 +150,7 @@ class Folder:
         file.write_text(CAMPAIGN.format(name=name, lines=lines))
         campaign = replace(load_campaign(file), rehearsal=made.pop("rehearsal", False))
         store = campaign_store(self.results, name, rehearsal=campaign.rehearsal)
-        render(campaign, campaign.runs, store)
+        render_runs(campaign, campaign.runs, store)
         store.save_submission(campaign)
         for planned, one in zip(campaign.runs, seconds, strict=True):
             self.attempt(store.run(planned.run_id), one, **made)

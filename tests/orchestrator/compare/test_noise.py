@@ -13,7 +13,13 @@ from made_up_runs import Folder
 
 from orchestrator.common.tables import as_text
 from orchestrator.compare.measured_run import MeasuredRun
-from orchestrator.compare.noise import NoisePage, noise_page, noise_table, record, sentences
+from orchestrator.compare.noise import (
+    NoisePage,
+    noise_page,
+    noise_record,
+    noise_sentences,
+    noise_table,
+)
 from orchestrator.compare.variance_components import Component, components, pooled
 from orchestrator.store.records import Attempt, Started
 
@@ -109,7 +115,7 @@ def test_runs_in_one_allocation_tell_nothing_of_others() -> None:
     assert found["steps"] == pytest.approx(1.4, abs=0.1)
     assert [found[name] for name in ("allocations", "repeats", "hours", "nodes")] == [None] * 4
     assert "—" in as_text(noise_table(page))
-    assert "To find a difference" not in " ".join(sentences(page))
+    assert "To find a difference" not in " ".join(noise_sentences(page))
 
 
 def test_what_is_absent_rests_on_nothing() -> None:
@@ -143,7 +149,7 @@ def test_that_nothing_is_seen_is_not_said_as_a_difference_of_0_percent() -> None
     """Two allocations of which one happens to be no slower are hardly a proof."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "b"), run(1.06, "b")])
     assert percents(page)["allocations"] == 0
-    (said,) = (line for line in sentences(page) if line.startswith("Allocations"))
+    (said,) = (line for line in noise_sentences(page) if line.startswith("Allocations"))
     assert said == (
         "Allocations: nothing is seen beyond what else varies, which rests on 1 degree of freedom."
     )
@@ -165,16 +171,16 @@ def test_hours_and_nodes_are_told_where_several_allocations_share_one() -> None:
     found = percents(page)
     assert found["hours"] == pytest.approx(63, abs=1)
     assert found["nodes"] == 0
-    said = " ".join(sentences(page))
+    said = " ".join(noise_sentences(page))
     assert "what runs at one hour of the day differs from what runs at another by 63%" in said
-    assert {one["source"] for one in record(page)["sources"]} == set(found)
+    assert {one["source"] for one in noise_record(page)["sources"]} == set(found)
 
 
 def test_runs_that_tell_nothing_are_named() -> None:
     """Nobody is to take the others for all."""
     bad = run(1.0, label="r #3", step_seconds=(), outcome="oom", state="FAILED")
     page = noise_page([run(1.0), run(1.1), bad])
-    assert "No part of it, as OOM: r #3." in list(sentences(page))
+    assert "No part of it, as OOM: r #3." in list(noise_sentences(page))
     assert noise_page([]).runs == 0
 
 

@@ -20,7 +20,7 @@ _ROOT = Path(diagnosis.__file__).resolve().parents[2]
 _EXAMINE = """
 import json, sys
 from orchestrator.doctor import findings as diagnosis
-findings = diagnosis.records(diagnosis.examine(timeout_seconds=float(sys.argv[1])))
+findings = diagnosis.finding_records(diagnosis.examine(timeout_seconds=float(sys.argv[1])))
 print(json.dumps({"findings": findings, "modules": sorted(sys.modules)}))
 """
 _DOCTOR = "from orchestrator.cli.main import main; main()"

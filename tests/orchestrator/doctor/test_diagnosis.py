@@ -110,7 +110,7 @@ def test_a_folder_of_extensions_that_is_read_only_takes_nothing() -> None:
     """Existing is not enough; here the root of all folders, which is its administrator's."""
     nobody = 65534
     code = f"import os; os.getuid() or os.setuid({nobody})\n"
-    code += "print(json.dumps(diagnosis.records([diagnosis._extension_folder()])))"
+    code += "print(json.dumps(diagnosis.finding_records([diagnosis._extension_folder()])))"
     done = subprocess.run(
         [
             sys.executable,
@@ -143,7 +143,7 @@ def test_a_table_writes_a_shared_remedy_once() -> None:
         Finding("Slurm", "srun", False, True, None, "type this"),
         Finding("GPU", "visible", False, True, None, "type this"),
     ]
-    made = diagnosis.table(rows)
+    made = diagnosis.finding_table(rows)
     assert made.titles == ("topic", "name", "state", "found", "what to do")
     assert [row[-1] for row in made.rows] == [
         "type this",
@@ -152,7 +152,7 @@ def test_a_table_writes_a_shared_remedy_once() -> None:
         "type this",
         "type this",
     ]
-    assert diagnosis.table([]).rows == ()
+    assert diagnosis.finding_table([]).rows == ()
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,9 @@ def test_the_state_tells_a_lack_from_a_problem(
 ) -> None:
     """And what teralog needs from what it does without."""
     finding = Finding("topic", "name", ok, optional, found, None if ok else "type this")
-    assert diagnosis.table([finding]).rows[0][2] == state
-    assert diagnosis.records([finding]) == [asdict(finding)]
-    assert state in as_text(diagnosis.table([finding]))
+    assert diagnosis.finding_table([finding]).rows[0][2] == state
+    assert diagnosis.finding_records([finding]) == [asdict(finding)]
+    assert state in as_text(diagnosis.finding_table([finding]))
 
 
 def test_doctor_exits_with_one_only_over_what_is_essential(
@@ -187,6 +187,6 @@ def test_doctor_exits_with_one_only_over_what_is_essential(
     status, printed, errors = doctor(tmp_path, "--json", PATH=bare)
     assert (status, errors) == (0, "")
     findings = [Finding(**each) for each in json.loads(printed)]
-    assert as_text(diagnosis.table(findings)) == text.rstrip("\n")
+    assert as_text(diagnosis.finding_table(findings)) == text.rstrip("\n")
     (tmp_path / "parsers.py").write_text("")
     assert doctor(tmp_path, PATH=bare)[0] == 1

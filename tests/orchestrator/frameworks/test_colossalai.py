@@ -9,7 +9,7 @@ import pytest
 from fixture_types import RunOf
 
 from orchestrator.campaign.campaign import Campaign, load_campaign
-from orchestrator.collect.collected import Collected, collect
+from orchestrator.collect.collected import Collected, collect_campaign
 from orchestrator.common.tables import as_records
 from orchestrator.frameworks.colossalai.shared import Strategy, experience_batch_size
 from orchestrator.frameworks.table import FRAMEWORKS
@@ -130,7 +130,7 @@ def campaign_with(path: Path, tmp_path: Path, attempt_in: Callable[..., Attempt]
     store = CampaignStore(tmp_path / "results")
     for planned in campaign.runs:
         attempt_in(store.run(planned.run_id), log=path.read_text(), state="COMPLETED")
-    runs: list[Collected] = collect(campaign, store)
+    runs: list[Collected] = collect_campaign(campaign, store)
     return campaign, runs, make_report(campaign, runs, "2026-01-02")
 
 

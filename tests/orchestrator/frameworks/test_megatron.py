@@ -10,7 +10,7 @@ from fixture_types import RunOf
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.checks import run_problems, run_warnings
-from orchestrator.collect.collected import collect
+from orchestrator.collect.collected import collect_campaign
 from orchestrator.common.tables import as_records
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
@@ -539,7 +539,7 @@ def test_a_report_has_the_columns_of_the_page(
     store = CampaignStore(tmp_path / "results")
     log = (Path(__file__).parents[2] / "data" / "logs" / "megatron.log").read_text()
     attempt_in(store.run(campaign.runs[0].run_id), log=log, state="COMPLETED")
-    runs = collect(campaign, store)
+    runs = collect_campaign(campaign, store)
     (row,) = as_records(make_report(campaign, runs, "2026-01-02").table)
     assert [*row][:8] == [
         "world_size",

@@ -13,7 +13,7 @@ from record_scripts import recorded
 
 from orchestrator.campaign.campaign import load_campaign
 from orchestrator.campaign.fit import run_forecast
-from orchestrator.collect.collected import collect
+from orchestrator.collect.collected import collect_campaign
 from orchestrator.common.tables import as_csv, as_records
 from orchestrator.frameworks.oneflow_gpt import arrangement
 from orchestrator.frameworks.table import FRAMEWORKS
@@ -171,7 +171,7 @@ def test_the_report_compares_runs_with_those_without_placement(
     measured = [pair for _, _, *both in PAGE for pair in both]
     for planned, (memory, rate) in zip(campaign.runs, measured, strict=True):
         attempt_in(store.run(planned.run_id), log=log(memory, rate), state="COMPLETED")
-    runs = collect(campaign, store)
+    runs = collect_campaign(campaign, store)
     report = make_report(campaign, runs, "2026-01-02")
     page = report_markdown(campaign, report, runs, [])
     for cell in (
@@ -198,7 +198,7 @@ def test_a_run_whose_partner_is_not_there_or_has_failed_is_compared_with_nothing
     campaign, store = load_campaign(EXAMPLE), CampaignStore(tmp_path)
     attempt_in(store.run(campaign.runs[0].run_id), log="", state="FAILED")
     attempt_in(store.run(campaign.runs[1].run_id), log=log(3849, 89), state="COMPLETED")
-    runs = collect(campaign, store)
+    runs = collect_campaign(campaign, store)
     assert make_report(campaign, runs, "2026-01-02").table.changes == {}
     assert make_report(campaign, runs[1:], "2026-01-02").table.changes == {}
 

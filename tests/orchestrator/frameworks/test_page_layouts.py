@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.campaign.campaign import load_campaign
-from orchestrator.collect.collected import collect
+from orchestrator.collect.collected import collect_campaign
 from orchestrator.common.tables import as_records
 from orchestrator.report.report import Report, make_report, report_markdown
 from orchestrator.store.campaign_store import CampaignStore
@@ -78,7 +78,7 @@ def page_columns(table: str) -> list[str]:
 def unmeasured(name: str, folder: Path) -> Report:
     """Return the report of a campaign of which no run has begun."""
     campaign = load_campaign(ROOT / "examples" / f"{name}.yaml")
-    return make_report(campaign, collect(campaign, CampaignStore(folder)), "2026-01-02")
+    return make_report(campaign, collect_campaign(campaign, CampaignStore(folder)), "2026-01-02")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_run_out_of_memory_keeps_its_row(
     store = CampaignStore(tmp_path)
     log = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.26 GiB.\n"
     attempt_in(store.run(campaign.runs[-1].run_id), log=log, state="FAILED")
-    runs = collect(campaign, store)
+    runs = collect_campaign(campaign, store)
     report = make_report(campaign, runs, "2026-01-02")
     last = as_records(report.table)[-1]
     assert (last["micro_batch_size"], last["scattered_embeddings"]) == (22, "yes")

@@ -12,7 +12,7 @@ from orchestrator.campaign.campaign import load_campaign
 from orchestrator.cli.main import main
 from orchestrator.common.text import counted
 from orchestrator.store.campaign_store import campaign_store
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 
 GPT = """\
 name: mine
@@ -77,7 +77,7 @@ def test_report_and_parse_give_the_same_step_times(
     Path("mine.yaml").write_text(f"{text}warmup: {warmup}\n")
     campaign = load_campaign(Path("mine.yaml"))
     store = campaign_store(Path("results"), "mine")
-    render(campaign, campaign.runs, store)
+    render_runs(campaign, campaign.runs, store)
     store.save_submission(campaign)
     (planned,) = campaign.runs
     attempt = attempt_in(store.run(planned.run_id), log=LOGS[text], state="COMPLETED")

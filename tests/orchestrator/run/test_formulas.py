@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.run.formulas import symbols_used, value, with_numbers
+from orchestrator.run.formulas import symbols_used, value, substitute_numbers
 
 SYMBOLS = {"B": 4, "s": 64, "l": 2, "h": 8, "V": 100}
 
@@ -22,7 +22,7 @@ SYMBOLS = {"B": 4, "s": 64, "l": 2, "h": 8, "V": 100}
 def test_a_formula_is_a_sum_of_products(formula: str, number: int, numbers: str):
     """Letters may be squared."""
     assert value(formula, SYMBOLS) == number
-    assert with_numbers(formula, SYMBOLS) == numbers
+    assert substitute_numbers(formula, SYMBOLS) == numbers
 
 
 def test_a_letter_that_stands_for_nothing_is_an_error():
@@ -45,5 +45,5 @@ products = st.tuples(st.integers(1, 999), st.lists(letters, min_size=1, max_size
 @given(st.lists(products, min_size=1, max_size=5).map(" + ".join))
 def test_the_numbers_shown_give_the_value(formula: str):
     """Whoever types them into a calculator gets the number beside them."""
-    typed = with_numbers(formula, SYMBOLS).replace("·", "*").replace("²", "**2")
+    typed = substitute_numbers(formula, SYMBOLS).replace("·", "*").replace("²", "**2")
     assert eval(typed) == value(formula, SYMBOLS)

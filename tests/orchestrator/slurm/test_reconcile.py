@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.slurm.reconcile import doubtful, settle, spread
+from orchestrator.slurm.reconcile import doubtful, reconcile, spread
 from orchestrator.slurm.states import read_sacct, read_squeue
 
 TASKS = ["1_0", "1_3"]
@@ -71,5 +71,5 @@ def test_the_one_that_knows_better_is_believed(
     states = spread(read_sacct(sacct), TASKS)
     asked = [task for task in TASKS if doubtful(states.get(task))]
     queue = None if squeue is None else spread(read_squeue(squeue), asked)
-    found = settle(states, queue, asked)
+    found = reconcile(states, queue, asked)
     assert {task: found[task].state for task in TASKS if task in found} == expected

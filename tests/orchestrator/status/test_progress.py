@@ -11,7 +11,7 @@ from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.collect.restarts import last_start
 from orchestrator.measure.summary import run_reports, summarise
 from orchestrator.run.model import Run
-from orchestrator.status.progress import LogSoFar, Progress, progress, read_on
+from orchestrator.status.progress import LogSoFar, Progress, run_progress, read_on
 from orchestrator.status.slow_runs import StepTimes
 from parsers.records import Step
 from parsers.scan.reader import read_records
@@ -67,9 +67,9 @@ def test_a_log_that_grows_in_pieces_tells_what_the_whole_log_tells(
     formats = FRAMEWORKS["gpt"].log.formats
     whole = list(read_records(log, formats, start=last_start(log)))
     assert list(so_far.records) == whole
-    found = progress(planned.run, whole, WARMUP)
+    found = run_progress(planned.run, whole, WARMUP)
     summary = summarise(planned.run, whole, run_reports(planned.run, whole, WARMUP))
-    assert progress(planned.run, so_far.records, WARMUP) == found
+    assert run_progress(planned.run, so_far.records, WARMUP) == found
     # And the report will say the same.
     assert found.iteration == summary.last_iteration
     assert found.step_seconds == summary.step_seconds_median
@@ -116,11 +116,11 @@ def test_a_job_that_starts_again_begins_anew(tmp_path: Path, planned: PlannedRun
     log = tmp_path / "log"
     log.write_text("".join(STEP.format(number=number) for number in range(1, 9)))
     first = read_on(log, planned, LogSoFar(), complete=False)
-    assert progress(planned.run, first.records, WARMUP).iteration == 8
+    assert run_progress(planned.run, first.records, WARMUP).iteration == 8
     with log.open("a") as file:
         file.write(AGAIN.format(number=1))
     again = read_on(log, planned, first, complete=False)
-    assert progress(planned.run, again.records, WARMUP) == Progress(iterations=20)
+    assert run_progress(planned.run, again.records, WARMUP) == Progress(iterations=20)
 
 
 def records(tmp_path: Path, planned: PlannedRun, text: str) -> LogSoFar:
@@ -132,7 +132,7 @@ def records(tmp_path: Path, planned: PlannedRun, text: str) -> LogSoFar:
 def test_the_time_left_is_that_of_the_iterations_left(tmp_path: Path, planned: PlannedRun) -> None:
     """At the median step after the warm-up."""
     text = "".join(STEP.format(number=number) for number in range(1, 8))
-    found = progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
+    found = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
     assert (found.iteration, found.iterations) == (7, 20)
     assert found.step_seconds == pytest.approx(0.05)
     assert found.seconds_left == pytest.approx(13 * 0.05)
@@ -146,7 +146,7 @@ def test_during_the_warm_up_nothing_is_said_of_the_speed(
 ) -> None:
     """Only how far the run is."""
     text = STEP.format(number=1) + STEP.format(number=2)
-    found = progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
+    found = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
     assert found == Progress(iteration=2, iterations=20)
     assert found.seconds_left is None
 
@@ -158,16 +158,16 @@ def test_what_the_log_says_of_the_number_of_iterations_counts(
     run = run_of(train_iters=10)
     planned = PlannedRun(run, "id", "label", ())
     told = records(tmp_path, planned, STEP.format(number=12)).records
-    assert progress(run, told, WARMUP).iterations == 20
+    assert run_progress(run, told, WARMUP).iterations == 20
     silent = records(tmp_path, planned, TIMER.format(number=12)).records
-    assert progress(run, silent, WARMUP).iterations is None
-    assert progress(run, silent, WARMUP).iteration == 12
+    assert run_progress(run, silent, WARMUP).iterations is None
+    assert run_progress(run, silent, WARMUP).iteration == 12
 
 
 def test_times_to_compare_need_three_reports(tmp_path: Path, planned: PlannedRun) -> None:
     """After the warm-up."""
     text = "".join(STEP.format(number=number) for number in range(1, 5))
-    assert progress(planned.run, records(tmp_path, planned, text).records, WARMUP).times is None
+    assert run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP).times is None
     text += STEP.format(number=5)
-    times = progress(planned.run, records(tmp_path, planned, text).records, WARMUP).times
+    times = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP).times
     assert times == StepTimes(0.04, pytest.approx(0.01))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.common.tables import as_text
-from orchestrator.status.slow_nodes import NodeSpeed, node_speeds, table
+from orchestrator.status.slow_nodes import NodeSpeed, node_speeds, node_table
 from orchestrator.status.slow_runs import StepTimes, TimedRun
 
 Placed = tuple[str, str | None, float | None]
@@ -93,7 +93,7 @@ def test_a_machine_whose_steps_vary_much_makes_no_node_slow() -> None:
 def test_the_table_marks_the_slow_node() -> None:
     """What is not known is a dash."""
     rows = as_text(
-        table(list(speeds(("a", "n1", 0.2), ("a", "n2", 0.4), ("b", "n3", 0.2)).values()))
+        node_table(list(speeds(("a", "n1", 0.2), ("a", "n2", 0.4), ("b", "n3", 0.2)).values()))
     ).splitlines()
     assert [row.split() for row in (rows[0], *rows[2:])] == [
         ["node", "runs", "n", "ratio", "slow"],

@@ -15,7 +15,7 @@ from orchestrator.status.slow_runs import (
     TimedRun,
     deviation,
     kind_of,
-    sentences,
+    slow_run_lines,
     slow_runs,
     stands_out,
 )
@@ -138,7 +138,10 @@ def test_a_sentence_names_the_run_its_nodes_and_both_times(
 def test_the_slowest_is_named_first() -> None:
     """Whatever the order of the campaign."""
     worse = replace(SLOW, label="worse", step_seconds=0.9)
-    assert [line.partition(" on")[0] for line in sentences([SLOW, worse])] == ["worse", "zero1 #3"]
+    assert [line.partition(" on")[0] for line in slow_run_lines([SLOW, worse])] == [
+        "worse",
+        "zero1 #3",
+    ]
 
 
 @pytest.mark.parametrize(

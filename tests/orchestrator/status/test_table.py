@@ -43,7 +43,7 @@ def test_a_status_is_that_of_the_last_attempt(standing: list[RunStatus]):
 
 def test_the_table_has_a_line_a_run(standing: list[RunStatus]):
     """What has not happened is a dash."""
-    table = statuses.table(standing)
+    table = statuses.status_table(standing)
     assert [row["label"] for row in as_records(table)] == [f"seed={seed}" for seed in (1, 2, 3, 4)]
     lines = [line.split()[1:] for line in as_text(table).splitlines()[2:]]
     assert lines == [
@@ -64,7 +64,7 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
         others="siblings",
         count=4,
     )
-    records = statuses.records(standing, {standing[0].planned.run_id: slow})
+    records = statuses.status_records(standing, {standing[0].planned.run_id: slow})
     assert json.loads(json.dumps(records)) == records
     completed, failed, _, waiting = records
     assert completed == {

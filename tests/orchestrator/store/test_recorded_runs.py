@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from orchestrator.campaign.campaign import Campaign, load_campaign
-from orchestrator.collect.collected import collect, collect_runs
+from orchestrator.collect.collected import collect_campaign, collect_runs
 from orchestrator.common.errors import UserError
 from orchestrator.run.model import sizes
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.recorded_runs import recorded_campaign, recorded_run
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 
 ROOT = Path(__file__).parents[3]
 CAMPAIGNS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "tests/scripts").glob("*.yaml")])
@@ -98,12 +98,12 @@ def test_a_folder_tells_what_its_campaign_file_tells(
         "matrix: {seed: [3, 1, 2]}\n", {"log": log, "state": "COMPLETED"}, {"log": log}, None
     )
     store = CampaignStore(tmp_path / "results")
-    render(campaign, campaign.runs, store)
+    render_runs(campaign, campaign.runs, store)
     store.save_submission(campaign)
     runs, warmup = recorded_campaign(store)
     assert [run.label for run in runs] == ["seed=3", "seed=1"]
     assert warmup == campaign.warmup
-    told, whole = collect_runs(runs, warmup, store), collect(campaign, store)[:2]
+    told, whole = collect_runs(runs, warmup, store), collect_campaign(campaign, store)[:2]
     for one, other in zip(told, whole, strict=True):
         assert one == replace(other, planned=one.planned)
         assert one.planned.run == other.planned.run

@@ -8,7 +8,7 @@ from fixture_types import AttemptIn, CampaignOf
 from orchestrator.common.errors import UserError
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.submit.edits import edits
-from orchestrator.submit.render import render
+from orchestrator.submit.render import render_runs
 from orchestrator.submit.selection import refuse_edited
 
 MODEL = "{num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}"
@@ -85,7 +85,7 @@ def test_what_was_edited_is_told(
     """By the parameters of runs with the same label; new and gone are those that have none."""
     store = CampaignStore(tmp_path / "results")
     campaign = campaign_of(RAN)
-    render(campaign, campaign.runs, store)
+    render_runs(campaign, campaign.runs, store)
     store.save_submission(campaign)
     for planned in campaign.runs:
         attempt_in(store.run(planned.run_id), state="COMPLETED")
@@ -106,7 +106,7 @@ def test_more_than_a_few_runs_are_counted(
     text = RAN.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]")
     store = CampaignStore(tmp_path / "results")
     campaign = campaign_of(text)
-    render(campaign, campaign.runs, store)
+    render_runs(campaign, campaign.runs, store)
     store.save_submission(campaign)
     attempt_in(store.run(campaign.runs[0].run_id), state="COMPLETED")
     labels = ", ".join(f"seed={seed}" for seed in range(1, 6))

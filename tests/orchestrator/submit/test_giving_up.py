@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.campaign.series import all_series
-from orchestrator.collect.collected import collect
+from orchestrator.collect.collected import collect_campaign
 from orchestrator.collect.endings import endings
 from orchestrator.common.tables import as_records
 from orchestrator.report.report import make_report, report_markdown
-from orchestrator.slurm.tracking import record
-from orchestrator.status.table import records, run_statuses, table
+from orchestrator.slurm.tracking import record_job_state
+from orchestrator.status.table import run_statuses, status_records, status_table
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.folders import RunFolder, read_attempt
 from orchestrator.store.job_state import JobState
@@ -171,15 +171,15 @@ def test_status_and_report_keep_the_row_and_say_why(
     one = next(run for run in campaign.runs if run.label == "ddp micro_batch_size=2")
     attempt_in(store.run(one.run_id), state="FAILED", log=OOM_LOG)
     statuses = run_statuses(campaign, store)
-    (record,) = [each for each in records(statuses, {}) if each["state"] == "GIVEN_UP"]
+    (record,) = [each for each in status_records(statuses, {}) if each["state"] == "GIVEN_UP"]
     assert (record["label"], record["outcome"]) == ("ddp micro_batch_size=4", "given_up")
     assert record["reason"] == "given up: micro_batch_size=2 failed"
-    assert [row["outcome"] for row in as_records(table(statuses))][:3] == [
+    assert [row["outcome"] for row in as_records(status_table(statuses))][:3] == [
         "given up: micro_batch_size=2 failed",
         None,
         "oom",
     ]
-    runs = collect(campaign, store)
+    runs = collect_campaign(campaign, store)
     report = make_report(campaign, runs, "2026-01-02")
     ended = [row["outcome"] for row in as_records(report.table)]
     assert ended[:3] == ["given up: micro_batch_size=2 failed", "not started", "OOM"]
@@ -213,7 +213,7 @@ def test_a_job_that_slurm_cancelled_for_another_is_told_from_one_that_a_person_d
     folder.path.mkdir()
     folder.claim(1, Intent("batch", "here", "2026-01-02T03:04:05+00:00", chained=chained))
     (attempt,) = folder.attempts()
-    record(attempt, JobState("7_1", state, by, "batch", reason=reason))
+    record_job_state(attempt, JobState("7_1", state, by, "batch", reason=reason))
     ended = read_attempt(attempt.folder).ended
     assert ended is not None
     assert ended.state == recorded

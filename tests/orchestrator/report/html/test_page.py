@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from orchestrator.campaign.campaign import Campaign, load_campaign
 from orchestrator.cli.main import main
-from orchestrator.collect.collected import Collected, collect
+from orchestrator.collect.collected import Collected, collect_campaign
 from orchestrator.measure.summary import run_reports
 from orchestrator.report.html.detail import limits, make_detail
 from orchestrator.report.html.document import document
@@ -156,7 +156,7 @@ def test_a_peak_is_beside_what_was_forecast_of_the_same_thing(
 def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
     """Whatever its columns are; here none of the examples' runs has begun."""
     campaign = load_campaign(example)
-    runs = collect(campaign, CampaignStore(tmp_path))
+    runs = collect_campaign(campaign, CampaignStore(tmp_path))
     page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
     assert [run.label for run in page.runs] == [planned.label for planned in campaign.runs]
     assert page.best is None
@@ -174,7 +174,7 @@ def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Cal
     store = CampaignStore(tmp_path / "results")
     for planned in campaign.runs:
         attempt_in(store.run(planned.run_id), log=PHASES.read_text(), state="COMPLETED")
-    runs = collect(campaign, store)
+    runs = collect_campaign(campaign, store)
     page = make_page(campaign, make_report(campaign, runs, "2026-01-02"), runs, [])
     (plot,) = [one for one in page.plots if "learn" in one.title and one.x_title == "GPUs"]
     assert plot.y == (48.022, 48.022)
