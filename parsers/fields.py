@@ -14,7 +14,7 @@ NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?|inf|nan)"
 _COUNT = re.compile(COUNT)
 
 
-def printed(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Return the number that `text` (a match of NUMBER) is, nan and inf too.
 
     None for one that is too large to be a float: it is no inf.

@@ -30,7 +30,7 @@ from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.memory.forecast import GIB, forecast
 from orchestrator.run.model import Run, sizes
 from orchestrator.workloads import gpt, gpt_model
-from orchestrator.workloads.reporting import report
+from orchestrator.workloads.reporting import print_line
 from orchestrator.workloads.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -122,7 +122,7 @@ def measure(settings: Settings) -> None:
             tokens = gpt_model.dummy_tokens(settings, iteration, torch.distributed.get_rank())
             for number, micro_batch in enumerate(tokens, start=1):
                 trainer(micro_batch, number == settings.num_microbatches)
-    report("measured " + json.dumps({"rest": tally.now, "peak": tally.peak}))
+    print_line("measured " + json.dumps({"rest": tally.now, "peak": tally.peak}))
     torch.distributed.destroy_process_group()
 
 

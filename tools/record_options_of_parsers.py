@@ -99,8 +99,8 @@ def run_clm() -> dict[str, Any]:
 
 
 PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
-    "gpt": lambda: own("gpt.py", gpt.argument_parser()),
-    "hf-gpt": lambda: own("hf_gpt.py", hf_gpt.argument_parser()),
+    "gpt": lambda: own("gpt.py", gpt.gpt_parser()),
+    "hf-gpt": lambda: own("hf_gpt.py", hf_gpt.hf_gpt_parser()),
     "hf-run-clm": run_clm,
 }
 

@@ -143,25 +143,19 @@ def for_people() -> bool:
     return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def load(campaign: Path) -> "Campaign":
-    """Return the campaign of a file. Raises UserError, with all that is wrong with it."""
-    from orchestrator.campaign.campaign import load_campaign
-
-    return load_campaign(campaign)
-
-
 def open_campaign(
     campaign: Path, results: Path, *, rehearsed: bool = False
 ) -> "tuple[Campaign, CampaignStore]":
     """Return the campaign of a file, and where its results are; or those of its rehearsal.
 
-    Raises UserError as `load`.
+    Raises UserError with all that is wrong with the file.
     """
     from dataclasses import replace
 
+    from orchestrator.campaign.campaign import load_campaign
     from orchestrator.store.campaign_store import campaign_store
 
-    loaded = load(campaign)
+    loaded = load_campaign(campaign)
     if rehearsed:
         # Each script is tried, whatever became of the others, and needs no memory; nobody times it.
         runs = tuple(replace(planned, series=None, memory_problem=None) for planned in loaded.runs)

@@ -54,6 +54,13 @@ END_SECONDS = 2 * GRACE_SECONDS + 10
 class Places(Protocol):
     """What runs are given a part of while they run: a machine's devices, or shares of nodes."""
 
+    @property
+    def what(self) -> str:
+        """What there is, for people."""
+
+    def require(self, run: Run) -> None:
+        """Raise UserError if there is less than a run needs."""
+
     def lease(self, run: Run, script: Path) -> Lease | None:
         """Return what a run with this job script needs, or None where too little is free."""
 

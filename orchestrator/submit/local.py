@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.campaign.interleaving import unfinished_blocks
@@ -22,17 +21,6 @@ from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import CANCELLABLE, RUNNING, SUBMIT, Position
 from orchestrator.submit.backend import StartOptions
 from orchestrator.submit.render import render_runs
-
-
-class Places(executor.Places, Protocol):
-    """What there is to run on, all together."""
-
-    @property
-    def what(self) -> str:
-        """What there is, for people."""
-
-    def require(self, run: Run) -> None:
-        """Raise UserError where there is less than a run needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +127,7 @@ class LocalSession:
             for one in block
         ]
 
-    def _places(self) -> Places:
+    def _places(self) -> executor.Places:
         if self.here:
             from orchestrator.submit.allocation import this_allocation
 

@@ -30,16 +30,22 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from .gpt_model import GPT, build_model, dummy_tokens
-from .rank_process import complain, leave, load, select_device, set_rank_environment
+from .rank_process import (
+    leave,
+    load_module,
+    print_settings_error,
+    select_device,
+    set_rank_environment,
+)
 from .reporting import clock, report_end, report_iteration, report_start
 from .settings import (
     Settings,
-    UserError,
+    SettingsError,
     add_arguments,
     check_heads,
+    config_value,
     read_config,
     settings_of,
-    value_at,
 )
 
 STRATEGIES = ("ddp", "zero0", "zero1", "zero2", "zero3")
@@ -104,7 +110,7 @@ def train(settings: Settings, device: torch.device, train_micro_batch: MicroBatc
     report_end(settings, device, clock(device) - started, mean_loss)
 
 
-def run(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -> None:
+def run_gpt(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -> None:
     """Build the model, report the start, and train; `deepspeed` and `config` are None for ddp."""
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     if deepspeed:
@@ -122,12 +128,12 @@ def run(settings: Settings, device: torch.device, deepspeed: Any, config: Any) -
 def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
     """Return the deepspeed module and its JSON, or None and None for ddp.
 
-    Raises UserError if one of them is missing, or the JSON contradicts the settings.
+    Raises SettingsError if one of them is missing, or the JSON contradicts the settings.
     """
     if settings.strategy == "ddp":
         return None, None
     if (path := settings.deepspeed_config) is None:
-        raise UserError(f"--strategy {settings.strategy} needs --deepspeed-config FILE")
+        raise SettingsError(f"--strategy {settings.strategy} needs --deepspeed-config FILE")
     config = read_config(path)
     expected: dict[str, int] = {
         "zero_optimization.stage": int(settings.strategy.removeprefix("zero")),
@@ -137,17 +143,17 @@ def load_deepspeed(settings: Settings, device: torch.device) -> tuple[Any, Any]:
         "fp16.enabled": settings.precision == "fp16",
     }
     for name, wanted in expected.items():
-        found = value_at(config, name)
+        found = config_value(config, name)
         if (found or type(wanted)()) != wanted:
             sentence = f"{path}: {name} is {found}, but the arguments say {wanted}; make them agree"
-            raise UserError(sentence)
+            raise SettingsError(sentence)
     os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds
-    return load(
+    return load_module(
         "deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`, or --strategy ddp"
     ), config
 
 
-def argument_parser() -> argparse.ArgumentParser:
+def gpt_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="gpt.py", description=str(__doc__).split("\n")[0])
     add = parser.add_argument
@@ -158,11 +164,11 @@ def argument_parser() -> argparse.ArgumentParser:
 
 def parse_arguments(arguments: Sequence[str] | None) -> Settings:
     """Return the settings; a usage error ends the process with exit code 2."""
-    options = vars(argument_parser().parse_args(arguments))
+    options = vars(gpt_parser().parse_args(arguments))
     return settings_of(options, options["strategy"])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def gpt_main(arguments: Sequence[str] | None = None) -> int:
     """Train as the command line says; return 0, or 1 after a mistake of the user's."""
     settings = parse_arguments(arguments)
     try:
@@ -170,11 +176,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_heads(settings)
         device = select_device(settings)
         deepspeed, config = load_deepspeed(settings, device)
-    except UserError as error:
-        return complain("gpt.py", error)
-    run(settings, device, deepspeed, config)
+    except SettingsError as error:
+        return print_settings_error("gpt.py", error)
+    run_gpt(settings, device, deepspeed, config)
     return 0
 
 
 if __name__ == "__main__":
-    leave(main())
+    leave(gpt_main())

@@ -33,9 +33,15 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from .gpt_model import draw_weights
-from .rank_process import complain, leave, load, select_device, set_rank_environment
+from .rank_process import (
+    leave,
+    load_module,
+    print_settings_error,
+    select_device,
+    set_rank_environment,
+)
 from .reporting import clock, report_end, report_iteration, report_start
-from .settings import Settings, UserError, add_arguments, check_heads, read_config, settings_of
+from .settings import Settings, SettingsError, add_arguments, check_heads, read_config, settings_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +69,7 @@ class DummyTokens(Dataset[dict[str, Tensor]]):
 
 
 @dataclass(slots=True)
-class StepTimes:
+class StepTimer:
     """Takes the time of each iteration, and reports it with the loss that the Trainer tells."""
 
     settings: Settings
@@ -86,7 +92,7 @@ class StepTimes:
         report_iteration(self.settings, self.device, iteration, self.seconds, loss)
 
 
-def callback(transformers: Any, times: StepTimes) -> Any:
+def callback(transformers: Any, times: StepTimer) -> Any:
     """Return what the Trainer calls around its steps."""
 
     class Reporter(transformers.TrainerCallback):  # type: ignore[misc]  # known when it is loaded
@@ -103,7 +109,7 @@ def callback(transformers: Any, times: StepTimes) -> Any:
     return Reporter()
 
 
-def build_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any:
+def build_hf_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any:
     """Return GPT-2 from its configuration; under ZeRO-3 it is partitioned from the start.
 
     That the Trainer's arguments have been made before is what tells transformers of ZeRO-3.
@@ -164,16 +170,18 @@ def trainer_arguments(
     )
 
 
-def run(settings: Settings, device: torch.device, warmup_steps: int, transformers: Any) -> None:
+def run_hf_gpt(
+    settings: Settings, device: torch.device, warmup_steps: int, transformers: Any
+) -> None:
     """Build the model, report the start, and train."""
-    deepspeed = load("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
+    deepspeed = load_module("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
     with tempfile.TemporaryDirectory() as folder:
         arguments = trainer_arguments(settings, device, warmup_steps, folder, transformers)
         deepspeed.init_distributed()  # on the CPU the arguments leave it out
-        model = build_model(settings, deepspeed, transformers)
+        model = build_hf_model(settings, deepspeed, transformers)
         versions = {"deepspeed": deepspeed.__version__, "transformers": transformers.__version__}
         report_start(settings, device, model, versions)
-        times = StepTimes(settings, device)
+        times = StepTimer(settings, device)
         global_batch_size = (
             settings.micro_batch_size * settings.num_microbatches * arguments.world_size
         )
@@ -190,17 +198,17 @@ def run(settings: Settings, device: torch.device, warmup_steps: int, transformer
 
 
 def zero_stage(path: Path | None) -> int:
-    """Return the ZeRO stage of DeepSpeed's JSON; raises UserError where it does not say one."""
+    """Return the ZeRO stage of DeepSpeed's JSON; raises SettingsError where it does not say one."""
     if path is None:
-        raise UserError("--deepspeed-config FILE is missing: the Trainer is run with DeepSpeed")
+        raise SettingsError("--deepspeed-config FILE is missing: the Trainer is run with DeepSpeed")
     section = read_config(path).get("zero_optimization", {})
     stage = section.get("stage", 0) if isinstance(section, dict) else None
     if stage not in (0, 1, 2, 3):
-        raise UserError(f"{path}: zero_optimization.stage is {stage}; try 0, 1, 2 or 3")
+        raise SettingsError(f"{path}: zero_optimization.stage is {stage}; try 0, 1, 2 or 3")
     return int(stage)
 
 
-def argument_parser() -> argparse.ArgumentParser:
+def hf_gpt_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="hf_gpt.py", description=str(__doc__).split("\n")[0])
     add_arguments(parser)
@@ -208,9 +216,9 @@ def argument_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def hf_gpt_main(arguments: Sequence[str] | None = None) -> int:
     """Train as the command line says; return 0, or 1 after a mistake of the user's."""
-    options = vars(argument_parser().parse_args(arguments))
+    options = vars(hf_gpt_parser().parse_args(arguments))
     try:
         set_rank_environment()
         stage = zero_stage(options["deepspeed_config"])
@@ -219,14 +227,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         device = select_device(settings)
         os.environ["DS_ACCELERATOR"] = device.type  # otherwise it takes any GPU that it finds
         how = "`pip install transformers accelerate`"
-        transformers = load("transformers", f"transformers is not installed; try {how}")
-        load("accelerate", f"accelerate is not installed, and the Trainer needs it; try {how}")
-        load("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
-    except UserError as error:
-        return complain("hf_gpt.py", error)
-    run(settings, device, options["warmup_steps"], transformers)
+        transformers = load_module("transformers", f"transformers is not installed; try {how}")
+        load_module(
+            "accelerate", f"accelerate is not installed, and the Trainer needs it; try {how}"
+        )
+        load_module("deepspeed", "DeepSpeed is not installed; try `pip install deepspeed`")
+    except SettingsError as error:
+        return print_settings_error("hf_gpt.py", error)
+    run_hf_gpt(settings, device, options["warmup_steps"], transformers)
     return 0
 
 
 if __name__ == "__main__":
-    leave(main(sys.argv[1:]))
+    leave(hf_gpt_main(sys.argv[1:]))

@@ -11,13 +11,13 @@ from typing import Any, NoReturn
 
 import torch
 
-from .settings import Settings, UserError
+from .settings import Settings, SettingsError
 
 
 def set_rank_environment() -> None:
     """Set torch.distributed's variables where no launcher did: from Slurm's, or for one process.
 
-    Raises UserError if Slurm does not say where rank 0 is.
+    Raises SettingsError if Slurm does not say where rank 0 is.
     """
     env = os.environ
     if "RANK" in env:
@@ -37,16 +37,18 @@ def set_rank_environment() -> None:
             env["MASTER_ADDR"] = hosts.split()[0]
         except (OSError, subprocess.CalledProcessError, IndexError) as error:
             sentence = f"`{' '.join(command)}` names no host ({error}); set MASTER_ADDR to rank 0's"
-            raise UserError(sentence) from error
+            raise SettingsError(sentence) from error
 
 
 def select_device(settings: Settings) -> torch.device:
-    """Return this rank's device; raises UserError if it is missing or cannot train so."""
+    """Return this rank's device; raises SettingsError if it is missing or cannot train so."""
     if settings.device == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda: torch finds no CUDA device here; try --device cpu")
+        raise SettingsError("--device cuda: torch finds no CUDA device here; try --device cpu")
     if settings.device == "cpu" or not torch.cuda.is_available():
         if settings.precision == "fp16":
-            raise UserError("--precision fp16 does not train on the CPU; try bf16, fp32 or a GPU")
+            raise SettingsError(
+                "--precision fp16 does not train on the CPU; try bf16, fp32 or a GPU"
+            )
         return torch.device("cpu")
     # Slurm may show each task only its own GPU, which is then number 0 whatever the local rank.
     index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
@@ -55,17 +57,17 @@ def select_device(settings: Settings) -> torch.device:
     return torch.device("cuda", index)
 
 
-def load(module: str, otherwise: str) -> Any:
-    """Return a module; raises UserError, with what to do `otherwise`, where it is not installed."""
+def load_module(module: str, otherwise: str) -> Any:
+    """Return a module. Raises SettingsError, with what to do `otherwise`, if it is missing."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name != module:
             raise
-        raise UserError(otherwise) from error
+        raise SettingsError(otherwise) from error
 
 
-def complain(program: str, error: UserError) -> int:
+def print_settings_error(program: str, error: SettingsError) -> int:
     """Say what the user's mistake is, on rank 0; return the exit code."""
     if os.environ["RANK"] == "0":
         print(f"{program}: {error}", file=sys.stderr)

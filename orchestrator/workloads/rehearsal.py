@@ -37,7 +37,7 @@ _CONVERT = {"int": int, "float": float, "str": str}
 _OF_LAUNCHERS = ("--local_rank", "--local-rank")
 
 
-def main() -> None:
+def rehearsal_main() -> None:
     """Take part in the meeting of all ranks, and exit as the program would."""
     # A launcher's own word stands before the program's.
     handed = [word for word in sys.argv[1:2] if word.partition("=")[0] in _OF_LAUNCHERS]
@@ -383,4 +383,4 @@ def _wait(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    rehearsal_main()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 
-def memory_gib(device: torch.device) -> tuple[float, float]:
+def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
     """Return the memory in use now and at its peak.
 
     On the CPU from the kernel's VmRSS and VmHWM, not getrusage: that peak begins with the one of
@@ -47,7 +47,7 @@ def memory_gib(device: torch.device) -> tuple[float, float]:
     return int(kib["VmRSS"].split()[0]) / 2**20, int(kib["VmHWM"].split()[0]) / 2**20
 
 
-def report(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line on rank 0, in one write so that no other rank's output gets into it."""
     if dist.get_rank() == 0:
         sys.stdout.write(f"[teralog] {line}\n")
@@ -62,7 +62,7 @@ def report_start(
     parameters = sum(getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     packages = {"torch": torch.__version__, **versions}
-    report(
+    print_line(
         f"start | strategy {settings.strategy} | world_size {dist.get_world_size()}"
         f" | backend {dist.get_backend()} | device {name} | precision {settings.precision}"
         f" | parameters {parameters}"
@@ -76,8 +76,8 @@ def report_iteration(
     """Report an iteration that has been done."""
     global_batch_size = settings.micro_batch_size * settings.num_microbatches
     global_batch_size *= dist.get_world_size()
-    used, peak = memory_gib(device)
-    report(
+    used, peak = memory_in_use_gib(device)
+    print_line(
         f"iteration {iteration}/{settings.train_iters} | step_seconds {step_seconds:.6f}"
         f" | samples_per_second {global_batch_size / step_seconds:.2f} | loss {loss:.6f}"
         f" | memory_allocated_gib {used:.3f} | max_memory_allocated_gib {peak:.3f}"
@@ -86,9 +86,9 @@ def report_iteration(
 
 def report_end(settings: Settings, device: torch.device, train_seconds: float, loss: float) -> None:
     """Report that all iterations are done; `loss` is the last one's."""
-    report(
+    print_line(
         f"finished | iterations {settings.train_iters} | train_seconds {train_seconds:.6f}"
-        f" | final_loss {loss:.6f} | max_memory_allocated_gib {memory_gib(device)[1]:.3f}"
+        f" | final_loss {loss:.6f} | max_memory_allocated_gib {memory_in_use_gib(device)[1]:.3f}"
     )
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("fp32", "bf16", "fp16")
 
 
-class UserError(Exception):
+class SettingsError(Exception):
     """A mistake of the user's, as one sentence: where, what, and what to try."""
 
 
@@ -76,15 +76,15 @@ def settings_of(options: Mapping[str, Any], strategy: str) -> Settings:
 
 
 def check_heads(settings: Settings) -> None:
-    """Raise UserError where the heads do not divide the hidden size."""
+    """Raise SettingsError where the heads do not divide the hidden size."""
     if settings.hidden_size % settings.num_attention_heads:
-        raise UserError(
+        raise SettingsError(
             f"--hidden-size {settings.hidden_size} is not divisible by "
             f"--num-attention-heads {settings.num_attention_heads}; change one of them"
         )
 
 
-def value_at(config: Mapping[str, Any], name: str) -> Any:
+def config_value(config: Mapping[str, Any], name: str) -> Any:
     """Return what a configuration has at a dotted name; None where it has nothing there."""
     value: Any = config
     for key in name.split("."):
@@ -93,8 +93,8 @@ def value_at(config: Mapping[str, Any], name: str) -> Any:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Return DeepSpeed's JSON; raises UserError where it cannot be read."""
+    """Return DeepSpeed's JSON; raises SettingsError where it cannot be read."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path}: cannot be read as DeepSpeed's JSON: {error}") from error
+        raise SettingsError(f"{path}: cannot be read as DeepSpeed's JSON: {error}") from error

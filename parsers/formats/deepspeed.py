@@ -54,7 +54,7 @@ there, they are one report, of which Megatron's time is the better one.
 import re
 from collections.abc import Iterator
 
-from parsers.fields import COUNT, NUMBER, finite, line_parts, printed
+from parsers.fields import COUNT, NUMBER, finite, line_parts, parse_number
 from parsers.records import SkippedStep, Step
 from parsers.scan.reader import LogFormat
 
@@ -146,7 +146,7 @@ def _parse_pipeline(offset: int, line: str) -> Iterator[Step]:
                 iteration=int(match["iteration"]),
                 step_seconds=finite(match["seconds"]),
                 samples_per_second=finite(match["rate"]),
-                loss=printed(match["loss"]),
+                loss=parse_number(match["loss"]),
                 offset=offset,
             )
 

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from parsers.fields import COUNT, NUMBER, printed
+from parsers.fields import COUNT, NUMBER, parse_number
 from parsers.records import Record, RunTotals, Step
 from parsers.scan.reader import LogFormat
 
@@ -91,7 +91,7 @@ def _count(value: str) -> int:
 
 def _number(value: str) -> float:
     match = _NUMBER_VALUE.match(value)
-    if not match or (number := printed(match[0])) is None:
+    if not match or (number := parse_number(match[0])) is None:
         raise ValueError(value)
     return number
 

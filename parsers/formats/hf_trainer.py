@@ -50,7 +50,7 @@ Bars alone are no records: evaluation draws the same ones, and each node its own
 import re
 from collections.abc import Iterator, Mapping
 
-from parsers.fields import COUNT, LABELS, NUMBER, finite, line_parts, printed
+from parsers.fields import COUNT, LABELS, NUMBER, finite, line_parts, parse_number
 from parsers.records import LossReport, RunTotals, Step
 from parsers.scan.reader import LogFormat
 
@@ -110,7 +110,9 @@ def _totals(offset: int, seconds: float, values: Mapping[str, str]) -> Iterator[
         train_seconds=seconds,
         samples_per_second=None if steps_per_second is None else samples_per_second,
         steps_per_second=steps_per_second,
-        mean_loss=None if mean_loss is None or not _is_number(mean_loss) else printed(mean_loss),
+        mean_loss=None
+        if mean_loss is None or not _is_number(mean_loss)
+        else parse_number(mean_loss),
         offset=offset,
     )
     tokens_per_second = _number(values.get("train_tokens_per_second"))
@@ -196,7 +198,7 @@ def _goes_on(before: re.Match[str] | None, behind: re.Match[str]) -> bool:
 
 
 def _optional(text: str | None) -> float | None:
-    return None if text is None else printed(text)
+    return None if text is None else parse_number(text)
 
 
 def _count(text: str | None) -> int | None:

@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from parsers.fields import COUNT, NUMBER, finite, line_parts, printed
+from parsers.fields import COUNT, NUMBER, finite, line_parts, parse_number
 from parsers.records import Setting, Step, Usage, UsageSource
 from parsers.scan.reader import LogFormat, TableFormat
 
@@ -65,7 +65,7 @@ def _parse_steps(offset: int, line: str) -> Iterator[Step]:
             yield Step(
                 iteration=int(match["iteration"]),
                 samples_per_second=finite(match["throughput"]),
-                loss=printed(match["loss"]),
+                loss=parse_number(match["loss"]),
                 timestamp=datetime.fromtimestamp(int(match["unix_time"]), UTC).isoformat(),
                 offset=offset,
             )
@@ -79,7 +79,7 @@ def _step(offset: int, values: dict[str, str]) -> Step:
         step_seconds=finite(values["latency"]),
         samples_per_second=finite(values["throughput"]),
         consumed_samples=int(values["samples"]),
-        loss=printed(values["loss"]) if "loss" in values else None,
+        loss=parse_number(values["loss"]) if "loss" in values else None,
         offset=offset,
     )
 

@@ -12,7 +12,7 @@ from parsers.runs.reading import read
 from parsers.runs.run import LogRun
 from parsers.scan.reader import AnyFormat
 from parsers.scan.sources import LogPath, name_of
-from parsers.steps.blocks import Records, parts_of
+from parsers.steps.blocks import Records, record_parts
 
 # What logs of errors are called, and how else the logs of output: slurm-1.err, 1_0_log.err.gz,
 # train.e123, and torchrun's 0/stderr.log.
@@ -59,7 +59,7 @@ def read_pair(
     silent = launch.outcome is not None and launch.outcome.kind is OutcomeKind.UNKNOWN
     merged = replace(
         launch,
-        records=Records([*parts_of(launch.records), *parts_of(errors_launch.records)]),
+        records=Records([*record_parts(launch.records), *record_parts(errors_launch.records)]),
         outcome=outcome or (errors_launch if silent else launch).outcome,
     )
     return [

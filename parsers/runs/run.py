@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from parsers.records import Outcome, Record, RunTotals, SkippedStep, Step, Usage, UsageSource
 from parsers.runs.outcome import EndDetector
-from parsers.steps.blocks import Part, StepBlock, parts_of
+from parsers.steps.blocks import Part, StepBlock, record_parts
 from parsers.steps.merge import merge_settings, merge_skipped, merge_totals, merged_steps
 
 
@@ -78,7 +78,7 @@ class LogRun:
     @property
     def parts(self) -> list[Part]:
         """The same as it is kept: many steps as one block."""
-        return [part for segment in self.segments for part in parts_of(segment.records)]
+        return [part for segment in self.segments for part in record_parts(segment.records)]
 
     @property
     def steps(self) -> list[Step]:

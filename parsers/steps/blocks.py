@@ -117,7 +117,7 @@ class Records(Sequence[Record]):
         return Records, (self.parts,)
 
 
-def parts_of(records: Iterable[Part]) -> Iterable[Part]:
+def record_parts(records: Iterable[Part]) -> Iterable[Part]:
     """Return records as they are kept."""
     return records.parts if isinstance(records, Records) else records
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from parsers.records import Record, RunTotals, Setting, SkippedStep, Step
-from parsers.steps.blocks import STEP_FIELDS, Part, StepBlock, parts_of
+from parsers.steps.blocks import STEP_FIELDS, Part, StepBlock, record_parts
 from parsers.steps.means import step_means
 
 # Who is believed where a name is told several values: the program, then what it says in words,
@@ -36,7 +36,7 @@ def merge_steps(records: Iterable[Record], *, resumed_from: int | None = None) -
 
 def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
     """Return what `merge_steps` does, as columns."""
-    means = step_means(tuple(parts_of(records)), resumed_from)
+    means = step_means(tuple(record_parts(records)), resumed_from)
     if means.rises:
         return means
     reports: dict[int, list[Step]] = {}
@@ -51,7 +51,7 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
     Where several ranks tell of them, those of the rank that tells of the most.
     """
     told: dict[int | None, list[SkippedStep]] = {}
-    for record in parts_of(records):
+    for record in record_parts(records):
         if isinstance(record, SkippedStep):
             told.setdefault(record.rank, []).append(record)
     return max(told.values(), key=len, default=[])
@@ -64,7 +64,7 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     differ by less than a second or two percent.
     """
     kept: list[RunTotals] = []
-    for record in parts_of(records):
+    for record in record_parts(records):
         if isinstance(record, RunTotals) and not any(_is_copy(record, one) for one in kept):
             kept.append(record)
     return kept
@@ -75,7 +75,7 @@ def merge_settings(records: Iterable[Part]) -> dict[str, str]:
 
     Of several, the first one of the most credible source. Hosts and GPUs are listed, with commas.
     """
-    settings = [record for record in parts_of(records) if isinstance(record, Setting)]
+    settings = [record for record in record_parts(records) if isinstance(record, Setting)]
     merged: dict[str, str] = {}
     for source in _SOURCES:
         for setting in settings:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers.fields import NUMBER, finite, printed
+from parsers.fields import NUMBER, finite, parse_number
 from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
 from parsers.formats.megatron.fields import MEGATRON_FIELDS, step_values
 
@@ -16,7 +16,7 @@ def test_every_float_is_read_as_it_was_printed(value: float) -> None:
     """Nan and inf as such, and as unknown where only a measured value will do."""
     text = repr(value)
     assert re.fullmatch(NUMBER, text)
-    assert repr(printed(text)) == text
+    assert repr(parse_number(text)) == text
     assert finite(text) == (value if abs(value) < float("inf") else None)
 
 
@@ -24,7 +24,7 @@ def test_every_float_is_read_as_it_was_printed(value: float) -> None:
 def test_a_number_that_is_too_large_is_not_infinite(text: str) -> None:
     """Nobody has printed inf."""
     assert re.fullmatch(NUMBER, text)
-    assert printed(text) is finite(text) is None
+    assert parse_number(text) is finite(text) is None
     line = f"steps: 1 loss: {text} iter time (s): 0.125 samples/sec: 64.000"
     assert [step.loss for step in DEEPSPEED_PIPELINE.parse(0, line)] == [None]  # type: ignore[union-attr]
     for name in ("grad norm", "elapsed time per iteration (ms)", "lm loss"):

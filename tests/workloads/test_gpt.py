@@ -387,7 +387,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch.setitem(sys.modules, "deepspeed", None)  # as if it were not installed
     if json_changes is not None:
         changes["deepspeed_config"] = deepspeed_config(tmp_path, 2, **json_changes)
-    assert gpt.main(arguments(strategy_name, **changes)) == 1
+    assert gpt.gpt_main(arguments(strategy_name, **changes)) == 1
     error = capsys.readouterr().err
     assert sentence in error
     assert error.startswith("gpt.py: ")
@@ -403,7 +403,7 @@ def test_an_unreadable_json_is_one_sentence(
     path = tmp_path / "ds_config.json"
     if text is not None:
         path.write_text(text, encoding="utf-8")
-    assert gpt.main(arguments("zero1", deepspeed_config=path)) == 1
+    assert gpt.gpt_main(arguments("zero1", deepspeed_config=path)) == 1
     assert f"gpt.py: {path}: cannot be read as DeepSpeed's JSON: " in capsys.readouterr().err
 
 
@@ -411,7 +411,7 @@ def test_an_unreadable_json_is_one_sentence(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA is there")
 def test_cuda_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     """Asked for by name, it is not silently replaced by the CPU."""
-    assert gpt.main(arguments(device="cuda")) == 1
+    assert gpt.gpt_main(arguments(device="cuda")) == 1
     assert "--device cuda: torch finds no CUDA device here" in capsys.readouterr().err
 
 
@@ -428,5 +428,5 @@ def test_a_host_list_that_cannot_be_read_is_one_sentence(
     for name in ("WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpt.main(arguments()) == 1
+    assert gpt.gpt_main(arguments()) == 1
     assert "`scontrol show hostnames node1` names no host" in capsys.readouterr().err

@@ -92,10 +92,10 @@ def reference_loss() -> float:
     """
     transformers = pytest.importorskip("transformers", reason="needs the hf extra")
     words = options(SHAPE | CHOSEN | {"deepspeed_config": "none.json"})
-    settings = settings_of(vars(hf_gpt.argument_parser().parse_args(words)), "zero0")
+    settings = settings_of(vars(hf_gpt.hf_gpt_parser().parse_args(words)), "zero0")
     samples = hf_gpt.DummyTokens(settings, 8 * TRAIN_ITERS)
     torch.manual_seed(0)
-    model = hf_gpt.build_model(settings, None, transformers)
+    model = hf_gpt.build_hf_model(settings, None, transformers)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01
     )
@@ -199,7 +199,7 @@ def test_a_mistake_is_one_sentence(
     if config is not None:
         (tmp_path / "ds.json").write_text(config)
         changes = changes | {"deepspeed_config": tmp_path / "ds.json"}
-    assert hf_gpt.main(options(SHAPE | CHOSEN | changes)) == 1
+    assert hf_gpt.hf_gpt_main(options(SHAPE | CHOSEN | changes)) == 1
     error = capsys.readouterr().err
     assert sentence in error
     assert error.startswith("hf_gpt.py: ")
@@ -209,7 +209,7 @@ def test_a_mistake_is_one_sentence(
 def test_samples_differ_and_are_the_same_for_equal_seeds() -> None:
     """The first token of each is not predicted, and does not count."""
     words = options(SHAPE | CHOSEN | {"deepspeed_config": "none.json"})
-    settings = settings_of(vars(hf_gpt.argument_parser().parse_args(words)), "zero0")
+    settings = settings_of(vars(hf_gpt.hf_gpt_parser().parse_args(words)), "zero0")
     samples, again = hf_gpt.DummyTokens(settings, 4), hf_gpt.DummyTokens(settings, 9)
     assert len(samples) == 4
     assert torch.equal(samples[1]["input_ids"], again[1]["input_ids"])

@@ -163,7 +163,7 @@ def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
     return totals.samples_per_second / (1 if totals.per_gpu else logged.run.world_size)
 
 
-def tflops_per_gpu(logged: Logged, phase: str) -> float | None:
+def claimed_tflops_per_gpu(logged: Logged, phase: str) -> float | None:
     """Return what the program claims of a phase."""
     totals = _totals(logged, phase)
     return None if totals is None else totals.tflops_per_gpu
@@ -179,7 +179,7 @@ def _measures(phase: str, title: str) -> tuple[Column[Logged], ...]:
         Column(
             f"{title} (TFLOPS/GPU)",
             f"{phase}_tflops_per_gpu",
-            lambda logged: tflops_per_gpu(logged, phase),
+            lambda logged: claimed_tflops_per_gpu(logged, phase),
         ),
     )
 

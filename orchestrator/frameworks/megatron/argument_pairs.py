@@ -65,12 +65,12 @@ _EXCLUDES = (
 )
 
 
-def common_problems(run: Run) -> Iterator[str]:
+def common_pair_problems(run: Run) -> Iterator[str]:
     """Yield which combinations every Megatron since 2 refuses."""
     yield from _missing(run, given(run.options.extra_args), _NEEDS_SINCE_2)
 
 
-def core_problems(run: Run) -> Iterator[str]:
+def core_pair_problems(run: Run) -> Iterator[str]:
     """Yield which combinations Megatron core refuses beside those that all refuse."""
     options = given(run.options.extra_args)
     yield from _missing(run, options, _NEEDS_OF_CORE)

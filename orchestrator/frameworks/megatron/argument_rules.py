@@ -70,7 +70,7 @@ def common_problems(run: Run) -> Iterator[str]:
             "the learning rate decays"
         )
     yield from problems_of_all(run)
-    yield from argument_pairs.common_problems(run)
+    yield from argument_pairs.common_pair_problems(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def core_problems(run: Run) -> Iterator[str]:
     for broken, sentence in _CORE:
         if broken(asked):
             yield f"extra_args: {sentence.format(asked=asked)}"
-    yield from argument_pairs.core_problems(run)
+    yield from argument_pairs.core_pair_problems(run)
     yield from fsdp.problems(run)
     yield from _data_problems(asked)
     yield from _weight_decay_problems(asked.options)

@@ -112,5 +112,5 @@ def warnings(run: Run) -> Iterator[str]:
             f"launcher={run.options.launcher} hands no --local_rank to the program, which "
             "DeepSpeed of 2021 (0.3) insists on; launcher=launch does"
         )
-    yield from megatron_programs.run_warnings(run)
+    yield from megatron_programs.option_warnings(run)
     yield from memory.warnings(run)

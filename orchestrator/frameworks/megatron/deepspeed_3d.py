@@ -73,7 +73,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from _without_deepspeed(run)
     else:
         yield from _under_deepspeed(run)
-    yield from megatron_programs.argument_problems(run, program(run))
+    yield from megatron_programs.megatron_option_problems(run, program(run))
 
 
 def _without_deepspeed(run: Run) -> Iterator[str]:
@@ -130,7 +130,7 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
 def warnings(run: Run) -> Iterator[str]:
     """Yield what a run seldom means."""
     if run.options.engine == "megatron":
-        yield from megatron_programs.run_warnings(run)
+        yield from megatron_programs.option_warnings(run)
         yield from memory.warnings(run)
         return
     yield from deepspeed.warnings(run)

@@ -81,7 +81,7 @@ def problems(run: Run) -> Iterator[str]:
     yield from _checkpoint_problems(run)
     yield from _tiling_problems(run)
     yield from zero.config_problems(run, config_files(run), kept=deepspeed.KEYS_OF_2021)
-    yield from megatron_programs.argument_problems(run, _RECORD)
+    yield from megatron_programs.megatron_option_problems(run, _RECORD)
 
 
 def _checkpoint_problems(run: Run) -> Iterator[str]:

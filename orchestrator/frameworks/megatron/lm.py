@@ -75,7 +75,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from _missing_in_2(run)
         yield from megatron_programs.data_problems(run)
     else:
-        yield from pipeline.core_problems(run, chunks)
+        yield from pipeline.core_stage_problems(run, chunks)
         overlaps = not options.gives(pipeline.NO_OVERLAP)
         yield from pipeline.interleaving_problems(run, chunks, 2 if overlaps else 3)
         yield from _sequence_problems(run)
@@ -84,7 +84,7 @@ def problems(run: Run) -> Iterator[str]:
         if (options.vocab_file is None) != (options.merge_file is None):
             yield "vocab_file and merge_file belong together: give both, or neither"
     yield from argument_rules.common_problems(run)
-    yield from megatron_programs.argument_problems(run, program(run), _selective(run))
+    yield from megatron_programs.megatron_option_problems(run, program(run), _selective(run))
 
 
 def _selective(run: Run) -> list[str]:
@@ -133,7 +133,7 @@ def _sequence_problems(run: Run) -> Iterator[str]:
 
 def warnings(run: Run) -> Iterator[str]:
     """Yield what a Megatron-LM run seldom means."""
-    yield from megatron_programs.run_warnings(run, run.options.virtual_pipeline_parallel_size)
+    yield from megatron_programs.option_warnings(run, run.options.virtual_pipeline_parallel_size)
     yield from pipeline.forecast_warnings(run)
     yield from memory.warnings(run)
     for option in _selective(run):

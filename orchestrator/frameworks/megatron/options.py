@@ -148,7 +148,7 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
         )
 
 
-def argument_problems(run: Run, program: str, free: Collection[str] = ()) -> Iterator[str]:
+def megatron_option_problems(run: Run, program: str, free: Collection[str] = ()) -> Iterator[str]:
     """Yield what is wrong with options that all have; `program` names the program's record.
 
     free: options that a run may give although a parameter says something of the kind.
@@ -210,7 +210,7 @@ def _argument_warnings(run: Run) -> Iterator[str]:
         )
 
 
-def run_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
+def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
     """Yield what is possible and seldom meant; `chunks` of the model are on a pipeline rank.
 
     Of 1F1B's p stages each waits for p - 1 of m + p - 1 micro-batches (Narayanan et al. 2021,

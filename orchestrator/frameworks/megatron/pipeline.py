@@ -54,7 +54,7 @@ def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
         )
 
 
-def core_problems(run: Run, chunks: int) -> Iterator[str]:
+def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
     """Yield likewise where Megatron core cannot, whose stages may differ at the ends.
 
     The embedding and the loss may count as a layer each, the first and the last stage may have

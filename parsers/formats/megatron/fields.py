@@ -21,7 +21,7 @@ _DECIMAL_TEXT = re.compile(r"[.0-9]*")
 _DIGITS_TEXT = re.compile(r"[0-9]*")
 
 
-def printed(text: str) -> float:
+def parse_value(text: str) -> float:
     """Return a value as printed, nan and inf too.
 
     Raises ValueError where `text` is none, or one that is too large to be a float: it is no inf.
@@ -40,7 +40,7 @@ def printed(text: str) -> float:
 
 def measured(text: str) -> float | None:
     """Return a value, or None for nan and inf. Raises ValueError."""
-    value = printed(text)
+    value = parse_value(text)
     return value if math.isfinite(value) else None
 
 
@@ -49,11 +49,11 @@ def _scaled(text: str, *, divisor: float) -> float | None:
     return None if value is None else value / divisor
 
 
-def count(text: str) -> int:
+def parse_count(text: str) -> int:
     """Return a whole number that cannot be negative. Raises ValueError."""
     if _COUNT.fullmatch(text):
         return int(text)
-    value = printed(text)
+    value = parse_value(text)
     if text[-1] not in _POWERS or not 0 <= value < math.inf:
         raise ValueError(text)
     return round(value)
@@ -101,10 +101,10 @@ def _counts(texts: Sequence[str]) -> Sequence[int] | None:
 
 # How many texts are read at once, where they are plain numbers; else None.
 _COLUMNS: dict[Callable[[str], Any], Callable[[Sequence[str]], Sequence[Any] | None]] = {
-    printed: _floats,
+    parse_value: _floats,
     measured: _floats,
     _milliseconds: _seconds,
-    count: _counts,
+    parse_count: _counts,
     int: _counts,
 }
 
@@ -120,11 +120,11 @@ def _spelt(fields: Fields) -> Fields:
 
 
 _SHARED: Fields = {
-    "consumed samples": ("consumed_samples", count),
-    "consumed tokens": ("consumed_tokens", count),
-    "global batch size": ("global_batch_size", count),
-    "lm loss": ("loss", printed),
-    "grad norm": ("grad_norm", printed),
+    "consumed samples": ("consumed_samples", parse_count),
+    "consumed tokens": ("consumed_tokens", parse_count),
+    "global batch size": ("global_batch_size", parse_count),
+    "lm loss": ("loss", parse_value),
+    "grad norm": ("grad_norm", parse_value),
     "elapsed time per iteration ms": ("step_seconds", _milliseconds),
 }
 MEGATRON_FIELDS = _spelt(
@@ -133,13 +133,13 @@ MEGATRON_FIELDS = _spelt(
         "elapsed time per iteration (ms)": ("step_seconds", _milliseconds),
         "elapsed time per iteration (s)": ("step_seconds", measured),
         "iteration time": ("step_seconds", measured),
-        "gloabl batch size": ("global_batch_size", count),  # so MindSpeed's documentation
-        "learning rate": ("learning_rate", printed),
-        "lm-loss": ("loss", printed),
-        "loss": ("loss", printed),
-        "loss scale": ("loss_scale", printed),
-        "number of skipped iterations": ("skipped_iterations", count),
-        "number of nan iterations": ("nan_iterations", count),
+        "gloabl batch size": ("global_batch_size", parse_count),  # so MindSpeed's documentation
+        "learning rate": ("learning_rate", parse_value),
+        "lm-loss": ("loss", parse_value),
+        "loss": ("loss", parse_value),
+        "loss scale": ("loss_scale", parse_value),
+        "number of skipped iterations": ("skipped_iterations", parse_count),
+        "number of nan iterations": ("nan_iterations", parse_count),
         "samples per second": ("samples_per_second", measured),
         "throughput per GPU (TFLOP/s/GPU)": ("reported_tflops_per_gpu", measured),
         "approx flops per GPU": ("reported_tflops_per_gpu", _flops),
@@ -152,7 +152,7 @@ NANOTRON_FIELDS = _spelt(
     _SHARED
     | {
         "tokens per sec": ("tokens_per_second", measured),
-        "lr": ("learning_rate", printed),
+        "lr": ("learning_rate", parse_value),
         "model tflops per gpu": ("reported_tflops_per_gpu", measured),
         "cuda memory allocated": ("memory_allocated_gib", _bytes),
     }
