@@ -18,8 +18,8 @@ HOOKS = frozenset(
         "warnings",
     }
 )
-# The two summaries of a log still share these: one of campaigns, one of `parse`.
-SUMMARIES = frozenset({"step_seconds", "summarise"})
+# One makes the summary of a campaign's run, the other that of a log that `parse` reads.
+SUMMARIES = frozenset({"summarise"})
 
 
 def public_names(source: str) -> set[str]:

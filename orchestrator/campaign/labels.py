@@ -83,7 +83,9 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
     ends = _ends({path for some in parts for path, _ in some - common})
 
     def short(value: Any) -> str:
-        own = [(ends[path], text) for path, text in setting_leaves(value) if (path, text) not in common]
+        own = [
+            (ends[path], text) for path, text in setting_leaves(value) if (path, text) not in common
+        ]
         if isinstance(value, list):
             return " ".join(text for _, text in own) or "[…]"
         leaves = [f"{'.'.join(path)}: {text}" for path, text in own]

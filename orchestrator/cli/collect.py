@@ -4,7 +4,12 @@ from pathlib import Path
 
 import click
 
-from orchestrator.cli.common import campaign_argument, open_campaign, refresh_records, results_option
+from orchestrator.cli.common import (
+    campaign_argument,
+    open_campaign,
+    refresh_records,
+    results_option,
+)
 from orchestrator.common.text import counted
 
 

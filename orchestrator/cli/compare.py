@@ -102,7 +102,9 @@ def compare(
         layout,
         lambda: verdicts.verdict_table(found),
         lambda: [verdicts.comparison_record(one) for one in found],
-        sentences=[sentence for one in found for sentence in ("", *verdicts.comparison_sentences(one))],
+        sentences=[
+            sentence for one in found for sentence in ("", *verdicts.comparison_sentences(one))
+        ],
     )
     if alone:
         complain(f"not compared, as there is nothing equal in all else: {', '.join(alone)}")

@@ -14,6 +14,10 @@ def doctor(layout: str) -> None:
     from orchestrator.doctor import findings as diagnosis
 
     findings = diagnosis.examine()
-    print_table(layout, lambda: diagnosis.finding_table(findings), lambda: diagnosis.finding_records(findings))
+    print_table(
+        layout,
+        lambda: diagnosis.finding_table(findings),
+        lambda: diagnosis.finding_records(findings),
+    )
     if not all(finding.ok or finding.optional for finding in findings):
         sys.exit(1)

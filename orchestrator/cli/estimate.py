@@ -11,7 +11,6 @@ from orchestrator.cli.common import (
     Positive,
     complain,
     format_option,
-    load,
     options,
     print_table,
 )
@@ -139,13 +138,14 @@ def flops(campaign: Path | None, layout: str, step_seconds: float | None, **opti
 @format_option
 def memory(campaign: Path | None, layout: str, **options: Any) -> None:
     """Forecast the memory that a rank needs, of a model or of CAMPAIGN's runs, part by part."""
+    from orchestrator.campaign.campaign import load_campaign
     from orchestrator.estimate import memory as memory_estimates
 
     if campaign is None:
         estimates = [memory_estimates.memory_estimate(options)]
     else:
         _refuse_model(options)
-        estimates = memory_estimates.campaign_estimates(load(campaign))
+        estimates = memory_estimates.campaign_estimates(load_campaign(campaign))
     print_table(
         layout,
         lambda: memory_estimates.estimates_table(estimates),
@@ -193,12 +193,13 @@ def time(
 
 def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
     """Return what is asked for. Raises UserError, and UsageError where it is asked twice."""
+    from orchestrator.campaign.campaign import load_campaign
     from orchestrator.estimate import case as cases
 
     if campaign is None:
         return [cases.option_case(options)]
     _refuse_model(options)
-    return cases.campaign_cases(load(campaign))
+    return cases.campaign_cases(load_campaign(campaign))
 
 
 def _refuse_model(options: dict[str, Any]) -> None:

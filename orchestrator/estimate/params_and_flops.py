@@ -10,7 +10,7 @@ from orchestrator.common.text import printable
 from orchestrator.estimate.case import Case
 from orchestrator.estimate.size_labels import label_sentence, label_unit
 from orchestrator.run.flops import CONVENTIONS, Convention, Iteration, tflops_per_gpu, utilization
-from orchestrator.run.formulas import symbols_used, value, substitute_numbers
+from orchestrator.run.formulas import substitute_numbers, symbols_used, value
 from orchestrator.run.shape import GPT2_PARAMETERS
 
 _WHOLE = Style(digits=15, exact=True)

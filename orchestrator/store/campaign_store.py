@@ -46,7 +46,7 @@ from orchestrator.common.version import version
 from orchestrator.run.model import sizes
 from orchestrator.store.folders import BatchFolder, RunFolder, batch_folder
 from orchestrator.store.record_files import read_record
-from orchestrator.store.records import RunBatch, Intent
+from orchestrator.store.records import Intent, RunBatch
 
 
 @dataclass(frozen=True, slots=True)

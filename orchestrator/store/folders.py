@@ -21,10 +21,10 @@ from orchestrator.store.records import (
     RUNNING,
     SUBMITTED,
     Attempt,
-    RunBatch,
     Ended,
     Intent,
     Receipt,
+    RunBatch,
     Started,
 )
 

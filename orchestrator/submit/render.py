@@ -14,7 +14,9 @@ from orchestrator.submit.scripts import job_script
 from orchestrator.workloads.rehearsal import ORDER_FILE
 
 
-def render_runs(campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore) -> dict[str, str]:
+def render_runs(
+    campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
+) -> dict[str, str]:
     """Write the folder of each run: run.json, job.sh, and its framework's files.
 
     Returns the job scripts, by the runs' ids. Raises UserError where the disk does not let it, and

@@ -31,7 +31,7 @@ from orchestrator.slurm.sbatch import RefusedError, ScriptExecutor
 from orchestrator.slurm.tracking import close, job_ids, queued_attempts, recover, refresh, withdraw
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.record_files import utc_now
-from orchestrator.store.records import Attempt, RunBatch, Intent, Receipt
+from orchestrator.store.records import Attempt, Intent, Receipt, RunBatch
 from orchestrator.submit.backend import StartOptions
 from orchestrator.submit.render import render_runs
 

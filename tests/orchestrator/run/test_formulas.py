@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.run.formulas import symbols_used, value, substitute_numbers
+from orchestrator.run.formulas import substitute_numbers, symbols_used, value
 
 SYMBOLS = {"B": 4, "s": 64, "l": 2, "h": 8, "V": 100}
 

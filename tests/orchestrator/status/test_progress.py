@@ -11,7 +11,7 @@ from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.collect.restarts import last_start
 from orchestrator.measure.summary import run_reports, summarise
 from orchestrator.run.model import Run
-from orchestrator.status.progress import LogSoFar, Progress, run_progress, read_on
+from orchestrator.status.progress import LogSoFar, Progress, read_on, run_progress
 from orchestrator.status.slow_runs import StepTimes
 from parsers.records import Step
 from parsers.scan.reader import read_records

@@ -24,7 +24,7 @@ from orchestrator.store.folders import (
     write_started,
 )
 from orchestrator.store.job_state import JobState
-from orchestrator.store.records import Attempt, RunBatch, Ended, Intent, Receipt, Started
+from orchestrator.store.records import Attempt, Ended, Intent, Receipt, RunBatch, Started
 
 STARTED = Started(
     pid=1,
@@ -148,7 +148,9 @@ def submitted(tmp_path: Path) -> CampaignStore:
         for name in ("one", "two"):
             assert found.run(name).claim(1, intent, name, written=written)
     members = (("one", 1), ("two", 1))
-    batch = RunBatch(intent.batch, intent.host, intent.created_at, members, array=True, indices=(3, 5))
+    batch = RunBatch(
+        intent.batch, intent.host, intent.created_at, members, array=True, indices=(3, 5)
+    )
     assert found.new_batch(batch, "script") is not None
     return found
 
