@@ -71,6 +71,7 @@ def test_every_option_that_changes_a_model_stands_in_it():
     offered = set(re.findall(r"--[a-z-]+", help_text))
     plain = {
         *("--model", "--num-layers", "--hidden-size", "--num-attention-heads", "--vocab-size"),
-        *("--seq-length", "--tensor-parallel-size", "--position-table", "--json", "--help"),
+        *("--seq-length", "--tensor-parallel-size", "--position-table", "--help"),
+        *("--format", "--json"),
     }
     assert told == offered - plain
