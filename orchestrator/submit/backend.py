@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
-from orchestrator.slurm.arrays import SbatchOptions
+from orchestrator.slurm.sbatch_options import SbatchOptions
 from orchestrator.store.campaign_store import CampaignStore
 
 

@@ -129,7 +129,7 @@ class SlurmBackend:
 
         Nothing is written. Raises UserError where Slurm refuses.
         """
-        from orchestrator.slurm.sbatch import RefusedError, ScriptExecutor
+        from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 
         executor = ScriptExecutor(store.path)
         by_id = {run.run_id: run for run in runs}

@@ -16,18 +16,10 @@ from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common.errors import UserError
 from orchestrator.common.files import at_once, disk_errors
 from orchestrator.common.text import counted
-from orchestrator.slurm.arrays import (
-    Place,
-    SbatchOptions,
-    Script,
-    array_script,
-    batches,
-    dependency,
-    sbatch_options,
-    sbatch_path,
-)
+from orchestrator.slurm.arrays import Place, Script, array_script, batches
 from orchestrator.slurm.commands import SilenceError, ask_jobs, cancel_jobs, max_array_size
-from orchestrator.slurm.sbatch import RefusedError, ScriptExecutor
+from orchestrator.slurm.executor import RefusedError, ScriptExecutor
+from orchestrator.slurm.sbatch_options import SbatchOptions, dependency, sbatch_options, sbatch_path
 from orchestrator.slurm.tracking import close, job_ids, queued_attempts, recover, refresh, withdraw
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.record_files import utc_now

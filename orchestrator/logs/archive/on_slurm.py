@@ -19,9 +19,9 @@ from orchestrator.logs.archive.folder import ShardJob, WorkFolder, work_folder
 from orchestrator.logs.archive.shards import Reader, Shard, StampedLog, in_shards, stamped
 from orchestrator.logs.find import Log
 from orchestrator.logs.read import Found
-from orchestrator.slurm.arrays import SbatchOptions, sbatch_options, sbatch_path
 from orchestrator.slurm.commands import Told, ask_jobs, max_array_size
-from orchestrator.slurm.sbatch import RefusedError, ScriptExecutor
+from orchestrator.slurm.executor import RefusedError, ScriptExecutor
+from orchestrator.slurm.sbatch_options import SbatchOptions, sbatch_options, sbatch_path
 from orchestrator.submit.scripts import shards_script
 from parsers.scan.sources import STANDARD_INPUT
 

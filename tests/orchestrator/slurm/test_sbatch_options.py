@@ -1,0 +1,69 @@
+"""The options of sbatch."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.slurm.arrays import Place
+from orchestrator.slurm.sbatch_options import SbatchOptions, dependency, sbatch_options, sbatch_path
+
+
+def test_options_contain_name_log_folder_and_what_the_user_asked_for() -> None:
+    """An option that the user did not give is left out."""
+    told = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
+    usual = ["--job-name=n", "--comment=c", "--output=o", "--open-mode=append", "--chdir=f"]
+    assert sbatch_options(**told, options=SbatchOptions()) == usual
+    assert sbatch_options(**told, indices=range(4), options=SbatchOptions()) == [
+        *usual,
+        "--array=0-3",
+    ]
+    everything = SbatchOptions(throttle=2, dependency="afterok:1", hold=True, exclude="n[1-2]")
+    assert sbatch_options(**told, indices=range(4), options=everything) == [
+        *usual,
+        "--array=0-3%2",
+        "--dependency=afterok:1",
+        "--hold",
+        "--exclude=n[1-2]",
+    ]
+
+
+def test_chained_array_depends_on_the_array_before_and_on_the_user_s_jobs() -> None:
+    """Slurm cancels its tasks if those of the array before fail."""
+    told = {"name": "n", "comment": "c", "output": "o", "folder": "f"}
+    options = SbatchOptions(dependency="afterok:1")
+    found = sbatch_options(**told, indices=(0, 1, 3), after="aftercorr:7", options=options)
+    assert found[5:] == [
+        "--array=0-1,3",
+        "--dependency=afterok:1,aftercorr:7",
+        "--kill-on-invalid-dep=yes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ([], None),
+        ([Place("7")], "afterok:7"),
+        ([Place("7", 3)], "afterok:7_3"),
+        ([Place("7", 0), Place("7", 3)], "aftercorr:7"),
+    ],
+)
+def test_dependency_names_the_jobs_that_must_complete_first(
+    before: list[Place], said: str | None
+) -> None:
+    """Each task of an array waits for the task with its index."""
+    assert dependency(before) == said
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern"),
+    [
+        ("/a/b", "/a/b"),
+        ("/100%/b", "/100%%/b"),
+        ("/a\\b%", "/a\\\\b%"),
+        ("/two words", "/two words"),
+    ],
+)
+def test_path_has_no_replacements_left_for_sbatch(path: str, pattern: str) -> None:
+    """`%` is doubled; if there is a backslash, sbatch replaces nothing, and it is doubled."""
+    assert sbatch_path(Path(path)) == pattern
