@@ -11,7 +11,7 @@ from orchestrator.common.text import counted, named
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.memory.calibration import Calibration, Calibrations
 from orchestrator.memory.forecast import MemoryForecast
-from orchestrator.run import columns as run_columns
+from orchestrator.run import run_columns
 from orchestrator.run.model import Run, sizes
 
 if TYPE_CHECKING:

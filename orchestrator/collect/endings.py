@@ -6,9 +6,8 @@ from functools import cache
 
 from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.collect.outcomes import FAILURES, GIVEN_UP, UNKNOWN, run_outcome
+from orchestrator.store import records
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.store.records import GIVEN_UP as GIVEN_UP_STATE
-from orchestrator.store.records import INTERRUPTED, NOT_STARTED, Attempt
 from parsers.records import Outcome
 
 
@@ -23,7 +22,7 @@ class Ending:
     state: str
     outcome: str | None
     told: Outcome | None = None
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[records.Attempt, ...] = ()
     given_up: str | None = None
 
 
@@ -41,10 +40,10 @@ def endings(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Ending]:
 
     def with_others(planned: PlannedRun) -> Ending:
         own, series = ending(planned.run_id), planned.series
-        waits = own.state in (NOT_STARTED, INTERRUPTED) or own.outcome == UNKNOWN
+        waits = own.state in (records.NOT_STARTED, records.INTERRUPTED) or own.outcome == UNKNOWN
         if series is None or not waits:
             return own
         why = series.given_up(planned.run_id, lambda other: ending(other).outcome in FAILURES)
-        return own if why is None else Ending(GIVEN_UP_STATE, GIVEN_UP, None, own.attempts, why)
+        return own if why is None else Ending(records.GIVEN_UP, GIVEN_UP, None, own.attempts, why)
 
     return [with_others(planned) for planned in runs]

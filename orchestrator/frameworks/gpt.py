@@ -11,8 +11,8 @@ from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns
 from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.limits import unsplit
 from orchestrator.memory.placement import Placement, ddp_placement, recomputation
-from orchestrator.run.columns import PRECISION
 from orchestrator.run.model import Run
+from orchestrator.run.run_columns import PRECISION
 from parsers.formats.deepspeed import DEEPSPEED_TIMER
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 

@@ -7,8 +7,7 @@ from functools import partial
 from orchestrator.common.text import counted
 from orchestrator.logs.find import Log
 from orchestrator.logs.recorded import recorded_reading
-from parsers.runs.many import Log as LogOrPair
-from parsers.runs.many import read_each
+from parsers.runs.many import LogPaths, read_each
 from parsers.runs.run import LogRun
 from parsers.scan.sources import STANDARD_INPUT
 from parsers.summary.run import RunSummary, summarise
@@ -95,7 +94,7 @@ def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
     return ReadLogs(tuple(summaries), tuple(problems), silent)
 
 
-def _to_read(log: Log) -> LogOrPair:
+def _to_read(log: Log) -> LogPaths:
     if log.errors:
         return log.path, log.errors
     # A path by this name is a file; only the word is standard input.

@@ -13,7 +13,7 @@ from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.gpu_usage import GPU_USE
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.gpus import Figure
-from orchestrator.run import columns as run_columns
+from orchestrator.run import run_columns
 from orchestrator.run.flops import utilization
 from orchestrator.run.model import Run
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.common.tables import DASH, shown
 from orchestrator.common.text import counted, printable
-from orchestrator.status import table as statuses
+from orchestrator.status.table import totals
 from orchestrator.status.watch import Look, WatchedRun
 from orchestrator.status.watch_text import (
     STEP,
@@ -78,7 +78,7 @@ def picture(look: Look, console: "Console") -> "RenderableType":
     width, height = console.size
     time = datetime.now().astimezone().strftime("%H:%M:%S")
     head = Text(no_wrap=True, overflow="ellipsis")
-    head.append(f"{time}  ", "dim").append(statuses.totals(look.statuses, ()), "bold")
+    head.append(f"{time}  ", "dim").append(totals(look.statuses, ()), "bold")
     warned = [*(Text(printable(note), "red") for note in look.notes)]
     warned += [Text(sentence, "yellow") for sentence in watch_warnings(look)]
     kept = warned[: max(height // 4, 1)]

@@ -9,8 +9,7 @@ from orchestrator.collect.outcomes import decided_by
 from orchestrator.common.tables import Column, Style, as_text, make_table
 from orchestrator.common.text import named
 from orchestrator.status import slow_runs
-from orchestrator.status import table as statuses
-from orchestrator.status.table import RunStatus
+from orchestrator.status.table import RunStatus, held_line, totals, word
 from orchestrator.status.watch import Look, WatchedRun
 from orchestrator.store.job_state import WAITING
 from orchestrator.store.records import NOT_STARTED, SUBMITTED, SUBMITTING
@@ -74,8 +73,8 @@ def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
     nodes = (_NODES,) if has_nodes(look.runs) else ()
     slow = (_SLOW,) if look.slow else ()
     columns = (*_BEFORE_NODES, *nodes, *_BEHIND_NODES, *slow)
-    totals = statuses.totals(look.statuses, ())
-    return "\n".join((as_text(make_table(columns, runs)), totals, *watch_warnings(look)))
+    table = as_text(make_table(columns, runs))
+    return "\n".join((table, totals(look.statuses, ()), *watch_warnings(look)))
 
 
 def watch_warnings(look: Look) -> list[str]:
@@ -87,7 +86,7 @@ def watch_warnings(look: Look) -> list[str]:
             "no step time, as every report after the warm-up holds a skipped update: "
             f"{named(overflowed)}"
         )
-    if held := statuses.held_line(look.statuses):
+    if held := held_line(look.statuses):
         lines.append(held)
     return lines
 
@@ -103,9 +102,9 @@ def chosen(runs: Sequence[WatchedRun], room: int) -> list[WatchedRun]:
 
 def others_text(runs: Sequence[WatchedRun], shown_runs: Sequence[WatchedRun]) -> str | None:
     """Return how many runs are not shown, and how they are; None where all are."""
-    counts = Counter(statuses.word(run.status) for run in runs)
-    counts.subtract(statuses.word(run.status) for run in shown_runs)
-    parts = [f"{count} {word}" for word, count in counts.items() if count]
+    counts = Counter(word(run.status) for run in runs)
+    counts.subtract(word(run.status) for run in shown_runs)
+    parts = [f"{count} {what}" for what, count in counts.items() if count]
     hidden = len(runs) - len(shown_runs)
     return f"and {hidden} more: {', '.join(parts)}" if hidden else None
 

@@ -99,10 +99,10 @@ class SlurmBackend:
                 folder.claim(number, Ended(CANCELLED, utc_now()))
             elif attempts[-1].intent is None:
                 # It was started in an allocation.
-                from orchestrator.local import executor as local
+                from orchestrator.local.executor import cancel_local_run
 
                 try:
-                    local.cancel_local_run(folder)
+                    cancel_local_run(folder)
                 except UserError as error:
                     problems += error.problems
         try:

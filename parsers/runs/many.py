@@ -23,10 +23,10 @@ from parsers.scan.reader import AnyFormat
 
 T = TypeVar("T")
 Digest = Callable[[list[LogRun]], T]
-Log = Path | str | tuple[Path | str, Path | str]
+LogPaths = Path | str | tuple[Path | str, Path | str]
 """A log, or the two of a run's output and errors."""
-Read = tuple[Log, T | OSError]
-_ReadOne = Callable[[Log, int], T]
+Read = tuple[LogPaths, T | OSError]
+_ReadOne = Callable[[LogPaths, int], T]
 """Reads a log with this number of threads, and returns what a digest makes of its runs."""
 
 _BATCH_BYTES = 2**23
@@ -36,7 +36,7 @@ _WORTH_PROCESSES_BYTES = 2**24
 
 
 def read_each(
-    logs: Iterable[Log],
+    logs: Iterable[LogPaths],
     digest: Digest[T],
     *,
     formats: Sequence[AnyFormat] = ALL_FORMATS,
@@ -73,11 +73,11 @@ def read_each(
         pool.shutdown(cancel_futures=True)
 
 
-def _read_batch(read_one: _ReadOne[T], batch: Sequence[Log]) -> list[Read[T]]:
+def _read_batch(read_one: _ReadOne[T], batch: Sequence[LogPaths]) -> list[Read[T]]:
     return [(path, _attempt(read_one, path, 1)) for path in batch]
 
 
-def _attempt(read_one: _ReadOne[T], path: Log, threads: int) -> T | OSError:
+def _attempt(read_one: _ReadOne[T], path: LogPaths, threads: int) -> T | OSError:
     try:
         return read_one(path, threads)
     except OSError as error:
@@ -85,15 +85,20 @@ def _attempt(read_one: _ReadOne[T], path: Log, threads: int) -> T | OSError:
 
 
 def _read_one(
-    path: Log, threads: int, *, digest: Digest[T], formats: Sequence[AnyFormat], count_lines: bool
+    path: LogPaths,
+    threads: int,
+    *,
+    digest: Digest[T],
+    formats: Sequence[AnyFormat],
+    count_lines: bool,
 ) -> T:
     if isinstance(path, tuple):
         return digest(read_pair(*path, formats, count_lines=count_lines, threads=threads))
     return digest(read(path, formats, count_lines=count_lines, threads=threads))
 
 
-def _batches(paths: Sequence[Log], sizes: Sequence[int]) -> Iterator[list[Log]]:
-    batch: list[Log] = []
+def _batches(paths: Sequence[LogPaths], sizes: Sequence[int]) -> Iterator[list[LogPaths]]:
+    batch: list[LogPaths] = []
     filled = 0
     for path, size in zip(paths, sizes, strict=True):
         if batch and (filled + size > _BATCH_BYTES or len(batch) == _BATCH_LOGS):
@@ -105,7 +110,7 @@ def _batches(paths: Sequence[Log], sizes: Sequence[int]) -> Iterator[list[Log]]:
         yield batch
 
 
-def _size(path: Log) -> int:
+def _size(path: LogPaths) -> int:
     if isinstance(path, tuple):
         return sum(map(_size, path))
     try:

@@ -13,7 +13,7 @@ from orchestrator.frameworks.deepspeed import hf_trainer, zero
 from orchestrator.frameworks.deepspeed.config import FILE_NAME, trainer_config, trainer_sizes
 from orchestrator.frameworks.limits import argument_problems, unsplit
 from orchestrator.memory.placement import Placement, recomputation
-from orchestrator.run import columns as run_columns
+from orchestrator.run import run_columns
 from orchestrator.run.model import Run
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_REPORTS, HF_TRAINER_RESULT

@@ -12,8 +12,8 @@ from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
 from orchestrator.frameworks.deepspeed import zero
 from orchestrator.memory.placement import Placement
-from orchestrator.run.columns import PRECISION
 from orchestrator.run.model import Run
+from orchestrator.run.run_columns import PRECISION
 from parsers.formats.deepspeed import DEEPSPEED_TIMER
 
 _CONFIG = "--deepspeed_config"

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from orchestrator.frameworks.arguments import given, whole_number
-from orchestrator.frameworks.megatron import argument_rules, memory
-from orchestrator.frameworks.megatron import options as megatron_programs
-from orchestrator.frameworks.megatron.options import Launcher, MegatronOptions
+from orchestrator.frameworks.megatron import argument_rules, memory, shared
+from orchestrator.frameworks.megatron.shared import Launcher, MegatronOptions
 from orchestrator.memory.placement import Placement, recomputation
 from orchestrator.run.model import Run
 
@@ -112,5 +111,5 @@ def warnings(run: Run) -> Iterator[str]:
             f"launcher={run.options.launcher} hands no --local_rank to the program, which "
             "DeepSpeed of 2021 (0.3) insists on; launcher=launch does"
         )
-    yield from megatron_programs.option_warnings(run)
+    yield from shared.option_warnings(run)
     yield from memory.warnings(run)

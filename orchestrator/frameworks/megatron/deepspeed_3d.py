@@ -24,8 +24,7 @@ from orchestrator.frameworks.base import (
 )
 from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.deepspeed.config import FILE_NAME, program_config
-from orchestrator.frameworks.megatron import argument_rules, deepspeed, memory, pipeline
-from orchestrator.frameworks.megatron import options as megatron_programs
+from orchestrator.frameworks.megatron import argument_rules, deepspeed, memory, pipeline, shared
 from orchestrator.frameworks.megatron.deepspeed import MegatronDeepspeedOptions
 from orchestrator.memory.placement import Placement, deepspeed_placement, megatron_placement
 from orchestrator.run.model import Run
@@ -62,8 +61,8 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
 def problems(run: Run) -> Iterator[str]:
     """Yield what makes a run impossible."""
     options: MegatronDeepspeed3dOptions = run.options
-    yield from megatron_programs.split_problems(run)
-    yield from megatron_programs.data_problems(run)
+    yield from shared.split_problems(run)
+    yield from shared.data_problems(run)
     yield from limits.whole_sequences(run)
     if options.branch == "old":
         yield from deepspeed.version_1_problems(run)
@@ -73,7 +72,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from _without_deepspeed(run)
     else:
         yield from _under_deepspeed(run)
-    yield from megatron_programs.megatron_option_problems(run, program(run))
+    yield from shared.megatron_option_problems(run, program(run))
 
 
 def _without_deepspeed(run: Run) -> Iterator[str]:
@@ -130,7 +129,7 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
 def warnings(run: Run) -> Iterator[str]:
     """Yield what a run seldom means."""
     if run.options.engine == "megatron":
-        yield from megatron_programs.option_warnings(run)
+        yield from shared.option_warnings(run)
         yield from memory.warnings(run)
         return
     yield from deepspeed.warnings(run)
@@ -192,22 +191,22 @@ MEGATRON_DEEPSPEED_3D = Framework(
     start=Start(
         template="megatron_deepspeed_3d.sh.j2",
         config_files=config_files,
-        paths=megatron_programs.PATHS,
+        paths=shared.PATHS,
         # The program itself has another name in each branch.
-        files=megatron_programs.opened("megatron/arguments.py"),
+        files=shared.opened("megatron/arguments.py"),
         program=program,
     ),
     log=ProgramLog(formats=(MEGATRON, DEEPSPEED_PIPELINE, MEGATRON_MEMORY)),
     model=ModelUse(
         placement=placement,
-        vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+        vocab_size_multiple=shared.VOCAB_SIZE_MULTIPLE,
     ),
     report=OwnColumns(
-        unreckoned=megatron_programs.unreckoned,
+        unreckoned=shared.unreckoned,
         chosen=(
             Column("branch", "branch", lambda run: run.options.branch),
             Column("engine", "engine", lambda run: run.options.engine),
-            *megatron_programs.COLUMNS,
+            *shared.COLUMNS,
         ),
     ),
 )

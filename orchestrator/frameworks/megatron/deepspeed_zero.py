@@ -19,11 +19,10 @@ from orchestrator.frameworks.base import (
 )
 from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.deepspeed.config import FILE_NAME, program_config
-from orchestrator.frameworks.megatron import deepspeed
-from orchestrator.frameworks.megatron import options as megatron_programs
+from orchestrator.frameworks.megatron import deepspeed, shared
 from orchestrator.frameworks.megatron.deepspeed import MegatronDeepspeedOptions
 from orchestrator.memory.placement import Placement
-from orchestrator.run import columns as run_columns
+from orchestrator.run import run_columns
 from orchestrator.run.model import Run
 from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
 from parsers.formats.megatron.iterations import MEGATRON
@@ -72,8 +71,8 @@ def problems(run: Run) -> Iterator[str]:
         )
     if run.training.precision == "fp32":
         yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
-    yield from megatron_programs.split_problems(run)
-    yield from megatron_programs.data_problems(run)
+    yield from shared.split_problems(run)
+    yield from shared.data_problems(run)
     yield from limits.whole_sequences(run)
     yield from deepspeed.version_1_problems(run)
     yield from deepspeed.checkpointing_problems(run)
@@ -81,7 +80,7 @@ def problems(run: Run) -> Iterator[str]:
     yield from _checkpoint_problems(run)
     yield from _tiling_problems(run)
     yield from zero.config_problems(run, config_files(run), kept=deepspeed.KEYS_OF_2021)
-    yield from megatron_programs.megatron_option_problems(run, _RECORD)
+    yield from shared.megatron_option_problems(run, _RECORD)
 
 
 def _checkpoint_problems(run: Run) -> Iterator[str]:
@@ -89,7 +88,7 @@ def _checkpoint_problems(run: Run) -> Iterator[str]:
     if run.model is None:
         return
     split = run.options.split_transformers
-    yield from megatron_programs.checkpoint_problems(
+    yield from shared.checkpoint_problems(
         run,
         run.model.num_layers * (2 if split else 1),
         "the model" + (", two for one by split_transformers" if split else ""),
@@ -172,17 +171,17 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
         template="megatron_deepspeed_zero.sh.j2",
         config_files=config_files,
         steps_on_cpu=zero.steps_on_cpu,
-        paths=megatron_programs.PATHS,
-        files=megatron_programs.opened("pretrain_gpt2.py"),
+        paths=shared.PATHS,
+        files=shared.opened("pretrain_gpt2.py"),
         program=lambda run: _RECORD,
     ),
     log=ProgramLog(formats=(MEGATRON, MEGATRON_MEMORY, DEEPSPEED_MEMORY)),
     model=ModelUse(
         placement=placement,
-        vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+        vocab_size_multiple=shared.VOCAB_SIZE_MULTIPLE,
     ),
     report=OwnColumns(
-        unreckoned=megatron_programs.unreckoned,
+        unreckoned=shared.unreckoned,
         chosen=(
             run_columns.GPUS,
             run_columns.SIZE,

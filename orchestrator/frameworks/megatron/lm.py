@@ -16,12 +16,11 @@ from orchestrator.frameworks.base import (
     Start,
     framework_on_gpus,
 )
-from orchestrator.frameworks.megatron import argument_rules, memory, pipeline
-from orchestrator.frameworks.megatron import options as megatron_programs
-from orchestrator.frameworks.megatron.options import MegatronOptions
+from orchestrator.frameworks.megatron import argument_rules, memory, pipeline, shared
+from orchestrator.frameworks.megatron.shared import MegatronOptions
 from orchestrator.memory.placement import Placement, megatron_placement
 from orchestrator.run.model import Run
-from parsers.formats.megatron.iterations import MEGATRON as MEGATRON_LOG
+from parsers.formats.megatron import iterations
 from parsers.formats.megatron.memory import MEGATRON_MEMORY
 
 _RECORDS = {"2": "megatron-lm-2.4", "core": "megatron-lm-core"}
@@ -67,13 +66,13 @@ def problems(run: Run) -> Iterator[str]:
     """Yield what makes a Megatron-LM run impossible."""
     options: MegatronLmOptions = run.options
     chunks = options.virtual_pipeline_parallel_size
-    yield from megatron_programs.split_problems(run)
+    yield from shared.split_problems(run)
     if options.version == "2":
         yield from pipeline.even_problems(run, chunks)
         yield from pipeline.interleaving_problems(run, chunks, least_stages=3)
         yield from pipeline.checkpoint_problems_of_2(run, chunks)
         yield from _missing_in_2(run)
-        yield from megatron_programs.data_problems(run)
+        yield from shared.data_problems(run)
     else:
         yield from pipeline.core_stage_problems(run, chunks)
         overlaps = not options.gives(pipeline.NO_OVERLAP)
@@ -84,7 +83,7 @@ def problems(run: Run) -> Iterator[str]:
         if (options.vocab_file is None) != (options.merge_file is None):
             yield "vocab_file and merge_file belong together: give both, or neither"
     yield from argument_rules.common_problems(run)
-    yield from megatron_programs.megatron_option_problems(run, program(run), _selective(run))
+    yield from shared.megatron_option_problems(run, program(run), _selective(run))
 
 
 def _selective(run: Run) -> list[str]:
@@ -133,7 +132,7 @@ def _sequence_problems(run: Run) -> Iterator[str]:
 
 def warnings(run: Run) -> Iterator[str]:
     """Yield what a Megatron-LM run seldom means."""
-    yield from megatron_programs.option_warnings(run, run.options.virtual_pipeline_parallel_size)
+    yield from shared.option_warnings(run, run.options.virtual_pipeline_parallel_size)
     yield from pipeline.forecast_warnings(run)
     yield from memory.warnings(run)
     for option in _selective(run):
@@ -158,7 +157,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 def unreckoned(run: Run) -> list[str]:
     """Return the further arguments that change what sizes and TFLOPs are reckoned from."""
-    return megatron_programs.unreckoned(run) + _selective(run)
+    return shared.unreckoned(run) + _selective(run)
 
 
 def program(run: Run) -> str:
@@ -201,17 +200,17 @@ MEGATRON = Framework(
     ),
     start=Start(
         template="megatron.sh.j2",
-        paths=megatron_programs.PATHS,
-        files=megatron_programs.opened("pretrain_gpt.py"),
+        paths=shared.PATHS,
+        files=shared.opened("pretrain_gpt.py"),
         program=program,
     ),
-    log=ProgramLog(formats=(MEGATRON_LOG, MEGATRON_MEMORY)),
+    log=ProgramLog(formats=(iterations.MEGATRON, MEGATRON_MEMORY)),
     model=ModelUse(
         placement=placement,
-        vocab_size_multiple=megatron_programs.VOCAB_SIZE_MULTIPLE,
+        vocab_size_multiple=shared.VOCAB_SIZE_MULTIPLE,
     ),
     report=OwnColumns(
         unreckoned=unreckoned,
-        chosen=megatron_programs.COLUMNS,
+        chosen=shared.COLUMNS,
     ),
 )

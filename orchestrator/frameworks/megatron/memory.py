@@ -8,7 +8,7 @@ Which further arguments save memory that the forecast takes a rank of Megatron t
 from collections.abc import Iterator
 
 from orchestrator.frameworks.arguments import given
-from orchestrator.frameworks.megatron import options, pipeline
+from orchestrator.frameworks.megatron import pipeline, shared
 from orchestrator.hardware.gpus import Capability
 from orchestrator.memory.placement import Recomputation, recomputation
 from orchestrator.run.model import Run
@@ -85,7 +85,7 @@ def may_save(run: Run) -> bool:
 
 def warnings(run: Run) -> Iterator[str]:
     """Yield which of them are not told of already, as what changes sizes and TFLOPs, too."""
-    told = options.unreckoned(run)
+    told = shared.unreckoned(run)
     for option in given(run.options.extra_args):
         if option in _SAVES and option not in told:
             yield f"extra_args: the forecast knows nothing of {option}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.frameworks.arguments import Given, given, whole_number
-from orchestrator.frameworks.megatron import options as megatron_programs
+from orchestrator.frameworks.megatron import shared
 from orchestrator.run.model import Run
 
 _LAYOUT = "--pipeline-model-parallel-layout"
@@ -46,7 +46,7 @@ def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
     layers, rest = divmod(run.model.num_layers, stages * chunks)
     whose = "the model" if stages == 1 else "a pipeline stage"
     if not rest:
-        yield from megatron_programs.checkpoint_problems(
+        yield from shared.checkpoint_problems(
             run,
             layers,
             whose if chunks == 1 else f"a chunk of {whose}",

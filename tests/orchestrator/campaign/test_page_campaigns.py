@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orchestrator.campaign.campaign import PlannedRun, load_campaign
-from orchestrator.run import columns as run_columns
+from orchestrator.run import run_columns
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "results" / "published" / "gpt2-experiments"

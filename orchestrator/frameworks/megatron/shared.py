@@ -8,7 +8,7 @@ from pydantic import Field
 
 from orchestrator.frameworks import limits
 from orchestrator.frameworks.arguments import Arguments, given, whole_number
-from orchestrator.run import columns as run_columns
+from orchestrator.run import run_columns
 from orchestrator.run.model import Run
 from orchestrator.run.presets import GPT2_VOCAB_SIZE
 
