@@ -1,1 +1,1 @@
-"""What a run is, how it is started, what its numbers mean and what the reader sees."""
+"""Plan training benchmarks, start them, and turn their logs into tables."""

@@ -1,7 +1,4 @@
-"""Numbers in log lines: the patterns that match them, and what is made of them.
-
-The parts of a line that stand for themselves, and what may stand in front of them.
-"""
+"""Parse numbers in log lines, and split lines into the parts that are not quoted."""
 
 import math
 import re

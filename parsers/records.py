@@ -1,4 +1,4 @@
-"""What a log says, as values: absent is None, a loss of nan or inf is a fact and kept as float.
+"""Records: facts read from a log. Absent is None; a loss of nan or inf is kept as float.
 
 An `offset` is the byte at which the line starts in its log. GiB is 2**30 bytes.
 """

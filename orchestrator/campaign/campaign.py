@@ -1,4 +1,4 @@
-"""A campaign: the runs a file asks for, each with its identity, label and problems."""
+"""Load a campaign: the runs of its file, each with its identity, label and problems."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

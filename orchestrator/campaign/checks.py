@@ -1,4 +1,4 @@
-"""What makes a run impossible: one sentence each, with the numbers in it, all at once."""
+"""Check whether a run is possible on its cluster, and warn about unusual settings."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The rules of `exclude`: each says of a run's sizes whether the run is left out."""
+"""Read the rules of `exclude`, which leave out runs by their parameters."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Expand a campaign file into entries, the values of each run, and make the runs of entries."""
+"""Expand a campaign file into entries (the values of runs), and make runs of entries."""
 
 import itertools
 import json

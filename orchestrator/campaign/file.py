@@ -1,4 +1,4 @@
-"""The campaign file as it is written: its keys, their checks, its JSON schema."""
+"""Read and check a campaign file; `CampaignFile` lists its keys."""
 
 import re
 from collections.abc import Iterator, Mapping

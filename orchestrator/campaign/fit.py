@@ -1,4 +1,4 @@
-"""Whether a run will fit: its forecast beside the memory that its cluster has for a rank."""
+"""Check whether a run fits: compare its memory forecast with the memory of a rank."""
 
 from dataclasses import dataclass, replace
 

@@ -1,9 +1,9 @@
-"""The order in which runs are started so that what they share cancels: A B B A.
+"""Order runs in blocks A B B A, so that what they share cancels.
 
-Two runs of a kind make a block together with two of every other kind: every kind once, in an order
-that is drawn, and then once more the other way round. Whatever changes at a constant pace while a
-block runs then adds the same to the mean of every kind: the places p and n + 1 - p have the same
-mean. Which kind is first is drawn for each block anew, so that what changes otherwise favours none.
+A block has two runs of each kind: every kind once, in an order that is drawn, and then again in
+reverse order. A change at a constant pace within a block then adds the same to the mean of every
+kind: the places p and n + 1 - p have the same mean. The first kind is drawn again for each block,
+so that other changes favour no kind.
 """
 
 import hashlib

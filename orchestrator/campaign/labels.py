@@ -1,4 +1,4 @@
-"""What people call runs by: the values of what varies among them, as short as tells them apart."""
+"""Make the labels of runs: the shortest values that tell them apart."""
 
 import json
 from collections import Counter

@@ -1,8 +1,8 @@
-"""What a campaign file may say of a run: the parameters common to all frameworks, and their types.
+"""Define the parameters that all runs have: their types, limits and descriptions.
 
-A framework adds its own (`Framework.options`). Both are dataclasses whose annotations carry
-pydantic's `Field`: type, limits and description in one place, which serve the checks, the JSON
-schema and the reader.
+A framework adds its own (`Framework.options`). Both are dataclasses whose annotations contain
+pydantic's `Field`: type, limits and description in one place, which the checks, the JSON schema and
+the reader share.
 """
 
 import dataclasses

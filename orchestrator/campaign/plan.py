@@ -1,4 +1,4 @@
-"""What a campaign would run: its runs, their sizes, what stands in their way."""
+"""Make the table, the JSON and the messages of `teralog plan`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass

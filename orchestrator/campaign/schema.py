@@ -1,4 +1,4 @@
-"""The JSON schema of campaign files, made from the same types that check them."""
+"""Make the JSON schema of campaign files from the types that check them."""
 
 from typing import Any
 

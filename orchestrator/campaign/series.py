@@ -1,4 +1,4 @@
-"""Giving up: of runs that differ in one parameter, those after the first that failed."""
+"""Find the series of runs for `give_up`, and which of their runs are given up."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

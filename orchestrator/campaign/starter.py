@@ -1,4 +1,4 @@
-"""The campaign file that `teralog init` writes."""
+"""Write the campaign file of `teralog init`."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The files and folders of the user's that a run's options name."""
+"""Find the user's files and folders that a run's options name, and the missing ones."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reading what a campaign's runs have printed."""
+"""Read the logs of a campaign's runs into summaries."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where runs stand: how each ended, and which are not to be started for one that failed."""
+"""Decide how each run of a campaign ended, and which runs are given up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How a run ended: the scheduler's state and the log's end, taken together."""
+"""Decide a run's outcome from the scheduler's state and the end of its log."""
 
 from dataclasses import replace
 

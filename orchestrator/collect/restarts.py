@@ -1,4 +1,4 @@
-"""Where in a log a job's last start begins, when Slurm has started it several times."""
+"""Find where a job's last start begins in its log, if Slurm started it several times."""
 
 import re
 from collections.abc import Iterator, Sequence

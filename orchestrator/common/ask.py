@@ -1,4 +1,4 @@
-"""Asking other programs a question, without ever waiting long for the answer."""
+"""Ask other programs a question, with a time limit for the answer."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""The one exception that is a user's mistake, and the help in its sentences."""
+"""Define `UserError`, for mistakes of the user, and suggest the names that were meant."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -1,4 +1,4 @@
-"""The small expression language of `exclude`: comparisons over a run's parameters, never `eval`.
+"""Compile the expressions of `exclude` and `--filter`: comparisons, never `eval`.
 
     world_size > 64
     strategy in ["ddp", "zero0"] and precision == "bf16"

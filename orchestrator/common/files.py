@@ -1,4 +1,4 @@
-"""Writing files so that they are there whole or not at all."""
+"""Write files completely or not at all, read JSON, and report errors of the disk."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-r"""A table as LaTeX, with the rules of the package booktabs; text in cells stays text."""
+r"""Write a table as LaTeX with the rules of booktabs; text in cells stays text."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Locks that die with their holder: `flock` on a file, held by an open descriptor."""
+"""Lock files with `flock`: a lock ends when the process that holds it ends."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""A table as a Parquet file."""
+"""Write a table as a Parquet file."""
 
 import io
 from collections.abc import Sequence

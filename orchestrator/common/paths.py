@@ -1,4 +1,4 @@
-"""Paths as people write them: relative to a file, with `~` and variables of the environment."""
+"""Resolve paths that users write: relative to a file, with `~` and variables."""
 
 import os
 import re

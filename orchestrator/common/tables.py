@@ -1,4 +1,4 @@
-"""One table, several renderers: columns are data."""
+"""Make a table from columns, and render it as text, markdown, CSV or JSON."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Text for people: safe to print, with counts and names as they are read and sorted."""
+"""Format text for people: printable characters, counts, names, natural order."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""Checking values that people wrote against types, and saying what is wrong in a sentence."""
+"""Check values from users against types, and describe each problem in a sentence."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping

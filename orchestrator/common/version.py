@@ -1,4 +1,4 @@
-"""teralog's own version."""
+"""Return teralog's own version."""
 
 from functools import cache
 from importlib import metadata

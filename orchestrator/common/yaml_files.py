@@ -1,4 +1,4 @@
-"""Reading YAML files as people mean them: plain data, and no `6:00:00` that becomes a number."""
+"""Read YAML files as plain data, in which `6:00:00` stays text."""
 
 import itertools
 import math

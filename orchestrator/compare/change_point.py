@@ -1,4 +1,4 @@
-"""Whether numbers in an order of time changed once, and where: a test by permutation.
+"""Find the point where a series of numbers changed once, by a permutation test.
 
 The change is where the means before and after differ most for how many numbers lie on either side.
 With C_k the sum of the first k of n numbers, each less the mean of all, the means of the last n - k

@@ -1,7 +1,7 @@
-"""One configuration over time: its runs, and the point where their steps began to take longer.
+"""Find when the runs of one configuration became slower or faster.
 
-The unit is the run, and all is reckoned in logarithms of step times, as in `compare`; so runs that
-shared an allocation, and with it its speed, count once, as their mean.
+The unit is the run, and everything is computed in logarithms of step times, as in `compare`. Runs
+that shared an allocation shared its speed, so they count once, as their mean.
 """
 
 import math

@@ -1,16 +1,16 @@
-"""Student's t, of whole degrees of freedom, and no more of it than intervals and plans need.
+"""Compute intervals for a difference from the numbers themselves, by permutation.
 
-Intervals for a difference, made of the numbers themselves rather than of a distribution.
+Student's t, for whole degrees of freedom, is here too, as far as intervals and plans need it.
 
-A test by permutation counts, of all ways in which chance could have dealt out the same numbers, in
-how many the difference is at least as large as the one that was seen. The interval holds every
-difference that such a test, two-sided, does not refuse. No search is needed for it: its ends are
-order statistics of differences between parts of the numbers, as shown below.
+A test by permutation considers all ways in which chance could have dealt out the same numbers. It
+counts in how many of them the difference is at least as large as the one measured. The interval
+contains every difference that such a test, two-sided, does not refuse. It needs no search: its ends
+are order statistics of differences between parts of the numbers, as shown below.
 
-What is promised is 95 %. Tests are made at 4 %, so that the promise is kept where an assumption
-holds but nearly: that of the tests is that chance deals out all numbers alike, whatever their
-distribution, and however few they are. Of few pairs no test is at 4 %, and the next one above is
-taken, if it is at 5 % at most: where the order within pairs is drawn, chance does deal out alike.
+The interval is promised at 95 %, and tests are made at 4 %. So the promise is kept even if an
+assumption is not quite true. The assumption is that chance deals out all numbers alike, whatever
+their distribution, and however few they are. With few pairs no test is at 4 %; the next one above
+is taken if it is at 5 % at most. If the order within pairs is drawn, chance does deal out alike.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Runs as they are compared: what was chosen, how long their steps took, where and when."""
+"""Read the runs to compare: what was chosen, step times, places and dates."""
 
 import json
 import re

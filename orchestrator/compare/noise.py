@@ -1,4 +1,4 @@
-"""Where the noise of a campaign's runs comes from, as a table and in sentences."""
+"""Show which sources make a campaign's runs vary, as a table and in sentences."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

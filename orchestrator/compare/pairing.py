@@ -1,4 +1,4 @@
-"""Which runs are to be compared with which: those that are equal in all but what is asked about."""
+"""Find the runs to compare: those that are equal except for what is asked about."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

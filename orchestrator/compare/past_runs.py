@@ -1,4 +1,4 @@
-"""Attempts that completed, of one configuration, in all campaigns under a folder of results."""
+"""Find completed attempts of one configuration in all campaigns of a results folder."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""A row of a published table as something to compare runs with: one run, and never a second."""
+"""Compare runs with a row of a published table, which counts as one run."""
 
 import re
 from collections.abc import Sequence

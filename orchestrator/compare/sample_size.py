@@ -1,4 +1,4 @@
-"""How many more runs would tell, by what those that there are have shown."""
+"""Compute how many more runs a verdict needs, from the runs measured so far."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Comparisons of runs: how they are shown, and what is said of them."""
+"""Show comparisons of runs as a table, in sentences and as JSON."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass

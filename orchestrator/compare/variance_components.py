@@ -1,6 +1,6 @@
-"""How much of the scatter of runs comes from where: components of variance.
+"""Split the variation of runs into components of variance, by source.
 
-The logarithm of a run's step time is taken for a sum: what its kind has, which is fixed, and what
+The logarithm of a run's step time is modelled as a sum: a fixed part of its kind, and parts that
 the hour, the allocation and the run itself add by chance, each with a variance of its own.
 """
 

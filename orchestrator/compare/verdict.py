@@ -1,13 +1,13 @@
-"""Whether one thing is faster than another, as far as the runs of both can tell.
+"""Decide whether one kind of run is faster than another, if its runs can tell.
 
-The unit is the run. The iterations of a run share its nodes and its hour, and a thousand of them
-say no more about another allocation than one does. What runs share an allocation share its speed,
-too; so where both are in one, they are compared within it, as a pair, and otherwise an allocation
+The unit is the run. The iterations of a run share its nodes and its hour: a thousand of them
+contain no more about another allocation than one does. Runs in one allocation also share its speed.
+So if A and B are both in one, they are compared within it, as a pair. Otherwise an allocation
 counts once, as the mean of its runs.
 
-All is reckoned in logarithms of speed, in which "40 % faster or slower" is a distance, and the
-difference of two is a ratio. The verdict is that of the interval: `faster` where all of it lies
-above 1, `slower` where all of it lies below, `cannot tell` otherwise.
+Everything is computed in logarithms of speed, in which "40 % faster or slower" is a distance, and
+the difference of two is a ratio. The interval gives the verdict: `faster` if all of it is above 1,
+`slower` if all of it is below 1, `cannot tell` otherwise.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What this machine has for teralog, what is missing, and what to type."""
+"""Examine this machine: what it has for teralog, what is missing, what to type."""
 
 import os
 import platform

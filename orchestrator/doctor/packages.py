@@ -1,6 +1,7 @@
-"""What is installed in this environment, read from metadata alone: nothing is imported.
+"""Find installed packages, and packages that clash with the names of teralog's own.
 
-Who else brings packages of our names, and whose Python really imports.
+Versions are read from metadata alone: nothing is imported. A clash is another distribution that
+ships a package with one of our names, or a Python that imports such a package.
 """
 
 import re

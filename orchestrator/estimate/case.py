@@ -1,4 +1,4 @@
-"""What an estimate is asked for: a model and what is known of its training, from wherever."""
+"""Collect what an estimate is made from: a model and its training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace

@@ -1,4 +1,4 @@
-"""Estimates of memory, with their parts, as text for people and as JSON."""
+"""Estimate memory, with its parts, as text and as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

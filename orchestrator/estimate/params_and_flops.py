@@ -1,4 +1,4 @@
-"""Estimates of models, with their derivations, as text for people and as JSON."""
+"""Estimate parameters and FLOPs, with their derivations, as text and as JSON."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

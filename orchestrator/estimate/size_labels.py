@@ -1,4 +1,4 @@
-"""What a model is called by its size, `52B`, beside what it is.
+"""Explain size labels of models, such as `52B`, next to the exact size.
 
 Early scripts divided parameters by 2**30 and called the result B. Their figures are 7 % low, and
 live on in names: the 7B of BigScience's scripts is the 7.5B of its page.

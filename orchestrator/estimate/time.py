@@ -1,4 +1,4 @@
-"""How long a training takes: from tokens and speed, or from iterations and their time."""
+"""Estimate how long a training takes, from tokens and speed or from iterations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

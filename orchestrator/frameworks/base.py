@@ -1,4 +1,4 @@
-"""The type of a framework: one frozen value, made of plain data and functions."""
+"""Define the type `Framework`: one frozen value, made of plain data and functions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

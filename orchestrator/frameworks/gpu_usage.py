@@ -1,4 +1,4 @@
-"""Columns of a report from samples of a run's GPUs, next to its log or in it."""
+"""Report columns from samples of a run's GPUs, next to its log or in it."""
 
 from orchestrator.common.tables import Column
 from orchestrator.frameworks.base import Logged

@@ -1,4 +1,4 @@
-"""The programs that start a run's ranks, in one table; `launch.sh.j2` has a part for each."""
+"""The launchers of a run's ranks, in one table; `launch.sh.j2` has a part for each."""
 
 from dataclasses import dataclass
 

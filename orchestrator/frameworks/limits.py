@@ -1,4 +1,4 @@
-"""Problems that several frameworks share: sentences about what their programs cannot do."""
+"""Problems that several frameworks share: what their programs cannot do."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches

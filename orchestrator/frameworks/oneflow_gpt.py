@@ -1,6 +1,6 @@
 """`oneflow_gpt`: OneFlow's GPT-2, with and without optimizer placement.
 
-One process a node takes all its GPUs; the same command is started on every node.
+One process per node takes all its GPUs; the same command is started on every node.
 """
 
 from collections.abc import Iterator

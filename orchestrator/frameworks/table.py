@@ -1,4 +1,4 @@
-"""The frameworks teralog knows, in one table."""
+"""All frameworks that teralog knows, in one table."""
 
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.frameworks.base import Framework

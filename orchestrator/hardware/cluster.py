@@ -1,4 +1,4 @@
-"""Cluster profiles: where runs go, and what a script must say to get there."""
+"""Read cluster profiles: where runs go, and what a job script needs for that."""
 
 import re
 from dataclasses import dataclass, replace

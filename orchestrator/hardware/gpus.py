@@ -1,7 +1,8 @@
-"""What GPUs can do at most, by the names that drivers, programs and people give them.
+"""Look up GPUs by name: peak TFLOPs, memory and compute capability.
 
-A name that could be several GPUs has a figure only where they agree on it, and one that is not
-known has none: a utilization over a guessed peak would be a guess that looks like a number.
+Drivers, programs and people name GPUs differently. A name that could be several GPUs has a figure
+only if they agree on it. An unknown name has none: a utilization over a guessed peak would be a
+guess that looks like a number.
 """
 
 import re

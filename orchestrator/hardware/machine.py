@@ -1,4 +1,4 @@
-"""This machine, as far as a run cares: its GPUs, its cores."""
+"""Look at this machine: its GPUs, its memory and its cores."""
 
 import os
 import re

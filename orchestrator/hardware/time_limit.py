@@ -1,4 +1,4 @@
-"""Time limits: read as Slurm or a campaign file writes them, and written for Slurm."""
+"""Read time limits as Slurm or a campaign file writes them, and write Slurm's form."""
 
 import re
 

@@ -1,8 +1,8 @@
-"""Sharing out this machine's GPUs, or its cores where it has none, and never handing one twice.
+"""Share out this machine's GPUs, or its cores, so that each is used once at a time.
 
-A device is taken as long as somebody holds its lock file. The lock is passed on to the process that
-supervises the run, so a device comes back when that process ends, however it ends; and it is kept
-by two submits of different campaigns alike.
+A device is taken while a process holds its lock file. The lock is passed on to the process that
+supervises the run, so the device is free when that process ends, however it ends. Submits of
+different campaigns use the same locks.
 """
 
 import os

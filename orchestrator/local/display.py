@@ -1,4 +1,4 @@
-"""Showing how a submit goes: a live display on a terminal, plain lines otherwise."""
+"""Show the progress of `submit`: live on a terminal, plain lines otherwise."""
 
 import sys
 import time

@@ -1,9 +1,9 @@
-"""Running on this machine through submitit's LocalExecutor, as many runs at once as fit.
+"""Run jobs on this machine through submitit's LocalExecutor, as many as fit at once.
 
 submitit's own local jobs have no queue, share the same GPUs, are known by their pid alone and leave
-their children behind when they are cancelled. So the executor here starts the task process
-directly, under an id of ours, with locks and a lifeline handed down; queueing, limits and endings
-are `supervise`'s and `run_all`'s.
+their children behind when they are cancelled. So this executor starts the task process directly,
+under an id of ours, and hands down locks and a lifeline. `supervise` and `run_all` do the queueing,
+the limits and the endings.
 """
 
 import os

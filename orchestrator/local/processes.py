@@ -1,4 +1,4 @@
-"""Ending every process of an attempt, wherever it has hidden."""
+"""Find and end every process of an attempt."""
 
 import contextlib
 import os

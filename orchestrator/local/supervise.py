@@ -1,4 +1,4 @@
-"""Supervising one attempt of a run on this machine, in a Python process of its own.
+"""Supervise one attempt of a run on this machine, in a Python process of its own.
 
 It starts the job script, enforces the time limit, ends what the job leaves behind, and records how
 it ended. It stops the job when it is told to (SIGTERM: cancelled) and when the submit that started

@@ -1,4 +1,4 @@
-"""Finding logs: which files are meant by the paths, folders and globs that somebody types."""
+"""Find the logs that the user's paths, folders and globs mean."""
 
 import glob
 import os

@@ -1,4 +1,4 @@
-"""Reading logs that need no campaign."""
+"""Read logs without a campaign, and report those that contain no training."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

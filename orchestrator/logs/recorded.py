@@ -1,4 +1,4 @@
-"""Find how a log in a folder of results is to be read: by its campaign's warm-up."""
+"""Find how to read a log in a folder of results: with its campaign's warm-up."""
 
 import os
 import re

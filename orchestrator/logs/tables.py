@@ -1,4 +1,4 @@
-"""What logs say, as tables: a row per run, or per step report."""
+"""Make tables of logs: a row per run, or per step report."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""What nvidia-smi saw of a run's GPUs: job scripts have it write beside the log."""
+"""Read nvidia-smi's samples of a run's GPUs, which are next to the run's log."""
 
 import statistics
 from collections.abc import Iterable, Sequence

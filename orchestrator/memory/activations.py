@@ -1,4 +1,4 @@
-"""What a rank keeps between forward and backward pass, and works on in the backward pass.
+"""Forecast activations: what a rank keeps for, and works on in, the backward pass.
 
 With b = micro_batch_size, s = seq_length, h, f, a = hidden_size, MLP width and attention heads,
 t = tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden states. Where

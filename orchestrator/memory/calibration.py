@@ -1,4 +1,4 @@
-"""Correcting forecasts by the peaks that finished runs have logged."""
+"""Correct forecasts by the peaks that finished runs logged."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Where a framework keeps what a training holds: bytes per parameter, split, offloaded, recomputed.
+"""Describe how a framework keeps its states: bytes, split, offloaded, recomputed.
 
 Two numbers are (least, most): versions of a framework differ, and the forecast is an interval.
 """

@@ -1,6 +1,6 @@
-"""What a rank of one pipeline stage keeps of the states: its share of weights, gradients, Adam's.
+"""Forecast a rank's share of weights, gradients and optimizer states.
 
-A `Size` is bytes, least and most, and where they come from.
+A `Size` is bytes, least and most, and their source.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Cells beside those of a partner's row: `3849(-1754,↓31.3%)` is 1754, or 31.3 %, less."""
+"""Show changes against a partner's row: `3849(-1754,↓31.3%)` is 1754, or 31.3 %, less."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""How much of its GPUs' peak a run reaches, and whence the peak is known.
+"""The columns of a campaign's report: what tells its runs apart, and what was measured.
 
-The columns of a campaign's report: those that tell its runs apart, and what was measured.
+MFU and HFU are here too: how much of its GPUs' peak a run reaches, and where the peak is from.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What the table of a report does not tell, though it was measured or should have been."""
+"""Find what the table of a report lacks, though it was measured or should have been."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,6 +1,6 @@
-"""Where a table of runs is parted by blank rows: between runs that belong together.
+"""Make a campaign's report: the table, the line below it, the page and the JSON.
 
-A campaign's results: the table, the line that says how it was made, the page around them.
+Blank rows in the table separate groups of runs that belong together.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Which rows of a report are shown, and in which order."""
+"""Choose and sort the rows of a report."""
 
 import math
 from collections.abc import Sequence

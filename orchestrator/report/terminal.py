@@ -1,6 +1,6 @@
-"""Step times as a line of blocks: ▁▁▁█▁▁.
+"""Show a report on a terminal: bold titles, out-of-memory runs in red, step times.
 
-The table of a report on a terminal: bold titles, what ran out of memory in red, step times.
+Step times are a line of blocks: ▁▁▁█▁▁.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Floating-point operations of one training iteration of a GPT, by the conventions in use.
+"""Count the floating-point operations of a GPT's iteration, by several conventions.
 
 Two programs may print different TFLOPs for the same run without an error by anybody: they count
 different things. Every count here has the name of its convention. All leave out embedding look-ups,

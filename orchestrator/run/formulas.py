@@ -1,6 +1,6 @@
-"""Formulas as they are written: a sum of products, `96·B·s·l·h² + 6·B·s·h·V`, is what is computed.
+"""Compute formulas from their text: a sum of products, `96·B·s·l·h² + 6·B·s·h·V`.
 
-What a person is shown and what the number is worked out from are then the same text.
+So the formula that a person reads is the one that is computed.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""A run's identity: what it is found by, whatever else changes."""
+"""Compute the identity of a run, which names its folder."""
 
 import dataclasses
 import hashlib

@@ -1,4 +1,4 @@
-"""What a run is: frozen values that hold what was chosen; every derived size is a property."""
+"""Define a run: frozen values that hold what was chosen; derived sizes are properties."""
 
 from dataclasses import dataclass, field, fields
 from functools import cache

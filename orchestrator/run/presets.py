@@ -1,4 +1,4 @@
-"""Model shapes by key: the published tables that benchmarks are named after."""
+"""Model shapes by key, from the published tables that benchmarks are named after."""
 
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.run.shape import ModelShape

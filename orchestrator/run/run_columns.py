@@ -1,4 +1,4 @@
-"""The columns that tell runs apart, whatever the table: what was chosen, and what follows."""
+"""Columns that tell runs apart, for all tables: chosen values, and sizes that follow."""
 
 from orchestrator.common.tables import EXACT, Column
 from orchestrator.run.model import Run, sizes

@@ -1,6 +1,7 @@
-"""Words to choose from, in options and in files: all that the command line needs to begin.
+"""Define the shape of a model: the sizes of a GPT and its kin, and their parameters.
 
-The shape of a model: the sizes of a GPT and of its kin, and the parameters they make.
+The words that options and files choose from are here too: the command line needs only them to
+begin.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Asking Slurm's commands: each call with a time-out, each answer as values or a reason why not.
+"""Call Slurm's commands with a time limit; return values, or why there is no answer.
 
-No answer is not an answer that knows of nothing: from a silence no one infers that a job is gone.
+A failed query is not an empty result: it never means that a job is gone.
 """
 
 import os

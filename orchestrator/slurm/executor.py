@@ -1,8 +1,8 @@
-"""Submitting a finished script to Slurm through submitit.
+"""Submit a finished script to Slurm through submitit.
 
 submitit writes its own script around a pickled function, waits 0.2 s between two jobs, and asks
-sacct alone how a job is, for ever where there is none. So the executor here hands sbatch the text
-it is given, and of a job gives the id alone.
+sacct alone for a job's state, for ever if there is no sacct. So this executor hands sbatch the text
+it is given, and returns only the id of the job.
 """
 
 import subprocess

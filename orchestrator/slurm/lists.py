@@ -1,7 +1,4 @@
-"""Lists of nodes, as Slurm writes them.
-
-Ids of jobs and of the tasks of arrays, as Slurm puts several into one and takes them apart.
-"""
+"""Read and write Slurm's lists: names of nodes, and ids of jobs and of the tasks of arrays."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
-"""What a job has of each of its nodes, as scontrol tells it.
+"""Read from scontrol what a job has of each of its nodes.
 
-The variables of an allocation do not say: salloc sets none for GPUs, and where only one thread of a
-core is wanted SLURM_JOB_CPUS_PER_NODE counts cores, elsewhere threads.
+The variables of an allocation are not enough: salloc sets none for GPUs, and
+SLURM_JOB_CPUS_PER_NODE counts cores if a job takes one thread per core, otherwise threads.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Accounting and squeue speak of the same jobs: which of the two knows better, and when.
+"""Combine the answers of sacct and squeue about the same jobs.
 
 Nothing here asks Slurm.
 """

@@ -1,4 +1,4 @@
-"""Keeping the records of runs on Slurm true: one query for all, and what was cut short is found."""
+"""Sync run records with Slurm in one query, and recover interrupted submissions."""
 
 import socket
 import time

@@ -1,7 +1,4 @@
-"""Showing a log while it grows.
-
-The last lines of a log, for people to read.
-"""
+"""Show the last lines of a log, or the whole log while it grows."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""How far a run has come, by its log, of which each call reads what was appended since the last."""
+"""Read the progress of a run from its log; each call reads only what was appended."""
 
 import statistics
 from collections.abc import Sequence

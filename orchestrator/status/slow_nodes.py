@@ -1,4 +1,4 @@
-"""Which node makes its runs slow: what the runs on each node took beside their siblings."""
+"""Find nodes that slow down their runs, by comparing runs with their siblings."""
 
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which runs are far slower than those they ought to be as fast as.
+"""Find runs much slower than comparable runs.
 
 Nothing here knows how fast a model trains on a machine: nobody does before it is measured. A run is
 compared with what was measured of the same: with its siblings, the runs of its campaign that differ

@@ -1,6 +1,6 @@
-"""What a campaign's runs took in other campaigns: a run has the same id in all of them.
+"""Read step times of a campaign's runs from logs, to compare runs and nodes.
 
-How long the steps of a campaign's runs take, by their logs, to compare runs and nodes.
+A run has the same id in all campaigns, so its times in other campaigns are read too.
 """
 
 import os

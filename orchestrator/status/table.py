@@ -1,4 +1,4 @@
-"""Where a campaign stands: a line a run, and totals."""
+"""Make the table and the JSON of `teralog status`: a line per run, and totals."""
 
 import re
 import shlex

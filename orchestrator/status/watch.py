@@ -1,4 +1,4 @@
-"""Looking at a campaign again and again: the scheduler now and then, the logs each time."""
+"""Watch a campaign: ask the scheduler now and then, and read the logs each time."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Showing a campaign that is being watched: a table that stays in place, or lines for a pipe."""
+"""Show a watched campaign: a table that stays in place, or lines for a pipe."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

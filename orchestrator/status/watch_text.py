@@ -1,4 +1,4 @@
-"""What of a campaign that is being watched is shown, and in which words."""
+"""Text shown by `teralog watch`."""
 
 from collections import Counter
 from collections.abc import Sequence

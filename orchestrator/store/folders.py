@@ -1,4 +1,4 @@
-"""The folders of one run, of its attempts, and of one call of sbatch.
+"""Read and write the folders of a run, of its attempts, and of a call of sbatch.
 
 `campaign_store` knows where they are.
 """

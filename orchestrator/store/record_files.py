@@ -1,4 +1,4 @@
-"""Records: frozen dataclasses in JSON files."""
+"""Write and read records: frozen dataclasses in JSON files."""
 
 from dataclasses import asdict, fields
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Runs made again from what run.json tells of them, without the campaign file they were made of."""
+"""Read runs and campaigns back from their records, without the campaign file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One start of a run, as records tell it: values only; `folders` knows their files."""
+"""Records of attempts, and of calls of sbatch: values only; `folders` knows their files."""
 
 from dataclasses import dataclass
 from pathlib import Path

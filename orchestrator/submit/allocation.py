@@ -1,7 +1,7 @@
-"""Working within an allocation: the line that asks for one, and its nodes shared out to runs.
+"""Work in an allocation: write the line that asks for one, and share out its nodes.
 
-A run is then a local one whose devices are shares of nodes: it is supervised here, and its job
-script's srun starts a step on the nodes it was given, with its part of each.
+A run in an allocation is a local one whose devices are shares of nodes: it is supervised here, and
+its job script's srun starts a step on the nodes it was given, with its part of each.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What starts runs and knows how they are: this machine or Slurm, behind one interface."""
+"""Choose where runs are started: this machine or Slurm, behind one interface."""
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.common.errors import UserError

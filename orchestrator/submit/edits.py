@@ -1,4 +1,4 @@
-"""What was changed in a campaign file after the campaign was submitted."""
+"""Find what changed in a campaign file after the campaign was submitted."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Submitting a campaign on this machine: one submit at a time, every run at most once."""
+"""Submit a campaign on this machine: one submit at a time, every run at most once."""
 
 import os
 import secrets

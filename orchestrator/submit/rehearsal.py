@@ -1,4 +1,4 @@
-"""What is asked of a rank in a rehearsal, in place of training."""
+"""Make the order of a rehearsal: what each rank checks in place of training."""
 
 from collections.abc import Iterable
 from typing import Any

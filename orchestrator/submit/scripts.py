@@ -1,4 +1,4 @@
-"""From a run to the text of its job script."""
+"""Make the text of a run's job script."""
 
 import re
 import shlex

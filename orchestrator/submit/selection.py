@@ -1,4 +1,4 @@
-"""Rendering a campaign's runs, and choosing which of them to start."""
+"""Choose the runs of a campaign to start."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace

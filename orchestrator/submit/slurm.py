@@ -1,4 +1,4 @@
-"""A Slurm cluster as what starts runs: sessions, cancelling, estimates."""
+"""Start runs on a Slurm cluster, cancel them, and estimate when they start."""
 
 import os
 import shlex

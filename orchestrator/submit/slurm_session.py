@@ -1,9 +1,9 @@
-"""Submitting a campaign to Slurm: every run exactly once, whatever dies and however many submit.
+"""Submit a campaign to Slurm: every run once, even if submits overlap or are killed.
 
-A run is claimed by making its attempt's folder, which one alone can; from its first moment the
-folder says which batch it is for. The batch's folder, with the script, is there before sbatch is
-called under the batch's name. So a submit that was cut short leaves what the next one needs to find
-its job, or to be sure that there will be none.
+A submit claims a run by making its attempt's folder, which only one submit can do. From its first
+moment the folder contains the batch it is for. The batch's folder, with the script, exists before
+sbatch is called under the batch's name. So an interrupted submit leaves what the next one needs to
+find its job, or to be sure that there will be none.
 """
 
 import secrets

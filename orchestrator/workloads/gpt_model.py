@@ -1,4 +1,4 @@
-"""The GPT that is trained, its first weights, and the tokens it is trained on.
+"""Build the GPT that is trained, its first weights, and its tokens.
 
 Equal seeds give equal initial weights and equal tokens, so that the losses of the strategies can be
 compared.

@@ -1,4 +1,4 @@
-"""A rank of a training program as a process: who it is, what it computes on, how it ends."""
+"""Set up and end the process of a rank: environment, device, settings, exit."""
 
 from __future__ import annotations
 

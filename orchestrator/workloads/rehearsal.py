@@ -1,4 +1,4 @@
-"""Stands in a rehearsal where a rank of a training program would, and checks what that would see.
+"""Check in a rehearsal what a rank of a training program would see.
 
 The launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every rank. It
 looks at the rank's environment, at the files it would open and the options it is given, and ends as

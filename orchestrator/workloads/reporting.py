@@ -1,4 +1,4 @@
-"""What a training program reports of itself: speed, loss and memory, by rank 0 on stdout.
+"""Print what a training program reports: speed, loss and memory, by rank 0 on stdout.
 
 At the start (`deepspeed` only where it is used, `device` the GPU's name on CUDA), after each
 iteration, and when all iterations are done, it prints a line of exactly this form:

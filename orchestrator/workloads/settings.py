@@ -1,4 +1,4 @@
-"""What a training program is told on its command line."""
+"""Read the settings of a training program from its command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of ColossalAI's Chat application: sizes of its models, throughput, peak memory.
+"""Parse ColossalAI's Chat benchmark: sizes of its models, throughput, peak memory.
 
     Actor: 118.68 M                                     and lines for its three other models
     Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678          up to 0.2.8

@@ -1,7 +1,7 @@
-"""The lines of DeepSpeed's engine: its throughput timer, and its progress line.
+"""Parse the lines of DeepSpeed's engines: throughput timer, progress, overflows, pipeline.
 
-What the timer measures, read in deepspeed/utils/timer.py and runtime/engine.py of 0.19.8, and in
-the timer.py of older versions:
+**Throughput timer and progress line.** What the timer measures, read in deepspeed/utils/timer.py
+and runtime/engine.py of 0.19.8, and in the timer.py of older versions:
 
 * Since 0.8, `CurrSamplesPerSec` is the global batch size (`train_batch_size`) divided by the
   seconds of the reported optimizer step alone, not of the steps since the last report: the sum
@@ -12,17 +12,16 @@ the timer.py of older versions:
   fetched. So train_batch_size / samples_per_second is a step's duration, a lower bound of the
   wall time from step to step.
 * In 0.7 it is the timer's batch size x workers over the time of the last micro-step alone.
-* `RunningAvgSamplesPerSec` (`SamplesPerSec` before 0.7) is the same over all steps but the first
-  two, which are warm-up; -inf or inf where there is nothing to divide yet.
+* `RunningAvgSamplesPerSec` (`SamplesPerSec` before 0.7) is the same over all steps except the
+  first two, which are warm-up; -inf or inf if there is nothing to divide yet.
 * The counter is the optimizer step since the start of the process from 0.8 on; before, the
   micro-step since the start of the epoch, so that gradient accumulation counts several times.
   The progress line counts optimizer steps, across restarts from a checkpoint.
 * "GB" is 2**30 bytes, rounded to two decimals. On the CPU it is the resident set of the process.
 
-Overflows have lines of their own, see below. The progress line contains how many steps were skipped
-so far.
+The progress line also contains how many steps were skipped so far.
 
-The lines with which DeepSpeed says that it skips an update, for gradients overflowed.
+**Overflows.** DeepSpeed prints a line if it skips an update because gradients overflowed.
 
     [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768
     [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, but hysteresis is 2.
@@ -32,23 +31,22 @@ The lines with which DeepSpeed says that it skips an update, for gradients overf
     fp16 dynamic loss scale overflow! Skipping step. Attempted loss scale: 4, reducing to 2
 
 Read in deepspeed/runtime/fp16 and runtime/zero of 0.19.8 and of older versions. Since 0.3 the first
-rank prints; before, each printed its own line about the same step. None says of which iteration it
-speaks, and the next line with a number may be thousands of iterations away. How many were skipped
-so far is in the progress line, too.
+rank prints; before, each printed its own line about the same step. None contains its
+iteration, and the next line with a number may be thousands of iterations away.
 
 A new scale is half of the attempted one, or the least that is allowed, if that is more. So a number
 at the end of a line that is less has been torn, and is not read.
 
-The line that DeepSpeed's pipeline engine prints every `steps_per_print` optimizer steps.
+**Pipeline engine.** It prints a line every `steps_per_print` optimizer steps.
 
-It is printed without prefix by rank 0, with the number of optimizer steps since the start of
+Rank 0 prints it without prefix, with the number of optimizer steps since the start of
 training, the mean loss of the last batch, and the mean duration of a step since the line before,
 in seconds (read in runtime/pipe/engine.py of 0.19.8 and of older versions). Samples per second are
 the global batch size (`train_batch_size`) over that duration.
 
 Megatron-DeepSpeed and gpt-neox print their own line about the same iteration right after it, more
-precisely: a time in milliseconds with one decimal for one in seconds with three. Where both are
-there, they are one report, of which Megatron's time is the better one.
+precisely: a time in milliseconds with one decimal for one in seconds with three. If both are there,
+they are one report, with Megatron's time.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""DeepSpeed's `see_memory_usage`: the memory of the first rank's device, and of its node.
+"""Parse DeepSpeed's `see_memory_usage`: memory of the first rank's device and node.
 
     [2026-01-02 03:04:05,678] [INFO] [utils.py:822:see_memory_usage] MA 0.28 GB
         Max_MA 0.29 GB         CA 2.93 GB         Max_CA 3 GB                       (one line)

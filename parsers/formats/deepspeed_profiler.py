@@ -1,4 +1,4 @@
-"""The summary of DeepSpeed's flops profiler: what one step took, and what it computed.
+"""Parse the summary of DeepSpeed's flops profiler: the time and FLOPs of one step.
 
     -------------------------- DeepSpeed Flops Profiler --------------------------
     Profile Summary at step 10:

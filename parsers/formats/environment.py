@@ -1,6 +1,6 @@
-"""Where a run took place, as its log tells: GPUs, hosts, versions of libraries and of the driver.
+"""Parse where a run took place: GPUs, hosts, versions of libraries and the driver.
 
-Every rank or node may print the same once more.
+Every rank or node may print the same line again.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""The lines of Hugging Face's Trainer: its result, as a dictionary and as a block of metrics.
+"""Parse the lines of Hugging Face's Trainer: its result, and the reports on the way.
+
+**Result**, as a dictionary and as a block of metrics:
 
     {'train_runtime': 437.8544, 'train_samples_per_second': 25.132, …, 'epoch': 3.0}
     {'train_runtime': '437.9', 'train_samples_per_second': '25.13', …, 'epoch': '3'}     since 5.0
@@ -9,22 +11,19 @@ Read in trainer.py, trainer_utils.py and trainer_callback.py of transformers 4.4
 
 * `train_runtime` is the wall time of the whole training loop, evaluation and checkpoints within it
   included; the two rates are the samples and the optimizer steps that were planned, divided by it.
-* Where there is no `train_steps_per_second`, the line may be of transformers 4.6 or older, whose
-  `train_samples_per_second` was the number of *steps* a second. Nothing else in the line tells
-  the two apart, so such a rate is not reported.
+* If there is no `train_steps_per_second`, the line may be of transformers 4.6 or older, whose
+  `train_samples_per_second` was the number of *steps* a second. Nothing else in the line
+  distinguishes the two, so such a rate is not reported.
 * `train_tokens_per_second` counts one device's tokens, whereas the other rates are of all ranks.
   So it is a record of its own, with `per_gpu`.
 * Since 5.0, four significant digits are printed, in quotes.
 
 **Copies.** The first rank of each node prints the dictionary, the first of all prints the block
-too: a training on 16 nodes says its result 17 times. Each is a record. Copies stand behind each
-other, without the start of another run between them; their clocks were stopped by each node for
+too: a training on 16 nodes prints its result 17 times. Each is a record. Copies follow one
+another, without the start of another run between them; their clocks were stopped by each node for
 itself, so train_seconds differs by fractions of a second, and a rate in its last digit.
 
-Reports on the way have a format of their own, see below. With `include_num_input_tokens_seen` they
-also contain a `train_runtime`: that of the training so far, which is not a result.
-
-The reports that Hugging Face's Trainer prints on the way, every `logging_steps`.
+**Reports on the way**, printed every `logging_steps`:
 
     {'loss': 2.2788, 'grad_norm': 1.2, 'learning_rate': 5e-05, 'epoch': 0.31}
     {'loss': '2.279', 'grad_norm': '1.2', 'learning_rate': '5e-05', 'epoch': '0.31'}     since 5.0
@@ -33,16 +32,17 @@ Read in trainer.py and trainer_callback.py of transformers 4.40 to 5.23, and in 
 
 * The loss is the mean over the steps since the report before, and over all ranks; a step is an
   update of the weights. The gradients' norm and the learning rate are those of the last step.
-* A report does not say of which step it is, but the progress bar does that tqdm draws anew right
+* A report does not say of which step it is, but the progress bar does that tqdm draws again right
   behind it, `20/100 [00:50<03:20,  2.50s/it]`. Such a report is a Step; one without a bar behind
-  it, or with a bar before it that has got further, as another node's may, is a LossReport. Where
+  it, or with a bar before it that has got further, as another node's may, is a LossReport. If
   the program's output is held back, reports come many at once, with no bar between them.
 * The bar in front of a report may be some steps old: bars are drawn ten times a second at most.
-* `num_input_tokens_seen`, of an option, is summed over all ranks.
+* `num_input_tokens_seen`, of an option, is summed over all ranks. With this option a report also
+  contains a `train_runtime`: that of the training so far, which is not a result.
 
 **No time of a step** is read from a bar. Its rate is an exponential moving mean, of which the last
 three updates are two thirds; evaluation and checkpoints are in it; and it has two decimals of its
-unit. Its clock counts whole seconds. The time of all steps is in the result (see `hf_trainer`).
+unit. Its clock counts whole seconds. The time of all steps is in the result.
 
 Bars alone are no records: evaluation draws the same ones, and each node its own.
 """

@@ -1,4 +1,4 @@
-"""Samples of nvidia-smi: a CSV query, `dmon`, and the table that a plain call prints.
+"""Parse samples of nvidia-smi: a CSV query, `dmon`, and the table of a plain call.
 
     timestamp, index, utilization.gpu [%], memory.used [MiB]        --query-gpu=… --format=csv
     2024/03/01 12:00:00.000, 0, 85 %, 4096 MiB

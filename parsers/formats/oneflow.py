@@ -1,4 +1,4 @@
-"""OneFlow's GPT benchmarks: iterations on lines and in a table, peak memory, arguments.
+"""Parse OneFlow's GPT benchmarks: iterations on lines and in a table, memory, arguments.
 
     step: 10, loss: 9.725, throughput: 239.123 1607414400.1234567                   OSDI test, 2020
     step=10,micro_batches=320,samples=5120,throughput=35.88042,latency=14.26962,loss=11.23708,

@@ -1,10 +1,10 @@
-"""One name for what programs and scripts call differently: the project's own words.
+"""Parse a run's configuration from its log: argument dumps, shell echoes, sentences.
 
-What a log tells of its run's configuration: argument dumps, shell echoes, sentences.
+What programs and scripts call differently gets one name: the project's own word.
 
-A Setting's value is text, as printed up to the end of its line, but counts are made plain: the
-2.048000e+03 of DeepSpeed's configuration is 2048. What a program prints as None is not set, and no
-Setting. Every rank or node may print the same once more.
+A Setting's value is text, as printed up to the end of its line, except that counts are made plain:
+the 2.048000e+03 of DeepSpeed's configuration is 2048. If a program prints None, the option is not
+set and there is no Setting. Every rank or node may print the same setting again.
 """
 
 import re

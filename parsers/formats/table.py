@@ -1,4 +1,4 @@
-"""Every format that is read, in one table."""
+"""All log formats, in one table."""
 
 import re
 from dataclasses import replace

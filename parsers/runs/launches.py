@@ -1,4 +1,4 @@
-"""Lines that say that a program is being started, and whether they begin another launch.
+"""Find the lines that announce a program's start, and whether a new launch begins.
 
 A launch says so many times: the launcher on each node, each node's first process, the first
 process of all. Nodes are not equally fast, so that such lines may still come when another node has

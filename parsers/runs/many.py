@@ -1,7 +1,7 @@
-"""Reading many logs at once: processes share them, for parsing keeps a processor busy.
+"""Read many logs at once, in several processes, because parsing keeps a core busy.
 
-A process takes some logs at a time, reads them and makes of their runs what is wanted; only that
-is sent back. Sending all records back would take as long as reading them.
+A process takes some logs at a time, reads them, and sends back only the result wanted from their
+runs. Sending all records back would take as long as reading them.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""How a log says that its run ended, with the line that says so.
+"""Decide from a log how its run ended, and find the line that shows it.
 
 Failures come in heaps: one rank runs out of memory, the others lose their connection, the launcher
 kills what is left and Slurm cancels the step. So each line has a weight, a lower weight wins over

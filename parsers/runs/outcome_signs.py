@@ -1,4 +1,4 @@
-"""Lines that say how a run ended: the wordings, and how much each of them weighs.
+"""Messages that show how a run ended, and how much each of them weighs.
 
 Wordings of PyTorch's allocators and process groups, of NCCL, slurmstepd, srun and salloc, of bash,
 of torchrun's agent and DeepSpeed's launcher, of Megatron-LM and other programs, old and new.

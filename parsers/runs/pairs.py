@@ -1,4 +1,4 @@
-"""A run whose output and errors are two logs: `slurm-123.out` and `slurm-123.err`."""
+"""Read a run whose output and errors are two logs: `slurm-123.out` and `slurm-123.err`."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Reading logs: `read("slurm-123.out")` returns all that a log says, run by run."""
+"""Read logs: `read("slurm-123.out")` returns all that a log contains, run by run."""
 
 import gc
 import os

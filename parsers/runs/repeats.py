@@ -1,4 +1,4 @@
-"""The steps that a launch has reported, and whether another one can be of the same launch."""
+"""Decide whether a step report can be of the same launch as those before it."""
 
 from dataclasses import replace
 

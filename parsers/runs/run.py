@@ -1,4 +1,4 @@
-"""What a log tells, run by run."""
+"""Define `LogRun`: what a log contains about one run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

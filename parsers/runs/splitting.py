@@ -1,4 +1,4 @@
-"""From the lines of one log to its runs: what belongs to which, and which launches go on.
+"""Split a log into runs: which lines belong to which run, and which launches go on.
 
 A log may hold several launches, one after the other. They are told apart by the lines with which a
 launch begins (see `launches`), and by iterations that begin anew. A launch that goes on where the

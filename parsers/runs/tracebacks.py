@@ -1,4 +1,4 @@
-"""Python's tracebacks in a log: which exception one ends with, and what stands before each line.
+"""Parse Python's tracebacks in a log: the exception, and the label before each line.
 
 The ranks of a job write into one log, each line perhaps behind a label such as `[rank1]: `, and
 lines of several ranks may alternate.

@@ -1,4 +1,4 @@
-"""The search for anchors: which of several byte strings stand on which lines of a buffer.
+"""Search for anchors: find which lines of a buffer contain which byte strings.
 
 Many are searched for in one go: by Teddy, a vectorised search of the Rust crate aho-corasick, which
 lets other threads run meanwhile. It takes up to 64 strings, is fastest with fewer, and goes by

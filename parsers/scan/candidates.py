@@ -1,4 +1,4 @@
-"""The lines of a log that contain an anchor, found in one pass over its bytes.
+"""Find the lines of a log that contain an anchor, in one pass over its bytes.
 
 A large file is cut into segments, which several threads search at once: reading and searching let
 other threads run. A line belongs to the segment in which it begins.

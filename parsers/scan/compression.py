@@ -1,4 +1,4 @@
-"""Compressed logs as plain bytes: gzip through isal, Zstandard through zstandard.
+"""Decompress logs: gzip through isal, Zstandard through zstandard.
 
 A file may be several compressed ones in a row. Where its bytes end too early or are damaged, what
 could be read counts, and a sentence says so. Memory stays bounded however far a few bytes unfold.

@@ -1,4 +1,4 @@
-"""The fast reader: finds the few lines of a log that can hold a record, and has them parsed.
+"""Find the few lines of a log that can contain a record, and parse them.
 
 A literal search costs little next to reading the file, a regular expression on every line does
 not; so a log is searched for anchors, byte strings that a record's line must contain, and only

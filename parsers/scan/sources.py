@@ -1,4 +1,4 @@
-"""Where a log's bytes come from: a file, a compressed file, standard input or another stream.
+"""Open a log: a file, a compressed file, standard input or another stream.
 
 Whether they are compressed is told by their beginning, never by a name. Offsets are those of the
 bytes that come out, after decompression.

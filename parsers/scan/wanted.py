@@ -1,4 +1,4 @@
-"""What a log is searched for, and what is given of the lines that were found."""
+"""Define what to search a log for, and what to return of the lines that match."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The part of a log that is in memory: whole lines, moving on through the bytes.
+"""Keep a part of a log in memory: whole lines, moving on through the bytes.
 
 Memory is bounded whatever the log: a line longer than a limit is left out.
 """

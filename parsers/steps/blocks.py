@@ -1,6 +1,6 @@
-"""Many step reports, kept as columns: a Step each is made only for whoever asks for one.
+"""Keep many step reports as columns, and make a Step only if the caller needs one.
 
-To make a record takes some microseconds, a number of a column a tenth of one.
+Making a record takes some microseconds, making a number of a column a tenth of one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Of how many iterations the time in a report is the mean.
+"""Find over how many iterations the time in a report is the mean.
 
 Most programs time the iterations since their report before, and divide by how many they were. No
 line says how many; the reports around it and the configuration do.

@@ -1,7 +1,7 @@
-"""Reports of the same thing become one.
+"""Merge reports of the same thing into one.
 
-Several lines speak of one iteration: those of two programs, or of every rank. A result is printed
-by every node, and a setting by everybody. Here each counts once.
+Several lines can report one iteration: those of two programs, or of every rank. Every node prints a
+result, and every process a setting. Here each counts once.
 """
 
 import dataclasses

@@ -1,8 +1,7 @@
-"""Which step reports hold an iteration whose update was skipped, for its gradients overflowed.
+"""Compute step times and their statistics, and find reports with a skipped update.
 
-Such an iteration does less work than others, so its time is none of a step's.
-
-How long steps took: what is known of one, and the statistics of many.
+An iteration whose gradients overflowed skips its update and does less work than others, so its time
+is not a step's.
 """
 
 import statistics

@@ -1,4 +1,4 @@
-"""Runs and steps as pandas frames: `runs_frame(read("slurm-123.out"))`."""
+"""Make pandas frames of runs and steps: `runs_frame(read("slurm-123.out"))`."""
 
 from collections.abc import Iterable
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Runs and steps as plain rows, for JSON, CSV and frames; what is absent is None."""
+"""Make plain rows of runs and steps, for JSON, CSV and frames; what is absent is None."""
 
 import os
 from collections.abc import Iterator

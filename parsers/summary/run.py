@@ -1,4 +1,4 @@
-"""The numbers of one run, from what its log tells."""
+"""Compute the numbers of one run from its log."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The iterations at the beginning of a launch that are left out of its numbers.
+"""Find the warm-up of a launch: the first iterations, left out of its numbers.
 
 A warm-up has one of four spellings:
 

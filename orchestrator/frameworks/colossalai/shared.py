@@ -1,9 +1,9 @@
-"""What ColossalAI's two benchmarks of RLHF on dummy prompts share.
+"""Options, checks and numbers that ColossalAI's two RLHF benchmarks share.
 
-They train an actor and a critic by PPO, beside a frozen copy of each: in an episode, experience is
-made, with tokens generated one by one, and then learned from. Batch sizes are per GPU. What they
-print are rates of the two phases, without the first episode, and no times of steps; a GPT's FLOPs
-per iteration say nothing of them.
+They train an actor and a critic by PPO, next to a frozen copy of each. An episode makes experience,
+with tokens generated one by one, and then learns from it. Batch sizes are per GPU. The benchmarks
+print rates of the two phases, without the first episode, and no step times; the FLOPs of a GPT's
+iteration do not describe them.
 """
 
 from collections.abc import Callable, Iterator, Mapping

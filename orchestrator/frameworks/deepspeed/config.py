@@ -1,4 +1,4 @@
-"""DeepSpeed's JSON configuration: made from a run, and checked against what the run says."""
+"""Make DeepSpeed's JSON configuration from a run, and find contradictions in it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

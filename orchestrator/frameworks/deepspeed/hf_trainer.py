@@ -1,4 +1,4 @@
-"""What Hugging Face's Trainer is given besides DeepSpeed's configuration, which must not differ.
+"""Check a DeepSpeed configuration against the values of Hugging Face's Trainer.
 
 The Trainer fills in what the configuration leaves to it as "auto", and refuses any other value than
 its own: HfTrainerDeepSpeedConfig of transformers 5.23.

@@ -1,4 +1,4 @@
-"""Which keys and values DeepSpeed takes in a configuration: what known_keys.json records."""
+"""Check the keys and values of a DeepSpeed configuration against known_keys.json."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""`deepspeed`: any training script of the user's that takes a DeepSpeed configuration file."""
+"""`deepspeed`: any training script of the user that takes a DeepSpeed configuration."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What every framework under DeepSpeed shares: ZeRO's options, their limits, their file."""
+"""Options, limits and files of ZeRO that all frameworks under DeepSpeed share."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace

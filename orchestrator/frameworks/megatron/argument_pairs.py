@@ -1,8 +1,8 @@
-"""Which further arguments of Megatron core go only with others, or not with them.
+"""Check which arguments of Megatron core need or exclude other arguments.
 
 The rules are those of validate_args, and of the OptimizerConfig and TransformerConfig behind it. An
-argument is written as `--option` or `--option=value`, what a run's parameters say as `name=value`,
-or as `name>1` where any larger number counts.
+argument is written as `--option` or `--option=value`, a parameter of the run as `name=value`, or as
+`name>1` if any larger number counts.
 """
 
 from collections.abc import Iterator

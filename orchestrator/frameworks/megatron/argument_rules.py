@@ -1,4 +1,4 @@
-"""Which further arguments Megatron refuses beside what a run says, each with a sentence."""
+"""Check the further arguments of Megatron against the parameters of a run."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the two frameworks that put Megatron under DeepSpeed share: its options and their limits."""
+"""Options and limits that the two frameworks with Megatron under DeepSpeed share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What Megatron core's fully sharded data parallelism, and the formats of checkpoints, ask for."""
+"""Check the arguments of Megatron core's FSDP and of its checkpoint formats."""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,7 @@
-"""Which compute capability of GPUs Megatron core and its Transformer Engine need for what.
+"""Arguments of Megatron core that change which GPUs or how much memory a run needs.
 
-Selective recomputation, which Megatron core is asked for by its own arguments.
-
-Which further arguments save memory that the forecast takes a rank of Megatron to need.
+They need a compute capability, ask for selective recomputation, or save memory that the forecast
+does not know of.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How Megatron deals layers out to pipeline stages and chunks, and micro-batches through them."""
+"""Check how Megatron divides layers among pipeline stages and chunks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What Megatron and the programs made from it share: checkout and data, splits, columns."""
+"""Options, checks and columns that Megatron and the programs made from it share."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The layout of a folder in which an archive of logs is read, shard by shard.
+"""Lay out the folder in which an archive of logs is read, shard by shard.
 
 <work>/<reader>/shards/<shard>/shard.pickle   its logs, and how to read them
 <work>/<reader>/shards/<shard>/result.pickle  what they say; there whole, once it has been read

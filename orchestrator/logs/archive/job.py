@@ -1,4 +1,4 @@
-"""Reading one shard of an archive of logs, in a job of its own: `shard_reading FOLDER`."""
+"""Read one shard of an archive of logs, in a job of its own: `python -m … FOLDER`."""
 
 import os
 import sys

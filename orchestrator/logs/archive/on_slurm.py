@@ -1,7 +1,7 @@
-"""Reading an archive of logs by jobs of a Slurm cluster: an array, a task for each shard.
+"""Read an archive of logs by Slurm jobs: one array, with a task per shard.
 
-Nothing here has to happen once only: a shard that is read twice has the same result twice. So what
-was submitted is on record only that it be waited for rather than submitted again.
+Reading a shard twice gives the same result twice, so nothing has to happen only once. Submitted
+jobs are recorded only to be waited for instead of submitted again.
 """
 
 import secrets

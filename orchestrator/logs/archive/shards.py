@@ -1,7 +1,7 @@
-"""An archive of logs in shards: parts of about the same size, each to be read by a job.
+"""Divide an archive of logs into shards of similar size, each read by one job.
 
-A shard is known by its logs and their sizes and times: where one of them changes it is another
-shard, which nobody has read.
+A shard is identified by its logs and their sizes and times. If one of them changes, it is another
+shard, which has not been read.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Cells that compare: `3849(-1754,↓31.3%)` is 3849, by 1754 and 31.3 % less than another row."""
+"""Check cells that compare: `3849(-1754,↓31.3%)` is 1754 and 31.3 % below another row."""
 
 import re
 from bisect import bisect_left, bisect_right

@@ -1,4 +1,4 @@
-"""What is found in tables: where it is, of what kind, and a sentence."""
+"""A finding in a table: its place, its kind and a sentence."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Rows whose TFLOPs do not follow from size, speed and GPUs as those of the others do.
+"""Find rows whose TFLOPs do not follow from size, speed and GPUs as in other rows.
 
 Which formula and which sequence length a page uses need not be known: TFLOPs · GPUs over size ·
 sequences per second is the same number in every row, if it was the same formula.

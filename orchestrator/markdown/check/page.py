@@ -1,8 +1,8 @@
-"""What contradicts itself in tables of benchmarks that people wrote: suggestions, nothing mended.
+"""Find contradictions in tables of benchmarks that people wrote; change nothing.
 
-A printed number stands for all that round to it. Two numbers contradict one another if nothing can
-be both. A rule that could be wrong about a table because it does not know enough stays silent:
-after one false alarm nobody reads the next.
+A printed number means all numbers that round to it. Two numbers contradict one another if no number
+can be both. A rule that could be wrong about a table because it does not know enough stays silent:
+after one false alarm, readers ignore the next.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""TFLOPs against what GPUs do at most, and what they do when trained on."""
+"""Check TFLOPs against the peak of GPUs, and against what trainings usually reach."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Sizes of a row that multiply to one another: batches, and the ways a run is parted over GPUs."""
+"""Check sizes of a row that multiply to one another: batches, and parallel sizes."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""How fast a row of a table says a run is, whichever way it says it: sequences per second."""
+"""Compute sequences per second from each speed in a row of a table."""
 
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Sizes in tables against the shapes next to them, in 10**9 parameters or, as once, in 2**30."""
+"""Check sizes in tables against the shapes next to them, in 10**9 or 2**30 parameters."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The headings of a markdown page, and which of its lines are markdown at all."""
+"""Find the headings of a markdown page, and the lines that are markdown at all."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The unified diff of two documents whose lines correspond: no line was added or removed."""
+"""Make the unified diff of two documents with the same number of lines."""
 
 from collections.abc import Iterator, Sequence
 

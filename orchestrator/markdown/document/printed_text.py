@@ -1,4 +1,4 @@
-"""What markdown shows of a cell or a heading: the text without the signs that make it bold."""
+"""Return the text that markdown shows of a cell or a heading, without its signs."""
 
 import re
 

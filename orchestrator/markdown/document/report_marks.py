@@ -1,10 +1,10 @@
-"""The place in a page of one's own where a campaign's report stands: between two comments.
+"""Find and replace a campaign's report in a user's page, between two comments.
 
     <!-- teralog report NAME -->
     <!-- end of teralog report -->
 
-Each stands alone on its line, at the line's beginning. What looks like one within code, another
-comment or raw HTML is text.
+Each is alone on its line, at the line's beginning. A similar comment within code, another comment
+or raw HTML is text.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Tables in markdown, with the place of every cell in the bytes of the document.
+"""Read the tables of a markdown document, with the place of each cell in its bytes.
 
 What is a table is what GitHub shows as one: a row of titles, a row of dashes with as many cells,
 and all lines up to a blank one or another block. Tables within code, HTML comments or raw HTML are

@@ -1,4 +1,4 @@
-"""The tables of benchmarks of a markdown page, with what the page says of their rows."""
+"""Read the benchmark tables of a markdown page, with what the page says of their rows."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A row of a table of benchmarks that somebody wrote, with what its cells mean.
+"""Read a row of a benchmark table: what its cells mean.
 
 Two ways to read it. The methods return one number each, exact or derived from others, or raise an
 error that says why not. `numbers` and `paces` hold all that is printed, each number with the worth

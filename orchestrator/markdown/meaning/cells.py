@@ -1,4 +1,4 @@
-"""Numbers in the cells of people's tables: sizes, counts, times and rates."""
+"""Read numbers in the cells of people's tables: sizes, counts, times and rates."""
 
 import re
 from typing import NamedTuple

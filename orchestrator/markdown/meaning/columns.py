@@ -1,4 +1,4 @@
-"""What the columns of people's tables of benchmarks mean, by the spellings of their titles."""
+"""Recognize the columns of people's benchmark tables by the spellings of their titles."""
 
 import re
 from collections.abc import Sequence

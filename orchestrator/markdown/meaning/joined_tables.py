@@ -1,4 +1,4 @@
-"""All tables of a markdown page as one: the union of their columns, every row of each."""
+"""Join all tables of a markdown page: the union of their columns, every row of each."""
 
 import re
 from collections import Counter

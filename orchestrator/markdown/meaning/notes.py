@@ -1,4 +1,4 @@
-"""What a page says of all rows of its tables, in lists next to them: `- TP=4 in all of entries`.
+"""Read what a page notes about all rows of its tables, such as `- TP=4 in all of entries`.
 
 Only list items count, of the section (from heading to heading) the table stands in, that begin
 with a name, a sign and a number and add no condition: prose tells of plans and limits too.

@@ -1,4 +1,4 @@
-"""Printed numbers: each stands for the interval that rounds to it, in exact fractions."""
+"""Read printed numbers: each means the interval that rounds to it, in exact fractions."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What holds for the tables of a page: from options, and from what the page says itself.
+"""Read the settings for the tables of a page, from options and from the page itself.
 
 A page says it in a comment on a line of its own, for all that follows:
 

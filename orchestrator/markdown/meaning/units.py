@@ -1,4 +1,4 @@
-"""Units of speed and of size, as people write them next to numbers in tables."""
+"""Recognize units of speed and of size next to numbers in tables."""
 
 import re
 from enum import StrEnum

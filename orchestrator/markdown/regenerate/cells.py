@@ -1,4 +1,4 @@
-"""Numbers put into cells of a markdown table: in the form the cell has, and in its width."""
+"""Write numbers into cells of a markdown table, in the cell's format and width."""
 
 import re
 from collections import Counter

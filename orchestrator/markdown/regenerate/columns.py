@@ -1,4 +1,4 @@
-"""The columns that are computed from the others of a table of benchmarks."""
+"""Compute columns of a benchmark table from its other columns."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""The TFLOPs columns of a page's tables, computed again from the other columns.
-
-Nothing else of the page changes.
-"""
+"""Compute the TFLOPs columns of a page's tables again; change nothing else of the page."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""One table's computed columns: the edits that make them right."""
+"""Compute the columns of one table again, and return the edits that correct them."""
 
 import re
 from collections.abc import Iterator, Sequence

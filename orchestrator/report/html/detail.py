@@ -1,4 +1,4 @@
-"""What the page shows of one run: a value, from which a part of its text is made."""
+"""Make the data of one run for the HTML page."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""From the values of a page to its text: one file that needs no other."""
+"""Make the text of an HTML page from its data: one file that needs no other."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Which runs are equal in all but one size: those that may be joined and compared."""
+"""Group runs that are equal except for one size, to join and compare them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a page shows of all its rows, a campaign's runs: a value, from which its text is made."""
+"""Make the data of a campaign's HTML page: its columns and its runs."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Curves that are short enough for a page, and say what they leave out."""
+"""Shorten curves for a page, and note what they leave out."""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What rows reached against the sizes that vary among them: the plots of a page, as values."""
+"""Make the plots over sizes: what rows reached against each size that varies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

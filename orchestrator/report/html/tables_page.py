@@ -1,4 +1,4 @@
-"""What the page of a published page's tables shows: a value for all rows, and one for each."""
+"""Make the data of the HTML page of published tables, and of each row."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Pages as one HTML file, of a campaign or of tables: what is read for them and made of it."""
+"""Write the HTML page of a campaign, or of published tables."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

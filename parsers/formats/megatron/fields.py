@@ -1,4 +1,4 @@
-"""The fields of Megatron's iteration lines: what each name means, and how its value is read."""
+"""Parse the fields of Megatron's iteration lines, by their labels."""
 
 import math
 import re

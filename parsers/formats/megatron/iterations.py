@@ -1,4 +1,4 @@
-"""The iteration lines of Megatron-LM and of the programs made from it.
+"""Parse the iteration lines of Megatron-LM and of the programs made from it.
 
 A line is ` iteration {number}/{of how many} |` and fields, `{name}: {value} |`, of which versions
 and options add and leave out many; so fields are read by their names, in any order, and unknown

@@ -1,9 +1,9 @@
-"""Megatron's lines of one log are laid out alike, so that one pattern reads them all.
+"""Parse Megatron's lines with one pattern, because lines of one log have one layout.
 
-To read a line field by field takes ten times as long as to match it with a pattern that knows which
-fields come, in which order. Such a pattern is made where two lines in a row have the same fields;
-it reads lines that differ from them in numbers alone, and leaves all others to whoever looks at
-each field. Many lines in a row are read at once, column by column.
+Reading a line field by field takes ten times as long as matching it with a pattern that knows which
+fields come, in which order. Such a pattern is made if two lines in a row have the same fields. It
+reads lines that differ from them only in numbers; the caller reads all others field by field.
+Many lines in a row are read at once, column by column.
 """
 
 import re

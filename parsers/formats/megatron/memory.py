@@ -1,4 +1,4 @@
-"""The memory reports of Megatron's ranks: torch's allocator after the first iterations.
+"""Parse memory reports of Megatron's ranks: torch's allocator after the first iterations.
 
 One report a rank that is the first of its data-parallel group, several of them perhaps on one
 line, for each rank prints for itself. "MB" is 2**20 bytes. The numbers are unrounded multiples of

@@ -1,4 +1,4 @@
-"""How long the parts of an iteration took: Megatron's timers and DeepSpeed's wall-clock breakdown.
+"""Parse Megatron's timers and DeepSpeed's wall-clock breakdown: parts of an iteration.
 
 All are milliseconds with two decimals. Megatron's are means over the iterations since the report
 before; up to August 2022 they are those of one rank on one line, since then of all ranks, below a
