@@ -5,7 +5,7 @@
     runs("campaign.yaml").sort_values("tflops_per_gpu")
     steps("results/my-campaign").groupby("label")["step_seconds"].median()
 
-Both take a campaign file or a campaign's folder of results, read the logs anew, and write nothing.
+Both take a campaign file or a campaign's folder of results, read the logs again, and write nothing.
 What is absent is NaN in a column of measured numbers, also where all are absent, else None or NaN,
 as pandas has it. A unit ends a column's name: a GiB is 2**30 bytes, tflops_per_gpu are 10**12 FLOPs
 a second.

@@ -5,7 +5,7 @@
     num_microbatches % 4 != 0 or parameters_billions / world_size > 2
 
 An expression is read with Python's own grammar and translated, node by node, into closures; a node
-that is not in the tables below is refused. There are no calls, attributes, subscripts or powers.
+that is not in the tables below is refused. Calls, attributes, subscripts and powers do not exist.
 A comparison of sizes with something absent is false.
 """
 

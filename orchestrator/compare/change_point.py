@@ -1,13 +1,13 @@
 """Find the point where a series of numbers changed once, by a permutation test.
 
-The change is where the means before and after differ most for how many numbers lie on either side.
+The change is where the means before and after differ most, given how many numbers each side has.
 With C_k the sum of the first k of n numbers, each less the mean of all, the means of the last n - k
 and of the first k differ by -C_k · n/(k(n - k)); the variance of that difference is the variance of
 a number times n/(k(n - k)), so that |C_k| · sqrt(n/(k(n - k))) is as large by chance at every k.
 Its largest value is the likelihood ratio's for a shift of normal numbers (Worsley 1979), and marks
 the change.
 
-It is tested against orders (Antoch and Hušková 2001): where nothing changed, every order of the
+It is tested against orders (Antoch and Hušková 2001): if nothing changed, every order of the
 same numbers is as likely as every other, whatever their distribution and however few they are. The
 p-value is the part of all orders whose largest value is at least that of the order seen. Since that
 value has been searched for in each of them too, the search is accounted for.

@@ -1,4 +1,4 @@
-"""Show which sources make a campaign's runs vary, as a table and in sentences."""
+"""Show which sources make a campaign's runs vary, in a table and in sentences."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -2,8 +2,8 @@
 
 The unit is the run. The iterations of a run share its nodes and its hour: a thousand of them
 contain no more about another allocation than one does. Runs in one allocation also share its speed.
-So if A and B are both in one, they are compared within it, as a pair. Otherwise an allocation
-counts once, as the mean of its runs.
+So if A and B are both in one, they are compared within it, in pairs. Otherwise an allocation
+counts once, with the mean of its runs.
 
 Everything is computed in logarithms of speed, in which "40 % faster or slower" is a distance, and
 the difference of two is a ratio. The interval gives the verdict: `faster` if all of it is above 1,

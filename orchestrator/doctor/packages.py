@@ -1,7 +1,7 @@
 """Find installed packages, and packages that clash with the names of teralog's own.
 
 Versions are read from metadata alone: nothing is imported. A clash is another distribution that
-ships a package with one of our names, or a Python that imports such a package.
+ships a package with one of our names, or another file that Python imports for such a name.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Supervise one attempt of a run on this machine, in a Python process of its own.
 
 It starts the job script, enforces the time limit, ends what the job leaves behind, and records how
-it ended. It stops the job when it is told to (SIGTERM: cancelled) and when the submit that started
+it ended. It stops the job on SIGTERM (the run was cancelled) and when the submit that started
 it is gone: its standard input is a pipe whose other end only that submit holds, and which the
 kernel closes however the submit ends.
 """

@@ -1,7 +1,7 @@
 """Count the floating-point operations of a GPT's iteration, by several conventions.
 
-Two programs may print different TFLOPs for the same run without an error by anybody: they count
-different things. Every count here has the name of its convention. All leave out embedding look-ups,
+Two programs may print different TFLOPs for the same run without an error: they count different
+things. Every count here has the name of its convention. All leave out embedding look-ups,
 norms, softmax, GELU and the optimizer, which are below 1 % for any model worth timing; a product of
 (m, k) by (k, n) costs 2mkn, and the backward pass twice the forward pass: one product for the
 gradient of the inputs and one for that of the weights.

@@ -1,4 +1,4 @@
-"""Define the shape of a model: the sizes of a GPT and its kin, and their parameters.
+"""Define the shape of a model: the sizes of a GPT or similar, and its parameters.
 
 The words that options and files choose from are here too: the command line needs only them to
 begin.

@@ -1,6 +1,6 @@
 """Call Slurm's commands with a time limit; return values, or why there is no answer.
 
-A failed query is not an empty result: it never means that a job is gone.
+A failed query differs from an empty result: it never means that a job is gone.
 """
 
 import os

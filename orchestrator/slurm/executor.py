@@ -1,7 +1,7 @@
 """Submit a finished script to Slurm through submitit.
 
 submitit writes its own script around a pickled function, waits 0.2 s between two jobs, and asks
-sacct alone for a job's state, for ever if there is no sacct. So this executor hands sbatch the text
+sacct alone for a job's state, for ever if sacct is missing. So this executor hands sbatch the text
 it is given, and returns only the id of the job.
 """
 

@@ -1,13 +1,13 @@
 """Find runs much slower than comparable runs.
 
-Nothing here knows how fast a model trains on a machine: nobody does before it is measured. A run is
-compared with what was measured of the same: with its siblings, the runs of its campaign that differ
-from it only in `repeat`; where those show nothing, with its own earlier attempts; and then with
-what earlier campaigns lead to expect, where the same run was made in them.
+How fast a model trains on a machine is unknown before it is measured. So a run is compared with
+measurements of the same: first with its siblings, the runs of its campaign that differ from it only
+in `repeat`. If those show nothing, it is compared with its own earlier attempts, and then with the
+same run in earlier campaigns.
 
 The rule. Of a run's steps after the warm-up the median counts, of three reports or more: a single
-slow step, as one with a checkpoint, does not move it. The usual time is the median of the others'
-medians: a minority of slow runs does not move that. A run is slow where its time is both
+slow step, e.g. one with a checkpoint, does not move it. The usual time is the median of the others'
+medians: a minority of slow runs does not move that. A run is slow if its time is both
 
 * more than 1.25 times the usual one. Repeats on sound nodes lie a few percent apart; a GPU that
   throttles, a link at half its rate, or a neighbour on the node cost more than a quarter;

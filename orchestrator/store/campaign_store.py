@@ -1,7 +1,7 @@
 """The layout under results/, which only this module and `folders` know.
 
 results/<campaign>/campaign.json         what was last submitted: run ids, labels, warm-up
-results/<campaign>/submit.lock           held while a submit is at work
+results/<campaign>/submit.lock           held while a submit is running
 results/<campaign>/report.md, .csv, …    derived; can be made again
 results/<campaign>/rehearsal/            the same for what was rehearsed: never measured
 results/<campaign>/<run>/run.json        the run's parameters and sizes
@@ -10,7 +10,7 @@ results/<campaign>/<run>/run.lock        held while the run is supervised
 results/<campaign>/<run>/attempt-<n>/    one start of the run
 attempt.json                         who started it, when, on which devices
 output.log                           what it printed
-gpus-<node>.csv                      what nvidia-smi saw beside it, see `gpu_samples`
+gpus-<node>.csv                      what nvidia-smi saw meanwhile, see `gpu_samples`
 ended.json                           how it ended; absent until it has
 intent.json                          on Slurm: the batch it is submitted with
 job.sh                               on Slurm: what was submitted

@@ -1,6 +1,6 @@
 """Read and write the folders of a run, of its attempts, and of a call of sbatch.
 
-`campaign_store` knows where they are.
+`campaign_store` knows their places.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Train a GPT on dummy tokens with PyTorch DDP or DeepSpeed ZeRO, and report its speed.
 
-Needs torch, and DeepSpeed when the strategy is zero*; nothing else but the files beside it, so that
-this folder can be copied to another machine and used alone. Four ways to start it, each followed by
-the arguments of --help:
+Needs torch, and DeepSpeed when the strategy is zero*; nothing else but the files next to it, so
+that this folder can be copied to another machine and used alone. Four ways to start it, each
+followed by the arguments of --help:
 
     python -m torch.distributed.run --standalone --nproc_per_node 2 -m orchestrator.workloads.gpt
     deepspeed --num_gpus 2 --module orchestrator.workloads.gpt

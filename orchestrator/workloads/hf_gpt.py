@@ -1,6 +1,6 @@
 """Train a GPT-2 on dummy tokens with Hugging Face's Trainer and DeepSpeed ZeRO, and report speed.
 
-Needs torch, DeepSpeed, transformers and accelerate, and the files beside it. It is started as
+Needs torch, DeepSpeed, transformers and accelerate, and the files next to it. It is started as
 gpt.py is, and takes the same arguments; the ZeRO stage is the JSON's, in which "auto" stands for
 what the Trainer fills in from the arguments:
 
@@ -8,12 +8,12 @@ what the Trainer fills in from the arguments:
 
 The Trainer prints its own lines: a dictionary after each iteration and, when all are done, its
 result, which times the whole of the training. A dictionary does not say how long its iteration
-took, so rank 0 reports that beside it, in the lines of reporting.py. `step_seconds` is the wall
+took, so rank 0 also reports that, in the lines of reporting.py. `step_seconds` is the wall
 time from the Trainer's `on_step_begin` to its `on_step_end`: all micro-batches and the optimizer
 step. What the Trainer does between two steps, fetching samples and reducing the loss for its
 dictionary, is not in it, and is in the Trainer's result.
 
-Weights are drawn as gpt.py's are and there is no dropout, so that the losses of the stages can
+Weights are drawn as gpt.py's are, without dropout, so that the losses of the stages can
 be compared. The learning rate is constant after `--warmup-steps`; all else is the Trainer's
 default, clipping of gradients among it.
 """

@@ -1,6 +1,6 @@
 """Print what a training program reports: speed, loss and memory, by rank 0 on stdout.
 
-At the start (`deepspeed` only where it is used, `device` the GPU's name on CUDA), after each
+At the start (`deepspeed` only if it is used, `device` the GPU's name on CUDA), after each
 iteration, and when all iterations are done, it prints a line of exactly this form:
 
     [teralog] start | strategy zero2 | world_size 2 | backend gloo | device cpu | precision fp32 | \

@@ -25,7 +25,7 @@ figures are worth:
 * Without DeepSpeed's engine, there is neither a world size nor the size of the whole model (which
   is then printed as 0 or 1), and of the times only that of the forward pass.
 * Numbers are rounded, to two decimals of a unit that depends on their size. M is 10**6, and a B
-  of parameters is 10**9, as a G is.
+  of parameters is 10**9, like a G.
 """
 
 import re

@@ -5,7 +5,7 @@
     [teralog] finished | iterations 20 | train_seconds 1.234567 | final_loss 6.238123 | …
 
 A line is a title and fields, separated by ` | `; a field is a name, a space and a value. A line
-that lacks one of its fields has been torn and is no record; fields unknown here are ignored.
+that lacks one of its fields is torn and makes no record; fields unknown here are ignored.
 """
 
 import math

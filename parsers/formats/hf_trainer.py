@@ -1,6 +1,6 @@
 """Parse the lines of Hugging Face's Trainer: its result, and the reports on the way.
 
-**Result**, as a dictionary and as a block of metrics:
+**Result**, a dictionary and a block of metrics:
 
     {'train_runtime': 437.8544, 'train_samples_per_second': 25.132, …, 'epoch': 3.0}
     {'train_runtime': '437.9', 'train_samples_per_second': '25.13', …, 'epoch': '3'}     since 5.0
@@ -44,7 +44,7 @@ Read in trainer.py and trainer_callback.py of transformers 4.40 to 5.23, and in 
 three updates are two thirds; evaluation and checkpoints are in it; and it has two decimals of its
 unit. Its clock counts whole seconds. The time of all steps is in the result.
 
-Bars alone are no records: evaluation draws the same ones, and each node its own.
+Bars alone make no records: evaluation draws the same ones, and each node its own.
 """
 
 import re

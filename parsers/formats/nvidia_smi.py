@@ -12,10 +12,10 @@ with what the driver and other processes hold. MiB are 2**20 bytes, as are dmon'
 
 * Columns are known by the header's names, in any order; a later header replaces an earlier one.
   Cells such as `[N/A]` and `[Not Supported]` are unknown. A query with `noheader` has columns only
-  where the log holds its command too, as `set -x` prints it; without, nothing is read, for 40 %
+  if the log contains its command too, printed by `set -x`; without, nothing is read, for 40 %
   may be of the GPU or of its memory's bandwidth.
 * dmon's `mem` is the use of the memory's bandwidth. Used memory is `fb`, which dmon prints only if
-  asked to (`-s m`). Its time without a date (`-o T`) is no timestamp.
+  asked to (`-s m`). Its time without a date (`-o T`) makes no timestamp.
 * Scripts often call plain nvidia-smi before the program starts, so that the first rows of a log
   are those of idle devices: a run's use of memory and GPU cannot be taken from them. Such a row
   does not name its device, which the line above it does.

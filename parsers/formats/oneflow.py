@@ -14,8 +14,8 @@ Read in OneFlow-Benchmark, LanguageModeling/gpt-2/src/util.py and GPT/oneflow_gp
 * Latency is the mean time of an iteration. The older version, which says `batches` for `step`,
   divides by the iterations done; the newer one by the interval, so that the last report's latency
   is too small where the interval does not divide the number of iterations.
-* The last number of the first form is Unix time; its fraction is left out here, as a torn one
-  could not be told from a whole one.
+* The last number of the first form is Unix time; its fraction is left out, because a
+  torn one looks like a whole one.
 * Memory is that of the whole device, sampled. M is 2**20 bytes; the older form is in bytes. That
   line has no end mark: where the log breaks off within its number, a smaller one is read.
 """

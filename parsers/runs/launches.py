@@ -1,11 +1,11 @@
 """Find the lines that announce a program's start, and whether a new launch begins.
 
-A launch says so many times: the launcher on each node, each node's first process, the first
+Many lines announce one launch: the launcher on each node, each node's first process, the first
 process of all. Nodes are not equally fast, so that such lines may still come when another node has
 gone further. Another launch it is
 
-* when training has got on, or is done, before: nobody trains until all are there, and have loaded
-  their checkpoint;
+* when training has got on, or is done, before: training begins only after all ranks are there and
+  have loaded their checkpoint;
 * when a line that is printed once a launch comes again;
 * when a launcher's line comes after an end and after the set-up of a program. An end alone does
   not do: one node may fail before another one has started.

@@ -1,7 +1,7 @@
 """Split a log into runs: which lines belong to which run, and which launches go on.
 
-A log may hold several launches, one after the other. They are told apart by the lines with which a
-launch begins (see `launches`), and by iterations that begin anew. A launch that goes on where the
+A log may hold several launches, one after the other. A launch begins with certain lines (see
+`launches`), or with iterations that begin again. A launch that goes on where the
 one before stopped, from a checkpoint, is a restart of the same run; any other is another run.
 """
 

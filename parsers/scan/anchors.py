@@ -3,8 +3,8 @@
 Many are searched for in one go: by Teddy, a vectorised search of the Rust crate aho-corasick, which
 lets other threads run meanwhile. It takes up to 64 strings, is fastest with fewer, and goes by
 their first three bytes, so that one shorter string would slow down all others. It gives matches
-that do not overlap; so for every anchor it is worked out beforehand which others a match of it may
-hide, and those are looked for again, on its line alone.
+that do not overlap; so for every anchor it is known which others a match of it may hide, and only
+those are looked for again, on its line.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,8 @@
 """Decompress logs: gzip through isal, Zstandard through zstandard.
 
-A file may be several compressed ones in a row. Where its bytes end too early or are damaged, what
-could be read counts, and a sentence says so. Memory stays bounded however far a few bytes unfold.
+A file may be several compressed ones in a row. If its bytes end too early or are damaged, what
+could be read counts, and a sentence reports it. Memory stays bounded however far a few bytes
+unfold.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """Read a log while it grows: each call reads what was appended since the call before.
 
 What is kept between two calls is a small value that can be written as JSON. It notices when the
-log is another one: moved away and begun anew (rotated), or cut short.
+log is another one: moved away and begun again (rotated), or cut short.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Open a log: a file, a compressed file, standard input or another stream.
 
-Whether they are compressed is told by their beginning, never by a name. Offsets are those of the
+Their beginning shows whether they are compressed, never a name. Offsets are those of the
 bytes that come out, after decompression.
 """
 

@@ -1,7 +1,7 @@
 """Read what a page notes about all rows of its tables, such as `- TP=4 in all of entries`.
 
-Only list items count, of the section (from heading to heading) the table stands in, that begin
-with a name, a sign and a number and add no condition: prose tells of plans and limits too.
+Only list items of the table's section (from heading to heading) count. They must begin with a
+name, a sign and a number, and add no condition: prose contains plans and limits, too.
 """
 
 import re

@@ -4,14 +4,14 @@ A line is ` iteration {number}/{of how many} |` and fields, `{name}: {value} |`,
 and options add and leave out many; so fields are read by their names, in any order, and unknown
 ones are passed over. What the numbers mean, read in `training_log` of the programs named:
 
-* The time is the mean over the iterations since the line before, `--log-interval` of them, but for
-  nanotron, which times the reported iteration alone. Since core 0.16 a line for the first iteration
-  comes in addition, and the one after it still contains that iteration: whoever averages must leave
-  out one of them.
-* Its unit stands in the parentheses: milliseconds with NVIDIA's, Microsoft's and EleutherAI's,
+* The time is the mean over the iterations since the line before, `--log-interval` of them, except
+  with nanotron, which times the reported iteration alone. Since core 0.16 a line for the first
+  iteration comes in addition, and the one after it still contains that iteration: an average must
+  leave out one of them.
+* Its unit is in the parentheses: milliseconds with NVIDIA's, Microsoft's and EleutherAI's,
   seconds with BigScience's since January 2022 and with forks of that.
 * BigScience's lines of the eight weeks before were in milliseconds, and `samples per second` were
-  samples per millisecond: 1000 times too small. They are corrected where the line shows it.
+  samples per millisecond: 1000 times too small. They are corrected if the line shows it.
 * A loss is the mean over the iterations that were not skipped, and is missing where all were.
   With DeepSpeed the loss scale is -1.0, as printed.
 * AMD's Primus prints `{this line's}/{running mean}`: the first is taken.
@@ -21,8 +21,8 @@ ones are passed over. What the numbers mean, read in `training_log` of the progr
 
 Every version closes a field with a bar, but nanotron the last one: a value that is not closed may
 be torn and is not read. A report is whole if it has the counts of skipped or nan iterations, with
-which the lines of all versions ended once, or the field that stands in their place in a dialect
-without them. Others are torn, and no steps.
+which the lines of all versions ended once, or the field that replaces them in a dialect without
+them. Others are torn and make no steps.
 """
 
 import math
