@@ -39,24 +39,6 @@ from orchestrator.report.columns import (
 from orchestrator.run.model import sizes
 from parsers.records import OutcomeKind
 
-
-def group_breaks(table: Table, columns: int) -> frozenset[int]:
-    """Return the rows with which groups begin, but for the first.
-
-    A group is the runs that agree in the first of the leading `columns` whose equal values stand
-    together, and of whose groups half at least are of several rows; where there is none, there are
-    no groups.
-    """
-    for column in range(columns):
-        sizes = Counter(row[column] for row in table.rows)
-        values = [value for value, _ in groupby(row[column] for row in table.rows)]
-        of_one_row = sum(size == 1 for size in sizes.values())
-        # As many groups as values: none comes back after another.
-        if 1 < len(values) == len(sizes) >= 2 * of_one_row:
-            return frozenset(accumulate(sizes[value] for value in values[:-1]))
-    return frozenset()
-
-
 # How the common columns are made, by their names.
 _MADE_BY = {
     "tflops_per_gpu": "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones "
@@ -95,6 +77,23 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
     table = replace(table, breaks=group_breaks(table, len(describing)))
     names = tuple(column.name for column in describing)
     return Report(table, names, _provenance(campaign, runs, date))
+
+
+def group_breaks(table: Table, columns: int) -> frozenset[int]:
+    """Return the rows with which groups begin, but for the first.
+
+    A group is the runs that agree in the first of the leading `columns` whose equal values stand
+    together, and of whose groups half at least are of several rows; where there is none, there are
+    no groups.
+    """
+    for column in range(columns):
+        sizes = Counter(row[column] for row in table.rows)
+        values = [value for value, _ in groupby(row[column] for row in table.rows)]
+        of_one_row = sum(size == 1 for size in sizes.values())
+        # As many groups as values: none comes back after another.
+        if 1 < len(values) == len(sizes) >= 2 * of_one_row:
+            return frozenset(accumulate(sizes[value] for value in values[:-1]))
+    return frozenset()
 
 
 def report_markdown(
