@@ -55,8 +55,10 @@ def count(random: Random, most: int = 10**9) -> int:
 
 
 def number(random: Random, form: str) -> str:
-    """Return a number of any magnitude, printed in this format."""
-    return f"{10 ** random.uniform(-3, 5):{form}}"
+    """Return a number of any magnitude, sometimes zero, printed in this format."""
+    most = 9 if form.endswith("g") else 5
+    value = 0.0 if random.random() < 0.05 else 10 ** random.uniform(-9 if most == 9 else -3, most)
+    return f"{value:{form}}"
 
 
 def loss(random: Random, form: str) -> str:
@@ -167,6 +169,31 @@ def bigscience(random: Random) -> Printed:
                 skipped_iterations=0,
                 nan_iterations=0,
                 reported_tflops_per_gpu=float(flops),
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("Megatron")
+def neox(random: Random) -> Printed:
+    """EleutherAI's gpt-neox, whose rate comes first."""
+    n, of = count(random), count(random)
+    rate, time, flops = number(random, ".3f"), number(random, ".1f"), number(random, ".1f")
+    return Printed(
+        f" samples/sec: {rate} | iteration {n:8d}/{of:8d} | elapsed time per iteration (ms):"
+        f" {time} | approx flops per GPU: {flops}TFLOPS | lm_loss: 7.125000E+00 |"
+        " number of skipped iterations:   1 | number of nan iterations:   2 |",
+        (
+            Step(
+                iteration=n,
+                iterations=of,
+                step_seconds=float(time + "e-3"),
+                samples_per_second=float(rate),
+                loss=7.125,
+                skipped_iterations=1,
+                nan_iterations=2,
+                reported_tflops_per_gpu=float(flops) * 1e12 / 1e12,
                 offset=0,
             ),
         ),
@@ -408,10 +435,12 @@ def hf_step(random: Random) -> Printed:
 
 @prints("Hugging Face Trainer, reports")
 def hf_loss(random: Random) -> Printed:
-    """Without a bar."""
-    value, epoch = loss(random, ".4f"), number(random, ".2f")
+    """Without a bar; in quotes, as since 5.0, or not."""
+    quote = random.choice(["", "'"])
+    value, epoch = loss(random, ".4g"), number(random, ".2f")
     return Printed(
-        f"{{'loss': {value}, 'grad_norm': 1.5, 'epoch': {epoch}}}\nnothing",
+        f"{{'loss': {quote}{value}{quote}, 'grad_norm': {quote}1.5{quote},"
+        f" 'epoch': {quote}{epoch}{quote}}}\nnothing",
         (LossReport(loss=float(value), grad_norm=1.5, epoch=float(epoch), offset=0),),
     )
 
@@ -419,9 +448,10 @@ def hf_loss(random: Random) -> Printed:
 @prints("Hugging Face Trainer, block of metrics")
 def hf_block(random: Random) -> Printed:
     """As printed since 2021."""
-    hundredths, samples = random.randrange(86_400_00), number(random, ".3f")
+    hundredths, samples = random.randrange(3 * 86_400_00), number(random, ".3f")
     seconds, part = divmod(hundredths, 100)
-    clock = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{part:02}"
+    days = ("", "1 day, ", "2 days, ")[seconds // 86_400]
+    clock = f"{days}{seconds // 3600 % 24}:{seconds // 60 % 60:02}:{seconds % 60:02}.{part:02}"
     steps = number(random, ".3f")
     return Printed(
         f"***** train metrics *****\n  epoch                    = {3.0:>12}\n"
@@ -441,18 +471,20 @@ def hf_block(random: Random) -> Printed:
 
 @prints("ColossalAI Chat, performance")
 def colossalai(random: Random) -> Printed:
-    """Of one GPU, as up to 0.2.8, or of all."""
-    per_gpu = random.random() < 0.5
+    """Of one GPU, as up to 0.2.8, or of all; of both phases."""
+    per_gpu, learn = random.random() < 0.5, random.random() < 0.5
     form = ".3f" if per_gpu else ".2f"
     samples, flops = number(random, form), number(random, form)
-    text = f"Train 512 samples, throughput: {samples} samples/s, TFLOPS per GPU: {flops}"
+    word = "Train" if learn else "Generate"
+    text = f"{word} 512 samples, throughput: {samples} samples/s, TFLOPS per GPU: {flops}"
     if per_gpu:
-        text = f"Learning throughput: {samples} samples/sec, TFLOPS: {flops}"
+        word = "Learning" if learn else "Making experience"
+        text = f"{word} throughput: {samples} samples/sec, TFLOPS: {flops}"
     return Printed(
         text,
         (
             RunTotals(
-                phase="learn",
+                phase="learn" if learn else "make_experience",
                 samples_per_second=float(samples),
                 tflops_per_gpu=float(flops),
                 per_gpu=per_gpu,
@@ -464,12 +496,15 @@ def colossalai(random: Random) -> Printed:
 
 @prints("ColossalAI Chat, models")
 def colossalai_models(random: Random) -> Printed:
-    """Two of the four."""
-    actor, critic = random.uniform(1, 1000), random.uniform(1, 1000)
+    """Three of the four."""
+    actor, critic, initial = (random.uniform(1, 1000) for _ in range(3))
     return Printed(
-        f"Actor: {actor:.2f} M\nCritic: {critic:.2f} B",
+        f"Actor: {actor:.2f} M\nCritic: {critic:.2f} B\nInitial model: {initial:.2f} K",
         (
             RunTotals(phase="actor", parameters=round(float(f"{actor:.2f}") * 2**20), offset=0),
             RunTotals(phase="critic", parameters=round(float(f"{critic:.2f}") * 2**30), offset=0),
+            RunTotals(
+                phase="initial_model", parameters=round(float(f"{initial:.2f}") * 2**10), offset=0
+            ),
         ),
     )

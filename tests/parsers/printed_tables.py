@@ -124,12 +124,18 @@ def smi_table(random: Random) -> Printed:
     )
 
 
-@prints("nvidia-smi CSV")
-def smi_csv(random: Random) -> Printed:
-    """A row with units."""
+def smi_row(random: Random, *, units: bool) -> Printed:
+    """A row of four columns; the last one is of a number that may have a unit."""
     device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
+    columns = [
+        ("timestamp", "2024/03/01 12:00:00.000"),
+        ("index", str(device)),
+        ("utilization.gpu [%]", f"{percent} %" if units else str(percent)),
+        ("memory.used [MiB]", f"{mib} MiB" if units else str(mib)),
+    ]
+    columns = [*random.sample(columns[:3], 3), columns[3]]
     return Printed(
-        f"2024/03/01 12:00:00.000, {device}, {percent} %, {mib} MiB",
+        ", ".join(cell for _, cell in columns),
         (
             Usage(
                 source=UsageSource.NVIDIA_SMI,
@@ -140,8 +146,20 @@ def smi_csv(random: Random) -> Printed:
                 offset=0,
             ),
         ),
-        header="timestamp, index, utilization.gpu [%], memory.used [MiB]",
+        header=", ".join(title for title, _ in columns),
     )
+
+
+@prints("nvidia-smi CSV")
+def smi_csv(random: Random) -> Printed:
+    """A row with units."""
+    return smi_row(random, units=True)
+
+
+@prints("nvidia-smi CSV")
+def smi_csv_without_units(random: Random) -> Printed:
+    """A row of `nounits`."""
+    return smi_row(random, units=False)
 
 
 @prints("nvidia-smi CSV, memory only")
@@ -167,7 +185,7 @@ def dmon(random: Random) -> Printed:
     """With used memory."""
     device, percent, mib = random.randrange(16), random.randrange(101), random.randrange(81920)
     return Printed(
-        f"    {device}    70    48     -    {percent}    61  {mib}     5",
+        f"{device:>5}  {70:>5}  {48:>5}  {'-':>5}  {percent:>5}  {61:>5}  {mib:>5}  {5:>5}",
         (
             Usage(
                 source=UsageSource.NVIDIA_SMI,

@@ -1,23 +1,10 @@
 """What the benchmark of ColossalAI's Chat application prints, in both forms."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from reports import cases, parse
 
 from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.records import Record, RunTotals
-from parsers.scan.reader import decode
-
-
-def parse(line: str) -> list[Record]:
-    """Return the records of a line of the summary that starts at byte 7."""
-    return list(COLOSSALAI_THROUGHPUT.parse(7, decode(line.encode())))
-
-
-def models(*lines: str) -> list[Record]:
-    """Return the records of the models' lines, of which the first starts at byte 7."""
-    return list(COLOSSALAI_MODELS.parse(7, decode("\n".join(lines).encode())))
-
 
 MAKE = "Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678"
 LEARN = "Learning throughput: 0.120 samples/sec, TFLOPS: 30.400"
@@ -72,23 +59,12 @@ NO_RECORDS = (
 )
 
 
-@pytest.mark.parametrize(("line", "records"), LINES.values(), ids=LINES.keys())
-def test_a_line_of_the_summary_says_of_what_it_is(line: str, records: list[Record]) -> None:
-    """Which phase, and whether of one GPU or of all."""
-    assert parse(line) == records
-
-
-@pytest.mark.parametrize("line", NO_RECORDS)
-def test_what_is_no_summary_is_no_record(line: str) -> None:
-    """Torn lines, other units, other programs' words."""
-    assert parse(line) == []
-
-
-@pytest.mark.parametrize("line", [MAKE, LEARN, GENERATE, TRAIN, OVERALL, PEAK])
-def test_a_line_cut_anywhere_is_no_record(line: str) -> None:
-    """The last number is told from a shorter one by its decimals."""
-    for end in range(len(line)):
-        assert parse(line[:end]) == []
+@cases(LINES, NO_RECORDS)
+def test_a_line_of_the_summary_gives_the_totals_of_its_phase(
+    text: str, records: list[Record]
+) -> None:
+    """Of one GPU or of all; torn lines, other units and words of other programs give none."""
+    assert parse(COLOSSALAI_THROUGHPUT, text) == records
 
 
 MODELS = ("Actor: 118.68 M", "Critic: 1.50 B", "Initial model: 512.00 K", "Reward model: 2.00 M")
@@ -113,49 +89,8 @@ MODEL_LINES = {
 
 
 @pytest.mark.parametrize(("lines", "records"), MODEL_LINES.values(), ids=MODEL_LINES.keys())
-def test_a_model_s_size_is_in_powers_of_1024(lines: tuple[str, ...], records: list[Record]) -> None:
-    """The actor's line comes first, the others behind it."""
-    assert models(*lines) == records
-
-
-before = st.sampled_from(("", "0: ", "[rank0]: ", "[default7]:", "\x1b[92m", "50%|██ | 1/2\r"))
-
-
-@given(
-    samples=st.integers(0, 10**9),
-    tflops=st.integers(0, 10**9),
-    phase=st.sampled_from(("make_experience", "learn")),
-    before=before,
-)
-def test_a_printed_throughput_is_read_back(
-    samples: int, tflops: int, phase: str, before: str
+def test_the_size_of_a_model_is_in_powers_of_1024(
+    lines: tuple[str, ...], records: list[Record]
 ) -> None:
-    """In both forms, three decimals or two."""
-    words = {"make_experience": ("Making experience", "Generate"), "learn": ("Learning", "Train")}
-    rate, speed = samples / 1000, tflops / 1000
-    assert parse(
-        f"{before}{words[phase][0]} throughput: {rate:.3f} samples/sec, TFLOPS: {speed:.3f}\r"
-    ) == [
-        RunTotals(
-            phase=phase, samples_per_second=rate, tflops_per_gpu=speed, per_gpu=True, offset=7
-        )
-    ]
-    rate, speed = samples / 100, tflops / 100
-    assert parse(
-        f"{before}{words[phase][1]} 8 samples, throughput: {rate:.2f} samples/s,"
-        f" TFLOPS per GPU: {speed:.2f}\x1b[0m"
-    ) == [RunTotals(phase=phase, samples_per_second=rate, tflops_per_gpu=speed, offset=7)]
-
-
-@given(parameters=st.integers(2**10, 10**12), before=before)
-def test_a_printed_size_is_read_back(parameters: int, before: str) -> None:
-    """To the two decimals that are printed."""
-    unit, size = next(
-        (unit, size)
-        for unit, size in (("B", 2**30), ("M", 2**20), ("K", 2**10))
-        if parameters >= size
-    )
-    (totals,) = models(f"{before}Actor: {parameters / size:.2f} {unit}\r")
-    assert isinstance(totals, RunTotals)
-    assert totals.parameters is not None
-    assert abs(totals.parameters - parameters) <= 0.005 * size + 1
+    """The actor's line comes first, the others behind it."""
+    assert parse(COLOSSALAI_MODELS, "\n".join(lines)) == records

@@ -3,17 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from reports import cases, parse
 
 from parsers.formats.deepspeed import DEEPSPEED_TIMER
 from parsers.records import Step
-
-
-def parse(line: str) -> list[object]:
-    """Return the records of a line that starts at byte 7."""
-    return list(DEEPSPEED_TIMER.parse(7, line))
-
 
 WITH_COUNTERS = (
     "[2026-01-02 03:04:05,678] [INFO] [timer.py:264:stop] {}, "
@@ -109,44 +102,10 @@ NO_STEPS = (
 )
 
 
-@pytest.mark.parametrize(("line", "steps"), LINES.values(), ids=LINES.keys())
-def test_a_report_is_a_step_with_what_its_own_line_says(line: str, steps: list[Step]) -> None:
-    """Every version's wording, whatever stands before it."""
-    assert parse(line) == steps
-    assert any(anchor.decode() in line for anchor in DEEPSPEED_TIMER.anchors)
-
-
-@pytest.mark.parametrize("line", NO_STEPS)
-def test_what_is_no_report_is_no_step(line: str) -> None:
-    """Torn lines, other lines with the same words, and the line printed before the first step."""
-    assert parse(line) == []
-
-
-rates = st.none() | st.floats(min_value=0, allow_nan=False, allow_infinity=False)
-gib = st.integers(0, 10**6).map(lambda hundredths: hundredths / 100)
-
-
-@given(iteration=st.integers(1, 10**12), current=rates, running=rates, used=gib, peak=gib)
-def test_a_printed_step_is_read_back(
-    iteration: int, current: float | None, running: float | None, used: float, peak: float
-) -> None:
-    """Printing as DeepSpeed does (unrounded rates, inf for none) and parsing loses nothing."""
-    line = (
-        f"epoch=1/micro_step=4/global_step={iteration}, "
-        f"RunningAvgSamplesPerSec={'-inf' if running is None else running}, "
-        f"CurrSamplesPerSec={'inf' if current is None else current}, "
-        f"MemAllocated={used}GB, MaxMemAllocated={peak}GB"
-    )
-    assert parse(line) == [
-        Step(
-            iteration=iteration,
-            samples_per_second=current,
-            running_samples_per_second=running,
-            memory_allocated_gib=used,
-            max_memory_allocated_gib=peak,
-            offset=7,
-        )
-    ]
+@cases(LINES, NO_STEPS)
+def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[object]) -> None:
+    """In the words of every version, behind any label; torn and other lines report no step."""
+    assert parse(DEEPSPEED_TIMER, text) == records
 
 
 def test_the_current_rate_is_that_of_the_reported_step_alone(
@@ -169,7 +128,7 @@ def test_the_current_rate_is_that_of_the_reported_step_alone(
             timer.stop(global_step=number == len(micro_batches))
             clock.now += 100  # the script fetches its next batch
     (line,) = printed
-    (step,) = parse(line)
+    (step,) = parse(DEEPSPEED_TIMER, line)
     assert isinstance(step, Step)
     assert step.iteration == 4
     assert step.samples_per_second == pytest.approx(8 / (0.5 + 1.5), rel=1e-5)

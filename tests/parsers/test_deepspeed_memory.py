@@ -3,19 +3,12 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from reports import cases, parse
 
 from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
 from parsers.records import Record, Usage, UsageSource
-from parsers.scan.reader import decode
 
 LOGS = Path(__file__).parents[3] / "shared" / "logs"
-
-
-def parse(text: str) -> list[Record]:
-    """Return the records of a report whose line starts at byte 7."""
-    return list(DEEPSPEED_MEMORY.parse(7, decode(text.encode())))
 
 
 LOGGED = "[2026-01-02 03:04:05,678] [INFO] [utils.py:822:see_memory_usage] "
@@ -79,47 +72,10 @@ NO_REPORTS = (
 )
 
 
-@pytest.mark.parametrize(("text", "records"), REPORTS.values(), ids=REPORTS.keys())
+@cases(REPORTS, NO_REPORTS)
 def test_two_lines_are_one_report(text: str, records: list[Record]) -> None:
-    """The device's, and the node's if it follows soon."""
-    assert parse(text) == records
-
-
-@pytest.mark.parametrize("text", NO_REPORTS)
-def test_what_is_no_report_is_no_record(text: str) -> None:
-    """Torn lines and others."""
-    assert parse(text) == []
-
-
-hundredths = st.integers(0, 10**6).map(lambda number: number / 100)
-
-
-@given(
-    device=st.tuples(hundredths, hundredths, hundredths),
-    max_reserved=st.integers(0, 10**4),
-    host=hundredths,
-    before=st.sampled_from(("", "0: ", "[default7]:", "\x1b[1m", "\r50%|██ | 1/2\r")),
-)
-def test_a_printed_report_is_read_back(
-    device: tuple[float, float, float], max_reserved: int, host: float, before: str
-) -> None:
-    """Rounded to two decimals, but for the peak that is rounded to none."""
-    gap = " GB         "
-    usage = parse(
-        f"{before}MA {device[0]}{gap}Max_MA {device[1]}{gap}CA {device[2]}{gap}"
-        f"Max_CA {max_reserved} GB \n{before}CPU Virtual Memory:  used = {host} GB, percent = 9%"
-    )
-    assert usage == [
-        Usage(
-            source=UsageSource.DEEPSPEED,
-            memory_allocated_gib=device[0],
-            max_memory_allocated_gib=device[1],
-            memory_reserved_gib=device[2],
-            max_memory_reserved_gib=max_reserved,
-            host_memory_gib=host,
-            offset=7,
-        )
-    ]
+    """The line of the device, and that of the node if it follows soon; torn lines are none."""
+    assert parse(DEEPSPEED_MEMORY, text) == records
 
 
 def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +84,7 @@ def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[
     capsys.readouterr()
     utils.see_memory_usage("now", force=True)
     message, report = capsys.readouterr().out.split("\n", maxsplit=1)
-    (usage,) = parse(report)
+    (usage,) = parse(DEEPSPEED_MEMORY, report)
     assert message == "now"
     assert isinstance(usage, Usage)
     assert usage.memory_allocated_gib is not None
@@ -155,7 +111,7 @@ def test_each_report_of_the_published_logs_is_read_with_its_node(name: str, repo
         usage
         for number, line in enumerate(lines)
         if "Max_MA " in line
-        for usage in parse("\n".join(lines[number : number + 4]))
+        for usage in parse(DEEPSPEED_MEMORY, "\n".join(lines[number : number + 4]))
     ]
     assert len(usages) == reports
     assert all(isinstance(usage, Usage) and usage.host_memory_gib for usage in usages)

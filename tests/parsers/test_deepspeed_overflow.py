@@ -5,11 +5,11 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reports import parse
 
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_TIMER
 from parsers.records import SkippedStep, Step
 from parsers.runs.reading import read
-from parsers.scan.reader import decode
 from parsers.steps.merge import merge_skipped
 
 HYSTERESIS = "hysteresis is 2. Reducing hysteresis to 1"
@@ -44,24 +44,18 @@ NO_OVERFLOWS = (
 )
 
 
-def parse(line: str) -> list[object]:
-    """Return the records of a line that starts at byte 7."""
-    return list(DEEPSPEED_OVERFLOW.parse(7, decode(line.encode())))
-
-
 @pytest.mark.parametrize(("line", "skipped"), OVERFLOWS.items())
 def test_an_overflow_is_a_skipped_step(line: str, skipped: SkippedStep) -> None:
     """With the scale of the loss, as far as it is told."""
     for before in ("", "0: ", "[rank0]: ", "\x1b[33m", " 5%|█  | 1/20 [00:01<00:19, 1.00s/it]\r"):
-        assert parse(before + line) == [skipped]
-    assert parse(line + line) == [skipped, skipped]
-    assert any(anchor.decode() in line for anchor in DEEPSPEED_OVERFLOW.anchors)
+        assert parse(DEEPSPEED_OVERFLOW, before + line) == [skipped]
+    assert parse(DEEPSPEED_OVERFLOW, line + line) == [skipped, skipped]
 
 
 @pytest.mark.parametrize("line", NO_OVERFLOWS)
 def test_other_lines_with_the_words_are_none(line: str) -> None:
     """Torn, commented out, or of something else."""
-    assert parse(line) == []
+    assert parse(DEEPSPEED_OVERFLOW, line) == []
 
 
 @pytest.mark.parametrize("line", OVERFLOWS)
@@ -95,8 +89,8 @@ def test_a_torn_line_tells_no_other_scale(rank: int, power: int, least: int, end
         offset=7,
     )
     for text in (line + str(reduced), line + f"{reduced:.1f}"):
-        assert parse(text) == [whole]
-        for torn in parse(text[:end]):
+        assert parse(DEEPSPEED_OVERFLOW, text) == [whole]
+        for torn in parse(DEEPSPEED_OVERFLOW, text[:end]):
             assert isinstance(torn, SkippedStep)
             assert torn.rank == rank
             assert torn.loss_scale in {None, scale}

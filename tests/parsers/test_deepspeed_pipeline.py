@@ -1,15 +1,9 @@
 """The line of DeepSpeed's pipeline engine."""
 
-import pytest
+from reports import cases, parse
 
 from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
 from parsers.records import Step
-
-
-def parse(line: str) -> list[object]:
-    """Return the records of a line that starts at byte 7."""
-    return list(DEEPSPEED_PIPELINE.parse(7, line))
-
 
 LINE = "steps: 10 loss: 0.0625 iter time (s): 0.125 samples/sec: 64.000"
 STEP = Step(iteration=10, loss=0.0625, step_seconds=0.125, samples_per_second=64.0, offset=7)
@@ -36,21 +30,14 @@ NO_STEPS = (
 )
 
 
-@pytest.mark.parametrize(("line", "steps"), LINES.values(), ids=LINES.keys())
-def test_a_report_is_a_step(line: str, steps: list[Step]) -> None:
-    """Seconds, the total loss, and samples per second."""
-    assert parse(line) == steps
-    assert any(anchor.decode() in line for anchor in DEEPSPEED_PIPELINE.anchors)
-
-
-@pytest.mark.parametrize("line", NO_STEPS)
-def test_what_is_no_report_is_no_step(line: str) -> None:
-    """Torn, quoted and foreign lines."""
-    assert parse(line) == []
+@cases(LINES, NO_STEPS)
+def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[object]) -> None:
+    """Seconds, total loss and samples per second; torn and quoted lines report no step."""
+    assert parse(DEEPSPEED_PIPELINE, text) == records
 
 
 def test_a_loss_that_is_no_number_is_kept() -> None:
     """That training diverged is a fact of the log."""
-    (step,) = parse(LINE.replace("0.0625", "nan"))
+    (step,) = parse(DEEPSPEED_PIPELINE, LINE.replace("0.0625", "nan"))
     assert isinstance(step, Step)
     assert str(step.loss) == "nan"

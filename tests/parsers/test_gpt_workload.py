@@ -1,19 +1,10 @@
 """The three lines of the project's own GPT workload."""
 
-import math
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from reports import cases, parse
 
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.records import RunTotals, Step
-
-
-def parse(line: str) -> list[object]:
-    """Return the records of a line that starts at byte 5."""
-    return list(GPT_WORKLOAD.parse(5, line))
-
 
 START = (
     "[teralog] start | strategy zero2 | world_size 2 | backend gloo | device cpu | precision fp32"
@@ -35,7 +26,7 @@ SET_UP = RunTotals(
     precision="fp32",
     parameters=136960,
     versions=(("torch", "2.13.0+cpu"), ("deepspeed", "0.19.8")),
-    offset=5,
+    offset=7,
 )
 STEP = Step(
     iteration=3,
@@ -46,14 +37,14 @@ STEP = Step(
     loss=6.238123,
     memory_allocated_gib=0.391,
     max_memory_allocated_gib=0.402,
-    offset=5,
+    offset=7,
 )
 SUMS = RunTotals(
     iterations=20,
     train_seconds=1.234567,
     final_loss=6.238123,
     max_memory_allocated_gib=0.402,
-    offset=5,
+    offset=7,
 )
 
 LINES = {
@@ -95,28 +86,22 @@ NO_RECORDS = (
 )
 
 
-@pytest.mark.parametrize(("line", "records"), LINES.values(), ids=LINES.keys())
-def test_a_line_is_read_whatever_stands_around_it(line: str, records: list[object]) -> None:
-    """The start, an iteration and the end, each as its own record."""
-    assert parse(line) == records
-
-
-@pytest.mark.parametrize("line", NO_RECORDS)
-def test_a_malformed_line_is_no_record(line: str) -> None:
-    """Torn and foreign lines, also those that begin as ours do."""
-    assert parse(line) == []
+@cases(LINES, NO_RECORDS)
+def test_a_line_is_read_whatever_is_around_it(text: str, records: list[object]) -> None:
+    """Start, iteration and end are each a record; torn and foreign lines are none."""
+    assert parse(GPT_WORKLOAD, text) == records
 
 
 def test_the_name_of_a_device_may_hold_spaces() -> None:
     """As those of NVIDIA's GPUs do."""
-    (totals,) = parse(START.replace("device cpu", "device NVIDIA A100-SXM4-80GB"))
+    (totals,) = parse(GPT_WORKLOAD, START.replace("device cpu", "device NVIDIA A100-SXM4-80GB"))
     assert isinstance(totals, RunTotals)
     assert totals.device == "NVIDIA A100-SXM4-80GB"
 
 
 def test_a_package_that_is_not_used_has_no_version() -> None:
     """DDP runs without DeepSpeed."""
-    (totals,) = parse(START.removesuffix(" | deepspeed 0.19.8"))
+    (totals,) = parse(GPT_WORKLOAD, START.removesuffix(" | deepspeed 0.19.8"))
     assert isinstance(totals, RunTotals)
     assert totals.versions == (("torch", "2.13.0+cpu"),)
 
@@ -124,8 +109,8 @@ def test_a_package_that_is_not_used_has_no_version() -> None:
 @pytest.mark.parametrize("loss", ["nan", "inf", "-inf"])
 def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
     """That training diverged is a fact of the log, not something unknown."""
-    (step,) = parse(ITERATION.replace("6.238123", loss))
-    (totals,) = parse(FINISHED.replace("6.238123", loss))
+    (step,) = parse(GPT_WORKLOAD, ITERATION.replace("6.238123", loss))
+    (totals,) = parse(GPT_WORKLOAD, FINISHED.replace("6.238123", loss))
     assert isinstance(step, Step)
     assert isinstance(totals, RunTotals)
     assert str(step.loss) == str(totals.final_loss) == loss
@@ -135,37 +120,4 @@ def test_a_loss_that_is_no_number_is_kept(loss: str) -> None:
 def test_a_line_torn_before_its_last_value_is_no_record(line: str) -> None:
     """However little is missing."""
     for end in range(line.rindex(" ") + 1):
-        assert parse(line[:end]) == []
-
-
-seconds = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
-
-
-@given(
-    step=st.builds(
-        Step,
-        iteration=st.integers(0, 10**12),
-        iterations=st.integers(1, 10**12),
-        step_seconds=seconds,
-        log_interval=st.just(1),
-        samples_per_second=seconds,
-        loss=st.floats(),
-        memory_allocated_gib=seconds,
-        max_memory_allocated_gib=seconds,
-        skipped=st.none(),
-        running_samples_per_second=st.none(),
-        offset=st.just(5),
-    )
-)
-def test_a_printed_step_is_read_back(step: Step) -> None:
-    """Parsing undoes printing, for every number."""
-    (read,) = parse(
-        f"[teralog] iteration {step.iteration}/{step.iterations}"
-        f" | step_seconds {step.step_seconds} | samples_per_second {step.samples_per_second}"
-        f" | loss {step.loss} | memory_allocated_gib {step.memory_allocated_gib}"
-        f" | max_memory_allocated_gib {step.max_memory_allocated_gib}"
-    )
-    assert repr(read) == repr(step)  # nan is not equal to itself, its text is
-    assert step.loss is not None
-    assert isinstance(read, Step)
-    assert math.isnan(step.loss) or read == step
+        assert parse(GPT_WORKLOAD, line[:end]) == []

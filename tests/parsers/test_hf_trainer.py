@@ -4,19 +4,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from reports import cases, parse
 
 from parsers.formats.hf_trainer import HF_TRAINER_RESULT
 from parsers.records import Record, RunTotals
-from parsers.scan.reader import decode
 
 LOGS = Path(__file__).parents[3] / "shared" / "logs" / "gpt2-hf-ds"
-
-
-def result(line: str) -> list[Record]:
-    """Return the records of a line that starts at byte 7."""
-    return list(HF_TRAINER_RESULT.parse(7, decode(line.encode())))
 
 
 DICTIONARY = (
@@ -118,56 +111,17 @@ NO_RESULTS = (
 )
 
 
-@pytest.mark.parametrize(("line", "records"), RESULTS.values(), ids=RESULTS.keys())
-def test_the_result_is_read_whatever_stands_around_it(line: str, records: list[Record]) -> None:
-    """Every version's dictionary."""
-    assert result(line) == records
-
-
-@pytest.mark.parametrize("line", NO_RESULTS)
-def test_what_is_not_the_result_is_no_record(line: str) -> None:
-    """Reports on the way and of evaluation, torn dictionaries, bars."""
-    assert result(line) == []
+@cases(RESULTS, NO_RESULTS)
+def test_the_result_is_read_whatever_is_around_it(text: str, records: list[Record]) -> None:
+    """The dictionary of every version; other reports, torn dictionaries and bars give none."""
+    assert parse(HF_TRAINER_RESULT, text) == records
 
 
 def test_a_mean_loss_of_nan_is_kept() -> None:
     """That training diverged is a fact of the log."""
-    (totals,) = result(DICTIONARY.replace("0.456", "nan"))
+    (totals,) = parse(HF_TRAINER_RESULT, DICTIONARY.replace("0.456", "nan"))
     assert isinstance(totals, RunTotals)
     assert str(totals.mean_loss) == "nan"
-
-
-numbers = st.floats(min_value=0, max_value=1e12)
-before = st.sampled_from(("", "0: ", "127: ", "[rank0]: ", "[default7]:", "\x1b[32m", BAR, "\r"))
-
-
-@given(
-    seconds=numbers,
-    samples=numbers,
-    steps=numbers,
-    loss=st.floats(-1e300, 1e300) | st.sampled_from([float("nan"), float("inf")]),
-    quoted=st.booleans(),
-    before=before,
-)
-def test_a_printed_result_is_read_back(
-    seconds: float, samples: float, steps: float, loss: float, quoted: bool, before: str
-) -> None:
-    """For every number, as the versions print them: whole, or four digits in quotes."""
-    printed = [f"'{x:.4g}'" if quoted else repr(x) for x in (seconds, samples, steps, loss)]
-    (totals,) = result(
-        f"{before}{{'train_runtime': {printed[0]}, 'train_samples_per_second': {printed[1]},"
-        f" 'train_steps_per_second': {printed[2]}, 'train_loss': {printed[3]}, 'epoch': 1.0}}\r"
-    )
-    values = [float(x.strip("'")) for x in printed]
-    assert repr(totals) == repr(
-        RunTotals(
-            train_seconds=values[0],
-            samples_per_second=values[1],
-            steps_per_second=values[2],
-            mean_loss=values[3],
-            offset=7,
-        )
-    )
 
 
 @pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not beside the checkout")
@@ -181,5 +135,5 @@ def test_a_printed_result_is_read_back(
 def test_the_published_logs_say_what_is_known_of_them(name: str, rates: dict[float, int]) -> None:
     """A copy of the result from each node."""
     lines = (LOGS / name).read_text().split("\n")
-    records = [record for line in lines for record in result(line)]
+    records = [record for line in lines for record in parse(HF_TRAINER_RESULT, line)]
     assert Counter(r.samples_per_second for r in records if isinstance(r, RunTotals)) == rates

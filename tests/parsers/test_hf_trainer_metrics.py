@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from reports import parse
 
 from parsers.formats.hf_trainer import HF_TRAINER_METRICS
 from parsers.records import Record, RunTotals
@@ -12,11 +11,6 @@ from parsers.records import Record, RunTotals
 LOG = (
     Path(__file__).parents[3] / "shared" / "logs" / "gpt2-hf-ds" / "hf_ds_gpt2_base_n4-1832555.out"
 )
-
-
-def metrics(*lines: str) -> list[Record]:
-    """Return the records of a block that starts at byte 7, as far as the log has it."""
-    return list(HF_TRAINER_METRICS.parse(7, "\n".join(lines)))
 
 
 def logged(lines: tuple[str, ...]) -> tuple[str, ...]:
@@ -86,35 +80,7 @@ BLOCKS = {
 @pytest.mark.parametrize(("lines", "records"), BLOCKS.values(), ids=BLOCKS.keys())
 def test_a_block_of_metrics_is_one_record(lines: tuple[str, ...], records: list[Record]) -> None:
     """In the logger's and in plain layout, as far as the log has it."""
-    assert metrics(*lines) == records
-
-
-@given(
-    hundredths=st.integers(0, 10**10),
-    rates=st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)),
-    before=st.sampled_from(("", "0: ", "[rank0]: ", "[INFO|trainer_pt_utils.py:912] x >> ")),
-)
-def test_a_printed_block_is_read_back(hundredths: int, rates: tuple[int, int], before: str) -> None:
-    """Values aligned on the right; the duration in days, hours, minutes and hundredths."""
-    minutes, rest = divmod(hundredths, 6000)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    day = "" if not days else f"{days} day{'s' if days > 1 else ''}, "
-    values = {
-        "train_runtime": f"{day}{hours}:{minutes:02}:{rest // 100:02}.{rest % 100:02}",
-        "train_samples_per_second": str(rates[0] / 1000),
-        "train_steps_per_second": str(rates[1] / 1000),
-    }
-    width = max(map(len, values.values()))
-    lines = [f"  {name:<24} = {value:>{width}}" for name, value in values.items()]
-    assert metrics(*(before + line for line in ("***** train metrics *****", *lines))) == [
-        RunTotals(
-            train_seconds=hundredths / 100,
-            samples_per_second=rates[0] / 1000,
-            steps_per_second=rates[1] / 1000,
-            offset=7,
-        )
-    ]
+    assert parse(HF_TRAINER_METRICS, "\n".join(lines)) == records
 
 
 @pytest.mark.skipif(not LOG.is_file(), reason="the published logs are not beside the checkout")
@@ -122,6 +88,7 @@ def test_the_published_block_is_read() -> None:
     """In the one log that has it."""
     lines = LOG.read_text().split("\n")
     (start,) = [number for number, line in enumerate(lines) if "***** train metrics *****" in line]
-    assert metrics(*lines[start : start + 1 + HF_TRAINER_METRICS.following]) == [
+    block = "\n".join(lines[start : start + 1 + HF_TRAINER_METRICS.following])
+    assert parse(HF_TRAINER_METRICS, block) == [
         RunTotals(train_seconds=919.02, samples_per_second=1.088, steps_per_second=0.017, offset=7)
     ]

@@ -8,18 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from reports import cases, parse
 
 from parsers.formats.hf_trainer import HF_TRAINER_REPORTS
 from parsers.records import LossReport, OutcomeKind, Record, Step
 from parsers.runs.reading import read
-from parsers.scan.reader import decode
-
-
-def reports(text: str) -> list[Record]:
-    """Return the records of a line that starts at byte 7, with the line behind it."""
-    return list(HF_TRAINER_REPORTS.parse(7, decode(text.encode())))
 
 
 def bar(step: int, steps: int = 100, rate: str = "2.50s/it", title: str = "") -> str:
@@ -88,40 +81,10 @@ NO_REPORTS = (
 )
 
 
-@pytest.mark.parametrize(("text", "records"), REPORTS.values(), ids=REPORTS)
-def test_the_bar_drawn_behind_a_report_tells_its_step(text: str, records: list[Record]) -> None:
-    """Without such a bar it has an epoch only; never a time."""
-    assert reports(text) == records
-
-
-@pytest.mark.parametrize("line", NO_REPORTS)
-def test_what_is_no_report_is_no_record(line: str) -> None:
-    """Torn, quoted, or of evaluation."""
-    assert reports(line + "\n" + bar(20)) == []
-
-
-numbers = st.floats(0, 1e6)
-
-
-@given(
-    step=st.integers(1, 10**6),
-    epoch=numbers,
-    loss=st.floats(-1e300, 1e300) | st.sampled_from([float("nan"), float("inf")]),
-    norm=numbers | st.just(float("nan")),
-    quoted=st.booleans(),
-    before=st.sampled_from(("", "0: ", "[rank0]: ", "[default7]:", "\x1b[32m", "\r")),
-)
-def test_a_printed_report_is_read_back(
-    step: int, epoch: float, loss: float, norm: float, quoted: bool, before: str
-) -> None:
-    """With its bar as a step, without it as what it says itself."""
-    values = [f"'{x:.4g}'" if quoted else repr(x) for x in (loss, norm, epoch)]
-    line = before + "{{'loss': {}, 'grad_norm': {}, 'epoch': {}}}".format(*values)
-    loss, norm, epoch = (float(value.strip("'")) for value in values)
-    expected = Step(iteration=step, iterations=10**6, loss=loss, grad_norm=norm, offset=7)
-    alone = LossReport(epoch=epoch, loss=loss, grad_norm=norm, offset=7)
-    assert repr(reports(f"{line}\n{bar(step, 10**6)}")) == repr([expected])
-    assert repr(reports(line)) == repr([alone])
+@cases(REPORTS, [f"{line}\n{bar(20)}" for line in NO_REPORTS])
+def test_the_bar_behind_a_report_gives_its_step(text: str, records: list[Record]) -> None:
+    """Without such a bar a report has an epoch only; torn and quoted lines are no reports."""
+    assert parse(HF_TRAINER_REPORTS, text) == records
 
 
 def test_a_loss_of_nan_is_an_outcome() -> None:

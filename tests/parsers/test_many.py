@@ -4,16 +4,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from reports import OWN_STEP
 
 import parsers.runs.many
 from parsers.runs.many import read_each
 from parsers.runs.reading import read
 from parsers.runs.run import LogRun
-
-STEP = (
-    "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
-    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
-)
 
 
 def summary(runs: list[LogRun]) -> list[tuple[str, int, str]]:
@@ -30,7 +26,7 @@ def logs(tmp_path: Path) -> list[Path]:
     """Two hundred logs, each with a different number of steps."""
     paths = [tmp_path / f"{number:03d}.out" for number in range(200)]
     for number, path in enumerate(paths):
-        path.write_text("noise\n" + "".join(STEP.format(one + 1) for one in range(number % 21)))
+        path.write_text("noise\n" + "".join(OWN_STEP.format(one + 1) for one in range(number % 21)))
     return paths
 
 

@@ -1,14 +1,9 @@
 """Memory reports of Megatron's ranks: reports are counted, not lines."""
 
-import pytest
+from reports import cases, parse
 
 from parsers.formats.megatron.memory import MEGATRON_MEMORY
 from parsers.records import Usage, UsageSource
-
-
-def parse(line: str) -> list[object]:
-    """Return the records of a line that starts at byte 7."""
-    return list(MEGATRON_MEMORY.parse(7, line))
 
 
 def report(rank: int) -> str:
@@ -79,22 +74,15 @@ NO_REPORTS = (
 )
 
 
-@pytest.mark.parametrize(("line", "records"), LINES.values(), ids=LINES.keys())
-def test_each_report_is_a_usage(line: str, records: list[Usage]) -> None:
-    """In the words of every version, glued as the ranks glue them."""
-    assert parse(line) == records
-    assert any(anchor.decode() in line for anchor in MEGATRON_MEMORY.anchors)
-
-
-@pytest.mark.parametrize("line", NO_REPORTS)
-def test_what_is_no_report_is_no_usage(line: str) -> None:
-    """Torn, quoted and foreign lines."""
-    assert parse(line) == []
+@cases(LINES, NO_REPORTS)
+def test_each_report_is_a_usage(text: str, records: list[object]) -> None:
+    """In the words of every version, glued or not; torn, quoted and foreign lines are none."""
+    assert parse(MEGATRON_MEMORY, text) == records
 
 
 def test_mb_are_powers_of_two() -> None:
     """So that the conversion to GiB is exact."""
-    (record,) = parse(report(1))
+    (record,) = parse(MEGATRON_MEMORY, report(1))
     assert isinstance(record, Usage)
     assert record.max_memory_reserved_gib is not None
     assert record.max_memory_reserved_gib * 2**30 == 26716 * 2**20

@@ -1,15 +1,12 @@
 """Samples of nvidia-smi: CSV, in every dress."""
 
 from collections.abc import Callable, Iterator
-from datetime import date, time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from parsers.formats.nvidia_smi import NVIDIA_SMI_CSV, NVIDIA_SMI_MEMORY_CSV
 from parsers.records import Record, Usage, UsageSource
-from parsers.scan.reader import TableFormat, decode
+from parsers.scan.reader import TableFormat
 
 
 def rows(table: TableFormat, header: str) -> Callable[[int, str], Iterator[Record]]:
@@ -122,45 +119,3 @@ def test_a_row_without_an_end_mark_is_read_as_far_as_it_goes() -> None:
     (usage,) = rows(NVIDIA_SMI_CSV, "index, utilization.gpu [%], memory.used [MiB]")(7, "3, 85, 40")
     assert isinstance(usage, Usage)
     assert usage.memory_allocated_gib == 40 / 1024
-
-
-@given(
-    device=st.integers(0, 999),
-    utilization=st.integers(0, 100),
-    mib=st.integers(0, 10**6),
-    day=st.dates(min_value=date(1000, 1, 1)),
-    clock=st.times(),
-    order=st.permutations(range(4)),
-    units=st.booleans(),
-    before=st.sampled_from(("", "0: ", "[rank0]: ", "[default7]:", "\x1b[1m", BAR, "\r")),
-)
-def test_a_printed_sample_is_read_back(
-    device: int,
-    utilization: int,
-    mib: int,
-    day: date,
-    clock: time,
-    order: list[int],
-    units: bool,
-    before: str,
-) -> None:
-    """In any order of columns, with units and without."""
-    instant = f"{clock:%H:%M:%S}.{clock.microsecond // 1000:03}"
-    cells = [
-        f"{day:%Y/%m/%d} {instant}",
-        str(device),
-        f"{utilization} %" if units else str(utilization),
-        f"{mib} MiB" if units else str(mib),
-    ]
-    header = ", ".join(HEADER.split(", ")[column] for column in order)
-    line = before + ", ".join(cells[column] for column in order)
-    assert list(rows(NVIDIA_SMI_CSV, header)(7, decode(line.encode()))) == [
-        Usage(
-            source=UsageSource.NVIDIA_SMI,
-            device=device,
-            memory_allocated_gib=mib / 1024,
-            gpu_utilization_percent=utilization,
-            timestamp=f"{day:%Y-%m-%d}T{instant}",
-            offset=7,
-        )
-    ]

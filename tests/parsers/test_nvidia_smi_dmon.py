@@ -3,12 +3,9 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from parsers.formats.nvidia_smi import NVIDIA_SMI_DMON, NVIDIA_SMI_TABLE
 from parsers.records import Record, Usage, UsageSource
-from parsers.scan.reader import decode
 
 
 def rows(header: str) -> Callable[[int, str], Iterator[Record]]:
@@ -140,26 +137,3 @@ TABLE = {
 def test_a_device_s_row_in_the_table_is_read(line: str, records: list[Record]) -> None:
     """Of old drivers and new, for devices only."""
     assert list(NVIDIA_SMI_TABLE.parse(7, line)) == records
-
-
-@given(
-    device=st.integers(0, 999),
-    sm=st.none() | st.integers(0, 100),
-    fb=st.integers(0, 10**6),
-    before=st.sampled_from(("", "0: ", "[rank0]: ", "[default7]:", "\x1b[1m", BAR, "\r")),
-)
-def test_a_printed_sample_of_dmon_is_read_back(
-    device: int, sm: int | None, fb: int, before: str
-) -> None:
-    """Whatever the widths."""
-    header = "# gpu    pwr     sm    mem     fb   bar1"
-    row = f"{before}{device:>5}  {70:>5}  {'-' if sm is None else sm:>5}  {3:>5}  {fb:>5}  {5:>5}"
-    assert list(rows(header)(7, decode(row.encode()))) == [
-        Usage(
-            source=UsageSource.NVIDIA_SMI,
-            device=device,
-            memory_allocated_gib=fb / 1024,
-            gpu_utilization_percent=sm,
-            offset=7,
-        )
-    ]

@@ -1,25 +1,12 @@
 """What OneFlow's GPT benchmarks print: iterations, a table of them, memory, arguments."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from reports import cases, parse
 
 from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
 from parsers.records import Record, Setting, Step, Usage, UsageSource
-from parsers.scan.reader import decode
-
-
-def steps(line: str) -> list[Record]:
-    """Return the records of a line that starts at byte 7."""
-    return list(ONEFLOW_STEP.parse(7, decode(line.encode())))
-
-
-def memory(line: str) -> list[Record]:
-    """Return the records of a memory file's line that starts at byte 7."""
-    return list(ONEFLOW_MEMORY.parse(7, decode(line.encode())))
 
 
 def table(header: str) -> Callable[[int, str], Iterator[Record]]:
@@ -76,23 +63,10 @@ NO_STEPS = (
 )
 
 
-@pytest.mark.parametrize(("line", "records"), LINES.values(), ids=LINES.keys())
-def test_a_report_is_a_step_whatever_stands_around_it(line: str, records: list[Record]) -> None:
-    """Both programs' lines."""
-    assert steps(line) == records
-
-
-@pytest.mark.parametrize("line", NO_STEPS)
-def test_what_is_no_report_is_no_step(line: str) -> None:
-    """Torn lines and those of other programs."""
-    assert steps(line) == []
-
-
-@pytest.mark.parametrize(("line", "step"), [(FIRST, FIRST_STEP), (LATER, LATER_STEP)])
-def test_a_line_cut_anywhere_is_the_same_step_or_none(line: str, step: Step) -> None:
-    """Never one with a shorter number."""
-    for end in range(len(line)):
-        assert steps(line[:end]) in ([], [step])
+@cases(LINES, NO_STEPS)
+def test_a_report_is_a_step_whatever_is_around_it(text: str, records: list[Record]) -> None:
+    """Of both programs; torn lines and those of other programs report no step."""
+    assert parse(ONEFLOW_STEP, text) == records
 
 
 HEADER = "| step     | micro_batches   | samples         | throughput | latency    | loss       |"
@@ -174,10 +148,12 @@ USAGES = {
 }
 
 
-@pytest.mark.parametrize(("line", "records"), USAGES.values(), ids=USAGES.keys())
-def test_a_memory_file_s_line_is_a_device_s_peak(line: str, records: list[Record]) -> None:
+@cases(USAGES)
+def test_a_line_of_a_memory_file_gives_the_peak_of_a_device(
+    text: str, records: list[Record]
+) -> None:
     """In megabytes or in bytes."""
-    assert memory(line) == records
+    assert parse(ONEFLOW_MEMORY, text) == records
 
 
 ARGUMENTS = (
@@ -215,53 +191,3 @@ def test_an_argument_that_may_be_cut_is_not_told(lines: tuple[str, ...]) -> None
     """The log's last line, and lines without a title."""
     told = [setting.name for setting in ONEFLOW_ARGUMENTS.parse(7, "\n".join(lines))]
     assert told == (["dataset"] if len(lines) == 4 else [])
-
-
-counts = st.integers(0, 10**12)
-fractions = st.integers(0, 10**12).map(lambda number: number / 100_000)
-before = st.sampled_from(("", "0: ", "[rank0]: ", "[default7]:", "\x1b[1m", "50%|██ | 1/2\r"))
-
-
-@given(iteration=counts, samples=counts, rate=fractions, latency=fractions, before=before)
-def test_a_printed_report_is_read_back_from_line_and_table(
-    iteration: int, samples: int, rate: float, latency: float, before: str
-) -> None:
-    """With five decimals."""
-    step = Step(
-        iteration=iteration,
-        step_seconds=latency,
-        samples_per_second=rate,
-        consumed_samples=samples,
-        loss=rate,
-        offset=7,
-    )
-    assert steps(
-        f"{before}step={iteration},micro_batches=1,samples={samples},throughput={rate:.5f},"
-        f"latency={latency:.5f},loss={rate:.5f},\r"
-    ) == [step]
-    row = (
-        f"{before}| {iteration:<8d} | {1:<15d} | {samples:<15d} | {rate:<10.5f} "
-        f"| {latency:<10.5f} | {rate:<10.5f} |\r"
-    )
-    assert list(table(HEADER)(7, decode(row.encode()))) == [step]
-
-
-@given(
-    iteration=counts, rate=st.integers(0, 10**9), time=st.floats(10**9, 5 * 10**9), before=before
-)
-def test_a_printed_report_of_the_osdi_test_is_read_back(
-    iteration: int, rate: int, time: float, before: str
-) -> None:
-    """With three decimals, and the time to the second."""
-    line = f"{before}step: {iteration}, loss: nan, throughput: {rate / 1000:.3f} {time}"
-    assert [repr(step) for step in steps(line)] == [
-        repr(
-            Step(
-                iteration=iteration,
-                loss=float("nan"),
-                samples_per_second=rate / 1000,
-                timestamp=datetime.fromtimestamp(int(time), UTC).isoformat(),
-                offset=7,
-            )
-        )
-    ]

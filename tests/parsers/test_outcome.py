@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from reports import CUDA_OOM, EXIT_9, OMP, OOM_KILL, OWN_END, OWN_START, SLURM
 
 from parsers.records import Outcome, OutcomeKind
 
@@ -15,20 +16,6 @@ CANCELLED, KILLED = OutcomeKind.CANCELLED, OutcomeKind.KILLED
 COMMUNICATION, ERROR = OutcomeKind.COMMUNICATION_FAILURE, OutcomeKind.ERROR
 COMPLETED, TRUNCATED = OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED
 
-START = (
-    "[teralog] start | strategy ddp | world_size 2 | backend nccl | device NVIDIA A100-SXM4-80GB"
-    " | precision bf16 | parameters 136960 | torch 2.13.0"
-)
-FINISHED = (
-    "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.25"
-    " | max_memory_allocated_gib 0.402"
-)
-CUDA_OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a"
-SLURM = "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05"
-OOM_KILL = "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0. Some of the step tasks"
-EXIT_9 = (
-    "[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = -9"
-)
 
 FRAMES = '  File "train.py", line 7, in <module>\n    main()\n'
 TRACE = f"Traceback (most recent call last):\n{FRAMES}"
@@ -43,13 +30,15 @@ WATCHDOG = (
     "WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1802212 milliseconds"
 )
 MEGATRON_END = "[after training is done] datetime: 2026-01-02 03:04:05 "
-OMP = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
 SET_UP = "> using world size: 8, data-parallel-size: 8\n"
 
 
 ORDERS = {
     "memory before being cancelled": (f"{CUDA_OOM}\n{SLURM} ***\n", GPU),
-    "memory after another rank's loss of it": (f"{LOST}{CUDA_OOM}\n{SLURM} ***\n", GPU),
+    "memory after another rank's loss of it": (
+        f"{LOST}{CUDA_OOM}\n{SLURM} ***\n",
+        GPU,
+    ),
     "memory inside a traceback": (f"{TRACE}{CUDA_OOM}\n", GPU),
     "memory before the agent's own traceback": (
         f"{CUDA_OOM}\n{TRACE}torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n",
@@ -92,16 +81,19 @@ ORDERS = {
     "stopped because one of them ended": (f"{EXIT_9[:-2]}1\n{EXIT_9}\n", ERROR),
     "stopped for no reason that is told": ("Killing subprocess 7\nKilling subprocess 8\n", KILLED),
     "stopped for a reason": (f"Killing subprocess 7\n{LOST}", COMMUNICATION),
-    "stopped because it was cancelled": (f"Killing subprocess 7\n{SLURM} ***\n", CANCELLED),
+    "stopped because it was cancelled": (
+        f"Killing subprocess 7\n{SLURM} ***\n",
+        CANCELLED,
+    ),
     "Megatron's end, then cancelled": (f"{MEGATRON_END}\n{SLURM} ***\n", COMPLETED),
     "another launch after an end": (f"{OMP}{SET_UP}{CUDA_OOM}\n{OMP}{SET_UP}", TRUNCATED),
     "a slow node's launcher after another one's end": (f"{OMP}{CUDA_OOM}\n{OMP}{SET_UP}", GPU),
     "a slow node's set-up after another one's end": (f"{OMP}{SET_UP}{CUDA_OOM}\n{SET_UP}", GPU),
-    "survived a failure": (f"{START}\n{CUDA_OOM}\n{FINISHED}\n", COMPLETED),
-    "cancelled after the end": (f"{START}\n{FINISHED}\n{SLURM} ***\n", COMPLETED),
-    "failed, then run again": (f"{START}\n{CUDA_OOM}\n{START}\n{FINISHED}\n", COMPLETED),
-    "run again, then failed": (f"{START}\n{FINISHED}\n{START}\n{CUDA_OOM}\n", GPU),
-    "two runs glued, the second unfinished": (f"{START}\n{FINISHED}{START}\n", TRUNCATED),
+    "survived a failure": (f"{OWN_START}\n{CUDA_OOM}\n{OWN_END}\n", COMPLETED),
+    "cancelled after the end": (f"{OWN_START}\n{OWN_END}\n{SLURM} ***\n", COMPLETED),
+    "failed, then run again": (f"{OWN_START}\n{CUDA_OOM}\n{OWN_START}\n{OWN_END}\n", COMPLETED),
+    "run again, then failed": (f"{OWN_START}\n{OWN_END}\n{OWN_START}\n{CUDA_OOM}\n", GPU),
+    "two runs glued, the second unfinished": (f"{OWN_START}\n{OWN_END}{OWN_START}\n", TRUNCATED),
 }
 
 
@@ -189,7 +181,7 @@ def test_a_traceback_that_ended_nothing_is_no_end(outcome: Read, log: str) -> No
 
 def test_a_half_written_last_line_is_not_believed_while_the_run_goes_on(outcome: Read) -> None:
     """Nor is a half-written exception."""
-    assert outcome(FINISHED, complete=False) is None
+    assert outcome(OWN_END, complete=False) is None
     found = outcome(f"{TRACE}ValueEr", complete=False)
     assert found is not None
     assert found.text == "Traceback (most recent call last):"

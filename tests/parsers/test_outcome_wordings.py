@@ -6,6 +6,7 @@ from string import ascii_letters
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from reports import CUDA_OOM, EXIT_9, OOM_KILL, OWN_END, OWN_START, SLURM
 
 from parsers.records import Outcome, OutcomeKind
 from parsers.runs.outcome import read_outcome
@@ -20,20 +21,6 @@ ERROR, TRUNCATED = OutcomeKind.ERROR, OutcomeKind.TRUNCATED
 COMMUNICATION = OutcomeKind.COMMUNICATION_FAILURE
 COMPLETED = OutcomeKind.COMPLETED
 
-START = (
-    "[teralog] start | strategy ddp | world_size 2 | backend nccl | device NVIDIA A100-SXM4-80GB"
-    " | precision bf16 | parameters 136960 | torch 2.13.0"
-)
-FINISHED = (
-    "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.25"
-    " | max_memory_allocated_gib 0.402"
-)
-CUDA_OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a"
-SLURM = "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05"
-OOM_KILL = "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0. Some of the step tasks"
-EXIT_9 = (
-    "[ERROR] [launch.py:321:sigkill_handler] ['python', 'train.py'] exits with return code = -9"
-)
 
 LINES = {
     "train.py: error: unrecognized arguments: --num-layer 2": (ERROR, None),
@@ -51,9 +38,9 @@ LINES = {
     "/var/spool/slurmd/job00012/slurm_script: line 17: module: command not found": (ERROR, None),
     "/spool/job7/slurm_script: line 9: /no/env.sh: No such file or directory": (ERROR, None),
     "node: line 1: /no/python: No such file or directory": (ERROR, None),
-    FINISHED: (COMPLETED, None),
-    FINISHED.replace("6.25", "nan"): (NAN, None),
-    FINISHED.replace("6.25", "-inf"): (NAN, None),
+    OWN_END: (COMPLETED, None),
+    OWN_END.replace("6.25", "nan"): (NAN, None),
+    OWN_END.replace("6.25", "-inf"): (NAN, None),
     "[INFO] [launch.py:460:main] Process 47963 exits successfully.": (COMPLETED, None),
     "RuntimeError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 6.00 GiB": (GPU, 0.5),
     "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 10.75 GiB": (GPU, 10.75),
@@ -92,7 +79,10 @@ LINES = {
         None,
     ),
     f"{SLURM} DUE TO PREEMPTION ***": (OutcomeKind.PREEMPTED, None),
-    f"{SLURM} DUE TO NODE FAILURE, SEE SLURMCTLD LOG": (OutcomeKind.NODE_FAILURE, None),
+    f"{SLURM} DUE TO NODE FAILURE, SEE SLURMCTLD LOG": (
+        OutcomeKind.NODE_FAILURE,
+        None,
+    ),
     "srun: error: Node failure on node01": (OutcomeKind.NODE_FAILURE, None),
     f"{SLURM} ***": (CANCELLED, None),
     f"{SLURM} DUE to SIGNAL Terminated ***": (CANCELLED, None),
@@ -200,8 +190,8 @@ NO_ENDS = (
     "n1:1:1 [0] NCCL INFO ncclRemoteError: x",
     "  TORCH_NCCL_ASYNC_ERROR_HANDLING=1 Watchdog thread started",
     "Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678",
-    FINISHED.removesuffix(" | max_memory_allocated_gib 0.402"),
-    START,
+    OWN_END.removesuffix(" | max_memory_allocated_gib 0.402"),
+    OWN_START,
 )
 
 

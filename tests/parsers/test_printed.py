@@ -1,7 +1,8 @@
 """Whatever is printed in a format's own words is read back, however logs are mangled."""
 
 import io
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from random import Random
 
 import printed_tables
@@ -11,18 +12,26 @@ from hypothesis import strategies as st
 from printed import PRINTERS, Printed, Printer
 
 from parsers.formats.table import ALL_FORMATS
-from parsers.records import Record
+from parsers.records import Record, Timers
 from parsers.runs.reading import read
-from parsers.scan.reader import read_records
+from parsers.scan.reader import TableFormat, read_records
 
 assert printed_tables
 FORMATS = {one.name: one for one in ALL_FORMATS}
 CASES = [(name, printer) for name, printers in PRINTERS.items() for printer in printers]
+# Printers of lines whose last value may be torn, or that say something else without the next line.
+NO_END_MARK = {
+    *("own_start", "own_step", "hf_step", "arguments", "echo", "deepspeed_json"),
+    *("sizes", "parameters", "batches", "versions", "gpus", "smi_csv_without_units"),
+}
+ENDED = [case for case in CASES if case[1].__name__ not in NO_END_MARK]
+ENDED_IDS = [printer.__name__ for _, printer in ENDED]
 IDS = [printer.__name__ for _, printer in CASES]
 
 LABELS = ("", "0: ", " 12: ", "1023: ", "[rank0]: ", "[default7]:", "node2: ", "[1,3]<stderr>:")
 BAR = " 50%|█████     | 5/10 [00:01<00:01,  4.2it/s]"
-IN_FRONT = ("", f"\r{BAR}\r", f"\r{BAR}\r{' ' * 60}\r", "\x1b[H\x1b[2J\x1b[3J", f"{BAR}\r\x1b[A")
+ERASED = f"\r{BAR}\r{' ' * 60}\r"
+IN_FRONT = ("", BAR, f"\r{BAR}\r", ERASED, "\x1b[H\x1b[2J\x1b[3J", f"{BAR}\r\x1b[A")
 NOISE = ("", "noise\n", "\n\n", "\u2588\x1b[1mloading\x1b[0m shard 3 of 64\n", "\r\r\n")
 
 
@@ -78,3 +87,50 @@ def test_a_report_is_understood_whole_and_by_its_own_format(
     assert run.not_understood == ()
     assert run.formats == (name,)
     assert of_one_place(run.records) == of_one_place(list(one.records))
+
+
+def facts(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield the names and values that a record contains; of several timers, each."""
+    if isinstance(record, Timers):
+        yield from ((name, repr(seconds)) for name, seconds in record.seconds)
+        return
+    for field in fields(record):
+        if field.name not in {"offset", "log_interval"}:
+            value = getattr(record, field.name)
+            if value is not None:
+                yield field.name, repr(value)
+
+
+def facts_in(name: str, log: str) -> set[tuple[str, str]]:
+    """Return the facts that a format reads in a log."""
+    found = read_records(io.BytesIO(log.encode()), [FORMATS[name]])
+    return {fact for record in found for fact in facts(record)}
+
+
+@pytest.mark.parametrize(("name", "printer"), ENDED, ids=ENDED_IDS)
+@given(random=st.randoms(use_true_random=False), place=st.floats(0, 1))
+def test_a_torn_report_contains_no_other_number(
+    name: str, printer: Printer, random: Random, place: float
+) -> None:
+    """A line is whole or not there; of several lines, some may be missing."""
+    one = printer(random)
+    torn = one.log[: int(place * len(one.log))]
+    assert facts_in(name, torn) <= facts_in(name, one.log)
+
+
+@pytest.mark.parametrize(
+    "unit", ["-", " ", ":", "\r", "|", "1", "a", ", ", ": ", "] ", "' ", "{'", "{'a': 1, ", "| x "]
+)
+@pytest.mark.parametrize(("name", "printer"), ENDED, ids=ENDED_IDS)
+def test_a_long_line_of_one_thing_is_no_report_and_no_hang(
+    name: str, printer: Printer, unit: str
+) -> None:
+    """Alone, and with the beginning of a report in front of it."""
+    one = printer(Random(0))
+    long = unit * (50_000 // len(unit))
+    header = f"{one.header}\n" if one.header else ""
+    for end in (len(one.text) // 2, len(one.text) - 1):
+        torn = f"{header}{long}{one.text[:end]}{long}"
+        assert facts_in(name, torn) <= facts_in(name, one.log)
+    if isinstance(table := FORMATS[name], TableFormat):
+        table.row(long + one.header + long)

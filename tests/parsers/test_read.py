@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reports import OWN_STEP
 
 from parsers.formats.table import ALL_FORMATS
 from parsers.records import Outcome, OutcomeKind, Timers, Usage, UsageSource
@@ -19,10 +20,6 @@ from parsers.runs.pairs import read_pair
 from parsers.runs.reading import read
 from parsers.scan.candidates import SEGMENT_BYTES
 
-OWN_STEP = (
-    "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
-    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
-)
 LOG = (
     "using world size: 8, data-parallel-size: 8\n"
     "[Rank 3] (after 20 iterations) memory (MB) | allocated: 1024.0 | max allocated: 2048.0"
@@ -173,8 +170,12 @@ def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     writer.join()
-    assert [step.iteration for step in run.steps] == [1, 2]
-    assert run.end > 2**30
+    length = len(OWN_STEP.format(1))
+    assert [(step.iteration, step.offset) for step in run.steps] == [
+        (1, 0),
+        (2, length + 2**30 + 1),
+    ]
+    assert (run.lines, run.end) == (3, 2 * length + 2**30 + 1)
     assert peak < 10 * 2**20
 
 

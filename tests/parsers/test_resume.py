@@ -6,16 +6,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reports import OWN_STEP
 
 from parsers.formats.table import ALL_FORMATS
 from parsers.records import Record, Step, Usage
 from parsers.scan.reader import read_records
 from parsers.scan.resume import read_appended
 
-REPORT = (
-    "[teralog] iteration {}/99 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
-    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
-)
 TIMERS = (
     "max time across ranks (ms):\n"
     "    save-checkpoint ................................: 18512.90\n"
@@ -25,7 +22,15 @@ CSV = "timestamp, index, utilization.gpu [%], memory.used [MiB]\n"
 ROW = "2026/01/02 03:04:05.678, 0, 85 %, 4096 MiB\n"
 
 pieces = st.sampled_from(
-    [REPORT.format(7), TIMERS, CSV, ROW, "noise\n", "Traceback (most recent call last):\n", "\r\n"]
+    [
+        OWN_STEP.format(7),
+        TIMERS,
+        CSV,
+        ROW,
+        "noise\n",
+        "Traceback (most recent call last):\n",
+        "\r\n",
+    ]
 )
 
 
@@ -52,13 +57,13 @@ def test_a_log_that_grows_in_pieces_is_read_exactly_once(
 def test_only_what_is_new_is_read(tmp_path: Path) -> None:
     """The state tells how far it was read."""
     log = tmp_path / "log"
-    log.write_text(REPORT.format(1) * 3 + REPORT.format(4)[:50])
+    log.write_text(OWN_STEP.format(1) * 3 + OWN_STEP.format(4)[:50])
     first = read_appended(log, ALL_FORMATS)
     assert len(first.records) == 3
-    assert first.state.offset == 3 * len(REPORT.format(1))
+    assert first.state.offset == 3 * len(OWN_STEP.format(1))
     assert read_appended(log, ALL_FORMATS, first.state).records == ()
     with log.open("a") as file:
-        file.write(REPORT.format(4)[50:])
+        file.write(OWN_STEP.format(4)[50:])
     (step,) = read_appended(log, ALL_FORMATS, first.state).records
     assert isinstance(step, Step)
     assert (step.iteration, step.offset) == (4, first.state.offset)
@@ -79,27 +84,27 @@ def test_the_rows_of_a_table_are_known_by_a_header_read_before(tmp_path: Path) -
 def rotated(log: Path) -> None:
     """Move the log away and begin another one, of which more is there already."""
     log.rename(log.with_suffix(".1"))
-    log.write_text("noise\n" * 99 + REPORT.format(1))
+    log.write_text("noise\n" * 99 + OWN_STEP.format(1))
 
 
 def truncated(log: Path) -> None:
     """Empty the log, as `copytruncate` does, and go on with it."""
     with log.open("r+") as file:
         file.truncate()
-        file.write(REPORT.format(1))
+        file.write(OWN_STEP.format(1))
 
 
 def rewritten(log: Path) -> None:
     """Write another log over the old one."""
     with log.open("r+") as file:
-        file.write("noise\n" * 99 + REPORT.format(1))
+        file.write("noise\n" * 99 + OWN_STEP.format(1))
 
 
 def rewritten_later(log: Path) -> None:
     """Write something else behind the same beginning."""
     with log.open("r+") as file:
         file.seek(1500)
-        file.write("#" * 1500 + "\n" + REPORT.format(1))
+        file.write("#" * 1500 + "\n" + OWN_STEP.format(1))
 
 
 CHANGES = {
@@ -114,7 +119,7 @@ CHANGES = {
 def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: str) -> None:
     """And the call says why."""
     log = tmp_path / "log"
-    log.write_text(REPORT.format(50) * 12)
+    log.write_text(OWN_STEP.format(50) * 12)
     state = read_appended(log, ALL_FORMATS).state
     change(log)
     appended = read_appended(log, ALL_FORMATS, state)
@@ -131,7 +136,7 @@ def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
     state = read_appended(log, ALL_FORMATS).state
     assert state.offset == 5 * 2**20
     with log.open("a") as file:
-        file.write(REPORT.format(1) + REPORT.format(2))
+        file.write(OWN_STEP.format(1) + OWN_STEP.format(2))
     appended = read_appended(log, ALL_FORMATS, state)
     assert [step.iteration for step in appended.records if isinstance(step, Step)] == [2]
     assert appended.restarted is None
@@ -140,13 +145,13 @@ def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
 def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
     """It cannot be read on from the middle."""
     log = tmp_path / "log.gz"
-    log.write_bytes(gzip.compress(REPORT.format(1).encode()))
+    log.write_bytes(gzip.compress(OWN_STEP.format(1).encode()))
     first = read_appended(log, ALL_FORMATS)
     assert len(first.records) == 1
     again = read_appended(log, ALL_FORMATS, first.state)
     assert (again.records, again.restarted) == ((), None)
     with log.open("ab") as file:
-        file.write(gzip.compress(REPORT.format(2).encode()))
+        file.write(gzip.compress(OWN_STEP.format(2).encode()))
     grown = read_appended(log, ALL_FORMATS, first.state)
     assert len(grown.records) == 2
     assert grown.restarted == "is compressed and has changed: read from its beginning"

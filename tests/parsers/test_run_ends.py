@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from reports import KILL, OWN_STEP, RESULT
 
 from parsers.records import OutcomeKind
 from parsers.runs.reading import read
@@ -16,18 +17,12 @@ ARGUMENTS = (
     "  micro_batch_size ................................ 8\n"
 )
 START = f"using world size: 8, data-parallel-size: 8\n{ARGUMENTS}"
-RESULT = "{'train_runtime': 8.1, 'train_samples_per_second': 1.1, 'train_steps_per_second': 1.1}\n"
-KILL = "Killing subprocess 7\nKilling subprocess 8\n"
 TRACE = (
     'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\nValueError: x\n'
 )
 TIME_LIMIT = (
     "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-02T03:04:05"
     " DUE TO TIME LIMIT ***\n"
-)
-OWN_STEP = (
-    "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
-    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402"
 )
 
 
@@ -110,7 +105,7 @@ NOT_UNDERSTOOD = {
         "[teralog] iteration seven | step_seconds 1\n",
         {"teralog GPT workload": 1},
     ),
-    "understood": (megatron(10) + OWN_STEP.format(1) + "\n" + RESULT, {}),
+    "understood": (megatron(10) + OWN_STEP.format(1) + RESULT, {}),
     "a comment": ("# " + megatron(10)[:100] + "\n", {}),
     "an echo": ("+ echo 'iteration 1/2 | elapsed time per iteration (ms): 5'\n", {}),
     "a campaign's line": ("[teralog] campaign bench: 3 of 12 runs\n", {}),

@@ -1,6 +1,5 @@
 """The fast reader finds the same lines as a slow one, whatever the chunks."""
 
-import tracemalloc
 from pathlib import Path
 from string import ascii_letters
 
@@ -11,14 +10,9 @@ from hypothesis import strategies as st
 from parsers.formats.deepspeed import DEEPSPEED_TIMER
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.records import Record, Step
-from parsers.scan.candidates import Pass
 from parsers.scan.compression import compression
 from parsers.scan.reader import decode, read_records
-from parsers.scan.sources import open_source
-from parsers.scan.wanted import Candidate, Wanted
-from parsers.scan.window import Bounds
 
-ANCHORS = (b"loss:", b"ss: 1", b"step=")
 FORMATS = (GPT_WORKLOAD, DEEPSPEED_TIMER)
 
 REPORT = (
@@ -29,41 +23,6 @@ TIMER = (
     b"[timer.py:9:stop] epoch=0/micro_step=8/global_step=%d, RunningAvgSamplesPerSec=-inf,"
     b" CurrSamplesPerSec=86.5, MemAllocated=0.39GB, MaxMemAllocated=0.41GB"
 )
-
-# Small alphabet: anchors, halves of anchors, line ends and bytes that are no UTF-8, all adjacent.
-fragments = st.sampled_from(
-    [b"loss:", b"lo", b"ss: 1", b"step=", b"\n", b"\r", b"\r\n", b"\xff", b" "]
-)
-texts = st.lists(fragments, max_size=40).map(b"".join)
-
-
-def slow_candidates(data: bytes, complete: bool, line_limit: int) -> list[Candidate]:
-    """Return the lines with an anchor, found line by line."""
-    *lines, last = data.split(b"\n")
-    offset, found = 0, []
-    for line in [*lines, last] if complete else lines:
-        anchors = tuple(anchor for anchor in ANCHORS if anchor in line)
-        if anchors and len(line) <= line_limit:
-            found.append(Candidate(offset, line.removesuffix(b"\r"), anchors))
-        offset += len(line) + 1
-    return found
-
-
-@given(data=texts, complete=st.booleans(), line_limit=st.integers(1, 30), chunk=st.integers(1, 50))
-def test_the_chunk_size_changes_nothing(
-    tmp_path_factory: pytest.TempPathFactory,
-    data: bytes,
-    complete: bool,
-    line_limit: int,
-    chunk: int,
-) -> None:
-    """The reader finds each line with an anchor once, in order; a half line only if complete."""
-    log = tmp_path_factory.getbasetemp() / "chunks.log"
-    log.write_bytes(data)
-    bounds = Bounds(chunk_bytes=chunk, line_limit=line_limit, complete=complete)
-    with open_source(log) as source:
-        found = list(Pass(source, Wanted(dict.fromkeys(ANCHORS, 0)), bounds))
-    assert found == slow_candidates(data, complete, line_limit)
 
 
 lines = st.one_of(
@@ -95,16 +54,6 @@ def test_noise_around_the_reports_changes_no_record(
     ] == reports
 
 
-@given(data=st.binary(max_size=300))
-def test_random_bytes_are_read_without_an_error(
-    tmp_path_factory: pytest.TempPathFactory, data: bytes
-) -> None:
-    """Whatever stands behind an anchor, reading ends, and finds nothing."""
-    log = tmp_path_factory.getbasetemp() / "random.log"
-    log.write_bytes(b"[teralog] " + data + b"\nSamplesPerSec=" + data + b", skipped=" + data)
-    assert list(read_records(log, FORMATS)) == []
-
-
 def test_a_half_written_last_line_is_no_record_while_the_run_goes_on(tmp_path: Path) -> None:
     """The same bytes are a record once the file is known to be finished."""
     log = tmp_path / "log"
@@ -130,32 +79,10 @@ def test_a_line_with_the_anchors_of_two_formats_is_read_by_both(tmp_path: Path) 
     assert sorted(iterations(read_records(log, FORMATS))) == [7, 8]
 
 
-def test_a_line_without_end_takes_little_memory_and_hides_no_other(tmp_path: Path) -> None:
-    """An over-long line is left out; the reports before and after it are read."""
-    log = tmp_path / "log"
-    with log.open("wb") as file:
-        file.write(REPORT % 1 + b"\n")
-        for _ in range(24):
-            file.write(b"#" * 2**20 + REPORT % 2)
-        file.write(b"\n" + REPORT % 3 + b"\n")
-    tracemalloc.start()
-    found = iterations(read_records(log, FORMATS))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert found == [1, 3]
-    assert peak < 8 * 2**20
-
-
 def test_an_empty_log_says_nothing(tmp_path: Path) -> None:
     """A run that has not written yet is no error."""
     (tmp_path / "log").touch()
     assert list(read_records(tmp_path / "log", FORMATS)) == []
-
-
-def test_a_missing_log_is_an_error(tmp_path: Path) -> None:
-    """Nothing to read and nothing said are two things."""
-    with pytest.raises(FileNotFoundError):
-        list(read_records(tmp_path / "log", FORMATS))
 
 
 def test_decoding_leaves_out_colours_and_replaces_what_is_no_utf_8() -> None:

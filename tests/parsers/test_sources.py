@@ -13,17 +13,14 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from reports import OWN_STEP
 
 from parsers.formats.table import ALL_FORMATS
 from parsers.runs.reading import read
 from parsers.scan.reader import read_records
 from parsers.scan.sources import LogPath, open_source
 
-REPORT = (
-    "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
-    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
-)
-LOG = "".join(f"noise\n{REPORT.format(number)}" for number in range(1, 21)).encode()
+LOG = "".join(f"noise\n{OWN_STEP.format(number)}" for number in range(1, 21)).encode()
 
 Pack = Callable[[bytes], bytes]
 
@@ -149,13 +146,6 @@ def test_other_compression_is_read_as_it_is(tmp_path: Path) -> None:
     log.write_bytes(bz2.compress(LOG))
     assert list(read_records(log, ())) == []
     assert plain(log)[0] == log.read_bytes()
-
-
-@pytest.mark.parametrize("log", ["missing", "."])
-def test_what_cannot_be_read_is_an_error(tmp_path: Path, log: str) -> None:
-    """A missing file, and a folder."""
-    with pytest.raises(OSError, match=log), open_source(tmp_path / log):
-        pass
 
 
 def test_reading_may_begin_anywhere_in_plain_and_in_packed_bytes(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reports import KILL, OMP, OWN_END, OWN_START, OWN_STEP, RESULT
 
 from parsers.records import OutcomeKind, Step
 from parsers.runs.reading import read
@@ -14,7 +15,6 @@ from parsers.runs.run import LogRun
 COMPLETED, TRUNCATED = OutcomeKind.COMPLETED, OutcomeKind.TRUNCATED
 KILLED = OutcomeKind.KILLED
 
-OMP = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
 RUNNER = "[2026-01-02 03:04:05,678] [INFO] [runner.py:568:main] cmd = /usr/bin/python -u -m x\n"
 ARGUMENTS = (
     "------------------------ arguments ------------------------\n"
@@ -23,7 +23,6 @@ ARGUMENTS = (
 SIZES = "using world size: 8, data-parallel-size: 2, tensor-model-parallel size: 4\n"
 INIT = "[INFO] [comm.py:637:init] Initializing torch distributed with backend: nccl\n"
 TRAINING = "[INFO|trainer.py:1146] 2026-01-02 03:04:05,027 >> ***** Running training *****\n"
-RESULT = "{'train_runtime': 8.1, 'train_samples_per_second': 1.1, 'train_steps_per_second': 1.1}\n"
 COLOSSALAI = (
     "Actor: 118.68 M\nCritic: 118.68 M\nInitial model: 118.68 M\nReward model: 118.68 M\n"
     "Making experience throughput: 1.234 samples/sec, TFLOPS: 5.678\n"
@@ -33,21 +32,8 @@ QUERY = (
     "timestamp, index, utilization.gpu [%], memory.used [MiB]\n"
     "2026/01/02 03:04:05.678, 0, 85 %, 4096 MiB\n"
 )
-KILL = "Killing subprocess 7\nKilling subprocess 8\n"
 OOM = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 6.00 GiB total\n"
 LOADED = "  successfully loaded checkpoint from /x at iteration {}\n"
-OWN_START = (
-    "[teralog] start | strategy ddp | world_size 2 | backend nccl | device cpu"
-    " | precision bf16 | parameters 136960 | torch 2.13.0"
-)
-OWN_STEP = (
-    "[teralog] iteration {}/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.5"
-    " | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402"
-)
-OWN_END = (
-    "[teralog] finished | iterations 20 | train_seconds 1.5 | final_loss 6.25"
-    " | max_memory_allocated_gib 0.402"
-)
 
 
 def megatron(*iterations: int, of: int = 1000, loss: float = 3.5, batch: int = 64) -> str:
@@ -163,11 +149,11 @@ SPLITS = {
         [[[5, 10, 15]], [[10, 20]]],
     ),
     "the project's own runs": (
-        f"{OWN_START}\n{OWN_STEP.format(1)}\n{OWN_END}\n{OWN_START}\n{OWN_STEP.format(1)}\n",
+        f"{OWN_START}\n{OWN_STEP.format(1)}{OWN_END}\n{OWN_START}\n{OWN_STEP.format(1)}",
         [[[1]], [[1]]],
     ),
     "the project's own runs, glued": (
-        f"{OWN_START}\n{OWN_STEP.format(1)}{OWN_END}{OWN_START}{OWN_STEP.format(2)}\n",
+        f"{OWN_START}\n{OWN_STEP.format(1).strip()}{OWN_END}{OWN_START}{OWN_STEP.format(2)}",
         [[[1]], [[2]]],
     ),
     "counters of DeepSpeed that begin anew with each epoch": (
