@@ -34,8 +34,6 @@ LINES = {
     "glued": (MAKE + LEARN, [MAKE_TOTALS, LEARN_TOTALS]),
     "glued, in the newer form": (GENERATE + TRAIN, [GENERATE_TOTALS, TRAIN_TOTALS]),
     "torn by another": (MAKE[:40] + LEARN, [LEARN_TOTALS]),
-    "rank label": ("[rank0]: " + TRAIN, [TRAIN_TOTALS]),
-    "behind a bar": ("Train epoch: 100%|███| 3/3 [00:09<00:00, 3.1s/it]" + MAKE, [MAKE_TOTALS]),
 }
 
 NO_RECORDS = (
@@ -77,7 +75,6 @@ SIZES = [
 
 MODEL_LINES = {
     "four lines": (MODELS, SIZES),
-    "labelled": (tuple(f"0: {line}" for line in MODELS), SIZES),
     "cut": ((*MODELS[:2], MODELS[2][:-1]), SIZES[:2]),
     "followed by others": ((MODELS[0], "Loading", "Actor loss: 1.50 M"), SIZES[:1]),
     "said again": ((MODELS[0], MODELS[1], MODELS[0]), SIZES[:2]),

@@ -74,11 +74,6 @@ LINES = {
     ),
     "two reports glued": (NEWEST + NEWEST, [NEWEST_STEP, NEWEST_STEP]),
     "both kinds glued": (PROGRESS + NEWEST, [NEWEST_STEP, PROGRESS_STEP]),
-    "rank label": ("[rank0]: " + NEWEST, [NEWEST_STEP]),
-    "torchrun label": ("[default7]:" + PROGRESS, [PROGRESS_STEP]),
-    "srun label": ("127: " + NEWEST, [NEWEST_STEP]),
-    "behind a bar": (" 50%|█████     | 5/10 [00:01<00:01,  4.2it/s]" + NEWEST, [NEWEST_STEP]),
-    "behind a bar and a carriage return": ("\r 50%|██  | 5/10 [00:01]\r" + NEWEST, [NEWEST_STEP]),
 }
 
 NO_STEPS = (

@@ -52,10 +52,6 @@ REPORTS = {
     "both on one line": (f"{DEVICE}{HOST}", [USAGE]),
     "two reports on one line": (f"{DEVICE}{HOST}{DEVICE}{HOST}", [USAGE, USAGE]),
     "spaces collapsed": (f"{' '.join(DEVICE.split())}\n{' '.join(HOST.split())}", [USAGE]),
-    "rank label": (f"[rank0]: {DEVICE}\n[rank0]: {HOST}", [USAGE]),
-    "srun label": (f"  0: {LOGGED}{DEVICE}\n  0: {LOGGED}{HOST}", [TIMED]),
-    "coloured": (f"\x1b[32m{LOGGED}{DEVICE}\x1b[0m\n{HOST}", [TIMED]),
-    "behind a bar": (f" 5%|█ | 1/20 [00:01<00:19, 1.01s/it]{LOGGED}{DEVICE}\r\n{HOST}", [TIMED]),
 }
 
 NO_REPORTS = (

@@ -11,10 +11,8 @@ LOSSES = LINE.replace("0.0625", "0.0625 lm loss: 0.0500 moe loss: 0.0125")
 LINES = {
     "0.3 and later": (LINE, [STEP]),
     "several losses": (LOSSES, [STEP]),
-    "torchrun": ("[default0]:" + LINE, [STEP]),
     "two glued": (LINE + LOSSES, [STEP, STEP]),
     "before Megatron's line": (LINE + " iteration       10/      50 | lm", [STEP]),
-    "behind a bar": ("\r 50%|█ | 5/10\r" + LINE, [STEP]),
 }
 NO_STEPS = (
     "",

@@ -70,7 +70,6 @@ def of_iteration(flops: str) -> str:
 
 SUMMARIES = {
     "whole": (WHOLE, [TOTALS, TIMERS]),
-    "rank label": ("".join(f"0: {x}" for x in WHOLE.splitlines(keepends=True)), [TOTALS, TIMERS]),
     "carriage returns": (WHOLE.replace("\n", "\r\n"), [TOTALS, TIMERS]),
     "spaces collapsed": (
         "\n".join(" ".join(line.split()) for line in WHOLE.split("\n")),

@@ -76,7 +76,6 @@ RESULTS = {
         ],
     ),
     "behind a bar, after its erasure": (BAR + "\r" + " " * 60 + "\r" + DICTIONARY, [TOTALS]),
-    "glued behind a bar": (BAR + DICTIONARY + BAR, [TOTALS]),
     "behind a cursor's movement": ("\r" + " " * 40 + "\r\x1b[A" + DICTIONARY, [TOTALS]),
     "two nodes on one line": (DICTIONARY + DICTIONARY, [TOTALS, TOTALS]),
     "torn by another node": (DICTIONARY[:30] + DICTIONARY, [TOTALS]),

@@ -40,8 +40,6 @@ REPORTS = {
     "fast steps": (OLD + "\n" + bar(20, rate="12.3it/s"), [STEP]),
     "a rate that is not known yet": (OLD + "\n" + bar(20, rate="?it/s"), [STEP]),
     "behind a cursor's movement": (OLD + "\n\x1b[A" + bar(20), [STEP]),
-    "a rank's label": ("[rank0]: " + OLD + "\n[rank0]: " + bar(20)[1:], [STEP]),
-    "srun's label": ("0: " + bar(20) + OLD + "\n0: " + bar(20), [STEP]),
     "tokens of all ranks": (
         OLD.replace(" 'epoch'", " 'num_input_tokens_seen': 4096, 'epoch'") + "\n" + bar(20),
         [

@@ -56,7 +56,6 @@ LINES = {
     "three on a line": (report(51) + report(49) + report(8), [usage(51), usage(49), usage(8)]),
     "a torn one before another": (report(51)[:-2] + report(49), [usage(49)]),
     "ALCF": ("[2024-06-21 10:50:42][INFO][utils:190] - " + report(0), [usage(0)]),
-    "torchrun": ("[default7]:" + report(7), [usage(7)]),
     "behind an iteration line": ("number of nan iterations:   0 |" + report(7), [usage(7)]),
     "between carriage returns": ("\r 50%|█ | 5/10\r" + report(7) + "\r", [usage(7)]),
 }

@@ -44,7 +44,6 @@ LINES = {
             )
         ],
     ),
-    "behind a bar": (" 50%|█ | 5/10 [00:01<00:01, 4.2it/s]" + ONE_LINE, [ONE_LINE_SECONDS]),
     "before a report": (
         ONE_LINE + " iteration 3/ 50 | lm loss: 1.25E+01 |",
         [ONE_LINE_SECONDS],
@@ -85,7 +84,6 @@ BLOCKS = {
         [(("save-checkpoint", 0.025),)],
     ),
     "from a logger": ("INFO:megatron.core.timers:" + RANGES, [RANGES_SECONDS]),
-    "with labels": ("0: " + RANGES.replace("\n", "\n0: "), [RANGES_SECONDS]),
     "before other text": (RANGES + "training ...\n\n    ab ......: 1.00", [RANGES_SECONDS]),
     "up to the next title": (
         RANGES + "\nmax time across ranks (ms): save ......: 1.50\n    other ......: 2.50",
@@ -105,7 +103,6 @@ RANKS = (
 RANKS_SECONDS = (("forward-backward", 1.21025), ("optimizer", 0.0305))
 RANK_BLOCKS = {
     "the slowest rank": (RANKS + "done\nnext", [RANKS_SECONDS]),
-    "with labels": (RANKS.replace("\n", "\n7: ") + "done\nnext", [RANKS_SECONDS]),
     "a timer that may go on": (RANKS, [RANKS_SECONDS[:1]]),
     "a last line that may be torn": (RANKS + "     rank  2: 3", [RANKS_SECONDS[:1]]),
     "no more lines": ("times across ranks (ms):", []),

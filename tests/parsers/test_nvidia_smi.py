@@ -55,9 +55,6 @@ CSV = {
         [MEMORY_ONLY],
     ),
     "nothing is known": (HEADER, "2024/03/01 12:00:00.000, 3, [N/A], [Unknown Error]", []),
-    "labels": ("0: " + HEADER, "0: " + ROW, [USAGE]),
-    "a node's name": (HEADER, "node2: " + ROW, [USAGE]),
-    "behind a bar": (HEADER, BAR + ROW, [USAGE]),
     "between carriage returns": (HEADER, f"\r{BAR}\r{ROW}\r", [USAGE]),
     "columns of a command without header": (
         "+ nvidia-smi -l 5 --query-gpu=index,memory.used,utilization.gpu --format=csv,noheader",

@@ -15,7 +15,6 @@ def rows(header: str) -> Callable[[int, str], Iterator[Record]]:
     return row
 
 
-BAR = " 50%|█████     | 5/10 [00:01<00:01,  4.2it/s]"
 DMON = "# gpu   pwr gtemp mtemp    sm   mem   enc   dec  mclk  pclk"
 DMON_ROW = "    3    70    48     -    85    61     0     0  7000  1350"
 WITH_MEMORY = "# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa     fb   bar1 "
@@ -29,7 +28,6 @@ BUSY = Usage(source=UsageSource.NVIDIA_SMI, device=3, gpu_utilization_percent=85
 
 SAMPLES = {
     "default columns": (DMON, DMON_ROW, [BUSY]),
-    "of another node": ("node2: " + DMON, "node2: " + DMON_ROW, [BUSY]),
     "with used memory": (
         WITH_MEMORY,
         WITH_MEMORY_ROW,
@@ -64,8 +62,6 @@ SAMPLES = {
         [BUSY],
     ),
     "unknown use": (DMON, DMON_ROW.replace("85", " -"), []),
-    "labels": ("[rank0]: " + DMON, "[rank0]: " + DMON_ROW, [BUSY]),
-    "behind a bar": (DMON, BAR + DMON_ROW, [BUSY]),
     "between carriage returns": (DMON, f"\r{DMON_ROW}\r", [BUSY]),
     "the header again": (DMON, DMON, []),
     "the line of units": (DMON, "# Idx     W     C     C     %     %     %     %   MHz   MHz", []),

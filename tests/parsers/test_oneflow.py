@@ -39,9 +39,6 @@ LINES = {
     "newer": (LATER, [LATER_STEP]),
     "newer, with batches": (LATER.replace("step=", "batches="), [LATER_STEP]),
     "newer, with another key behind": (LATER + "accuracy=0.50000,", [LATER_STEP]),
-    "rank label": ("[rank0]: " + FIRST, [FIRST_STEP]),
-    "srun label": ("  0: " + LATER, [LATER_STEP]),
-    "behind a bar": ("50%|██ | 1/2 [00:01]" + LATER, [LATER_STEP]),
     "glued": (LATER + LATER, [LATER_STEP, LATER_STEP]),
     "of two kinds": (FIRST + LATER, [FIRST_STEP, LATER_STEP]),
 }
@@ -85,8 +82,6 @@ TABLES = {
     "as printed": (HEADER, ROW, [LATER_STEP]),
     "batches, without loss": (*SHORT, [WITHOUT_LOSS]),
     "a further column": (*WIDE, [LATER_STEP]),
-    "labels": ("0: " + HEADER, "0: " + ROW, [LATER_STEP]),
-    "glued behind a bar": (HEADER, "50%|██ | 1/2 [00:01]" + ROW + "\r", [LATER_STEP]),
     "glued": (HEADER, ROW + ROW, [LATER_STEP, LATER_STEP]),
     "the line below the header": (HEADER, "| ---- | ---- | ---- | ---- | ---- | ---- |", []),
     "a row of another table": (HEADER, "| 10 | 320 |", []),
@@ -129,14 +124,6 @@ USAGES = {
                 device=3,
                 max_memory_allocated_gib=5875302400 / 2**30,
                 offset=7,
-            )
-        ],
-    ),
-    "labelled": (
-        "[rank0]: gpt0 max memory usage: 5603.00M",
-        [
-            Usage(
-                source=UsageSource.ONEFLOW, device=0, max_memory_allocated_gib=5603 / 1024, offset=7
             )
         ],
     ),

@@ -1,10 +1,10 @@
 """The forecast: exact parameters of a rank, and what makes a rank need more or less."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,8 +19,6 @@ from orchestrator.memory.states import rank_parameters
 from orchestrator.run.model import Parallelism, Run
 from orchestrator.run.presets import preset
 from orchestrator.run.shape import ModelShape
-
-SplitRun = Callable[..., Run]
 
 FP16 = replace(deepspeed_placement("fp16", 0), recomputation="full", fused_attention=False)
 MODEL = ModelShape(8, 512, 8, 4096, 512)
@@ -56,7 +54,7 @@ def part(found: MemoryForecast, name: str) -> tuple[float, float]:
     return ends[0] if ends else (0.0, 0.0)
 
 
-def test_a_shared_sequence_is_a_share_of_the_activations(split_run: SplitRun):
+def test_a_shared_sequence_is_a_share_of_the_activations(split_run: RunOf):
     """Weights stay whole; ZeRO divides states over the ranks of a sequence, too."""
     whole, shared = split_run(MODEL, 4), split_run(MODEL, 4)
     shared = replace(shared, parallelism=replace(shared.parallelism, context_parallel_size=4))
@@ -93,7 +91,7 @@ def test_a_rank_has_as_many_parameters_as_megatron_deepspeed_logs():
     assert counts == [917_757_952, 805_560_320, 917_774_336 - 1024 * 8192]
 
 
-def test_the_ends_are_the_sums_of_the_parts(split_run: SplitRun):
+def test_the_ends_are_the_sums_of_the_parts(split_run: RunOf):
     """So that every GiB is explained."""
     found = made(split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8))
     assert found.low_gib == pytest.approx(sum(one.low_gib for one in found.parts))
@@ -102,7 +100,7 @@ def test_the_ends_are_the_sums_of_the_parts(split_run: SplitRun):
     assert found.tensors.high_gib < found.high_gib
 
 
-def test_of_what_may_be_saved_only_the_most_is_known(split_run: SplitRun):
+def test_of_what_may_be_saved_only_the_most_is_known(split_run: RunOf):
     """But for the context, which nothing saves."""
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batches=8)
     found, saving = made(run), made(run, may_save=True)
@@ -110,7 +108,7 @@ def test_of_what_may_be_saved_only_the_most_is_known(split_run: SplitRun):
     assert saving.low_gib == part(saving, "context")[0] == part(found, "context")[0]
 
 
-def test_what_is_not_known_has_no_forecast(split_run: SplitRun):
+def test_what_is_not_known_has_no_forecast(split_run: RunOf):
     """No model, or ranks that make no whole copy of it."""
     assert forecast(split_run(None), FP16) is None
     assert forecast(split_run("s", 3, tensor=2), FP16) is None
@@ -133,7 +131,7 @@ BYTES = {
 
 @pytest.mark.parametrize(("placement", "each"), BYTES.values(), ids=BYTES)
 def test_the_states_that_stay_are_those_of_the_published_tables(
-    split_run: SplitRun, placement: Placement, each: float
+    split_run: RunOf, placement: Placement, each: float
 ):
     """ZeRO paper, section 3.1 and figure 1; Megatron's 18, and 6 + 12 / data-parallel ranks."""
     run = split_run(MODEL, 8)
@@ -144,7 +142,7 @@ def test_the_states_that_stay_are_those_of_the_published_tables(
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_each_zero_stage_needs_less_than_the_one_before(split_run: SplitRun, stage: int):
+def test_each_zero_stage_needs_less_than_the_one_before(split_run: RunOf, stage: int):
     """Both ends, apart from buckets and gathered weights, which are a stage's price."""
     run = split_run("7.5B", 64, micro_batches=2)
     free = {"buckets": (0, 0), "live_elements": 0, "recomputation": "full"}
@@ -169,7 +167,7 @@ LESS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("changed", LESS.values(), ids=LESS)
-def test_what_saves_memory_lowers_the_forecast(split_run: SplitRun, changed: dict[str, Any]):
+def test_what_saves_memory_lowers_the_forecast(split_run: RunOf, changed: dict[str, Any]):
     """Every input is looked at."""
     model = replace(preset("7.5B"), vocab_size=512)  # or the logits hide what a layer needs
     run = split_run(model, 8, tensor=2, micro_batch=2, micro_batches=4)
@@ -182,7 +180,7 @@ def test_what_saves_memory_lowers_the_forecast(split_run: SplitRun, changed: dic
 
 
 def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
-    split_run: SplitRun,
+    split_run: RunOf,
 ):
     """And where the mode is not known the interval spans them all."""
     run = split_run("18B", 16, tensor=4, pipeline=4, micro_batch=4, micro_batches=16)
@@ -209,7 +207,7 @@ def test_full_recomputation_needs_less_than_selective_and_that_less_than_none(
     ],
 )
 def test_activations_are_those_of_korthikanti_table_2(
-    split_run: SplitRun, mode: str, sequence_parallel: bool, each: float
+    split_run: RunOf, mode: str, sequence_parallel: bool, each: float
 ):
     """Bytes a layer and hidden element, in fp16; the high end, which has the dropout masks."""
     run = split_run("52B", 4, tensor=4)
@@ -229,7 +227,7 @@ def test_activations_are_those_of_korthikanti_table_2(
     ],
 )
 def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
-    split_run: SplitRun, pipeline: int, micro_batches: int, flight: tuple[int, int]
+    split_run: RunOf, pipeline: int, micro_batches: int, flight: tuple[int, int]
 ):
     """One less at the low end, where the batch is so short that none follows the first."""
     run = split_run(MODEL, pipeline, pipeline=pipeline, micro_batches=micro_batches)
@@ -241,7 +239,7 @@ def test_the_first_stage_keeps_as_many_micro_batches_as_the_warm_up_is_long(
     assert high * GIB == pytest.approx(flight[1] * (layers + outputs) * hidden)
 
 
-def test_the_heavier_end_of_a_pipeline_counts(split_run: SplitRun):
+def test_the_heavier_end_of_a_pipeline_counts(split_run: RunOf):
     """Many micro-batches make it the first stage, a large vocabulary the last."""
     deep = made(split_run(MODEL, 8, pipeline=8, micro_batches=64, micro_batch=16))
     wide = made(split_run(replace(MODEL, vocab_size=400_000), 8, pipeline=8, micro_batch=2))
@@ -249,7 +247,7 @@ def test_the_heavier_end_of_a_pipeline_counts(split_run: SplitRun):
     assert part(wide, "logits")[1] > 0
 
 
-def test_without_a_gpu_what_is_offloaded_stays_in_the_host(split_run: SplitRun):
+def test_without_a_gpu_what_is_offloaded_stays_in_the_host(split_run: RunOf):
     """There is one memory; and of a bucket only what is touched is in it."""
     run = split_run(MODEL, 2)
     offloaded = replace(
@@ -276,7 +274,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("changed", SIZES, ids=lambda changed: str(next(iter(changed.items()))))
-def test_every_size_that_is_larger_needs_more(split_run: SplitRun, changed: dict[str, Any]):
+def test_every_size_that_is_larger_needs_more(split_run: RunOf, changed: dict[str, Any]):
     """None is forgotten."""
     usual = {"model": MODEL, "gpus": 2, "pipeline": 2}
     larger = made(split_run(**{**usual, **changed}), recomputation="none")

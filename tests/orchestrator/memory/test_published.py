@@ -5,20 +5,18 @@ The figures are those of BigScience's GPT2 experiments on V100 (2021) and of One
 `page_lines` make.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.memory.forecast import MemoryForecast, forecast
 from orchestrator.memory.placement import Placement, deepspeed_placement, megatron_placement
-from orchestrator.run.model import Run
 from orchestrator.run.shape import ModelShape
 from parsers.runs.reading import read
-
-SplitRun = Callable[..., Run]
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "memory.md"
@@ -64,7 +62,7 @@ class Logged:
     log: str | None = None
     whole_device: bool = False
 
-    def forecast(self, split_run: SplitRun) -> MemoryForecast:
+    def forecast(self, split_run: RunOf) -> MemoryForecast:
         """Return the forecast of what was logged."""
         found = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
         assert found is not None
@@ -158,13 +156,13 @@ class Row:
     ran: bool = True
     memory_gib: int = 32
 
-    def forecast(self, split_run: SplitRun) -> MemoryForecast:
+    def forecast(self, split_run: RunOf) -> MemoryForecast:
         """Return its forecast."""
         found = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
         assert found is not None
         return found
 
-    def fits(self, split_run: SplitRun) -> str:
+    def fits(self, split_run: RunOf) -> str:
         """Return what the plan says."""
         found = self.forecast(split_run)
         if found.high_gib <= self.memory_gib:
@@ -292,12 +290,12 @@ RAN = [row for row in ROWS if row.ran]
 UNDECIDED = "ZeRO-3 52B, 64 GPUs, TP 1, micro-batch 22, a checkpoint every 2 layers"
 
 
-def error(one: Logged, split_run: SplitRun) -> float:
+def error(one: Logged, split_run: RunOf) -> float:
     """Return how far the middle of the forecast is from the peak, as a share of the peak."""
     return one.forecast(split_run).middle_gib / one.peak_gib - 1
 
 
-def logged_lines(split_run: SplitRun) -> Iterator[str]:
+def logged_lines(split_run: RunOf) -> Iterator[str]:
     """Yield the lines of the documentation's table of logged peaks."""
     for one in LOGGED:
         found = one.forecast(split_run)
@@ -307,7 +305,7 @@ def logged_lines(split_run: SplitRun) -> Iterator[str]:
         yield f"| {one.name} | {counted} | {one.peak_gib:.1f} | {ends} | {middle} |"
 
 
-def page_lines(split_run: SplitRun) -> Iterator[str]:
+def page_lines(split_run: RunOf) -> Iterator[str]:
     """Yield the lines of the documentation's table of the page's rows."""
     for row in ROWS:
         found = row.forecast(split_run)
@@ -317,7 +315,7 @@ def page_lines(split_run: SplitRun) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("one", LOGGED, ids=lambda one: one.name)
-def test_a_logged_peak_is_within_the_forecast(split_run: SplitRun, one: Logged):
+def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, one: Logged):
     """And near its middle: within 7 %, and 12 % for programs that it was not made for."""
     found = one.forecast(split_run)
     assert found.low_gib <= one.peak_gib <= found.high_gib
@@ -325,18 +323,18 @@ def test_a_logged_peak_is_within_the_forecast(split_run: SplitRun, one: Logged):
 
 
 @pytest.mark.parametrize("row", RAN, ids=lambda row: row.name)
-def test_what_ran_is_not_called_impossible(split_run: SplitRun, row: Row):
+def test_what_ran_is_not_called_impossible(split_run: RunOf, row: Row):
     """Its low end is below the memory of the card."""
     assert row.fits(split_run) != "no"
 
 
-def test_zero_2_of_52b_on_64_cards_is_called_impossible(split_run: SplitRun):
+def test_zero_2_of_52b_on_64_cards_is_called_impossible(split_run: RunOf):
     """The weights alone are three times what a card has."""
     (row,) = (row for row in ROWS if "ZeRO-2" in row.name)
     assert row.fits(split_run) == "no"
 
 
-def test_the_other_row_that_ran_out_of_memory_is_not_said_to_fit(split_run: SplitRun):
+def test_the_other_row_that_ran_out_of_memory_is_not_said_to_fit(split_run: RunOf):
     """It is left open, and the middle of its forecast is above the card's memory."""
     (row,) = (row for row in ROWS if row.name == UNDECIDED)
     assert row.fits(split_run) == "maybe"
@@ -353,7 +351,7 @@ def test_the_peaks_are_those_of_the_published_logs(one: Logged):
     assert max(peak for peak in peaks if peak is not None) == pytest.approx(one.peak_gib, abs=1e-3)
 
 
-def test_the_documentation_shows_what_the_forecast_says(split_run: SplitRun):
+def test_the_documentation_shows_what_the_forecast_says(split_run: RunOf):
     """Line by line."""
     shown = DOCS.read_text().splitlines()
     missing = [
