@@ -160,7 +160,7 @@ def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
             pipe.write(OWN_STEP.format(1).encode())
             for _ in range(1024):
                 pipe.write(b"\0" * 2**20)
-            pipe.write(f"\n{OWN_STEP.format(2)}".encode())
+            pipe.write(f"\n{OWN_STEP.format(20)}".encode())
 
     writer = threading.Thread(target=fill)
     writer.start()
@@ -170,12 +170,11 @@ def test_memory_stays_bounded_on_a_gigabyte_without_newline() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     writer.join()
-    length = len(OWN_STEP.format(1))
-    assert [(step.iteration, step.offset) for step in run.steps] == [
-        (1, 0),
-        (2, length + 2**30 + 1),
-    ]
-    assert (run.lines, run.end) == (3, 2 * length + 2**30 + 1)
+    place = len(OWN_STEP.format(1)) + 2**30 + 1
+    assert [(step.iteration, step.offset) for step in run.steps] == [(1, 0), (20, place)]
+    assert run.end == place + len(OWN_STEP.format(20))
+    assert run.outcome is not None
+    assert run.outcome.line == 3
     assert peak < 10 * 2**20
 
 
