@@ -18,14 +18,14 @@ from orchestrator.common.text import counted
 @results_option
 def collect(campaign: Path, results: Path) -> None:
     """Read the logs of CAMPAIGN's runs; write steps.csv and runs.csv."""
-    from orchestrator import frames
-    from orchestrator.collect import collected
+    from orchestrator.collect.collected import collect_campaign
+    from orchestrator.frames import collected_runs_frame, collected_steps_frame
 
     loaded, store = open_campaign(campaign, results)
     refresh_records(loaded, store)
-    runs = collected.collect_campaign(loaded, store)
-    steps = frames.collected_steps_frame(runs)
-    for name, frame in (("steps.csv", steps), ("runs.csv", frames.collected_runs_frame(runs))):
+    runs = collect_campaign(loaded, store)
+    steps = collected_steps_frame(runs)
+    for name, frame in (("steps.csv", steps), ("runs.csv", collected_runs_frame(runs))):
         click.echo(store.write(name, frame.to_csv(index=False)))
     logs = sum(run.log is not None for run in runs)
     read = f"read {counted(logs, 'log')} of {counted(len(runs), 'run')}"

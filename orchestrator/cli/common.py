@@ -223,19 +223,25 @@ def print_table(
     programs, one object a row. values: for CSV and Parquet, if it is not the table of the records.
     whole: what JSON has, if it is more than the records.
     """
-    from orchestrator.common import tables
     from orchestrator.common.latex import as_latex, latex_comment
     from orchestrator.common.parquet import as_parquet
+    from orchestrator.common.tables import (
+        as_csv,
+        as_markdown,
+        as_text,
+        escape_markdown,
+        records_table,
+    )
 
-    all_values = values or (lambda: tables.records_table(records()))
+    all_values = values or (lambda: records_table(records()))
     match layout:
         case "text" if text is not None:
             click.echo(text())
         case "text":
-            click.echo("\n".join((tables.as_text(table()), *sentences)))
+            click.echo("\n".join((as_text(table()), *sentences)))
         case "markdown":
-            paragraphs = (tables.escape_markdown(one) for one in sentences if one)
-            click.echo("\n\n".join((tables.as_markdown(table()), *paragraphs)))
+            paragraphs = (escape_markdown(one) for one in sentences if one)
+            click.echo("\n\n".join((as_markdown(table()), *paragraphs)))
         case "latex":
             comments = (latex_comment(one) for one in sentences if one)
             click.echo("\n".join((as_latex(table()), *comments)))
@@ -244,7 +250,7 @@ def print_table(
         case "json":
             print_objects(records())
         case "csv":
-            click.echo(tables.as_csv(all_values()), nl=False)
+            click.echo(as_csv(all_values()), nl=False)
         case "parquet":
             click.echo(as_parquet(all_values()), nl=False)
 
@@ -256,10 +262,10 @@ def submit_line(campaign: "Campaign") -> str:
 
 def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
     """Say how runs failed and what starts them again, and exit with 1, where there are any."""
-    from orchestrator.status import table as statuses
+    from orchestrator.status.table import failure_line
 
     for status in failed:
-        click.echo(statuses.failure_line(status), err=True)
+        click.echo(failure_line(status), err=True)
     if failed:
         again = f"teralog retry {campaign.path}{' --rehearsed' if campaign.rehearsal else ''}"
         click.echo(f"{again} starts what did not complete again", err=True)

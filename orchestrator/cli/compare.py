@@ -75,19 +75,24 @@ def compare(
     row of it, as page.md:14. Without B, --by, or --a and --b, choose among the runs of A. A run
     counts once, however many steps it has; runs that share an allocation are compared within it.
     """
-    from orchestrator.compare import pairing as kinds
-    from orchestrator.compare import published_row
-    from orchestrator.compare import text as verdicts
+    from orchestrator.compare.pairing import by_parameter
+    from orchestrator.compare.published_row import is_published, published_pairings
+    from orchestrator.compare.text import (
+        compared,
+        comparison_record,
+        comparison_sentences,
+        verdict_table,
+    )
 
     _refuse_misuse(a, b, by, expression_a, expression_b)
     side = _side(a, results)
     runs = side.runs
     if by:
-        pairings, alone = kinds.by_parameter(runs, _known(by, runs))
+        pairings, alone = by_parameter(runs, _known(by, runs))
     else:
         chosen = _holding("--a", expression_a, runs)
-        if b and published_row.is_published(b):
-            pairings, alone = published_row.published_pairings(chosen, b)
+        if b and is_published(b):
+            pairings, alone = published_pairings(chosen, b)
         else:
             other = _side(b, results, side.warmup) if b else side
             if b and other.folder == side.folder and not (expression_a or expression_b):
@@ -97,14 +102,12 @@ def compare(
                 )
             others = _holding("--b", expression_b, other.runs)
             pairings, alone = _matched(chosen, others, _names(a, b) if b else None)
-    found = [verdicts.compared(pairing) for pairing in pairings]
+    found = [compared(pairing) for pairing in pairings]
     print_table(
         layout,
-        lambda: verdicts.verdict_table(found),
-        lambda: [verdicts.comparison_record(one) for one in found],
-        sentences=[
-            sentence for one in found for sentence in ("", *verdicts.comparison_sentences(one))
-        ],
+        lambda: verdict_table(found),
+        lambda: [comparison_record(one) for one in found],
+        sentences=[sentence for one in found for sentence in ("", *comparison_sentences(one))],
     )
     if alone:
         complain(f"not compared, as there is nothing equal in all else: {', '.join(alone)}")
@@ -118,19 +121,19 @@ def compare(
 @format_option
 def noise(campaign: Path, results: Path, layout: str) -> None:
     """Say how far the runs of CAMPAIGN vary, and whence: steps, runs, allocations, hours, nodes."""
-    from orchestrator.compare import noise as noise_page
     from orchestrator.compare.measured_run import measured_runs
+    from orchestrator.compare.noise import noise_page, noise_record, noise_sentences, noise_table
 
     loaded, store = open_campaign(campaign, results)
     refresh_records(loaded, store)
-    page = noise_page.noise_page(measured_runs(loaded, store))
-    record = noise_page.noise_record(page)
+    page = noise_page(measured_runs(loaded, store))
+    record = noise_record(page)
     print_table(
         layout,
-        lambda: noise_page.noise_table(page),
+        lambda: noise_table(page),
         lambda: record["sources"],
         whole=record,
-        sentences=noise_page.noise_sentences(page),
+        sentences=noise_sentences(page),
     )
 
 
@@ -156,12 +159,12 @@ def _matched(
     names: tuple[str, str] | None,
 ) -> "tuple[list[Pairing], list[str]]":
     """Return the pairings of runs of one campaign, or of two with these names."""
-    from orchestrator.compare import pairing as kinds
+    from orchestrator.compare.pairing import matched
 
     both = [run.label for run in chosen if any(run is other for other in others)]
     if both:
         raise UserError(f"--a and --b: hold of the same runs, as {both[0]}")
-    pairings, alone = kinds.matched(chosen, others)
+    pairings, alone = matched(chosen, others)
     if not pairings:
         raise UserError("no run of A has a partner in B that is equal in all else")
     return [_named(one, names) for one in pairings], alone

@@ -11,13 +11,13 @@ from orchestrator.cli.common import format_option, print_table
 @format_option
 def doctor(layout: str) -> None:
     """Say what this machine has, what it lacks, and what to type."""
-    from orchestrator.doctor import findings as diagnosis
+    from orchestrator.doctor.findings import examine, finding_records, finding_table
 
-    findings = diagnosis.examine()
+    findings = examine()
     print_table(
         layout,
-        lambda: diagnosis.finding_table(findings),
-        lambda: diagnosis.finding_records(findings),
+        lambda: finding_table(findings),
+        lambda: finding_records(findings),
     )
     if not all(finding.ok or finding.optional for finding in findings):
         sys.exit(1)

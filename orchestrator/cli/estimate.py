@@ -79,16 +79,20 @@ def estimate() -> None:
 @format_option
 def params(campaign: Path | None, layout: str, **options: Any) -> None:
     """Count the parameters of a model, or of every run of CAMPAIGN."""
-    from orchestrator.estimate import params_and_flops
+    from orchestrator.estimate.params_and_flops import (
+        parameters_record,
+        parameters_table,
+        parameters_text,
+    )
 
     cases = _cases(campaign, options)
-    records = [params_and_flops.parameters_record(case) for case in cases]
+    records = [parameters_record(case) for case in cases]
     print_table(
         layout,
-        lambda: params_and_flops.parameters_table(cases),
+        lambda: parameters_table(cases),
         lambda: records,
         whole=records[0] if campaign is None else None,
-        text=lambda: params_and_flops.parameters_text(cases),
+        text=lambda: parameters_text(cases),
     )
 
 
@@ -108,7 +112,7 @@ def flops(campaign: Path | None, layout: str, step_seconds: float | None, **opti
 
     With --world-size and --step-seconds also TFLOPs per GPU; with --gpu also MFU and HFU.
     """
-    from orchestrator.estimate import params_and_flops
+    from orchestrator.estimate.params_and_flops import flops_records, flops_table, flops_text
 
     cases = _cases(campaign, options)
     timed = step_seconds is not None and cases[0].world_size is not None
@@ -116,9 +120,9 @@ def flops(campaign: Path | None, layout: str, step_seconds: float | None, **opti
         complain("TFLOPs per GPU, MFU and HFU need both --world-size and --step-seconds")
     print_table(
         layout,
-        lambda: params_and_flops.flops_table(cases, step_seconds),
-        lambda: params_and_flops.flops_records(cases, step_seconds),
-        text=lambda: params_and_flops.flops_text(cases, step_seconds),
+        lambda: flops_table(cases, step_seconds),
+        lambda: flops_records(cases, step_seconds),
+        text=lambda: flops_text(cases, step_seconds),
     )
 
 
@@ -139,18 +143,24 @@ def flops(campaign: Path | None, layout: str, step_seconds: float | None, **opti
 def memory(campaign: Path | None, layout: str, **options: Any) -> None:
     """Forecast the memory that a rank needs, of a model or of CAMPAIGN's runs, part by part."""
     from orchestrator.campaign.campaign import load_campaign
-    from orchestrator.estimate import memory as memory_estimates
+    from orchestrator.estimate.memory import (
+        campaign_estimates,
+        estimate_record,
+        estimates_table,
+        estimates_text,
+        memory_estimate,
+    )
 
     if campaign is None:
-        estimates = [memory_estimates.memory_estimate(options)]
+        estimates = [memory_estimate(options)]
     else:
         _refuse_model(options)
-        estimates = memory_estimates.campaign_estimates(load_campaign(campaign))
+        estimates = campaign_estimates(load_campaign(campaign))
     print_table(
         layout,
-        lambda: memory_estimates.estimates_table(estimates),
-        lambda: [memory_estimates.estimate_record(one) for one in estimates],
-        text=lambda: memory_estimates.estimates_text(estimates),
+        lambda: estimates_table(estimates),
+        lambda: [estimate_record(one) for one in estimates],
+        text=lambda: estimates_text(estimates),
     )
 
 
@@ -174,32 +184,39 @@ def time(
     **options: Any,
 ) -> None:
     """Work out how long a training takes: from --tokens and speed, or --step-seconds."""
-    from orchestrator.estimate import time as training_time
+    from orchestrator.estimate.time import (
+        case_training,
+        derivations,
+        duration_record,
+        durations,
+        durations_table,
+        option_training,
+    )
 
     if campaign is None:
-        trainings = [training_time.option_training(options)]
+        trainings = [option_training(options)]
     else:
-        trainings = [training_time.case_training(case) for case in _cases(campaign, options)]
-    found = training_time.durations(
+        trainings = [case_training(case) for case in _cases(campaign, options)]
+    found = durations(
         trainings, tokens=tokens, tflops_per_gpu=tflops_per_gpu, step_seconds=step_seconds
     )
     print_table(
         layout,
-        lambda: training_time.durations_table(found),
-        lambda: [training_time.duration_record(duration) for duration in found],
-        sentences=training_time.derivations(found),
+        lambda: durations_table(found),
+        lambda: [duration_record(duration) for duration in found],
+        sentences=derivations(found),
     )
 
 
 def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
     """Return what is asked for. Raises UserError, and UsageError where it is asked twice."""
     from orchestrator.campaign.campaign import load_campaign
-    from orchestrator.estimate import case as cases
+    from orchestrator.estimate.case import campaign_cases, option_case
 
     if campaign is None:
-        return [cases.option_case(options)]
+        return [option_case(options)]
     _refuse_model(options)
-    return cases.campaign_cases(load_campaign(campaign))
+    return campaign_cases(load_campaign(campaign))
 
 
 def _refuse_model(options: dict[str, Any]) -> None:

@@ -33,26 +33,31 @@ def history(campaign: Path, run: str, *, results: Path, layout: str) -> None:
     that completed counts which has the same parameters but for repeat and seed.
     """
     from orchestrator.common.errors import UserError
-    from orchestrator.compare import history as told
+    from orchestrator.compare.history import (
+        history_record,
+        history_sentences,
+        history_table,
+        run_history,
+    )
     from orchestrator.compare.past_runs import configuration, past_runs
-    from orchestrator.submit import selection
+    from orchestrator.submit.selection import choose
 
     planned, warmup, damaged = _planned(campaign, results)
     for one in damaged:
         complain(f"not looked at: {one}")
-    chosen = selection.choose(planned, [run])
+    chosen = choose(planned, [run])
     if len({configuration(one.run) for one in chosen}) > 1:
         several = ", ".join(one.run_id for one in chosen)
         raise UserError(f"{run!r} is the label of several runs; give the id of one: {several}")
     past = past_runs(results, chosen[0].run, warmup)
-    found = told.run_history(past.runs)
-    record = told.history_record(found)
+    found = run_history(past.runs)
+    record = history_record(found)
     print_table(
         layout,
-        lambda: told.history_table(found),
+        lambda: history_table(found),
         lambda: record["runs"],
         whole=record,
-        sentences=told.history_sentences(found),
+        sentences=history_sentences(found),
     )
     for one in past.damaged:
         if one not in damaged:

@@ -82,11 +82,12 @@ def parse(
 
     With --on-slurm what is printed is the same. Ctrl-C leaves the jobs.
     """
-    from orchestrator.logs import find, tables
-    from orchestrator.logs import read as log_summaries
+    from orchestrator.logs.find import find_logs
+    from orchestrator.logs.read import closing_lines, gather_logs, read_logs
+    from orchestrator.logs.tables import human_table, json_objects, rows_table
 
     chosen = None if warmup is None else _warmup(warmup)
-    found = find.find_logs(paths)
+    found = find_logs(paths)
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
     keep_skipped = skipped == "keep"
@@ -96,19 +97,19 @@ def parse(
         said = _read_on_slurm(
             found.logs, chosen, on_slurm, folder, keep_skipped=keep_skipped, count=shards
         )
-        read = log_summaries.gather_logs(found.logs, said)
+        read = gather_logs(found.logs, said)
     else:
         with _progress(found.logs) as tell:
-            read = log_summaries.read_logs(found.logs, chosen, keep_skipped=keep_skipped, tell=tell)
+            read = read_logs(found.logs, chosen, keep_skipped=keep_skipped, tell=tell)
     if read.summaries or layout not in FOR_PEOPLE:
         print_table(
             layout,
-            lambda: tables.human_table(read.summaries, steps=steps),
-            lambda: tables.json_objects(read.summaries, steps=steps),
-            values=lambda: tables.rows_table(read.summaries, steps=steps),
+            lambda: human_table(read.summaries, steps=steps),
+            lambda: json_objects(read.summaries, steps=steps),
+            values=lambda: rows_table(read.summaries, steps=steps),
         )
     if read.summaries:
-        for line in log_summaries.closing_lines(read, keep_skipped=keep_skipped):
+        for line in closing_lines(read, keep_skipped=keep_skipped):
             click.echo(line, err=True)
     problems = (*found.problems, *read.problems)
     for problem in problems:

@@ -50,7 +50,14 @@ def plan(campaign: Path, results: Path, layout: str) -> None:
     What is possible and seldom meant is worth a look. Exits with 1 where a run is impossible, or
     will not fit.
     """
-    from orchestrator.campaign import plan as plans
+    from orchestrator.campaign.plan import (
+        calibration_lines,
+        plan_records,
+        plan_table,
+        plan_totals,
+        problem_lines,
+        warning_lines,
+    )
     from orchestrator.collect.calibrations import calibrations_by
 
     loaded, store = open_campaign(campaign, results)
@@ -62,15 +69,15 @@ def plan(campaign: Path, results: Path, layout: str) -> None:
     known = calibrations_by(loaded, runs)
     print_table(
         layout,
-        lambda: plans.plan_table(loaded, known),
-        lambda: plans.plan_records(loaded, known),
-        sentences=(plans.plan_totals(loaded), *plans.calibration_lines(known)),
+        lambda: plan_table(loaded, known),
+        lambda: plan_records(loaded, known),
+        sentences=(plan_totals(loaded), *calibration_lines(known)),
     )
     # A program finds them in its records.
     if layout in FOR_PEOPLE:
-        for line in plans.warning_lines(loaded):
+        for line in warning_lines(loaded):
             complain(f"worth a look: {line}")
-        for line in plans.problem_lines(loaded):
+        for line in problem_lines(loaded):
             complain(f"impossible: {line}")
     if any(planned.refusals for planned in loaded.runs):
         sys.exit(1)
@@ -82,10 +89,10 @@ def plan(campaign: Path, results: Path, layout: str) -> None:
 @skip_option
 def render(campaign: Path, results: Path, skip_impossible: bool) -> None:
     """Write the folder of each run of CAMPAIGN: run.json, job.sh, configuration files."""
-    from orchestrator.submit import selection
     from orchestrator.submit.render import render_runs
+    from orchestrator.submit.selection import possible_runs
 
     loaded, store = open_campaign(campaign, results)
-    runs = selection.possible_runs(loaded, skip_impossible, force=True)
+    runs = possible_runs(loaded, skip_impossible, force=True)
     render_runs(loaded, runs, store)
     click.echo(f"wrote {counted(len(runs), 'run')} to {store.path}", err=True)

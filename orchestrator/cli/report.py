@@ -79,9 +79,9 @@ def report(
         return
     from datetime import datetime
 
-    from orchestrator.collect import collected as collection
-    from orchestrator.report import report as reports
+    from orchestrator.collect.collected import collect_campaign
     from orchestrator.report.missing import left_out
+    from orchestrator.report.report import make_report
     from orchestrator.report.sort_and_filter import arranged
 
     if by_node and (as_html or only is not None or by is not None or update):
@@ -92,11 +92,11 @@ def report(
         _print_nodes(loaded, store, layout)
         return
     if as_html:
-        from orchestrator.report.html import write as html
+        from orchestrator.report.html.write import refuse_foreign
 
-        html.refuse_foreign(store.path / "report.html", of_tables=False)
-    collected = collection.collect_campaign(loaded, store)
-    whole = reports.make_report(loaded, collected, datetime.now().astimezone().date().isoformat())
+        refuse_foreign(store.path / "report.html", of_tables=False)
+    collected = collect_campaign(loaded, store)
+    whole = make_report(loaded, collected, datetime.now().astimezone().date().isoformat())
     made, runs = arranged(loaded, whole, collected, only=only, by=by)
     written = [_update(update, loaded, made)] if update else []
     gone = store.other_runs(loaded)
@@ -125,10 +125,10 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
             f"{page} is a page of tables; with --html they become a page of HTML beside it"
         )
     from orchestrator.common.files import write_text
-    from orchestrator.report.html import write as html
+    from orchestrator.report.html.write import refuse_foreign, tables_html
 
-    made, place = html.tables_html(page), page.with_suffix(".html")
-    html.refuse_foreign(place, of_tables=True)
+    made, place = tables_html(page), page.with_suffix(".html")
+    refuse_foreign(place, of_tables=True)
     write_text(place, made)
     click.echo(f"wrote {printable(str(place))}", err=True)
 
@@ -163,16 +163,16 @@ def _write(
     """Write the files of the report; return what was done."""
     from orchestrator.common.files import json_text
     from orchestrator.common.tables import as_csv
-    from orchestrator.report import report as reports
+    from orchestrator.report.report import report_json, report_markdown
 
-    page = store.write("report.md", reports.report_markdown(campaign, report, runs, gone))
+    page = store.write("report.md", report_markdown(campaign, report, runs, gone))
     store.write("report.csv", as_csv(report.table))
-    store.write("report.json", json_text(reports.report_json(campaign, report, runs)))
+    store.write("report.json", json_text(report_json(campaign, report, runs)))
     others = ".csv and .json"
     if as_html:
-        from orchestrator.report.html import write as html
+        from orchestrator.report.html.write import report_html
 
-        store.write("report.html", html.report_html(campaign, store, report, runs, gone))
+        store.write("report.html", report_html(campaign, store, report, runs, gone))
         others = ".csv, .json and .html"
     return f"wrote {page}, and {others} beside it"
 
@@ -180,14 +180,14 @@ def _write(
 def _print(
     campaign: "Campaign", report: "Report", runs: "Sequence[Collected]", layout: str
 ) -> None:
-    from orchestrator.report import report as reports
+    from orchestrator.report.report import report_json
 
     if layout == "text" and for_people():
         from orchestrator.report.terminal import show_report
 
         show_report(campaign, report, runs)
         return
-    whole = reports.report_json(campaign, report, runs)
+    whole = report_json(campaign, report, runs)
     print_table(
         layout,
         lambda: report.table,
@@ -205,12 +205,13 @@ def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> N
     the same logs, put together by where they were measured.
     """
     from orchestrator.common.tables import as_records
-    from orchestrator.status import slow_nodes, step_times
-    from orchestrator.status import table as statuses
+    from orchestrator.status.slow_nodes import HOW_MADE, node_speeds, node_table
+    from orchestrator.status.step_times import timed_runs
+    from orchestrator.status.table import run_statuses
 
-    timed = step_times.timed_runs(campaign, store, statuses.run_statuses(campaign, store))
-    table = slow_nodes.node_table(slow_nodes.node_speeds(timed))
-    sentences = [slow_nodes.HOW_MADE]
+    timed = timed_runs(campaign, store, run_statuses(campaign, store))
+    table = node_table(node_speeds(timed))
+    sentences = [HOW_MADE]
     print_table(
         layout, lambda: table, lambda: as_records(table), values=lambda: table, sentences=sentences
     )

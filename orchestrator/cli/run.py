@@ -93,18 +93,18 @@ def submit(
     with what is missing. On a Slurm cluster it submits, prints the jobs' ids and returns; runs that
     ask for the same go as one array. Exits with 1 where a run failed.
     """
-    from orchestrator.submit import selection
     from orchestrator.submit.backend import StartOptions
     from orchestrator.submit.choose_backend import backend
+    from orchestrator.submit.selection import missing_runs, possible_runs, refuse_edited
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearse)
     place, options = backend(loaded, here=here), StartOptions.of(**start)
     place.refuse(options)
-    runs = selection.possible_runs(loaded, skip_impossible, force=force)
+    runs = possible_runs(loaded, skip_impossible, force=force)
     if not accept_changes:
-        selection.refuse_edited(loaded, store)
+        refuse_edited(loaded, store)
     if test_only:
-        missing = selection.missing_runs(runs, store)
+        missing = missing_runs(runs, store)
         for planned, said in place.estimates(loaded, missing, store):
             click.echo(f"{planned.run_id} {planned.label}: {said}")
         if not missing:
@@ -112,7 +112,7 @@ def submit(
         return
     with interruptible(_stopped(loaded)), place.session(loaded, store, complain) as session:
         _complain_all(session.settle(runs))
-        missing = selection.missing_runs(runs, store)
+        missing = missing_runs(runs, store)
         store.save_submission(loaded)
         for line in session.start(missing, options):
             click.echo(line)
@@ -126,22 +126,29 @@ def submit(
 @format_option
 def status(campaign: Path, results: Path, *, rehearsed: bool, layout: str) -> None:
     """Show the state of every run of CAMPAIGN, and which runs are far slower than their repeats."""
-    from orchestrator.status import slow_runs, step_times
-    from orchestrator.status import table as statuses
+    from orchestrator.status.slow_runs import slow_run_lines, slow_runs
+    from orchestrator.status.step_times import timed_runs
+    from orchestrator.status.table import (
+        held_line,
+        run_statuses,
+        status_records,
+        status_table,
+        totals,
+    )
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     refresh_records(loaded, store)
-    found = statuses.run_statuses(loaded, store)
-    slow = slow_runs.slow_runs(step_times.timed_runs(loaded, store, found))
+    found = run_statuses(loaded, store)
+    slow = slow_runs(timed_runs(loaded, store, found))
     sentences = [
-        statuses.totals(found, store.other_runs(loaded)),
-        *slow_runs.slow_run_lines(slow.values()),
-        *filter(None, [statuses.held_line(found)]),
+        totals(found, store.other_runs(loaded)),
+        *slow_run_lines(slow.values()),
+        *filter(None, [held_line(found)]),
     ]
     print_table(
         layout,
-        lambda: statuses.status_table(found),
-        lambda: statuses.status_records(found, slow),
+        lambda: status_table(found),
+        lambda: status_records(found, slow),
         sentences=sentences,
     )
 
@@ -163,11 +170,11 @@ def cancel(
     from orchestrator.common.errors import UserError, did_you_mean
     from orchestrator.store.job_state import UNENDED
     from orchestrator.store.records import SUBMITTED, SUBMITTING
-    from orchestrator.submit import selection
     from orchestrator.submit.choose_backend import backend
+    from orchestrator.submit.selection import choose
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    chosen = selection.choose(loaded.runs, runs)
+    chosen = choose(loaded.runs, runs)
     state = state and state.upper()
     if state in (SUBMITTING, SUBMITTED):
         # So they are called until Slurm has been asked, which is done first.
@@ -211,24 +218,30 @@ def retry(
 
     RUNS, given by id or label, and --only narrow the choice.
     """
-    from orchestrator.collect import outcomes
-    from orchestrator.submit import selection
+    from orchestrator.collect.outcomes import parse_outcomes
     from orchestrator.submit.backend import StartOptions
     from orchestrator.submit.choose_backend import backend
+    from orchestrator.submit.selection import (
+        choose,
+        ended_runs,
+        missing_runs,
+        parse_time_option,
+        with_time_limit,
+    )
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     place, options = backend(loaded), StartOptions.of(**start)
     place.refuse(options)
-    wanted = outcomes.parse_outcomes(only)
-    selection.parse_time_option(time_limit)
+    wanted = parse_outcomes(only)
+    parse_time_option(time_limit)
     with interruptible(_stopped(loaded)), place.session(loaded, store, complain) as session:
-        possible = [run for run in selection.choose(loaded.runs, runs) if not run.problems]
+        possible = [run for run in choose(loaded.runs, runs) if not run.problems]
         _complain_all(session.settle(possible))
-        chosen = selection.ended_runs(possible, store, wanted)
+        chosen = ended_runs(possible, store, wanted)
         if not chosen:
-            missing = selection.missing_runs(possible, store)
+            missing = missing_runs(possible, store)
             _say_nothing_ended(loaded, wanted, named=bool(runs), missing=bool(missing))
-        for line in session.start(selection.with_time_limit(chosen, time_limit), options):
+        for line in session.start(with_time_limit(chosen, time_limit), options):
             click.echo(line)
     _finish_submit(loaded, store, chosen)
 
@@ -266,12 +279,12 @@ def salloc(
 
     Within the allocation, `teralog submit --here` runs them.
     """
-    from orchestrator.submit import selection
+    from orchestrator.submit.selection import missing_runs, parse_time_option, possible_runs
     from orchestrator.submit.slurm import batch_line, salloc_line
 
     loaded, store = open_campaign(campaign, results)
-    runs = selection.missing_runs(selection.possible_runs(loaded, skip_impossible=True), store)
-    seconds = selection.parse_time_option(time_limit)
+    runs = missing_runs(possible_runs(loaded, skip_impossible=True), store)
+    seconds = parse_time_option(time_limit)
     if batch:
         line = batch_line(loaded, runs, store, seconds, _submit_here(campaign, results, loaded))
     else:
@@ -306,19 +319,19 @@ def logs(
     attempt: int | None,
 ) -> None:
     """Print what a RUN of CAMPAIGN, given by id or label, has printed."""
-    from orchestrator.status import log_text
-    from orchestrator.submit import selection
+    from orchestrator.status.log_text import follow_log, read_from
     from orchestrator.submit.choose_backend import backend
+    from orchestrator.submit.selection import choose, has_ended, log_of
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    chosen = selection.choose(loaded.runs, [run])
-    log = selection.log_of(chosen, store, attempt, waiting=follow)
+    chosen = choose(loaded.runs, [run])
+    log = log_of(chosen, store, attempt, waiting=follow)
 
     def ended() -> bool:
         backend(loaded).refresh(chosen, store)
-        return selection.has_ended(chosen[0], store)
+        return has_ended(chosen[0], store)
 
-    parts = log_text.follow(log, ended) if follow else log_text.read_from(log)
+    parts = follow_log(log, ended) if follow else read_from(log)
     with interruptible():
         for part in parts:
             sys.stdout.buffer.write(part)
@@ -333,10 +346,10 @@ def _complain_all(notes: Sequence[str]) -> None:
 def _finish_submit(
     campaign: "Campaign", store: "CampaignStore", runs: "Sequence[PlannedRun]"
 ) -> None:
-    from orchestrator.status import table as statuses
+    from orchestrator.status.table import run_statuses, totals
 
-    found = statuses.run_statuses(campaign, store)
-    click.echo(statuses.totals(found, store.other_runs(campaign)), err=True)
+    found = run_statuses(campaign, store)
+    click.echo(totals(found, store.other_runs(campaign)), err=True)
     ids = {planned.run_id for planned in runs}
     failed = [one for one in found if one.planned.run_id in ids and one.unsuccessful]
     exit_for(failed, campaign)

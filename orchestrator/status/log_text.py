@@ -15,7 +15,7 @@ QUIET_SECONDS = 3.0
 _CHUNK = 1 << 16
 
 
-def follow(log: Path, ended: Callable[[], bool]) -> Iterator[bytes]:
+def follow_log(log: Path, ended: Callable[[], bool]) -> Iterator[bytes]:
     """Yield what is in a log and what is added to it, until `ended` and nothing more comes.
 
     The log need not be there yet. One that became shorter is read from its beginning.
