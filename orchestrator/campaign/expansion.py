@@ -81,8 +81,8 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
     values = {**framework.implied(entry.values), **entry.values}
     model = model_shape(values)
     resources = Resources(
-        values.get("nodes", 1),
-        values.get("gpus_per_node", 1),
+        values.get("nodes", default("nodes")),
+        values.get("gpus_per_node", default("gpus_per_node")),
         time_limit_seconds(values.get("time_limit", default("time_limit"))),
     )
     parallelism = _parallelism(values, resources.world_size)

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, WithJsonSchema
 from pydantic.functional_validators import AfterValidator
@@ -19,9 +19,16 @@ from orchestrator.common.validation import field_problems, field_types, mapping_
 from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.table import FRAMEWORKS, framework
 from orchestrator.hardware.time_limit import time_limit_seconds
+from orchestrator.run.model import Parallelism, Resources, Training
 from orchestrator.run.presets import preset
+from orchestrator.workloads.settings import Precision
 
 Size = Annotated[int, Field(ge=1)]
+
+# A parameter that the file leaves out has the default of a run.
+_RESOURCES = Resources()
+_PARALLELISM = Parallelism()
+_TRAINING = Training()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +63,20 @@ class CommonParameters(ModelSizes):
             }
         ),
     ]
-    nodes: Annotated[Size, Field(description="Number of nodes.")] = 1
+    nodes: Annotated[Size, Field(description="Number of nodes.")] = _RESOURCES.nodes
     gpus_per_node: Annotated[
         int,
         Field(ge=1, le=1024, description="Ranks a node: GPUs, or processes where there is no GPU."),
-    ] = 1
-    tensor_parallel_size: Annotated[Size, Field(description="Ranks that share each layer.")] = 1
+    ] = _RESOURCES.gpus_per_node
+    tensor_parallel_size: Annotated[Size, Field(description="Ranks that share each layer.")] = (
+        _PARALLELISM.tensor_parallel_size
+    )
     pipeline_parallel_size: Annotated[
         Size, Field(description="Ranks that the layers are spread over.")
-    ] = 1
+    ] = _PARALLELISM.pipeline_parallel_size
     context_parallel_size: Annotated[
         Size, Field(description="Ranks that share each sequence, with copies of the weights.")
-    ] = 1
+    ] = _PARALLELISM.context_parallel_size
     data_parallel_size: Annotated[
         Size | None,
         Field(description="Copies of the model: what the ranks make; where given, it must agree."),
@@ -81,18 +90,20 @@ class CommonParameters(ModelSizes):
         Size | None,
         Field(description="In place of global_batch_size: micro-batches a rank and step."),
     ] = None
-    train_iters: Annotated[Size, Field(description="Optimizer steps.")] = 20
-    precision: Annotated[Literal["fp32", "bf16", "fp16"], Field(description="Arithmetic.")] = "fp32"
+    train_iters: Annotated[Size, Field(description="Optimizer steps.")] = _TRAINING.train_iters
+    precision: Annotated[Precision, Field(description="Arithmetic.")] = _TRAINING.precision
     activation_checkpointing: Annotated[
         bool, Field(description="Recompute activations in the backward pass.")
-    ] = False
-    learning_rate: Annotated[float, Field(description="Of the optimizer.", gt=0)] = 1.5e-4
-    seed: Annotated[int, Field(description="Seed of weights and tokens.", ge=0)] = 1234
+    ] = _TRAINING.activation_checkpointing
+    learning_rate: Annotated[float, Field(description="Of the optimizer.", gt=0)] = (
+        _TRAINING.learning_rate
+    )
+    seed: Annotated[int, Field(description="Seed of weights and tokens.", ge=0)] = _TRAINING.seed
     time_limit: Annotated[
         int | str,
         AfterValidator(time_limit_seconds),
         Field(description="Longest a run may take: minutes, or Slurm's H:MM:SS."),
-    ] = 30
+    ] = _RESOURCES.time_limit_seconds // 60
 
 
 COMMON = frozenset(field.name for field in dataclasses.fields(CommonParameters))

@@ -14,7 +14,8 @@ from orchestrator.cli.common import (
     options,
     print_table,
 )
-from orchestrator.run.shape import PRECISIONS, Biases, Norm
+from orchestrator.run.shape import Biases, Norm
+from orchestrator.workloads.settings import PRECISIONS
 
 if TYPE_CHECKING:
     from orchestrator.estimate.case import Case

@@ -10,7 +10,10 @@ from orchestrator.hardware.gpus import Figure, peak_tflops
 from orchestrator.run.flops import Iteration
 from orchestrator.run.presets import preset
 from orchestrator.run.shape import ModelShape, padded_vocab_size
+from orchestrator.workloads.settings import Precision
 
+# Of a model on the command line; the help of `teralog estimate` names it.
+ESTIMATED_PRECISION: Precision = "fp16"
 _NEEDED = ("num_layers", "hidden_size", "vocab_size", "seq_length")
 
 
@@ -121,4 +124,6 @@ def _peak(values: Mapping[str, Any]) -> Figure | None:
     given, name = values.get("gpu_peak_tflops"), values.get("gpu")
     if given is not None:
         return Figure(given, f"{given:g} TFLOPs, as given")
-    return None if name is None else peak_tflops(name, values.get("precision") or "fp16")
+    return (
+        None if name is None else peak_tflops(name, values.get("precision") or ESTIMATED_PRECISION)
+    )

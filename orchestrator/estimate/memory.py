@@ -9,7 +9,7 @@ from orchestrator.campaign.fit import Capacity, capacity, fits, gib
 from orchestrator.common.errors import UserError
 from orchestrator.common.tables import Column, Style, Table, as_text, make_table
 from orchestrator.common.text import printable
-from orchestrator.estimate.case import option_case
+from orchestrator.estimate.case import ESTIMATED_PRECISION, option_case
 from orchestrator.hardware.gpus import Figure, memory_gib
 from orchestrator.memory.forecast import MemoryForecast, Part, forecast
 from orchestrator.memory.placement import (
@@ -76,7 +76,7 @@ def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
         parallelism=_parallelism(values),
         batch=Batch(values.get("micro_batch_size") or 1, None),
         resources=Resources(1, _world_size(values)),
-        training=Training(precision=values.get("precision") or "fp16"),
+        training=Training(precision=values.get("precision") or ESTIMATED_PRECISION),
         options=None,
         vocab_size_multiple=values.get("vocab_size_multiple") or 1,
     )

@@ -16,8 +16,7 @@ from orchestrator.run.run_columns import PRECISION
 from parsers.formats.deepspeed import DEEPSPEED_TIMER
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 
-Strategy = Literal["ddp", "zero0", "zero1", "zero2", "zero3"]
-Device = Literal["none", "cpu"]
+GptStrategy = Literal["ddp", "zero0", "zero1", "zero2", "zero3"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +24,18 @@ class GptOptions:
     """Parameters that only the gpt framework has."""
 
     strategy: Annotated[
-        Strategy,
+        GptStrategy,
         Field(description="torch DistributedDataParallel (ddp), or a ZeRO stage of DeepSpeed."),
     ] = "ddp"
     offload_optimizer: Annotated[
-        Device, Field(description="Where ZeRO keeps the optimizer states.")
+        zero.OffloadDevice, Field(description="Where ZeRO keeps the optimizer states.")
     ] = "none"
-    offload_param: Annotated[Device, Field(description="Where ZeRO-3 keeps the parameters.")] = (
-        "none"
-    )
+    offload_param: Annotated[
+        zero.OffloadDevice, Field(description="Where ZeRO-3 keeps the parameters.")
+    ] = "none"
     launcher: Annotated[
-        zero.Launcher, Field(description="What starts the ranks; srun needs a Slurm cluster.")
+        zero.DeepspeedLauncher,
+        Field(description="What starts the ranks; srun needs a Slurm cluster."),
     ] = "torchrun"
     deepspeed: Annotated[
         dict[str, Any],

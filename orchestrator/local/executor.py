@@ -46,7 +46,7 @@ from orchestrator.store.records import (
     Position,
 )
 
-POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 # Longer than a supervisor takes to end a job that ignores being told to.
 END_SECONDS = 2 * GRACE_SECONDS + 10
 
@@ -174,13 +174,13 @@ def run_all(
             if without_room is not None and not running and not others_told:
                 others_told = True
                 tell(Event(without_room.planned, WAITING))
-            time.sleep(POLL_SECONDS)
+            time.sleep(_POLL_SECONDS)
     finally:
         for job in running:
             os.close(job.lifeline)
         for job in running:
             while not job.job.done():
-                time.sleep(POLL_SECONDS)
+                time.sleep(_POLL_SECONDS)
 
 
 def _start_what_fits(
@@ -281,7 +281,7 @@ def close_abandoned_run(folder: RunFolder) -> None:
         _refuse_other_host(attempts[-1])
         if time.monotonic() > deadline:
             raise UserError(f"{folder.lock}: is held by a process that does not end")
-        time.sleep(POLL_SECONDS)
+        time.sleep(_POLL_SECONDS)
     try:
         attempt = read_attempt(attempts[-1].folder)
         if attempt.ended is None:
@@ -308,7 +308,7 @@ def cancel_local_run(folder: RunFolder) -> str:
             _mark_cancelled(folder)
         elif not signalled:
             signalled = _signal_supervisor(folder)
-        time.sleep(POLL_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return state
 
 

@@ -5,6 +5,12 @@ from functools import cache
 from typing import Any
 
 from orchestrator.run.shape import ModelShape, padded_vocab_size
+from orchestrator.workloads.settings import (
+    DEFAULT_LEARNING_RATE,
+    DEFAULT_PRECISION,
+    DEFAULT_SEED,
+    Precision,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +70,10 @@ class Training:
     """How the model is trained, whatever the framework."""
 
     train_iters: int = 20
-    precision: str = "fp32"
+    precision: Precision = DEFAULT_PRECISION
     activation_checkpointing: bool = False
-    learning_rate: float = 1.5e-4
-    seed: int = 1234
+    learning_rate: float = DEFAULT_LEARNING_RATE
+    seed: int = DEFAULT_SEED
 
 
 @dataclass(frozen=True, slots=True)

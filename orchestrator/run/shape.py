@@ -5,16 +5,12 @@ begin.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from orchestrator.run.formulas import value
 
-Precision = Literal["fp32", "bf16", "fp16"]
 Biases = Literal["all", "qkv", "none"]
 Norm = Literal["layernorm", "rmsnorm"]
-
-PRECISIONS: tuple[str, ...] = get_args(Precision)
-
 
 GPT2_PARAMETERS = "l·(12·h² + 13·h) + V·h + s·h + 2·h"
 

@@ -20,7 +20,7 @@ from orchestrator.slurm.states import (
 )
 from orchestrator.store.job_state import JobState
 
-TIMEOUT_SECONDS = 20.0
+QUERY_SECONDS = 20.0
 # sbatch goes on trying for longer than anybody waits when the controller is away.
 SBATCH_SECONDS = 120
 # Slurm's own default for MaxArraySize.
@@ -166,7 +166,7 @@ def max_array_size() -> int:
 
 def _ask(command: tuple[str, ...]) -> Answer:
     asked = {**environment(), "TZ": "UTC0", "SLURM_BITSTR_LEN": "0"}
-    answer = ask(command, TIMEOUT_SECONDS, asked)
+    answer = ask(command, QUERY_SECONDS, asked)
     return answer or Answer(problem=f"{command[0]} is not on the PATH")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.common.text import printable
 from parsers.scan.reader import decode
 
-POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 # A log that has not grown for so long may be that of a run that has ended: somebody is asked.
 QUIET_SECONDS = 3.0
 _CHUNK = 1 << 16
@@ -38,7 +38,7 @@ def follow_log(log: Path, ended: Callable[[], bool]) -> Iterator[bytes]:
             last_look = ended()
             quiet_since = time.monotonic()
         if not last_look:
-            time.sleep(POLL_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
 
 def read_from(log: Path, offset: int = 0) -> Iterator[bytes]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-PRECISIONS = ("fp32", "bf16", "fp16")
+Precision = Literal["fp32", "bf16", "fp16"]
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+# A run of a campaign has the same defaults: `orchestrator.run.model` takes them from here.
+DEFAULT_PRECISION: Precision = "fp32"
+DEFAULT_LEARNING_RATE = 1.5e-4
+DEFAULT_SEED = 1234
 
 
 class SettingsError(Exception):
@@ -58,11 +63,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--micro-batch-size", type=positive, required=True, help="samples in a pass on one rank")
     add("--num-microbatches", type=positive, default=1, help="passes in an iteration (1)")
     add("--train-iters", type=positive, required=True, help="number of iterations")
-    add("--precision", choices=PRECISIONS, default="fp32", help="as in the JSON (fp32)")
+    add(
+        "--precision",
+        choices=PRECISIONS,
+        default=DEFAULT_PRECISION,
+        help="as in the JSON (%(default)s)",
+    )
     add("--activation-checkpointing", action="store_true", help="recompute blocks backwards")
     add("--deepspeed-config", "--deepspeed_config", type=Path, metavar="FILE", help="for zero*")
-    add("--learning-rate", type=float, default=1.5e-4, help="as in the JSON (1.5e-4)")
-    add("--seed", type=int, default=1234, help="of the weights and the tokens (1234)")
+    add(
+        "--learning-rate",
+        type=float,
+        default=DEFAULT_LEARNING_RATE,
+        help="as in the JSON (1.5e-4)",
+    )
+    add(
+        "--seed", type=int, default=DEFAULT_SEED, help="of the weights and the tokens (%(default)s)"
+    )
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda if any")
     add("--local-rank", "--local_rank", help="set by launchers; LOCAL_RANK is used instead")
 

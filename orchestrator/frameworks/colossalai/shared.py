@@ -21,7 +21,7 @@ from orchestrator.run.shape import ModelShape
 from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.records import RunTotals
 
-Strategy = Literal[
+ColossalaiStrategy = Literal[
     "ddp",
     "colossalai_gemini",
     "colossalai_gemini_cpu",
@@ -30,6 +30,7 @@ Strategy = Literal[
     "colossalai_zero1",
     "colossalai_zero1_cpu",
 ]
+DEFAULT_STRATEGY: ColossalaiStrategy = "ddp"
 FOLDER = "applications/Chat/benchmarks"
 LOG_FORMATS = (COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT)
 MEASURED_BY = (
@@ -48,8 +49,9 @@ class ColossalaiOptions:
         Field(description="The folder of ColossalAI, relative to the campaign file.", min_length=1),
     ]
     strategy: Annotated[
-        Strategy, Field(description="torch DDP, or ZeRO of ColossalAI; _cpu is with offload.")
-    ] = "ddp"
+        ColossalaiStrategy,
+        Field(description="torch DDP, or ZeRO of ColossalAI; _cpu is with offload."),
+    ] = DEFAULT_STRATEGY
     experience_batch_size: Annotated[
         int | None,
         Field(description="Prompts a GPU takes at a time; micro_batch_size if not given.", ge=1),
@@ -81,7 +83,7 @@ def experience_batch_size(run: Run) -> int:
 
 def implied(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the precision, which is the strategy's and cannot be chosen."""
-    return {"precision": _precision(values.get("strategy", "ddp"))}
+    return {"precision": _precision(values.get("strategy", DEFAULT_STRATEGY))}
 
 
 def _precision(strategy: str) -> str:

@@ -18,7 +18,6 @@ from orchestrator.run.model import Run
 from parsers.formats.gpt_workload import GPT_WORKLOAD
 from parsers.formats.hf_trainer import HF_TRAINER_METRICS, HF_TRAINER_REPORTS, HF_TRAINER_RESULT
 
-Device = Literal["none", "cpu"]
 # Of the tokenizer that run_clm.py is given where the campaign names none.
 _GPT2_TOKENS = 50257
 # Which options of run_clm.py a run's parameters say.
@@ -68,15 +67,17 @@ class HfDeepspeedOptions:
     ] = "gpt2"
     zero_stage: Annotated[int, Field(description="ZeRO stage, 0 to 3.", ge=0, le=3)] = 2
     offload_optimizer: Annotated[
-        Device, Field(description="Where ZeRO keeps the optimizer states.")
+        zero.OffloadDevice, Field(description="Where ZeRO keeps the optimizer states.")
     ] = "none"
-    offload_param: Annotated[Device, Field(description="Where ZeRO-3 keeps the parameters.")] = (
-        "none"
-    )
+    offload_param: Annotated[
+        zero.OffloadDevice, Field(description="Where ZeRO-3 keeps the parameters.")
+    ] = "none"
     warmup_steps: Annotated[
         int, Field(description="Steps over which the learning rate rises.", ge=0)
     ] = 0
-    launcher: Annotated[zero.Launcher, Field(description="What starts the ranks.")] = "torchrun"
+    launcher: Annotated[zero.DeepspeedLauncher, Field(description="What starts the ranks.")] = (
+        "torchrun"
+    )
     deepspeed: Annotated[
         dict[str, Any],
         Field(description="Laid over the DeepSpeed configuration, section by section."),

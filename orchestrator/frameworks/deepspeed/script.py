@@ -38,7 +38,9 @@ class DeepspeedOptions:
     offload_param: Annotated[
         Literal["none", "cpu", "nvme"], Field(description="Where ZeRO-3 keeps the parameters.")
     ] = "none"
-    launcher: Annotated[zero.Launcher, Field(description="What starts the ranks.")] = "torchrun"
+    launcher: Annotated[zero.DeepspeedLauncher, Field(description="What starts the ranks.")] = (
+        "torchrun"
+    )
     deepspeed: Annotated[
         dict[str, Any],
         Field(description="Laid over the DeepSpeed configuration, section by section."),

@@ -20,7 +20,8 @@ from orchestrator.frameworks.deepspeed.known_keys import (
 from orchestrator.memory.placement import ZERO_LIVE, ZERO_PREFETCH, Placement, deepspeed_placement
 from orchestrator.run.model import Run
 
-Launcher = Literal["torchrun", "deepspeed", "srun"]
+DeepspeedLauncher = Literal["torchrun", "deepspeed", "srun"]
+OffloadDevice = Literal["none", "cpu"]
 
 # The one that writes to an NVMe; the optimizer of the others (stage_1_and_2.py of DeepSpeed 0.19.8)
 # takes any device for the CPU.

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from orchestrator.frameworks.arguments import given, whole_number
 from orchestrator.frameworks.megatron import argument_rules, memory, shared
-from orchestrator.frameworks.megatron.shared import Launcher, MegatronOptions
+from orchestrator.frameworks.megatron.shared import MegatronLauncher, MegatronOptions
 from orchestrator.memory.placement import Placement, recomputation
 from orchestrator.run.model import Run
 
@@ -40,7 +40,7 @@ class MegatronDeepspeedOptions(MegatronOptions):
         bool, Field(description="Keep activation checkpoints in one piece of memory.")
     ] = False
     # DeepSpeed 0.3 takes its rank from --local_rank, which only this launcher hands on.
-    launcher: Annotated[Launcher, Field(description="What starts the ranks.")] = "launch"
+    launcher: Annotated[MegatronLauncher, Field(description="What starts the ranks.")] = "launch"
     deepspeed: Annotated[
         dict[str, Any],
         Field(description="Laid over the DeepSpeed configuration, section by section."),

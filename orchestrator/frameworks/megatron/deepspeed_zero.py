@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -37,10 +37,10 @@ class MegatronDeepspeedZeroOptions(MegatronDeepspeedOptions):
 
     zero_stage: Annotated[int, Field(description="ZeRO stage, 1 to 3.", ge=1, le=3)] = 3
     offload_optimizer: Annotated[
-        Literal["none", "cpu"], Field(description="Where ZeRO keeps the optimizer states.")
+        zero.OffloadDevice, Field(description="Where ZeRO keeps the optimizer states.")
     ] = "none"
     offload_param: Annotated[
-        Literal["none", "cpu"], Field(description="Where ZeRO-3 keeps the parameters.")
+        zero.OffloadDevice, Field(description="Where ZeRO-3 keeps the parameters.")
     ] = "none"
     scattered_embeddings: Annotated[
         bool, Field(description="Divide the embedding's activations over tensor-parallel ranks.")

@@ -12,7 +12,7 @@ from orchestrator.run import run_columns
 from orchestrator.run.model import Run
 from orchestrator.run.presets import GPT2_VOCAB_SIZE
 
-Launcher = Literal["torchrun", "launch", "srun"]
+MegatronLauncher = Literal["torchrun", "launch", "srun"]
 
 # The vocabulary is padded to a multiple of this and of the tensor-parallel size.
 VOCAB_SIZE_MULTIPLE = 128
@@ -100,7 +100,7 @@ class MegatronOptions:
     checkpoint_num_layers: Annotated[
         int, Field(description="Layers between two activation checkpoints.", ge=1)
     ] = 1
-    launcher: Annotated[Launcher, Field(description="What starts the ranks.")] = "torchrun"
+    launcher: Annotated[MegatronLauncher, Field(description="What starts the ranks.")] = "torchrun"
     extra_args: Annotated[
         Arguments, Field(description="Further arguments of the program, after all others.")
     ] = field(default_factory=list)

@@ -11,7 +11,7 @@ from fixture_types import RunOf
 from orchestrator.campaign.campaign import Campaign, load_campaign
 from orchestrator.collect.collected import Collected, collect_campaign
 from orchestrator.common.tables import as_records
-from orchestrator.frameworks.colossalai.shared import Strategy, experience_batch_size
+from orchestrator.frameworks.colossalai.shared import ColossalaiStrategy, experience_batch_size
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.report.report import make_report, report_json
 from orchestrator.run import presets
@@ -54,7 +54,7 @@ def test_every_opt_of_the_benchmark_can_be_run(run_of: RunOf, key: str):
 @pytest.mark.parametrize("name", ["colossalai_gpt", "colossalai_opt_lora"])
 def test_every_strategy_can_be_run_on_one_gpu_and_on_several_nodes(run_of: RunOf, name: str):
     model = "opt-125m" if name == "colossalai_opt_lora" else "s"
-    for strategy in get_args(Strategy):
+    for strategy in get_args(ColossalaiStrategy):
         for nodes, gpus in ((1, 1), (1, 4), (4, 8), (16, 8)):
             run = gpt(
                 run_of,

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
-from orchestrator.frameworks.deepspeed.zero import Launcher
+from orchestrator.frameworks.deepspeed.zero import DeepspeedLauncher
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.run.model import Run
 from orchestrator.submit.scripts import job_script
@@ -157,7 +157,7 @@ def output_file(pattern: str, job: str) -> str:
 
 
 @given(
-    launcher=st.sampled_from(get_args(Launcher)),
+    launcher=st.sampled_from(get_args(DeepspeedLauncher)),
     scheduler=st.sampled_from(["local", "slurm"]),
     gpus=st.sampled_from([0, 4]),
     script=printable,

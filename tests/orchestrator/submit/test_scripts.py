@@ -18,7 +18,7 @@ from record_scripts import RECORDS, Script, names, rebuilt, recorded, scripts
 from orchestrator.campaign.campaign import Campaign, load_campaign
 from orchestrator.common.errors import UserError
 from orchestrator.common.validation import field_types
-from orchestrator.frameworks.colossalai.shared import Strategy
+from orchestrator.frameworks.colossalai.shared import ColossalaiStrategy
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.run.model import Run
 from orchestrator.submit import scripts as module
@@ -215,7 +215,7 @@ CPU_STEPS = {
             f"source: c, strategy: {strategy}",
             10 if strategy.endswith("_cpu") else 1,
         )
-        for strategy in get_args(Strategy)
+        for strategy in get_args(ColossalaiStrategy)
     },
 }
 
