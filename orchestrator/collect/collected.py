@@ -8,6 +8,7 @@ from pathlib import Path
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.collect.attempt_log import read_attempt_log
 from orchestrator.collect.endings import Ending, endings
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.tables import Cell
 from orchestrator.frameworks.base import Logged
 from orchestrator.frameworks.table import FRAMEWORKS
@@ -32,7 +33,7 @@ class Collected:
 
     planned: PlannedRun
     state: str
-    outcome: str | None
+    outcome: RunOutcome | None
     told: Outcome | None
     reports: LaunchReports
     summary: Summary

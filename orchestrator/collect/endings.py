@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from orchestrator.campaign.campaign import PlannedRun
-from orchestrator.collect.outcomes import FAILURES, GIVEN_UP, UNKNOWN, run_outcome
-from orchestrator.store import records
+from orchestrator.collect.outcomes import FAILURES, RunOutcome, run_outcome
 from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import GIVEN_UP, INTERRUPTED, NOT_STARTED, Attempt
 from parsers.records import Outcome
 
 
@@ -20,9 +20,9 @@ class Ending:
     """
 
     state: str
-    outcome: str | None
+    outcome: RunOutcome | None
     told: Outcome | None = None
-    attempts: tuple[records.Attempt, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
     given_up: str | None = None
 
 
@@ -40,10 +40,12 @@ def endings(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Ending]:
 
     def with_others(planned: PlannedRun) -> Ending:
         own, series = ending(planned.run_id), planned.series
-        waits = own.state in (records.NOT_STARTED, records.INTERRUPTED) or own.outcome == UNKNOWN
+        waits = own.state in (NOT_STARTED, INTERRUPTED) or own.outcome == RunOutcome.UNKNOWN
         if series is None or not waits:
             return own
         why = series.given_up(planned.run_id, lambda other: ending(other).outcome in FAILURES)
-        return own if why is None else Ending(records.GIVEN_UP, GIVEN_UP, None, own.attempts, why)
+        if why is None:
+            return own
+        return Ending(GIVEN_UP, RunOutcome.GIVEN_UP, None, own.attempts, why)
 
     return [with_others(planned) for planned in runs]

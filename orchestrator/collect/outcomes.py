@@ -1,6 +1,7 @@
 """Decide a run's outcome from the scheduler's state and the end of its log."""
 
 from dataclasses import replace
+from enum import StrEnum
 
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.common.text import printable
@@ -10,68 +11,75 @@ from orchestrator.workloads.rehearsal import LAST_WORD, ORDER_FILE
 from parsers.records import Outcome, OutcomeKind
 from parsers.runs.outcome import read_outcome
 
-COMPLETED = "completed"
-FAILED = "failed"
-OOM = "oom"
-TIMEOUT = "timeout"
-CANCELLED = "cancelled"
-INTERRUPTED = "interrupted"
-NODE_FAIL = "node_fail"
-PREEMPTED = "preempted"
-UNKNOWN = "unknown"
-# Of a run that was not started, for one before it failed: no end that can be retried.
-GIVEN_UP = "given_up"
+
+class RunOutcome(StrEnum):
+    """How a run ended, in one word of ours; Slurm's own words, in capitals, are states."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OOM = "oom"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    NODE_FAIL = "node_fail"
+    PREEMPTED = "preempted"
+    UNKNOWN = "unknown"
+    # Of a run that was not started, for one before it failed: no end that can be retried.
+    GIVEN_UP = "given_up"
+
 
 _UNREHEARSED = "the script ended without a word of the rehearsal: see its set-up lines and python"
 
 # What more of a parameter would not mend. That a run was cancelled, or its node failed, says
 # nothing of the next one.
-FAILURES = frozenset({FAILED, OOM, TIMEOUT})
+FAILURES = frozenset({RunOutcome.FAILED, RunOutcome.OOM, RunOutcome.TIMEOUT})
 
 # The words that `retry --only` takes.
-UNSUCCESSFUL = (FAILED, OOM, TIMEOUT, CANCELLED, INTERRUPTED, NODE_FAIL, PREEMPTED, UNKNOWN)
+UNSUCCESSFUL = tuple(
+    word.value for word in RunOutcome if word not in (RunOutcome.COMPLETED, RunOutcome.GIVEN_UP)
+)
 
 _BY_STATE = {
-    records.COMPLETED: COMPLETED,
-    records.FAILED: FAILED,
-    records.TIMEOUT: TIMEOUT,
-    records.CANCELLED: CANCELLED,
-    records.INTERRUPTED: INTERRUPTED,
-    records.UNKNOWN: UNKNOWN,
+    records.COMPLETED: RunOutcome.COMPLETED,
+    records.FAILED: RunOutcome.FAILED,
+    records.TIMEOUT: RunOutcome.TIMEOUT,
+    records.CANCELLED: RunOutcome.CANCELLED,
+    records.INTERRUPTED: RunOutcome.INTERRUPTED,
+    records.UNKNOWN: RunOutcome.UNKNOWN,
     # Slurm's own.
-    "OUT_OF_MEMORY": OOM,
-    "NODE_FAIL": NODE_FAIL,
-    "BOOT_FAIL": NODE_FAIL,
-    "PREEMPTED": PREEMPTED,
-    "DEADLINE": TIMEOUT,
-    "REVOKED": CANCELLED,
-    "LAUNCH_FAILED": FAILED,
-    "RECONFIG_FAIL": FAILED,
+    "OUT_OF_MEMORY": RunOutcome.OOM,
+    "NODE_FAIL": RunOutcome.NODE_FAIL,
+    "BOOT_FAIL": RunOutcome.NODE_FAIL,
+    "PREEMPTED": RunOutcome.PREEMPTED,
+    "DEADLINE": RunOutcome.TIMEOUT,
+    "REVOKED": RunOutcome.CANCELLED,
+    "LAUNCH_FAILED": RunOutcome.FAILED,
+    "RECONFIG_FAIL": RunOutcome.FAILED,
 }
 _BY_LOG = {
     # A failure is what the log says it is, where that is a thing of its own.
     records.FAILED: {
-        OutcomeKind.GPU_OUT_OF_MEMORY: OOM,
-        OutcomeKind.HOST_OUT_OF_MEMORY: OOM,
+        OutcomeKind.GPU_OUT_OF_MEMORY: RunOutcome.OOM,
+        OutcomeKind.HOST_OUT_OF_MEMORY: RunOutcome.OOM,
     },
     # Where Slurm does not know the job any more, there is only the log.
     records.UNKNOWN: {
-        OutcomeKind.COMPLETED: COMPLETED,
-        OutcomeKind.GPU_OUT_OF_MEMORY: OOM,
-        OutcomeKind.HOST_OUT_OF_MEMORY: OOM,
-        OutcomeKind.TIME_LIMIT: TIMEOUT,
-        OutcomeKind.PREEMPTED: PREEMPTED,
-        OutcomeKind.NODE_FAILURE: NODE_FAIL,
-        OutcomeKind.CANCELLED: CANCELLED,
-        OutcomeKind.NAN_LOSS: FAILED,
-        OutcomeKind.COMMUNICATION_FAILURE: FAILED,
-        OutcomeKind.KILLED: FAILED,
-        OutcomeKind.ERROR: FAILED,
+        OutcomeKind.COMPLETED: RunOutcome.COMPLETED,
+        OutcomeKind.GPU_OUT_OF_MEMORY: RunOutcome.OOM,
+        OutcomeKind.HOST_OUT_OF_MEMORY: RunOutcome.OOM,
+        OutcomeKind.TIME_LIMIT: RunOutcome.TIMEOUT,
+        OutcomeKind.PREEMPTED: RunOutcome.PREEMPTED,
+        OutcomeKind.NODE_FAILURE: RunOutcome.NODE_FAIL,
+        OutcomeKind.CANCELLED: RunOutcome.CANCELLED,
+        OutcomeKind.NAN_LOSS: RunOutcome.FAILED,
+        OutcomeKind.COMMUNICATION_FAILURE: RunOutcome.FAILED,
+        OutcomeKind.KILLED: RunOutcome.FAILED,
+        OutcomeKind.ERROR: RunOutcome.FAILED,
     },
 }
 
 
-def outcome(state: str, log_outcome: Outcome | None) -> str | None:
+def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
     """Return how a run ended in one word, or None where it has not.
 
     The state decides, but for what it does not know: why a run failed, and all of it where
@@ -83,16 +91,16 @@ def outcome(state: str, log_outcome: Outcome | None) -> str | None:
     return _BY_LOG.get(state, {}).get(log_outcome.kind, word)
 
 
-def decided_by(state: str, word: str | None) -> str | None:
+def decided_by(state: str, word: RunOutcome | None) -> str | None:
     """Return who said how a run ended: its scheduler or its log; None where it has not."""
-    if word is None or word == UNKNOWN:
+    if word is None or word == RunOutcome.UNKNOWN:
         return None
     return "scheduler" if _BY_STATE.get(state) == word else "log"
 
 
 def run_outcome(
     folder: RunFolder,
-) -> tuple[str, str | None, Outcome | None, tuple[records.Attempt, ...]]:
+) -> tuple[str, RunOutcome | None, Outcome | None, tuple[records.Attempt, ...]]:
     """Return a run's state, its outcome, what the log of a failed attempt says, and its attempts.
 
     The attempts are those that the state is by, oldest first.
@@ -100,9 +108,9 @@ def run_outcome(
     state, starts = folder.standing()
     told = _printable(_log_outcome(state, starts[-1])) if starts else None
     word = outcome(state, told)
-    if word == COMPLETED and _is_unrehearsed(folder, starts[-1]):
+    if word == RunOutcome.COMPLETED and _is_unrehearsed(folder, starts[-1]):
         # A script that ends before its training, as by an `exit 0`, completes nothing.
-        word, told = FAILED, Outcome(kind=OutcomeKind.ERROR, text=_UNREHEARSED)
+        word, told = RunOutcome.FAILED, Outcome(kind=OutcomeKind.ERROR, text=_UNREHEARSED)
     return state, word, told, tuple(starts)
 
 
@@ -116,7 +124,7 @@ def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
         return False
 
 
-def attempt_outcome(attempt: records.Attempt) -> str | None:
+def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
     """Return how one start of a run ended, whatever became of the run; None where it has not."""
     if attempt.ended is None:
         return None
@@ -156,4 +164,4 @@ def parse_outcomes(text: str) -> tuple[str, ...]:
         raise UserError(
             *(f"--only: no run ends {word!r}{did_you_mean(word, UNSUCCESSFUL)}" for word in unknown)
         )
-    return words or tuple(word for word in UNSUCCESSFUL if word != UNKNOWN)
+    return words or tuple(word for word in UNSUCCESSFUL if word != RunOutcome.UNKNOWN)

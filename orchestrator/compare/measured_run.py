@@ -13,7 +13,7 @@ from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.parameters import option_names
 from orchestrator.collect.attempt_log import read_attempt_log
 from orchestrator.collect.endings import Ending, endings
-from orchestrator.collect.outcomes import COMPLETED, run_outcome
+from orchestrator.collect.outcomes import RunOutcome, run_outcome
 from orchestrator.common.text import natural
 from orchestrator.run.model import sizes
 from orchestrator.store.campaign_store import CampaignStore
@@ -55,7 +55,7 @@ class MeasuredRun:
     label: str
     values: Mapping[str, Any]
     state: str
-    outcome: str | None
+    outcome: RunOutcome | None
     step_seconds: tuple[float, ...] = ()
     overflowed: bool = False
     allocation: str | None = None
@@ -76,7 +76,7 @@ class MeasuredRun:
             return None
         if self.overflowed:
             return "completed, with a skipped update in every report after its warm-up"
-        if self.outcome == COMPLETED:
+        if self.outcome == RunOutcome.COMPLETED:
             return "completed, and tells no step time after its warm-up"
         if self.outcome is None:
             return self.state.lower().replace("_", " ")
@@ -170,7 +170,7 @@ def _measured(
     attempts = ending.attempts
     seconds: list[float] = []
     overflowed = False
-    if ending.outcome == COMPLETED and attempts:
+    if ending.outcome == RunOutcome.COMPLETED and attempts:
         configured = Configured(values["train_iters"], values["global_batch_size"])
         read = read_attempt_log(
             attempts[-1], values["framework"], configured, warmup, complete=True

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.collect.attempt_log import read_attempt_log
-from orchestrator.collect.outcomes import COMPLETED, attempt_outcome
+from orchestrator.collect.outcomes import RunOutcome, attempt_outcome
 from orchestrator.measure.summary import configured, summarise
 from orchestrator.run.identity import run_id
 from orchestrator.run.model import Run
@@ -85,7 +85,7 @@ def _completed(
     campaign: str, record: Mapping[str, Any], run: Run, starts: Iterable[Attempt], warmup: Warmup
 ) -> Iterator[PastRun]:
     for attempt in starts:
-        if attempt_outcome(attempt) != COMPLETED:
+        if attempt_outcome(attempt) != RunOutcome.COMPLETED:
             continue
         read = read_attempt_log(attempt, run.framework, configured(run), warmup, complete=True)
         summary = summarise(run, read.records, read.reports)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.errors import MAX_LISTED, UserError
 from orchestrator.common.text import counted, printable
 from orchestrator.compare.measured_run import MeasuredRun
@@ -109,7 +110,7 @@ def _pairing(kind: Kind, file: str, row: BenchmarkRow) -> Pairing:
         label=title,
         values=kind.runs[0].values,
         state="PUBLISHED",
-        outcome=None if seconds is None else "completed",
+        outcome=None if seconds is None else RunOutcome.COMPLETED,
         step_seconds=() if seconds is None else (seconds,),
     )
     told = tuple(one.value for one in row.numbers if isinstance(kind.size(one.value), int))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
-from orchestrator.collect.outcomes import COMPLETED
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.tables import Cell, Column, Style
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.gpu_usage import GPU_USE
@@ -83,7 +83,7 @@ def ended(run: Collected) -> str:
         return run.given_up
     if run.outcome is None:
         return run.state.lower().replace("_", " ")
-    return run.outcome if run.outcome == COMPLETED else run.outcome.upper()
+    return run.outcome if run.outcome == RunOutcome.COMPLETED else run.outcome.upper()
 
 
 _MEASURED: tuple[Column[Collected], ...] = (

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
-from orchestrator.collect.outcomes import COMPLETED
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.text import counted
 from orchestrator.frameworks.table import FRAMEWORKS
 
@@ -14,7 +14,7 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
 
     gone: labels of runs that were measured and are no longer in the campaign file.
     """
-    completed = [run for run in runs if run.outcome == COMPLETED]
+    completed = [run for run in runs if run.outcome == RunOutcome.COMPLETED]
     without_log = [run for run in completed if run.log is None]
     if without_log:
         have = counted(len(without_log), "completed run has", "completed runs have")

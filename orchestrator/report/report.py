@@ -12,7 +12,7 @@ from typing import Any
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected, logs_checksum
-from orchestrator.collect.outcomes import COMPLETED, GIVEN_UP
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.tables import (
     DASH,
     Table,
@@ -104,7 +104,7 @@ def report_markdown(
     failures = [
         f"- {escape_markdown(run.planned.label)}: {ended(run)}{_told(run)}"
         for run in runs
-        if run.outcome not in (None, COMPLETED, GIVEN_UP)
+        if run.outcome not in (None, RunOutcome.COMPLETED, RunOutcome.GIVEN_UP)
     ]
     if failures:
         parts += ["## Runs that did not complete", "\n".join(failures)]

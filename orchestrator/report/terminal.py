@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
-from orchestrator.collect.outcomes import OOM
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.tables import MEASURED, Table, as_text
 from orchestrator.report.report import Report
 
@@ -31,7 +31,7 @@ def show_report(campaign: Campaign, report: Report, runs: Sequence[Collected]) -
     times = [sparkline(run.reports.seconds) for run in runs]
     lines = as_text(_with_step_times(report.table, times)).splitlines()
     titles = len(lines) - len(runs) - 1
-    ends = ("red" if run.outcome == OOM else "" for run in runs)
+    ends = ("red" if run.outcome == RunOutcome.OOM else "" for run in runs)
     styles = (*["bold"] * titles, "", *ends)
     shown = (Text(line, style) for line, style in zip(lines, styles, strict=True))
     console = Console(highlight=False)

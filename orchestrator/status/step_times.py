@@ -12,7 +12,7 @@ from pathlib import Path
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.collect.attempt_log import read_attempt_log
-from orchestrator.collect.outcomes import COMPLETED, attempt_outcome
+from orchestrator.collect.outcomes import RunOutcome, attempt_outcome
 from orchestrator.common.errors import UserError
 from orchestrator.measure.summary import configured
 from orchestrator.status.slow_runs import StepTimes, TimedRun, kind_of
@@ -95,7 +95,7 @@ class EarlierRuns:
     def _completed(self, kind: str) -> Iterator[StepTimes]:
         for planned, store in self._found.get(kind, ()):
             for attempt in _attempts(store, planned.run_id):
-                if attempt_outcome(attempt) == COMPLETED:
+                if attempt_outcome(attempt) == RunOutcome.COMPLETED:
                     times = attempt_times(planned, attempt, self._warmup, complete=True)
                     if times is not None:
                         yield times

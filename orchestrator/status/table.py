@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.collect.endings import endings
-from orchestrator.collect.outcomes import COMPLETED, GIVEN_UP, decided_by
+from orchestrator.collect.outcomes import RunOutcome, decided_by
 from orchestrator.common.tables import EXACT, Column, Style, Table, make_table, shown
 from orchestrator.common.text import counted
 from orchestrator.slurm.lists import compact_ids
@@ -30,7 +30,7 @@ class RunStatus:
 
     planned: PlannedRun
     state: str
-    outcome: str | None
+    outcome: RunOutcome | None
     told: Outcome | None
     attempts: tuple[Attempt, ...]
     rehearsed: bool = False
@@ -39,7 +39,7 @@ class RunStatus:
     @property
     def unsuccessful(self) -> bool:
         """Whether the run has ended, and not completed."""
-        return self.outcome not in (None, COMPLETED, GIVEN_UP)
+        return self.outcome not in (None, RunOutcome.COMPLETED, RunOutcome.GIVEN_UP)
 
     @property
     def seconds(self) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
-from orchestrator.collect.outcomes import GIVEN_UP
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.report.html.page import nodes_of
 from orchestrator.report.html.series import Curve, series
 from orchestrator.run.model import sizes
@@ -85,7 +85,7 @@ def make_detail(
     return Detail(
         run_id=run.planned.run_id,
         state=run.state,
-        ended=run.outcome not in (None, GIVEN_UP),
+        ended=run.outcome not in (None, RunOutcome.GIVEN_UP),
         told=told.text if told else None,
         warmup=max(reports.last_warmup, 0),
         loss=curve(reports.steps.column("loss")),

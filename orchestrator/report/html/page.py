@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
-from orchestrator.collect.outcomes import COMPLETED
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.tables import Cell, shown_rows
 from orchestrator.report.html.size_plots import TFLOPS, Plot, size_plots
 from orchestrator.report.report import Report, json_number
@@ -132,7 +132,7 @@ def _best(report: Report, runs: Sequence[Collected]) -> int | None:
     reached = {
         place: tflops
         for place, (run, tflops) in enumerate(zip(runs, _column(report, TFLOPS), strict=True))
-        if run.outcome == COMPLETED and tflops is not None
+        if run.outcome == RunOutcome.COMPLETED and tflops is not None
     }
     return max(reached, key=reached.__getitem__, default=None)
 
