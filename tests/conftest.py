@@ -16,9 +16,14 @@ from typing import Any
 import psutil
 import pytest
 from click.testing import CliRunner
+from hypothesis import settings
 from practice.jobs import wait_until
 
 from orchestrator.cli.main import main
+
+# How long an example takes depends on the machine: no test fails for it.
+settings.register_profile("teralog", deadline=None)
+settings.load_profile("teralog")
 
 # A shell starts what it has in the background with Ctrl-C ignored, and nohup with SIGHUP ignored:
 # what these tests start would inherit that.

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from orchestrator.campaign.campaign import Campaign, load_campaign
 from orchestrator.campaign.entry_problems import entry_problems
@@ -17,10 +16,6 @@ from orchestrator.run.model import Run
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.folders import RunFolder, write_ended, write_started
 from orchestrator.store.records import Attempt, Ended, Started
-
-# How long an example takes depends on the machine, and is nothing to fail for.
-settings.register_profile("teralog", deadline=None)
-settings.load_profile("teralog")
 
 SMALL = {
     "num_layers": 2,
