@@ -16,7 +16,7 @@ class Step:
     step_seconds: duration of an iteration, or the mean over several.
     log_interval: of how many iterations that is the mean, this one being the last. Lines do not say
         so, but where a program times each iteration for itself it is 1; for the others
-        `merge_steps` works it out from the reports around.
+        `merged_steps` works it out from the reports around.
     samples_per_second, tokens_per_second: of this report, over all ranks.
     running_samples_per_second: mean since the program's own warm-up, over all ranks.
     consumed_samples, consumed_tokens: since the beginning of training.

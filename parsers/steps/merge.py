@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
-from parsers.records import Record, RunTotals, Setting, SkippedStep, Step
+from parsers.records import RunTotals, Setting, SkippedStep, Step
 from parsers.steps.blocks import STEP_FIELDS, Part, StepBlock, record_parts
 from parsers.steps.means import step_means
 
@@ -22,8 +22,8 @@ _ROUNDING = 0.02
 _NODES_APART_SECONDS = 1.0
 
 
-def merge_steps(records: Iterable[Record], *, resumed_from: int | None = None) -> list[Step]:
-    """Return one Step an iteration, made of all that the lines of one launch say of it, in order.
+def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
+    """Merge all lines of one launch into one step per iteration, in order.
 
     What an earlier line said stays, but for one thing: a line that knows how many iterations the
     run is to do comes before one that does not. Of Megatron-DeepSpeed's two lines it is the more
@@ -31,11 +31,6 @@ def merge_steps(records: Iterable[Record], *, resumed_from: int | None = None) -
     how many iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that
     the launch went on from, where it is known.
     """
-    return merged_steps(records, resumed_from=resumed_from).steps()
-
-
-def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
-    """Return what `merge_steps` does, as columns."""
     means = step_means(tuple(record_parts(records)), resumed_from)
     if means.rises:
         return means

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from parsers.records import Record, RunTotals, Setting, Step
-from parsers.steps.merge import merge_settings, merge_steps, merge_totals
+from parsers.steps.merge import merge_settings, merge_totals, merged_steps
 
 
 def megatron(iteration: int, seconds: float = 2.0, **values: Any) -> Step:
@@ -31,8 +31,8 @@ def test_of_two_programs_lines_the_one_that_knows_the_end_is_believed() -> None:
         iteration=1, step_seconds=150.471, samples_per_second=6.805, loss=12.79, offset=0
     )
     line = megatron(1, 150.4713, loss=12.79023)
-    assert merge_steps([pipeline, line]) == merge_steps([line, pipeline])
-    (step,) = merge_steps([pipeline, line])
+    assert merged_steps([pipeline, line]).steps() == merged_steps([line, pipeline]).steps()
+    (step,) = merged_steps([pipeline, line]).steps()
     assert (step.step_seconds, step.loss, step.samples_per_second) == (150.4713, 12.79023, 6.805)
 
 
@@ -60,7 +60,7 @@ FIRST_LINES: dict[str, tuple[list[Record], list[int]]] = {
 @pytest.mark.parametrize(("records", "kept"), FIRST_LINES.values(), ids=FIRST_LINES)
 def test_megatrons_extra_first_line_does_not_count(records: list[Record], kept: list[int]) -> None:
     """Its iteration is in the mean of the line behind it."""
-    assert [step.iteration for step in merge_steps(records)] == kept
+    assert [step.iteration for step in merged_steps(records).steps()] == kept
 
 
 def result(seconds: float, rate: float, **values: Any) -> RunTotals:

@@ -18,7 +18,7 @@ from parsers.runs.reading import read
 from parsers.runs.run import LogRun
 from parsers.scan.reader import LogFormat, read_records
 from parsers.steps.blocks import Records, StepBlock, joined_steps
-from parsers.steps.merge import merge_steps
+from parsers.steps.merge import merged_steps
 from parsers.summary.rows import run_object, step_rows
 from parsers.summary.run import summarise
 from parsers.summary.warmup import Warmup
@@ -224,7 +224,7 @@ def test_records_are_a_sequence_of_what_the_lines_say() -> None:
     assert records == tuple(steps) == records
     assert {records} == {Records(steps)}
     assert repr(records) == repr(tuple(steps))
-    assert merge_steps(records) == merge_steps(steps)
+    assert merged_steps(records).steps() == merged_steps(steps).steps()
 
 
 def test_blocks_are_joined_by_field() -> None:

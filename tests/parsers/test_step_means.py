@@ -9,7 +9,7 @@ from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
 from parsers.records import Record, Setting, Step
 from parsers.runs.reading import read
 from parsers.runs.run import LogRun
-from parsers.steps.merge import merge_steps
+from parsers.steps.merge import merged_steps
 
 DUMP = (
     "------------------------ arguments ------------------------\n"
@@ -166,11 +166,11 @@ def test_a_mean_s_interval_is_told_by_the_reports_around_it(
     records: list[Record], resumed_from: int | None, intervals: list[int | None]
 ):
     """By the distance to the one before, the configuration and the checkpoint."""
-    steps = merge_steps(records, resumed_from=resumed_from)
+    steps = merged_steps(records, resumed_from=resumed_from).steps()
     assert [step.log_interval for step in steps] == intervals
 
 
 def test_of_two_means_the_more_precise_keeps_its_own_interval():
     """Where nothing tells it, the other program's is not put in its place."""
     records = [pipeline(35), pipeline(40), megatron(40)]
-    assert [step.log_interval for step in merge_steps(records)] == [None, None]
+    assert [step.log_interval for step in merged_steps(records).steps()] == [None, None]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parsers.records import Record, RunTotals, Setting, Step, Timers, Usage, UsageSource
-from parsers.steps.merge import merge_steps
+from parsers.steps.merge import merged_steps
 
 
 def step(iteration: int, **values: Any) -> Step:
@@ -68,7 +68,7 @@ def test_an_iteration_counts_once_however_often_it_is_reported(
     records: list[Record], steps: list[Step]
 ):
     """Later lines add what earlier ones did not say."""
-    assert merge_steps(records) == steps
+    assert merged_steps(records).steps() == steps
 
 
 some = st.none() | st.floats(0, 10)
@@ -80,9 +80,9 @@ reports = st.builds(
 @given(st.lists(reports, max_size=12))
 def test_merging_keeps_the_first_word_on_everything(records: list[Step]):
     """In order of iterations; merging again changes nothing."""
-    merged = merge_steps(records)
+    merged = merged_steps(records).steps()
     assert [one.iteration for one in merged] == sorted({one.iteration for one in records})
-    assert merge_steps(merged) == merged
+    assert merged_steps(merged).steps() == merged
     for one in merged:
         for name in ("step_seconds", "loss"):
             said = [getattr(r, name) for r in records if r.iteration == one.iteration]

@@ -23,7 +23,7 @@ from orchestrator.frameworks.table import FRAMEWORKS, framework
 from orchestrator.run.model import sizes
 from parsers.records import RunTotals
 from parsers.scan.reader import TableFormat, read_records
-from parsers.steps.merge import merge_steps
+from parsers.steps.merge import merged_steps
 
 ROOT = Path(__file__).parents[3]
 LOGS = ROOT / "tests" / "data" / "logs"
@@ -172,7 +172,7 @@ def test_a_sample_log_tells_how_fast_the_run_was(known: Framework):
     """Each step has its seconds, or a rate they follow from; or else the whole run has a rate."""
     log = LOGS / f"{known.name}.log"
     records = list(read_records(log, known.log.formats, complete=True))
-    steps = merge_steps(records)
+    steps = merged_steps(records).steps()
     assert all(step.step_seconds or step.samples_per_second for step in steps)
     assert len(steps) > 2 or any(
         total.samples_per_second for total in records if isinstance(total, RunTotals)
