@@ -18,8 +18,6 @@ HOOKS = frozenset(
         "warnings",
     }
 )
-# One makes the summary of a campaign's run, the other that of a log that `parse` reads.
-SUMMARIES = frozenset({"summarise"})
 
 
 def public_names(source: str) -> set[str]:
@@ -37,7 +35,7 @@ def repeated_names(root: Path) -> dict[str, list[str]]:
             module = path.relative_to(root)
             is_framework = module.is_relative_to("orchestrator/frameworks")
             for name in public_names(path.read_text(encoding="utf-8")):
-                if name not in SUMMARIES and not (is_framework and name in HOOKS):
+                if not (is_framework and name in HOOKS):
                     modules[name].append(str(module))
     return {name: found for name, found in sorted(modules.items()) if len(found) > 1}
 

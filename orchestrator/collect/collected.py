@@ -13,7 +13,7 @@ from orchestrator.common.tables import Cell
 from orchestrator.frameworks.base import Logged
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.measure.gpu_samples import read_gpu_samples
-from orchestrator.measure.summary import Summary, configured, summarise
+from orchestrator.measure.summary import Summary, configured, summarise_records
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
 from parsers.records import Outcome, Step
@@ -76,7 +76,7 @@ def _collect_run(planned: PlannedRun, ending: Ending, warmup: Warmup) -> Collect
         complete=ending.outcome is not None,
     )
     samples = read_gpu_samples(last.folder) if last else None
-    summary = summarise(planned.run, read.records, read.reports, samples)
+    summary = summarise_records(planned.run, read.records, read.reports, samples)
     logged = Logged(planned.run, read.records, summary)
     return Collected(
         planned,

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.collect.attempt_log import read_attempt_log
 from orchestrator.collect.outcomes import RunOutcome, attempt_outcome
-from orchestrator.measure.summary import configured, summarise
+from orchestrator.measure.summary import configured, summarise_records
 from orchestrator.run.identity import run_id
 from orchestrator.run.model import Run
 from orchestrator.store.recorded_runs import campaign_stores, readable_records, recorded_run
@@ -88,7 +88,7 @@ def _completed(
         if attempt_outcome(attempt) != RunOutcome.COMPLETED:
             continue
         read = read_attempt_log(attempt, run.framework, configured(run), warmup, complete=True)
-        summary = summarise(run, read.records, read.reports)
+        summary = summarise_records(run, read.records, read.reports)
         median = summary.step_seconds_median
         yield PastRun(
             campaign=campaign,

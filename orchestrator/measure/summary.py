@@ -62,7 +62,7 @@ def run_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> LaunchRe
     return launch_reports(merged_steps(records), warmup, configured(run))
 
 
-def summarise(
+def summarise_records(
     run: Run,
     records: Sequence[Record],
     reports: LaunchReports,

@@ -9,7 +9,7 @@ from fixture_types import RunOf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.measure.summary import Summary, configured, run_reports, summarise
+from orchestrator.measure.summary import Summary, configured, run_reports, summarise_records
 from orchestrator.run.model import Run
 from parsers.records import Record, RunTotals, Step, Usage, UsageSource
 from parsers.summary.warmup import Warmup
@@ -27,7 +27,7 @@ def timed(*seconds: float) -> list[Step]:
 
 def summary_of(run: Run, records: list[Record], warmup: Warmup) -> Summary:
     """Return the summary of a run whose log contains these records."""
-    return summarise(run, records, run_reports(run, records, warmup))
+    return summarise_records(run, records, run_reports(run, records, warmup))
 
 
 @pytest.mark.parametrize(
