@@ -40,7 +40,7 @@ def test_what_our_programs_import_is_told(
 ) -> None:
     """All that is not Python's own, at its head or where it is needed."""
     source = (Path(workloads.__file__).parent / program).read_text()
-    loaded = re.findall(r"^(?:import|from) (\w+)|\bload\(\s*\"(\w+)", source, re.MULTILINE)
+    loaded = re.findall(r"^(?:import|from) (\w+)|\bload_module\(\s*\"(\w+)", source, re.MULTILINE)
     imported = {name for names in loaded for name in names if name} - sys.stdlib_module_names
     run = run_of(**values)
     told = set(rehearsal_order(run, {}, [])["imports"])
