@@ -21,7 +21,7 @@ from orchestrator.frameworks.table import FRAMEWORKS, framework
 from orchestrator.hardware.time_limit import time_limit_seconds
 from orchestrator.run.model import Parallelism, Resources, Training
 from orchestrator.run.presets import preset
-from orchestrator.workloads.settings import Precision
+from orchestrator.workloads.precision import Precision
 
 Size = Annotated[int, Field(ge=1)]
 

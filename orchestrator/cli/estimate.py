@@ -14,8 +14,8 @@ from orchestrator.cli.common import (
     options,
     print_table,
 )
-from orchestrator.run.shape import Biases, Norm
-from orchestrator.workloads.settings import PRECISIONS
+from orchestrator.run.choices import Biases, Norm
+from orchestrator.workloads.precision import PRECISIONS
 
 if TYPE_CHECKING:
     from orchestrator.estimate.case import Case

@@ -10,7 +10,7 @@ from orchestrator.hardware.gpus import Figure, peak_tflops
 from orchestrator.run.flops import Iteration
 from orchestrator.run.presets import preset
 from orchestrator.run.shape import ModelShape, padded_vocab_size
-from orchestrator.workloads.settings import Precision
+from orchestrator.workloads.precision import Precision
 
 # Of a model on the command line; the help of `teralog estimate` names it.
 ESTIMATED_PRECISION: Precision = "fp16"

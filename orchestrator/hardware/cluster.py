@@ -16,7 +16,7 @@ from orchestrator.common.yaml_files import read_yaml
 from orchestrator.hardware.gpus import Figure, peak_tflops
 from orchestrator.hardware.machine import visible_gpus
 from orchestrator.hardware.time_limit import time_limit_seconds
-from orchestrator.workloads.settings import Precision
+from orchestrator.workloads.precision import Precision
 
 LOCAL = "local"
 

@@ -5,11 +5,11 @@ from functools import cache
 from typing import Any
 
 from orchestrator.run.shape import ModelShape, padded_vocab_size
+from orchestrator.workloads.precision import Precision
 from orchestrator.workloads.settings import (
     DEFAULT_LEARNING_RATE,
     DEFAULT_PRECISION,
     DEFAULT_SEED,
-    Precision,
 )
 
 

@@ -5,12 +5,9 @@ begin.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
+from orchestrator.run.choices import Biases, Norm
 from orchestrator.run.formulas import value
-
-Biases = Literal["all", "qkv", "none"]
-Norm = Literal["layernorm", "rmsnorm"]
 
 GPT2_PARAMETERS = "l·(12·h² + 13·h) + V·h + s·h + 2·h"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
+
+from .precision import PRECISIONS, Precision
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-Precision = Literal["fp32", "bf16", "fp16"]
-PRECISIONS: tuple[str, ...] = get_args(Precision)
 # A run of a campaign has the same defaults: `orchestrator.run.model` takes them from here.
 DEFAULT_PRECISION: Precision = "fp32"
 DEFAULT_LEARNING_RATE = 1.5e-4

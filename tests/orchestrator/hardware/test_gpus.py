@@ -12,7 +12,7 @@ from orchestrator.hardware.gpus import (
     memory_gib,
     peak_tflops,
 )
-from orchestrator.workloads.settings import PRECISIONS
+from orchestrator.workloads.precision import PRECISIONS
 
 # Names as nvidia-smi, torch, Slurm features and cluster profiles have them: which GPUs they may be,
 # the dense fp16 peak, the memory.
