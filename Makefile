@@ -1,4 +1,4 @@
-# Every habit has a target; `make` alone lists them.
+# `make` alone lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -9,9 +9,8 @@ BIN := $(VENV)/bin
 # torch's CPU build, the one the tests are measured with; `make setup TORCH=torch` takes the newest,
 # with CUDA, for a machine with GPUs.
 TORCH ?= torch==2.13.0
-# Tests share the machine between so many processes; each starts clusters and trainings of its own,
-# and waits for them much of its time. Who has none left takes some of another's, for those of
-# clusters are the first, and last longest.
+# The number of test processes. Each starts its own clusters and trainings, and waits for them much of
+# the time. An idle process takes tests from a busy one: cluster tests come first and take longest.
 WORKERS ?= 3
 # DeepSpeed compiles its extensions once into this folder.
 export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions

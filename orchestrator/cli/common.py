@@ -50,7 +50,7 @@ results_option = click.option(
 
 
 class Positive(click.FloatRange):
-    """A number above zero; what is none, or has no end, is refused."""
+    """A finite number above zero."""
 
     def __init__(self) -> None:
         """Take every number above zero."""
@@ -62,7 +62,7 @@ class Positive(click.FloatRange):
         """Return the number."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} is no number above zero", param, ctx)
+            self.fail(f"{value} is not a finite number above zero", param, ctx)
         return number
 
 
@@ -114,14 +114,14 @@ format_option = options(
         show_default=True,
         is_eager=True,
         callback=_format,
-        help="What is printed.",
+        help="Print the table in this format.",
     ),
     click.option(
         "--json",
         is_flag=True,
         expose_value=False,
         callback=_json,
-        help="As --format json.",
+        help="The same as --format json.",
     ),
 )
 rehearsed_option = click.option(

@@ -7,6 +7,7 @@ from orchestrator.campaign.campaign import Campaign
 from orchestrator.memory.calibration import Calibrations, Measured, calibrations
 from orchestrator.store.records import COMPLETED
 
+# `plan` calls this without results, too, and then loads no reader of logs.
 if TYPE_CHECKING:
     from orchestrator.collect.collected import Collected
 

@@ -15,7 +15,7 @@ from orchestrator.logs.recorded import record_files
 from parsers.summary.warmup import Warmup
 
 ROOT = Path(__file__).parents[3]
-# What a log says depends on these; a result of other texts is none of ours.
+# How a log is read depends on these files: if one changes, earlier results are not used.
 _CODE = (
     "parsers/**/*.py",
     "orchestrator/common/**/*.py",
@@ -31,7 +31,7 @@ Stamp = tuple[int, int] | None
 class Reader:
     """How logs are read: from which folder their paths lead, and what counts of their reports.
 
-    code: a fingerprint of the texts that read them.
+    code: a fingerprint of the source files that read them.
     """
 
     folder: Path
