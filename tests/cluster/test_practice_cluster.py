@@ -97,16 +97,24 @@ def test_a_node_that_fails_takes_its_job_and_comes_back(slurm: Cluster, tmp_path
     assert wait_for(slurm, again, "COMPLETED") == "COMPLETED"
 
 
+def printed_by(job: str, folder: Path) -> Path:
+    """Wait until the script of `job` has printed something; return the file.
+
+    Slurm calls a job RUNNING before its script has begun.
+    """
+    printed = folder / f"{job}.out"
+    wait_until(
+        lambda: printed.exists() and printed.read_text() != "", lambda: "the job has not begun"
+    )
+    return printed
+
+
 def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_path: Path) -> None:
     """Given the job again before it is rid of it, it would have Slurm hold it for good."""
     body = """trap "" TERM; echo "$SLURMD_NODENAME"; [[ -v SLURM_RESTART_COUNT ]] || sleep 600"""
     options = ("--requeue", "--open-mode=append", "--partition=v100")
     job = submit(slurm, body, *options, folder=tmp_path)
-    wait_for(slurm, job, "RUNNING")
-    printed = tmp_path / f"{job}.out"
-    wait_until(
-        lambda: printed.exists() and printed.read_text() != "", lambda: "the job has not begun"
-    )
+    printed = printed_by(job, tmp_path)
     node = printed.read_text().strip()
     fail_node(slurm, node)
     assert wait_for(slurm, job, "COMPLETED") == "COMPLETED"
@@ -123,12 +131,12 @@ def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:
     everything = ("--nodes=6", "--exclusive")
     options = ("--partition=preemptible", "--requeue", "--open-mode=append", *everything)
     job = submit(slurm, body, *options, folder=tmp_path)
-    wait_for(slurm, job, "RUNNING")
+    printed = printed_by(job, tmp_path)
     stronger = submit(slurm, "true", *everything, folder=tmp_path)
     assert wait_for(slurm, stronger, "COMPLETED") == "COMPLETED"
     assert wait_for(slurm, job, "COMPLETED") == "COMPLETED"
-    assert (tmp_path / f"{job}.out").read_text().split("\n")[0] == "start 0"
-    assert "start 1\n" in (tmp_path / f"{job}.out").read_text()
+    assert printed.read_text().split("\n")[0] == "start 0"
+    assert "start 1\n" in printed.read_text()
 
 
 def test_a_job_over_its_memory_is_killed(slurm: Cluster, tmp_path: Path) -> None:

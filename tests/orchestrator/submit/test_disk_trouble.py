@@ -156,8 +156,7 @@ def test_a_full_disk_loses_no_earlier_results(disk: Disk) -> None:
     again = disk.teralog("submit", "--accept-changes")
     assert (again.returncode, again.stderr.splitlines()[-1]) == (0, "3 runs: 3 completed")
     assert disk.teralog("report").returncode == 0
-    events = [words[1] for words in disk.playground.events()]
-    assert events == ["start", "end"] * 3
+    assert sorted(disk.playground.starts().values()) == [1, 1, 1]
 
 
 def test_a_read_only_disk_still_tells_how_runs_stand(disk: Disk) -> None:

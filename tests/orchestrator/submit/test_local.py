@@ -398,8 +398,8 @@ def test_a_job_without_its_supervisor_does_not_run_beside_the_next(playground) -
     """Its device is free again only when what is left of it has been ended."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
     submit = playground.start("submit", "campaign.yaml", "--slots", "1")
-    wait_until(lambda: bool(playground.events()))
-    playground.ledger.with_name("ledger.go").touch()
+    wait_until(lambda: "sleep" in playground.process_names())
+    playground.go()
     kill_supervisors(playground)
     submit.communicate(timeout=60)
     assert [words[1] for words in playground.events()] == ["start", "start", "end"]
