@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from click.testing import CliRunner
+from forked_teralog import run_forked
 from hypothesis import settings
 from practice.jobs import wait_until
 
@@ -117,9 +118,8 @@ class Playground:
 
     def teralog(self, *arguments: str, seconds: float = 120) -> "subprocess.CompletedProcess[str]":
         """Run teralog in the folder to its end."""
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=seconds)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        environment = {**os.environ, **self.environment}
+        return run_forked([TERALOG, *arguments], self.path, environment, seconds)
 
     def status(self) -> list[dict[str, Any]]:
         """Return what `teralog status --json` says; in this process, for tests ask often."""
