@@ -31,15 +31,14 @@ defaults:
 include:
   - {{nodes: 1, gpus_per_node: 2, micro_batch_size: 8}}
   - {{nodes: 1, gpus_per_node: 2, micro_batch_size: 8, strategy: zero1}}
-  - {{nodes: 4, gpus_per_node: 1, micro_batch_size: 4}}
   - {{nodes: 16, gpus_per_node: 1, micro_batch_size: 1}}
 warmup: 2
 """
-RANKS = (2, 2, 4, 16)
+RANKS = (2, 2, 16)
 
 
 @pytest.mark.timeout(1500)
-def test_one_four_and_sixteen_nodes_train_what_one_process_does(playground, sixteen_nodes) -> None:
+def test_one_and_sixteen_nodes_train_what_one_process_does(playground, sixteen_nodes) -> None:
     """Submitted, watched, collected and reported; each run ends with the loss of a plain loop."""
     pytest.importorskip("deepspeed")
     from plain_loop import plain_losses
@@ -57,17 +56,17 @@ def test_one_four_and_sixteen_nodes_train_what_one_process_does(playground, sixt
     assert sum(line.endswith(": 2 runs") for line in submitted.stdout.splitlines()) == 1
     watched = playground.teralog("watch", "campaign.yaml", "--interval", "2", seconds=1000)
     assert watched.returncode == 0, watched.stdout + watched.stderr
-    *last, totals = watched.stdout.splitlines()[-5:]
+    *last, totals = watched.stdout.splitlines()[-4:]
     assert all(re.search(r"COMPLETED +1 +gpu\S+ +6 +6 ", line) for line in last)
-    assert totals.startswith("4 runs: 4 completed")
+    assert totals.startswith("3 runs: 3 completed")
     assert playground.teralog("collect", "campaign.yaml").returncode == 0
     results = playground.path / "results" / "wide"
     with (results / "steps.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == 4 * 6
+        assert len(list(csv.DictReader(file))) == 3 * 6
 
     assert playground.teralog("report", "campaign.yaml").returncode == 0
     rows = json.loads((results / "report.json").read_text())["runs"]
-    assert [row["nodes"] for row in rows] == [1, 1, 4, 16]
+    assert [row["nodes"] for row in rows] == [1, 1, 16]
     for row, ranks in zip(rows, RANKS, strict=True):
         assert (row["world_size"], row["data_parallel_size"]) == (ranks, ranks)
         assert (row["outcome"], row["reports"], row["global_batch_size"]) == ("completed", 4, 16)
