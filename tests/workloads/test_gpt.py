@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_ranks import train_forked
 from launched import PARAMETERS, SHAPE, TORCHRUN, Finished, environment, finish, options, start
+from once import made_once
 
 torch = pytest.importorskip("torch")
 
@@ -31,7 +33,17 @@ TRAIN_ITERS = 6
 CHOSEN = {"train_iters": TRAIN_ITERS, "learning_rate": LEARNING_RATE}
 MODULE = ["-m", "orchestrator.workloads.gpt"]
 OFFLOAD = {"offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}
+MAIN = "orchestrator.workloads.gpt:gpt_main"
 STRATEGIES = ("ddp", "zero0", "zero1", "zero2", "zero3", "zero3-offload")
+
+# Further runs of ddp and zero3: what their command lines say more, and DeepSpeed's JSON.
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "saving memory": (
+        {"micro_batch_size": 2, "num_microbatches": 2, "activation_checkpointing": True},
+        {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2},
+    ),
+    "bf16": ({"precision": "bf16"}, {"bf16": {"enabled": True}}),
+}
 
 
 def arguments(strategy: str = "ddp", **changes: object) -> list[str]:
@@ -39,7 +51,7 @@ def arguments(strategy: str = "ddp", **changes: object) -> list[str]:
     return ["--strategy", strategy, *options(SHAPE | CHOSEN | changes)]
 
 
-def deepspeed_config(folder: Path, stage: int, **changes: object) -> Path:
+def deepspeed_config(path: Path, stage: int, **changes: object) -> Path:
     """Write DeepSpeed's JSON with ddp's optimizer and every timer line switched on."""
     adam = {"betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.01, "torch_adam": True}
     config = {
@@ -51,7 +63,6 @@ def deepspeed_config(folder: Path, stage: int, **changes: object) -> Path:
         "steps_per_print": 1,
         "wall_clock_breakdown": True,
     }
-    path = folder / "ds_config.json"
     path.write_text(json.dumps(config | changes), encoding="utf-8")
     return path
 
@@ -67,16 +78,33 @@ def strategy(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def train_all(folder: Path) -> dict[str, Finished]:
+    """Train once with each strategy on two ranks, and with those of VARIANTS, by name."""
+    commands = {"ddp": arguments()}
+    for name in STRATEGIES[1:]:
+        stage, _, offload = name.partition("-")
+        zero = {"stage": int(stage[-1])} | (OFFLOAD if offload else {})
+        config = deepspeed_config(folder / f"{name}.json", 0, zero_optimization=zero)
+        commands[name] = arguments(stage, deepspeed_config=config)
+    for title, (changes, sections) in VARIANTS.items():
+        config = deepspeed_config(folder / f"{title}.json", 3, **sections)
+        commands[f"ddp {title}"] = arguments(**changes)
+        commands[f"zero3 {title}"] = arguments("zero3", deepspeed_config=config, **changes)
+    ended = train_forked(MAIN, [*commands.values()], load=["deepspeed"])
+    return dict(zip(commands, ended, strict=True))
+
+
 @pytest.fixture(scope="module")
-def trained(strategy: str, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """One run of each strategy on two ranks."""
-    if strategy == "ddp":
-        return train(*arguments())
+def all_trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
+    """Return the end of each training by its strategy, and its variant if it has one."""
     pytest.importorskip("deepspeed")
-    name, _, offload = strategy.partition("-")
-    zero = {"stage": int(name[-1])} | (OFFLOAD if offload else {})
-    config = deepspeed_config(tmp_path_factory.mktemp(strategy), 0, zero_optimization=zero)
-    return train(*arguments(name, deepspeed_config=config))
+    return made_once(tmp_path_factory, "gpt", train_all)
+
+
+@pytest.fixture(scope="module")
+def trained(strategy: str, all_trained: dict[str, Finished]) -> Finished:
+    """One run of each strategy on two ranks."""
+    return all_trained[strategy]
 
 
 def settings(**changes: Any) -> Settings:
@@ -220,32 +248,18 @@ def test_every_iteration_has_a_line(strategy: str, trained: Finished) -> None:
 @pytest.mark.train
 @pytest.mark.parametrize("name", ["ddp", "zero3"])
 def test_saving_memory_does_not_change_the_loss(
-    name: str, reference_loss: float, tmp_path: Path
+    name: str, all_trained: dict[str, Finished], reference_loss: float
 ) -> None:
     """Accumulated and recomputed, the gradients are the same."""
-    changes: dict[str, Any] = {
-        "micro_batch_size": 2,
-        "num_microbatches": 2,
-        "activation_checkpointing": True,
-    }
-    if name != "ddp":
-        pytest.importorskip("deepspeed")
-        batch = {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2}
-        changes["deepspeed_config"] = deepspeed_config(tmp_path, 3, **batch)
-    assert train(*arguments(name, **changes)).final_loss == pytest.approx(
-        reference_loss, abs=TOLERANCE
-    )
+    run = all_trained[f"{name} saving memory"]
+    assert run.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
 
 @pytest.mark.train
 @pytest.mark.parametrize("name", ["ddp", "zero3"])
-def test_bf16_trains(name: str, reference_loss: float, tmp_path: Path) -> None:
+def test_bf16_trains(name: str, all_trained: dict[str, Finished], reference_loss: float) -> None:
     """In bf16 the loss is near that of fp32, and not the same."""
-    changes: dict[str, object] = {"precision": "bf16"}
-    if name != "ddp":
-        pytest.importorskip("deepspeed")
-        changes["deepspeed_config"] = deepspeed_config(tmp_path, 3, bf16={"enabled": True})
-    run = train(*arguments(name, **changes))
+    run = all_trained[f"{name} bf16"]
     assert " | precision bf16 | " in run.reports[0]
     assert run.final_loss == pytest.approx(reference_loss, abs=0.05)
     assert run.final_loss != reference_loss
@@ -386,7 +400,9 @@ def test_a_mistake_is_one_sentence(
     """It says where and what, and main returns 1."""
     monkeypatch.setitem(sys.modules, "deepspeed", None)  # as if it were not installed
     if json_changes is not None:
-        changes["deepspeed_config"] = deepspeed_config(tmp_path, 2, **json_changes)
+        changes["deepspeed_config"] = deepspeed_config(
+            tmp_path / "ds_config.json", 2, **json_changes
+        )
     assert gpt.gpt_main(arguments(strategy_name, **changes)) == 1
     error = capsys.readouterr().err
     assert sentence in error

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launched import PARAMETERS, SHAPE, TORCHRUN, Finished, finish, options, start
+from forked_ranks import train_forked
+from launched import PARAMETERS, SHAPE, Finished, options
+from once import made_once
 
 from parsers.formats.table import ALL_FORMATS
 from parsers.records import RunTotals, Step
@@ -22,7 +24,7 @@ torch = pytest.importorskip("torch", reason="needs the train extra")
 from orchestrator.workloads import hf_gpt  # noqa: E402
 from orchestrator.workloads.settings import settings_of  # noqa: E402
 
-MODULE = ["-m", "orchestrator.workloads.hf_gpt"]
+MAIN = "orchestrator.workloads.hf_gpt:hf_gpt_main"
 TRAIN_ITERS = 6
 TOLERANCE = 5e-4
 # A rate at which so few iterations move the loss by far more than TOLERANCE.
@@ -47,7 +49,7 @@ MORE: dict[str, tuple[int, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def configuration(folder: Path, stage: int, offload: dict[str, Any], **sections: Any) -> Path:
+def configuration(path: Path, stage: int, offload: dict[str, Any], **sections: Any) -> Path:
     """Write DeepSpeed's JSON, in which the Trainer fills in what is "auto"."""
     adam = AUTO if offload else AUTO | {"torch_adam": True}
     config = {
@@ -59,7 +61,6 @@ def configuration(folder: Path, stage: int, offload: dict[str, Any], **sections:
         "zero_optimization": {"stage": stage, **offload},
         **sections,
     }
-    path = folder / "ds_config.json"
     path.write_text(json.dumps(config), encoding="utf-8")
     return path
 
@@ -70,18 +71,29 @@ def needs_the_trainer() -> None:
         pytest.importorskip(package, reason="needs the extras train and hf")
 
 
-def train(path: Path, *launcher: str, **changes: Any) -> Finished:
-    """Run the program to its end."""
-    words = options(SHAPE | CHOSEN | changes | {"deepspeed_config": path})
-    return finish(start([*(launcher or (*TORCHRUN, *MODULE)), *words]))
+def arguments(path: Path, **changes: Any) -> list[str]:
+    """Return the command line of the tiny shape."""
+    return options(SHAPE | CHOSEN | changes | {"deepspeed_config": path})
+
+
+def train_all(
+    folder: Path, cases: dict[str, tuple[int, dict[str, Any], dict[str, Any]]]
+) -> dict[str, Finished]:
+    """Train once on two ranks in each of these cases; return the ends by name."""
+    commands = [
+        arguments(configuration(folder / f"{name}.json", stage, offload), **changes)
+        for name, (stage, offload, changes) in cases.items()
+    ]
+    ended = train_forked(MAIN, commands, load=["deepspeed", "transformers", "accelerate"])
+    return dict(zip(cases, ended, strict=True))
 
 
 @pytest.fixture(scope="module", params=CASES)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """One run of each case on two ranks."""
     needs_the_trainer()
-    stage, offload, changes = CASES[request.param]
-    return train(configuration(tmp_path_factory.mktemp("run"), stage, offload), **changes)
+    ended = made_once(tmp_path_factory, "hf-gpt", lambda folder: train_all(folder, CASES))
+    return ended[str(request.param)]
 
 
 @pytest.fixture(scope="module")
@@ -165,10 +177,7 @@ def test_every_other_way_to_train_it_has_the_same_loss(
     needs_the_trainer()
     if "TERALOG_ALL_STAGES" not in os.environ:
         pytest.skip("takes minutes; TERALOG_ALL_STAGES=1 has it run")
-    losses = {
-        name: train(configuration(tmp_path, stage, offload), **changes).final_loss
-        for name, (stage, offload, changes) in MORE.items()
-    }
+    losses = {name: run.final_loss for name, run in train_all(tmp_path, MORE).items()}
     assert losses == pytest.approx(dict.fromkeys(MORE, reference_loss), abs=TOLERANCE)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from once import made_once
 
 pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
 
@@ -41,15 +42,19 @@ def teralog(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]"
     )
 
 
+def run_campaign(folder: Path) -> Path:
+    """Run the campaign in a folder, make its report, and return the folder."""
+    (folder / "campaign.yaml").write_text(CAMPAIGN)
+    assert teralog(folder, "submit", "campaign.yaml", "--force").returncode == 1
+    assert teralog(folder, "report", "campaign.yaml").returncode == 0
+    return folder
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the campaign has run and its report is made."""
     pytest.importorskip("deepspeed")
-    path = tmp_path_factory.mktemp("real")
-    (path / "campaign.yaml").write_text(CAMPAIGN)
-    assert teralog(path, "submit", "campaign.yaml", "--force").returncode == 1
-    assert teralog(path, "report", "campaign.yaml").returncode == 0
-    return path
+    return made_once(tmp_path_factory, "real", run_campaign)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,29 @@
+"""Make what several test processes need once: trainings above all, which take many seconds."""
+
+import fcntl
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+Made = TypeVar("Made")
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
+    """Return what `make` returned, in this or in another test process, for a folder of its own.
+
+    The value is pickled. A process waits while another makes it, and tries itself if that fails.
+    """
+    # The folder of a process of pytest-xdist lies in the folder of the whole run.
+    root = factory.getbasetemp()
+    folder = (root.parent if root.name.startswith("popen-") else root) / f"once-{name}"
+    folder.mkdir(exist_ok=True)
+    made = folder / "made.pickle"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            value = make(folder)
+            made.write_bytes(pickle.dumps(value))
+        return pickle.loads(made.read_bytes())  # type: ignore[no-any-return]
