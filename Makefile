@@ -36,8 +36,15 @@ demo: $(VENV)/.installed ## Train seven small models for real and print their ta
 	$(BIN)/teralog submit examples/zero-stages.yaml || failed=1; \
 	  $(BIN)/teralog report examples/zero-stages.yaml; exit $${failed:-0}
 
+# A first use in a job would have the compiler's memory count as the job's.
+.PHONY: extensions
+extensions: $(VENV)/.installed ## Compile what DeepSpeed compiles at its first use on a CPU.
+	PATH="$(abspath $(BIN)):$$PATH" DS_ACCELERATOR=cpu $(BIN)/python -c \
+	  'from deepspeed.ops.op_builder.cpu import CPUAdamBuilder, ShareMemCommBuilder; \
+	  CPUAdamBuilder().load(); ShareMemCommBuilder().load()'
+
 .PHONY: test
-test: $(VENV)/.installed slurm-packages ## Run all tests; real training and a real Slurm among them.
+test: $(VENV)/.installed slurm-packages extensions ## Run all tests; real training and a real Slurm among them.
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: quick

@@ -45,6 +45,17 @@ def test_the_readme_s_commands_print_what_it_shows() -> None:
             assert masked(printed) == masked(shown[command])
 
 
+def test_the_demo_is_what_the_readme_runs() -> None:
+    """`make demo` submits and reports the campaign of the README, whose commands are run here."""
+    command = ["make", "--dry-run", "demo"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    demo = [
+        " ".join(words) for words in re.findall(r"(teralog) (\w+ examples/\S+\.yaml)", done.stdout)
+    ]
+    assert len(demo) == 2
+    assert {*demo} <= {*readme.commands(README)}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_a_relative_link_leads_to_a_file(path: Path) -> None:
     """No document points at what is not there."""
