@@ -53,12 +53,16 @@ def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 120) -> 
 def wait_until(
     condition: Callable[[], bool], problem: Callable[[], str], seconds: float = 120
 ) -> None:
-    """Wait until something holds; PracticeError with the problem where it does not in time."""
-    deadline = time.monotonic() + seconds
+    """Wait until something holds; PracticeError with the problem where it does not in time.
+
+    The longer it waits, the less often it asks, for asking may start processes.
+    """
+    begin = time.monotonic()
     while not condition():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begin
+        if waited > seconds:
             raise PracticeError(f"{problem()}, after {seconds:g} s")
-        time.sleep(0.1)
+        time.sleep(min(max(0.1 * waited, 0.1), 1.0))
 
 
 def let_time_run_out(cluster: Cluster, job: str) -> None:
