@@ -14,6 +14,8 @@ TORCH ?= torch==2.13.0
 WORKERS ?= 3
 # DeepSpeed compiles its extensions once into this folder.
 export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
+# Tests start hundreds of Pythons: without bytecode each compiles all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 
 ##@ Work
 
