@@ -16,13 +16,13 @@ from orchestrator.common.ask import TIMEOUT_SECONDS, Answer, ask_all
 from orchestrator.common.tables import Column, Table, make_table
 from orchestrator.doctor.packages import (
     DISTRIBUTION,
-    PACKAGES,
     Needed,
     clashes,
     imported_file,
     installed_version,
     is_checkout,
     needed_packages,
+    others_that_ship,
 )
 from orchestrator.hardware.machine import cores, visible_gpus
 
@@ -89,7 +89,7 @@ def examine(timeout_seconds: float = TIMEOUT_SECONDS) -> tuple[Finding, ...]:
     return (
         _python(),
         *_packages(),
-        *(finding for package in PACKAGES for finding in _names(package)),
+        *_names(),
         _program("shell", "bash", shutil.which("bash"), "apt install bash", optional=False),
         *(_slurm(*each) for each in zip(SLURM_COMMANDS, slurm, strict=True)),
         Finding("CPU", "cores", ok=True, optional=True, found=str(cores()), remedy=None),
@@ -212,12 +212,13 @@ def _extension_folder() -> Finding:
     return Finding("folder", "torch extensions", ok, True, str(folder), None if ok else remedy)
 
 
-def _names(package: str) -> Iterator[Finding]:
-    """Yield who else brings `package`, or where ours is."""
-    found = [
-        Finding("name clash", package, False, False, clash.found, clash.remedy)
-        for clash in clashes(package)
-    ]
-    yield from found or [
-        Finding("name clash", package, True, False, str(imported_file(package)), None)
-    ]
+def _names() -> Iterator[Finding]:
+    """Yield who else brings a package of ours, or where ours is."""
+    for package, others in others_that_ship().items():
+        found = [
+            Finding("name clash", package, False, False, clash.found, clash.remedy)
+            for clash in clashes(package, others)
+        ]
+        yield from found or [
+            Finding("name clash", package, True, False, str(imported_file(package)), None)
+        ]

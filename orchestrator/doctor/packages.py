@@ -7,7 +7,7 @@ ships a package with one of our names, or another file that Python imports for s
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata, util
 from importlib.machinery import ModuleSpec, PathFinder
@@ -96,9 +96,9 @@ class Clash:
     remedy: str
 
 
-def clashes(package: str) -> Iterator[Clash]:
-    """Yield the clashes of one of our packages; none where it is surely ours."""
-    for other in others_that_ship(package):
+def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
+    """Yield the clashes of one of our packages, which `others` ship; none where it is ours."""
+    for other in others:
         name = other.split(" ", maxsplit=1)[0]
         yield Clash(other, f"pip uninstall {name}, or keep teralog in an environment of its own")
     origins = (imported_file(package), file_for_python_m(package))
@@ -124,15 +124,24 @@ def file_for_python_m(package: str) -> Path | None:
     return _origin(PathFinder.find_spec(package, [*first, *sys.path]))
 
 
-def others_that_ship(package: str) -> tuple[str, ...]:
-    """Return the other installed distributions with a top-level `package`, as `name version`."""
-    named = set(metadata.packages_distributions().get(package, ()))
+def others_that_ship() -> dict[str, tuple[str, ...]]:
+    """Return the other installed distributions with a top-level package of ours, by package.
+
+    Each is named as `name version`. All that is installed is read, and therefore only once.
+    """
+    shipped = metadata.packages_distributions()
+    named = {package: set(shipped.get(package, ())) for package in PACKAGES}
     for distribution in metadata.distributions():
         _, *editable = import_folders(distribution)
-        if any(holds(folder, package) for folder in editable):
-            named.add(distribution.metadata["Name"])
-    others = {name for name in named if name and name.lower() != DISTRIBUTION}
-    return tuple(f"{name} {installed_version(name) or ''}".strip() for name in sorted(others))
+        for package in PACKAGES:
+            if any(holds(folder, package) for folder in editable):
+                named[package].add(distribution.metadata["Name"])
+    return {package: tuple(_with_versions(names)) for package, names in named.items()}
+
+
+def _with_versions(names: Iterable[str | None]) -> Iterator[str]:
+    others = {name for name in names if name and name.lower() != DISTRIBUTION}
+    return (f"{name} {installed_version(name) or ''}".strip() for name in sorted(others))
 
 
 def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:

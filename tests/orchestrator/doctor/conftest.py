@@ -112,8 +112,7 @@ def _install(folder: Path, name: str, version: str, *files: str, **metadata_line
 def _copy_packages(folder: Path) -> Path:
     """Copy teralog's packages into `folder`."""
     for package in PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(_ROOT / package, folder / package, ignore=ignored)
+        shutil.copytree(_ROOT / package, folder / package)
     return folder
 
 
