@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import json
 import re
 from importlib.resources import files
@@ -65,8 +66,10 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     raise NotImplementedError(schema)
 
 
-def options(known: Framework) -> st.SearchStrategy[dict[str, Any]]:
+@functools.cache
+def options(framework_name: str) -> st.SearchStrategy[dict[str, Any]]:
     """Return options of a framework, those that it needs among them."""
+    known = FRAMEWORKS[framework_name]
     needed, free = {}, {}
     for field in dataclasses.fields(known.options):
         values = fitting(TypeAdapter(field_types(known.options)[field.name]).json_schema())
@@ -95,8 +98,8 @@ common = st.fixed_dictionaries(
 @st.composite
 def choices(draw: st.DrawFn) -> dict[str, Any]:
     """Return what a campaign file may say of a run of any framework."""
-    known = draw(st.sampled_from([*FRAMEWORKS.values()]))
-    return {"framework": known.name, **draw(common), **draw(options(known))}
+    name = draw(st.sampled_from([*FRAMEWORKS]))
+    return {"framework": name, **draw(common), **draw(options(name))}
 
 
 @every_framework
