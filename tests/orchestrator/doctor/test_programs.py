@@ -9,7 +9,20 @@ import psutil
 import pytest
 
 from orchestrator.common.ask import ask, ask_all
+from orchestrator.doctor import findings
 from orchestrator.doctor.findings import Finding
+
+ROOT = Path(findings.__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def examine(examine: Callable[..., Any]) -> Callable[..., Any]:
+    """Examine without installed packages (-S), of which many would be read for nothing."""
+
+    def without_packages(folder: Path, **given: Any) -> Any:
+        return examine(folder, "-S", **{"PYTHONPATH": ROOT, **given})
+
+    return without_packages
 
 
 def test_without_programs_all_is_missing_but_only_bash_is_needed(
