@@ -7,7 +7,7 @@ from random import Random
 
 import printed_tables
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from printed import PRINTERS, Printed, Printer
 
@@ -27,6 +27,8 @@ NO_END_MARK = {
 ENDED = [case for case in CASES if case[1].__name__ not in NO_END_MARK]
 ENDED_IDS = [printer.__name__ for _, printer in ENDED]
 IDS = [printer.__name__ for _, printer in CASES]
+# Of each printer; test_soak.py has thousands more of all together.
+few_examples = settings(max_examples=25)
 
 LABELS = ("", "0: ", " 12: ", "1023: ", "[rank0]: ", "[default7]:", "node2: ", "[1,3]<stderr>:")
 BAR = " 50%|█████     | 5/10 [00:01<00:01,  4.2it/s]"
@@ -60,6 +62,7 @@ def test_every_format_is_printed() -> None:
 
 
 @pytest.mark.parametrize(("name", "printer"), CASES, ids=IDS)
+@few_examples
 @given(
     random=st.randoms(use_true_random=False),
     label=st.sampled_from(LABELS),
@@ -77,6 +80,7 @@ def test_a_printed_report_is_read_back(
 
 
 @pytest.mark.parametrize(("name", "printer"), CASES, ids=IDS)
+@few_examples
 @given(random=st.randoms(use_true_random=False))
 def test_a_report_is_understood_whole_and_by_its_own_format(
     name: str, printer: Printer, random: Random
@@ -108,6 +112,7 @@ def facts_in(name: str, log: str) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "printer"), ENDED, ids=ENDED_IDS)
+@few_examples
 @given(random=st.randoms(use_true_random=False), place=st.floats(0, 1))
 def test_a_torn_report_contains_no_other_number(
     name: str, printer: Printer, random: Random, place: float

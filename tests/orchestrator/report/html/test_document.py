@@ -7,7 +7,7 @@ import zlib
 from html.parser import HTMLParser
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.report.html.document import document, json_in_html, packed
@@ -35,6 +35,7 @@ def as_json(value: Any) -> Any:
     return value
 
 
+@settings(max_examples=40)
 @given(VALUES)
 def test_json_in_html_is_json_and_has_no_markup(value: Any):
     """Whatever is in the texts, it comes back as it was."""
@@ -44,6 +45,7 @@ def test_json_in_html_is_json_and_has_no_markup(value: Any):
     assert json.loads(text) == as_json(value)
 
 
+@settings(max_examples=40)
 @given(VALUES)
 def test_packed_json_is_letters_and_comes_back(value: Any):
     """As a browser unpacks it."""
