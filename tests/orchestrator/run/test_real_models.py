@@ -69,7 +69,7 @@ PUBLISHED: dict[str, tuple[str, ModelShape, int]] = {
 
 # Small ones of every kind; `changed` lies over SMALL.
 SMALL = {
-    "num_layers": 3,
+    "num_layers": 2,
     "hidden_size": 64,
     "num_attention_heads": 4,
     "vocab_size": 320,
@@ -237,14 +237,13 @@ def small_of(shape: ModelShape, changed: dict[str, Any]) -> ModelShape:
 # Layers, hidden size, heads, width of the MLP, vocabulary, sequence length, sequences.
 SHAPES = [
     (2, 64, 4, 256, 512, 64, 4),
-    (4, 256, 8, 1024, 512, 128, 2),
-    (4, 256, 8, 1024, 1024, 256, 2),
+    (2, 256, 8, 1024, 1024, 256, 2),
     (1, 32, 1, 128, 96, 8, 1),
     (3, 96, 3, 100, 511, 33, 5),
-    (12, 768, 12, 3072, 50257, 1024, 2),
-    (6, 1600, 25, 6400, 50304, 1024, 1),
-    (4, 8192, 32, 32768, 50688, 1024, 4),
-    (4, 5120, 40, 20480, 50257, 8192, 1),
+    (4, 768, 12, 3072, 50257, 1024, 2),
+    (1, 1600, 25, 6400, 50304, 1024, 1),
+    (1, 8192, 32, 32768, 50688, 1024, 4),
+    (2, 5120, 40, 20480, 50257, 8192, 1),
 ]
 
 
