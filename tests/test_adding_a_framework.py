@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "adding-a-framework.md"
 TABLE = "orchestrator/frameworks/table.py"
 BIN = Path(sys.executable).parent
-COMPILED = ("orchestrator", "parsers", "slurm_templates", "tests", "tools")
+HYPOTHESIS = str(ROOT / ".hypothesis")
 # What holds for every framework, and what holds documents and packages against the code.
 CONTRACTS = (
     "tests/orchestrator/frameworks/test_frameworks.py",
@@ -55,11 +55,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    # What is compiled here need not be compiled there; a file that changes is compiled again.
-    for compiled in (path for top in COMPILED for path in (ROOT / top).rglob("*.pyc")):
-        copied = folder / compiled.relative_to(ROOT)
-        copied.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(compiled, copied)
     files = blocks()
     line, entry = files.pop(TABLE).splitlines(keepends=True)
     table = folder / TABLE
@@ -84,7 +79,8 @@ def run(folder: Path, *command: str | Path) -> "subprocess.CompletedProcess[str]
     return subprocess.run(
         [*command],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        # Hypothesis keeps there what it has read of the code, and reads only what is new.
+        env={**os.environ, "PYTHONPATH": str(folder), "HYPOTHESIS_STORAGE_DIRECTORY": HYPOTHESIS},
         capture_output=True,
         text=True,
         check=False,
@@ -105,9 +101,9 @@ def test_document_has_five_files() -> None:
 def test_added_framework_passes_all_contracts(project: Path) -> None:
     """And breaks no test of all frameworks, nor of a document or a package.
 
-    Cases of another framework alone, and the wheel, know nothing of it.
+    Cases of another framework or program alone, and the wheel, know nothing of it.
     """
-    others = " or ".join(["wheel", *FRAMEWORKS])
+    others = " or ".join(["wheel", "run_clm", *FRAMEWORKS])
     options = ("-v", "-n", "0", "-p", "no:cacheprovider", "-m", "not train and not slurm")
     done = run(
         project, sys.executable, "-m", "pytest", *options, "-k", f"not ({others})", *CONTRACTS
