@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pandas")
-
 DOCS = Path(__file__).parent.parent / "docs"
 CELLS = [
     cell
@@ -43,8 +41,7 @@ def recorded(cell: dict[str, Any]) -> str:
 
 def test_the_notebook_s_cells_say_what_stands_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """In order, in one go, in the folder of the documents."""
-    import pandas as pd
-
+    pd = pytest.importorskip("pandas")
     monkeypatch.chdir(DOCS)
     names: dict[str, Any] = {"__name__": "notebook"}
     # As for a notebook, where there is no terminal to take them from.

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from orchestrator.common.parquet import as_parquet
 from orchestrator.common.tables import as_csv, records_table
 
-parquet = pytest.importorskip("pyarrow.parquet")
-
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)
 VALUES = st.none() | TEXTS | st.integers() | st.floats(allow_nan=False) | st.lists(TEXTS)
 
@@ -20,6 +18,7 @@ VALUES = st.none() | TEXTS | st.integers() | st.floats(allow_nan=False) | st.lis
 @given(st.lists(st.fixed_dictionaries({"a": VALUES, "b": VALUES}), min_size=1))
 def test_csv_and_parquet_have_every_value(records: list[dict[str, object]]):
     """Whatever a column mixes: beside text numbers are text, beside floats integers are floats."""
+    parquet = pytest.importorskip("pyarrow.parquet")
     table = records_table(records)
     rows = csv.DictReader(io.StringIO(as_csv(table), newline=""))
     stored = parquet.read_table(io.BytesIO(as_parquet(table))).to_pylist()
