@@ -112,7 +112,9 @@ def _install(folder: Path, name: str, version: str, *files: str, **metadata_line
 def _copy_packages(folder: Path) -> Path:
     """Copy teralog's packages into `folder`."""
     for package in PACKAGES:
-        shutil.copytree(_ROOT / package, folder / package)
+        # Not the bytecode that another process is writing.
+        ignored = shutil.ignore_patterns("*.pyc.*")
+        shutil.copytree(_ROOT / package, folder / package, ignore=ignored)
     return folder
 
 

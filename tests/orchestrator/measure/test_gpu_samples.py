@@ -1,5 +1,6 @@
 """nvidia-smi beside a training: what it writes comes into the table, and it ends with the job."""
 
+import contextlib
 import json
 import os
 import signal
@@ -126,8 +127,9 @@ def assert_ended(calls: Path) -> None:
     """No sampler lives on; it may take a moment to end."""
     pids = [int(line.split()[0]) for line in calls.read_text().splitlines()]
     assert pids
-    psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=60)
-    assert not any(psutil.pid_exists(pid) for pid in pids)
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).wait(timeout=60)
 
 
 def test_the_samples_of_a_run_are_in_its_table(playground: Any, calls: Path):
