@@ -10,8 +10,8 @@ BIN := $(VENV)/bin
 # with CUDA, for a machine with GPUs.
 TORCH ?= torch==2.13.0
 # The number of test processes. Each starts its own clusters and trainings, and waits for them much of
-# the time. An idle process takes tests from a busy one: cluster tests come first and take longest.
-WORKERS ?= 3
+# the time. An idle process takes tests from a busy one.
+WORKERS ?= 4
 # DeepSpeed compiles its extensions once into this folder.
 export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
 # Tests start hundreds of Pythons: without bytecode each compiles all that it imports again.
