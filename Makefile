@@ -14,6 +14,8 @@ TORCH ?= torch==2.13.0
 WORKERS ?= 4
 # DeepSpeed compiles its extensions once into this folder.
 export TORCH_EXTENSIONS_DIR ?= $(HOME)/.cache/teralog/torch_extensions
+# DeepSpeed finds ninja there; with another version than before it compiles all again.
+IN_VENV := PATH="$(abspath $(BIN)):$$PATH"
 # Tests start hundreds of Pythons: without bytecode each compiles all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -41,17 +43,17 @@ demo: $(VENV)/.installed ## Train seven small models for real and print their ta
 # A first use in a job would have the compiler's memory count as the job's.
 .PHONY: extensions
 extensions: $(VENV)/.installed ## Compile what DeepSpeed compiles at its first use on a CPU.
-	PATH="$(abspath $(BIN)):$$PATH" DS_ACCELERATOR=cpu $(BIN)/python -c \
+	$(IN_VENV) DS_ACCELERATOR=cpu $(BIN)/python -c \
 	  'from deepspeed.ops.op_builder.cpu import CPUAdamBuilder, ShareMemCommBuilder; \
 	  CPUAdamBuilder().load(); ShareMemCommBuilder().load()'
 
 .PHONY: test
 test: $(VENV)/.installed slurm-packages extensions ## Run all tests; real training and a real Slurm among them.
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+	$(IN_VENV) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: quick
 quick: $(VENV)/.installed ## Run the tests without Slurm, training and a browser: while you work.
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal \
+	$(IN_VENV) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal \
 	  -m 'not slurm and not train and not browser'
 
 .PHONY: check
@@ -114,7 +116,7 @@ slurm-up: slurm-packages ## Start a real Slurm cluster on this machine: NODES=16
 
 .PHONY: slurm-shell
 slurm-shell: $(VENV)/.installed slurm-packages ## Open a shell on the cluster; start the cluster if none is up.
-	@PATH="$(abspath $(BIN)):$$PATH" $(PYTHON) $(PRACTICE) shell $(PRACTICE_OPTIONS)
+	@$(IN_VENV) $(PYTHON) $(PRACTICE) shell $(PRACTICE_OPTIONS)
 
 .PHONY: slurm-down
 slurm-down: ## Stop the cluster and all its jobs.
