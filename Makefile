@@ -99,7 +99,8 @@ bench-report: $(VENV)/.installed ## Measure how fast the HTML page of a campaign
 .PHONY: soak
 soak: $(VENV)/.installed slurm-packages ## Read 100,000 damaged logs; kill 100 submits; compare real runs; train with every stage.
 	TERALOG_SOAK=100000 $(BIN)/python -m pytest --timeout 7200 tests/parsers/test_soak.py
-	TERALOG_MOMENTS=34 $(BIN)/python -m pytest -vv tests/cluster/test_exactly_once.py
+	TERALOG_MOMENTS=34 $(BIN)/python -m pytest -vv tests/cluster/test_exactly_once.py \
+	  tests/orchestrator/submit/test_local.py
 	TERALOG_DISTURBED=1 $(BIN)/python -m pytest -s tests/cluster/test_compare_real.py
 	TERALOG_ALL_STAGES=1 $(BIN)/python -m pytest tests/workloads/test_hf_gpt.py tests/cluster/test_kinds_of_training.py
 
