@@ -37,8 +37,8 @@ NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 class Finding:
     """One thing that was looked for.
 
-    `found` is its version, path or name, None where there is none; `remedy` is what to type, None
-    where it is `ok`. teralog does without what is `optional`.
+    `found` is its version, path or name, None if there is none; `remedy` is what to type, None if
+    it is `ok`. teralog works without what is `optional`.
     """
 
     topic: str
@@ -213,7 +213,7 @@ def _extension_folder() -> Finding:
 
 
 def _names() -> Iterator[Finding]:
-    """Yield who else brings a package of ours, or where ours is."""
+    """Yield who else ships a package of ours; if nobody does, the file that ours is in."""
     for package, others in others_that_ship().items():
         found = [
             Finding("name clash", package, False, False, clash.found, clash.remedy)

@@ -34,7 +34,7 @@ class Needed:
 
     @property
     def installed(self) -> str | None:
-        """The version that is installed; None where none is."""
+        """The version that is installed; None if none is."""
         return installed_version(self.name)
 
     @property
@@ -46,12 +46,12 @@ class Needed:
 
 
 def needed_packages() -> tuple[Needed, ...] | None:
-    """Return what teralog asks for here; None where teralog itself is not installed."""
+    """Return what teralog asks for here; None if teralog itself is not installed."""
     try:
         distribution = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return None
-    # Where teralog is not installed this is not either, and that much is to be said.
+    # If teralog is not installed, this may be missing too, and doctor must still report that.
     from packaging.requirements import Requirement
 
     extras: list[str] = distribution.metadata.get_all("Provides-Extra") or []
@@ -63,7 +63,7 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return a package with the first extra that asks for it; None where none does here."""
+    """Return a package with the first extra that asks for it; None if none does here."""
     marker = requirement.marker
     for extra in (None, *extras):
         if marker is None or marker.evaluate({"extra": extra or ""}):
@@ -72,7 +72,7 @@ def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
 
 
 def installed_version(name: str) -> str | None:
-    """Return the version of an installed distribution; None where it is not installed."""
+    """Return the version of an installed distribution; None if it is not installed."""
     try:
         return metadata.version(name) or None
     except metadata.PackageNotFoundError:
@@ -87,9 +87,9 @@ _EDITABLE = re.compile(r'"editable"\s*:\s*true')
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What stands, or may come to stand, in place of our package, and how to be rid of it.
+    """What Python imports, or may import, in place of our package, and how to remove it.
 
-    `found` is another distribution with its version, or a file; None where there is no package.
+    `found` is another distribution with its version, or a file; None if the package is missing.
     """
 
     found: str | None
@@ -97,7 +97,7 @@ class Clash:
 
 
 def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
-    """Yield the clashes of one of our packages, which `others` ship; none where it is ours."""
+    """Yield the clashes of one of our packages, which `others` ship too; nothing if it is ours."""
     for other in others:
         name = other.split(" ", maxsplit=1)[0]
         yield Clash(other, f"pip uninstall {name}, or keep teralog in an environment of its own")
@@ -111,7 +111,7 @@ def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
 
 
 def imported_file(package: str) -> Path | None:
-    """Return the file that `import package` runs in this process; None where there is none."""
+    """Return the file that `import package` runs in this process; None if there is none."""
     return _origin(util.find_spec(package))
 
 
@@ -127,7 +127,7 @@ def file_for_python_m(package: str) -> Path | None:
 def others_that_ship() -> dict[str, tuple[str, ...]]:
     """Return the other installed distributions with a top-level package of ours, by package.
 
-    Each is named as `name version`. All that is installed is read, and therefore only once.
+    Each is named as `name version`. Reads the metadata of all that is installed, once.
     """
     shipped = metadata.packages_distributions()
     named = {package: set(shipped.get(package, ())) for package in PACKAGES}

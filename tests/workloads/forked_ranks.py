@@ -1,7 +1,7 @@
 """Train several times with ranks forked from one process, which loads torch and DeepSpeed once.
 
 A launcher loads torch, and so does every rank it starts: seconds of CPU for trainings of less than
-one. Tests of what is trained start it this way; those of launchers start them.
+one. Tests of what is trained start ranks this way; tests of launchers start the launchers.
 """
 
 import importlib
@@ -84,7 +84,7 @@ def _fork(
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     try:
         leave(program(command))
-    except Exception:  # noqa: BLE001  # whatever it is, no forked rank goes on as the tests
+    except Exception:  # noqa: BLE001  # else it would fork ranks itself
         traceback.print_exc()
         leave(1)
 

@@ -98,17 +98,17 @@ def test_drawn_orders_are_the_same_each_time_and_backwards() -> None:
 
 
 # The simulation of tests/benchmarks/history_simulation.py, smaller.
-TRIALS = 100
+TRIALS = 200
 
 
 @pytest.mark.parametrize("cluster", QUIET, ids=lambda cluster: cluster.name)
 def test_without_a_change_one_is_seldom_shown(cluster: Cluster) -> None:
-    """At most 5 % of all cases; of 100 trials with a fixed seed, not more than 9 %.
+    """At most 5 % of all cases; of 200 trials with a fixed seed, not more than 8 %.
 
-    More than that, of a rate of 5 %, would be seen in 1 of 35 such simulations.
+    More than that, of a rate of 5 %, would be seen in 1 of 45 such simulations.
     """
     shown = [found(cluster, SEED + trial, 0.0) for trial in range(TRIALS)]
-    assert sum(one is not None for one in shown) <= 0.09 * TRIALS
+    assert sum(one is not None for one in shown) <= 0.08 * TRIALS
 
 
 @pytest.mark.parametrize("cluster", REAL, ids=lambda cluster: cluster.name)
