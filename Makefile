@@ -52,9 +52,9 @@ test: $(VENV)/.installed slurm-packages extensions ## Run all tests; real traini
 	$(IN_VENV) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: quick
-quick: $(VENV)/.installed ## Run the tests without Slurm, training and a browser: while you work.
+quick: $(VENV)/.installed ## Run the tests without Slurm, torch and a browser: while you work.
 	$(IN_VENV) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal \
-	  -m 'not slurm and not train and not browser'
+	  -m 'not slurm and not train and not browser' --ignore tests/training
 
 .PHONY: check
 check: lint types test ## What CI runs: lint, types, test.
@@ -102,7 +102,7 @@ soak: $(VENV)/.installed slurm-packages ## Read 100,000 damaged logs; kill 100 s
 	TERALOG_MOMENTS=34 $(BIN)/python -m pytest -vv tests/cluster/test_exactly_once.py \
 	  tests/orchestrator/submit/test_local.py
 	TERALOG_DISTURBED=1 $(BIN)/python -m pytest -s tests/cluster/test_compare_real.py
-	TERALOG_ALL_STAGES=1 $(BIN)/python -m pytest tests/workloads/test_hf_gpt.py tests/cluster/test_kinds_of_training.py
+	TERALOG_ALL_STAGES=1 $(BIN)/python -m pytest tests/training/test_hf_gpt.py tests/cluster/test_kinds_of_training.py
 
 ##@ Practice cluster
 

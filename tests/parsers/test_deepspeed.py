@@ -103,6 +103,7 @@ def test_a_line_is_read_as_the_steps_that_it_reports(text: str, records: list[ob
     assert parse(DEEPSPEED_TIMER, text) == records
 
 
+@pytest.mark.train
 def test_the_current_rate_is_that_of_the_reported_step_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -74,6 +74,7 @@ def test_two_lines_are_one_report(text: str, records: list[Record]) -> None:
     assert parse(DEEPSPEED_MEMORY, text) == records
 
 
+@pytest.mark.train
 def test_the_installed_deepspeed_s_report_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     """Its own words, and its own idea of how much memory the node uses."""
     utils = pytest.importorskip("deepspeed.runtime.utils", exc_type=ImportError)

@@ -129,6 +129,7 @@ def trainer_log(path: Path, *, buffered: bool, seconds: float) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.train
 @pytest.mark.parametrize("seconds", [0.0, 0.12])
 def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float) -> None:
     """With every bar drawn, and with bars left out since they come too fast."""
@@ -141,6 +142,7 @@ def test_the_steps_of_the_real_callback_are_read(tmp_path: Path, seconds: float)
     assert {step.step_seconds for step in run.steps} == {None}
 
 
+@pytest.mark.train
 def test_reports_that_the_real_callback_holds_back_are_given_no_wrong_step(tmp_path: Path) -> None:
     """They are all printed at the end."""
     log = trainer_log(tmp_path / "log", buffered=True, seconds=0)

@@ -69,6 +69,7 @@ def filled_in(run: Run, content: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.train
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
 def test_deepspeed_accepts_what_its_runs_are_given(path: Path, monkeypatch: pytest.MonkeyPatch):
     """At the run's own number of ranks, where micro-batches make up the global batch."""
@@ -95,6 +96,7 @@ def test_deepspeed_accepts_what_its_runs_are_given(path: Path, monkeypatch: pyte
         assert read.bfloat16_config.enabled == (run.training.precision == "bf16")
 
 
+@pytest.mark.train
 def test_deepspeed_accepts_every_way_to_run_the_trainer(
     run_of: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ):
@@ -131,6 +133,7 @@ def test_deepspeed_accepts_every_way_to_run_the_trainer(
     assert accepted == (1 + 2 + 2 + 4) * 3 * 2
 
 
+@pytest.mark.train
 def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pytest.MonkeyPatch):
     """So that the test above says something."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
@@ -147,6 +150,7 @@ def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pyte
         deepspeed_config.DeepSpeedConfig(written, mpu=topology)
 
 
+@pytest.mark.train
 def test_the_sizes_that_the_trainer_fills_in_are_those_of_the_forecast():
     """Hugging Face's own code makes them from the model's width."""
     pytest.importorskip("accelerate", reason="needs the hf extra")

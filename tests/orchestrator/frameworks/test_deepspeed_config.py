@@ -136,6 +136,7 @@ def every_run(run_of: RunOf) -> list[Run]:
     return [run for run in runs if not list(FRAMEWORKS[run.framework].checks.problems(run))]
 
 
+@pytest.mark.train
 def test_deepspeed_accepts_every_configuration_of_every_framework(run_of: RunOf):
     """The real parser, with the batch that was planned."""
     pytest.importorskip("deepspeed", reason="needs the train extra")

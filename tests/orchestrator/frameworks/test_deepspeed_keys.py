@@ -208,6 +208,7 @@ def test_an_optimizer_or_scheduler_that_nobody_has_is_worth_a_look(
     assert [one for one in FRAMEWORKS["gpt"].checks.warnings(run) if "knows no" in one] == told
 
 
+@pytest.mark.train
 def test_deepspeed_itself_refuses_what_is_recorded_as_removed():
     """Each by itself, in a configuration that is right else."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
@@ -218,6 +219,7 @@ def test_deepspeed_itself_refuses_what_is_recorded_as_removed():
             DeepSpeedConfig({"train_batch_size": 1, name: {}})
 
 
+@pytest.mark.train
 def test_deepspeed_itself_refuses_two_names_of_one_key():
     """What teralog writes stands beside what the user does."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
@@ -231,6 +233,7 @@ def test_deepspeed_itself_refuses_two_names_of_one_key():
                 DeepSpeedConfig({"train_batch_size": 1, "zero_optimization": section})
 
 
+@pytest.mark.train
 def test_the_record_is_what_deepspeed_knows(recorder: ModuleType):
     """The installed DeepSpeed is asked again, where it is the one that was recorded."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
@@ -276,6 +279,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.train
 @pytest.mark.parametrize(
     ("written", "said"),
     [
@@ -305,6 +309,7 @@ def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):
     assert recording.asked == {"a", "b", "c", "d", "e"}
 
 
+@pytest.mark.train
 def test_deepspeed_itself_refuses_the_misspelt_key_today():
     """In the section it validates; ours says what was meant."""
     pytest.importorskip("deepspeed", reason="needs the train extra")

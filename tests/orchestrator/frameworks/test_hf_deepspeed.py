@@ -287,6 +287,7 @@ def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
     assert needed.low_gib > 32
 
 
+@pytest.mark.train
 def test_transformers_makes_the_model_that_run_clm_is_told_of():
     """By its own code, from the sizes in the script; shapes only: there are 25 billion weights."""
     pytest.importorskip("transformers", reason="needs the hf extra")

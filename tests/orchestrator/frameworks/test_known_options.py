@@ -187,6 +187,7 @@ def test_every_rendered_option_is_one_that_the_program_has(path: Path):
         assert not list(option_problems(words, known_program(program)["options"])), planned.label
 
 
+@pytest.mark.train
 @pytest.mark.parametrize("name", ["gpt", "hf-gpt"])
 def test_the_records_of_our_own_programs_are_what_their_parsers_say(name: str):
     """`make record` writes them anew."""
@@ -196,6 +197,7 @@ def test_the_records_of_our_own_programs_are_what_their_parsers_say(name: str):
     assert json.loads((RECORDS / f"{name}.json").read_text()) == PROGRAMS[name]()
 
 
+@pytest.mark.train
 def test_the_record_of_run_clm_is_what_transformers_says():
     """Of the version that was recorded, where it is the installed one."""
     pytest.importorskip("transformers", reason="needs the hf extra")

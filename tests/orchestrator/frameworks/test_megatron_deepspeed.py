@@ -437,6 +437,7 @@ def test_stages_that_differ_are_worth_a_look(run_of: RunOf):
     assert list(run_warnings(run_of(**three_d(num_layers=48)), FAR, Path())) == []
 
 
+@pytest.mark.train
 def test_deepspeed_itself_deals_out_layers_that_no_number_of_stages_divides():
     """A stage more or less; the embedding before them and the loss behind weigh nothing."""
     utils = pytest.importorskip("deepspeed.runtime.utils", reason="needs the train extra")

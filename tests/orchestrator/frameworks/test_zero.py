@@ -311,6 +311,7 @@ def test_what_deepspeed_stops_at_is_a_problem(
     assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
 
 
+@pytest.mark.train
 def test_the_tested_optimizers_are_those_of_deepspeed():
     """Of torch's, as far as DeepSpeed has none of its own by that name."""
     pytest.importorskip("deepspeed", reason="needs the train extra")

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 import pytest
 from fixture_types import RunOf
 
-torch = pytest.importorskip("torch")
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.memory.forecast import GIB, forecast
+from orchestrator.run.model import Run, sizes
+from orchestrator.workloads.settings import Settings
 
-from orchestrator.frameworks.table import FRAMEWORKS  # noqa: E402
-from orchestrator.memory.forecast import GIB, forecast  # noqa: E402
-from orchestrator.run.model import Run, sizes  # noqa: E402
-from orchestrator.workloads import gpt_model  # noqa: E402
-from orchestrator.workloads.settings import Settings  # noqa: E402
+if TYPE_CHECKING:
+    import torch
+
+pytestmark = pytest.mark.train
 
 
 def kept_bytes(run: Run) -> int:
     """Return the bytes that autograd keeps of a forward pass, the weights apart."""
+    torch = pytest.importorskip("torch")
+    from orchestrator.workloads import gpt_model
+
     names = {field.name for field in fields(Settings)}
     chosen = {name: value for name, value in sizes(run).items() if name in names}
     settings = Settings(**chosen, device="cpu", deepspeed_config=None)

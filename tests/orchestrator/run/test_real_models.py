@@ -8,6 +8,8 @@ import pytest
 from orchestrator.run.flops import CONVENTIONS, Iteration
 from orchestrator.run.shape import ModelShape
 
+pytestmark = pytest.mark.train
+
 GPT2 = ModelShape(12, 768, 12, 50257, 1024)
 LLAMA = ModelShape(
     32,

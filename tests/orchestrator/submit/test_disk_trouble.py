@@ -2,9 +2,7 @@
 
 import contextlib
 import itertools
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 
 import pytest
 
-TERALOG = str(Path(sys.executable).parent / "teralog")
 # Mounts a file system, and keeps it until standard input is closed.
 HOLDER = 'mount -t tmpfs -o size=2m,nr_inodes=100 none "$1" && echo mounted && read -r'
 # How to make a mount namespace, and to enter another process's: as root, and as anybody.
@@ -31,7 +28,7 @@ COMMANDS = ("render", "submit", "cancel", "collect", "report")
 
 @dataclass
 class Disk:
-    """The file system under a playground's results/, which only `run` and its children see."""
+    """A file system that only its holder sees as the playground's results/."""
 
     playground: Any
     holder: "subprocess.Popen[str]"
@@ -39,24 +36,22 @@ class Disk:
 
     @property
     def path(self) -> Path:
-        """Where it is to be seen from outside."""
+        """Where all others see it."""
         return Path(f"/proc/{self.holder.pid}/root{self.playground.path}/results")
 
-    def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command in the playground's folder, where it sees the file system."""
-        shell = ["bash", "-c", 'cd "$0" && exec "$@"', str(self.playground.path)]
-        return subprocess.run(
-            [*self.enter, f"--target={self.holder.pid}", *shell, *command],
-            env={**os.environ, **self.playground.environment},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+    def make_read_only(self) -> None:
+        """Let nobody write to it who sees it by `path`."""
+        enter = [*self.enter, f"--target={self.holder.pid}"]
+        mounted = str(self.playground.path / "results")
+        subprocess.run([*enter, "mount", "-o", "remount,bind,ro", mounted], check=True)
 
     def teralog(self, command: str, *options: str) -> "subprocess.CompletedProcess[str]":
-        """Run teralog on the playground's campaign."""
-        return self.run(TERALOG, command, "campaign.yaml", *options)
+        """Run teralog on the playground's campaign, with its results on this disk."""
+        results = ("--results", str(self.path))
+        done: subprocess.CompletedProcess[str] = self.playground.teralog(
+            command, "campaign.yaml", *results, *options
+        )
+        return done
 
     def fill(self) -> None:
         """Leave room for no more than the names of files."""
@@ -78,7 +73,7 @@ class Disk:
 
 @pytest.fixture
 def disk(playground) -> Iterator[Disk]:
-    """Return a disk with room for a few runs, under the results/ of a campaign of two."""
+    """Return a disk with room for a few runs, for the results of a campaign of two."""
     playground.write_campaign("echo trained", matrix="seed: [1, 2]")
     (playground.path / "results").mkdir()
     refused = ""
@@ -125,7 +120,7 @@ def test_a_full_disk_is_one_sentence(disk: Disk, command: str) -> None:
 @pytest.mark.parametrize("command", ["render", "submit", "report"])
 def test_a_read_only_disk_is_one_sentence(disk: Disk, command: str) -> None:
     """Likewise."""
-    disk.run("mount", "-o", "remount,bind,ro", "results")
+    disk.make_read_only()
     assert the_sentence(disk.teralog(command)).endswith(f": cannot be written: {READ_ONLY}")
     assert list(disk.path.iterdir()) == []
 
@@ -162,7 +157,7 @@ def test_a_full_disk_loses_no_earlier_results(disk: Disk) -> None:
 def test_a_read_only_disk_still_tells_how_runs_stand(disk: Disk) -> None:
     """Looking writes nothing."""
     assert disk.teralog("submit").returncode == 0
-    disk.run("mount", "-o", "remount,bind,ro", "results")
+    disk.make_read_only()
     status = disk.teralog("status")
     assert status.returncode == 0
     assert status.stdout.splitlines()[-1] == "2 runs: 2 completed"

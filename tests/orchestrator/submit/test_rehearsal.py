@@ -47,6 +47,7 @@ def test_what_our_programs_import_is_told(
     assert told == imported - ({"deepspeed"} if run.zero_stage is None else set())
 
 
+@pytest.mark.train
 def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> None:
     """Its state, its log, its folder; and a run that was rehearsed is still to be made."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
@@ -95,6 +96,7 @@ def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground)
     assert "`teralog submit campaign.yaml --rehearse` starts it" in watched.stderr
 
 
+@pytest.mark.train
 def test_what_is_forecast_not_to_fit_can_be_rehearsed(playground) -> None:
     """A rehearsal needs no memory; the run itself is refused as before."""
     pytest.importorskip("torch")
@@ -121,6 +123,7 @@ def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
     assert "1 rehearsed run: 1 completed" in done.stderr
 
 
+@pytest.mark.train
 def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playground) -> None:
     """The ranks of each start meet in a folder of their own beside it, and nothing is left."""
     pytest.importorskip("torch")

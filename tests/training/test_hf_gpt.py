@@ -24,6 +24,8 @@ torch = pytest.importorskip("torch", reason="needs the train extra")
 from orchestrator.workloads import hf_gpt  # noqa: E402
 from orchestrator.workloads.settings import settings_of  # noqa: E402
 
+pytestmark = pytest.mark.train
+
 MAIN = "orchestrator.workloads.hf_gpt:hf_gpt_main"
 TRAIN_ITERS = 6
 TOLERANCE = 5e-4
@@ -128,13 +130,11 @@ def reference_loss() -> float:
     return losses[-1]
 
 
-@pytest.mark.train
 def test_the_loss_is_that_of_a_plain_loop(trained: Finished, reference_loss: float) -> None:
     """Partitioned, offloaded or not."""
     assert trained.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
 
-@pytest.mark.train
 def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
     """In the lines of gpt.py, too."""
     assert re.fullmatch(
@@ -146,7 +146,6 @@ def test_start_iterations_and_end_are_reported(trained: Finished) -> None:
     assert len(trained.reports) == TRAIN_ITERS + 2
 
 
-@pytest.mark.train
 def test_the_logs_readers_find_the_steps_and_the_trainers_result(
     trained: Finished, tmp_path: Path
 ) -> None:
@@ -169,7 +168,6 @@ def test_the_logs_readers_find_the_steps_and_the_trainers_result(
         assert whole == pytest.approx(result.train_seconds, rel=0.02, abs=cut)
 
 
-@pytest.mark.train
 def test_every_other_way_to_train_it_has_the_same_loss(
     reference_loss: float, tmp_path: Path
 ) -> None:

@@ -27,6 +27,8 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 from orchestrator.workloads import gpt, gpt_model  # noqa: E402
 from orchestrator.workloads.settings import Settings  # noqa: E402
 
+pytestmark = pytest.mark.train
+
 LEARNING_RATE = 0.01  # high enough that a few iterations move the loss by far more than TOLERANCE
 TOLERANCE = 5e-4  # from the reference, hence 1e-3 from each other
 TRAIN_ITERS = 6
@@ -200,7 +202,6 @@ def test_tokens_differ_between_ranks_iterations_and_seeds_only() -> None:
     assert not any(torch.equal(tokens, other) for other in others)
 
 
-@pytest.mark.train
 def test_every_strategy_reports_its_start_and_its_end(strategy: str, trained: Finished) -> None:
     """The first and the last line have the documented form."""
     version = "" if strategy == "ddp" else r" \| deepspeed \S+"
@@ -218,13 +219,11 @@ def test_every_strategy_reports_its_start_and_its_end(strategy: str, trained: Fi
     assert trained.exit_code == 0
 
 
-@pytest.mark.train
 def test_every_strategy_has_the_same_loss(trained: Finished, reference_loss: float) -> None:
     """Equal weights, tokens and optimizer lead to the same loss, partitioned or not."""
     assert trained.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
 
-@pytest.mark.train
 def test_every_iteration_has_a_line(strategy: str, trained: Finished) -> None:
     """With ddp it is the program's own, with ZeRO those of DeepSpeed's timers."""
     if strategy == "ddp":
@@ -245,7 +244,6 @@ def test_every_iteration_has_a_line(strategy: str, trained: Finished) -> None:
         assert "RunningAvgSamplesPerSec=" in trained.stdout
 
 
-@pytest.mark.train
 @pytest.mark.parametrize("name", ["ddp", "zero3"])
 def test_saving_memory_does_not_change_the_loss(
     name: str, all_trained: dict[str, Finished], reference_loss: float
@@ -255,7 +253,6 @@ def test_saving_memory_does_not_change_the_loss(
     assert run.final_loss == pytest.approx(reference_loss, abs=TOLERANCE)
 
 
-@pytest.mark.train
 @pytest.mark.parametrize("name", ["ddp", "zero3"])
 def test_bf16_trains(name: str, all_trained: dict[str, Finished], reference_loss: float) -> None:
     """In bf16 the loss is near that of fp32, and not the same."""
@@ -296,7 +293,6 @@ def slurm_tasks(folder: Path, *command: str) -> list[Finished]:
     return [finish(task) for task in tasks]
 
 
-@pytest.mark.train
 def test_slurm_variables_are_enough(reference_loss: float, tmp_path: Path) -> None:
     """Under srun the ranks, the address and the port come from Slurm's variables."""
     first, second = slurm_tasks(tmp_path, *arguments())
@@ -304,7 +300,6 @@ def test_slurm_variables_are_enough(reference_loss: float, tmp_path: Path) -> No
     assert (second.exit_code, second.stdout) == (0, "")
 
 
-@pytest.mark.train
 def test_one_process_trains_alone_and_a_loss_may_be_nan() -> None:
     """A diverging run goes on to its end and says nan."""
     run = train(*arguments(learning_rate=1e30), launcher=[sys.executable])
@@ -314,7 +309,6 @@ def test_one_process_trains_alone_and_a_loss_may_be_nan() -> None:
     assert " | final_loss nan | " in run.reports[-1]
 
 
-@pytest.mark.train
 def test_a_mistake_is_told_once_and_ends_every_rank(tmp_path: Path) -> None:
     """Rank 0 says the sentence, without a traceback; all ranks leave with exit code 1."""
     first, second = slurm_tasks(tmp_path, *arguments(precision="fp16"))
@@ -323,7 +317,6 @@ def test_a_mistake_is_told_once_and_ends_every_rank(tmp_path: Path) -> None:
     assert (second.exit_code, second.stdout, second.stderr) == (1, "", "")
 
 
-@pytest.mark.train
 def test_a_launcher_does_not_swallow_the_sentence() -> None:
     """The other ranks wait a moment, lest torchrun stops rank 0 before it has spoken."""
     run = train(*arguments(hidden_size=66))
