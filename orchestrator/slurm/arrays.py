@@ -1,17 +1,33 @@
-"""Make job arrays: group the runs whose scripts ask Slurm for the same, and write their script."""
+"""Make batches: group the runs whose scripts ask Slurm for the same, and write their script."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 # What a script says of itself rather than asks for.
 _OWN = ("--job-name=", "--comment=", "--output=")
-_ARRAY_BODY = """\
-# An array of teralog: each task runs the job script of its run as it is.
-folder={folder}/"$SLURM_ARRAY_TASK_ID"
+_BODY = """\
+# A batch of teralog: it runs the job script of its run as it is.
+batch={batch}
+# A submit that got no job id from sbatch withdraws its batch: it renames script.sh. Either it or
+# this job does, so a job that Slurm accepts late runs nothing that another job runs.
+mine="$batch/job-${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}.sh"
+mv "$batch/script.sh" "$mine" 2> /dev/null
+# The other tasks of an array may see the new name late.
+until [ -e "$mine" ]; do
+  if [ -e "$batch/withdrawn.sh" ] || [ "$SECONDS" -ge {patience} ]; then
+    echo "[teralog] this job runs nothing: its submit withdrew it, and a later one starts its runs"
+    exit 1
+  fi
+  sleep 1
+done
+folder={folder}
 cd -P "$folder" || exit
 exec bash "$folder/job.sh"
 """
+# How long a job looks for what its batch has become before it ends.
+_PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +96,12 @@ def batches(
             yield group[start : start + size]
 
 
-def array_script(one: str, folder: str) -> str:
-    """Return the script of an array of runs that ask for the same as `one`'s script does.
+def batch_script(one: str, batch: Path, attempt: Path | None = None) -> str:
+    """Return the script of a batch of runs that ask for the same as the script `one`.
 
-    In `folder`, a path, each index leads to the run's own folder.
+    batch: the batch's folder. attempt: the folder of its one run's attempt; None for an array, for
+    which each index in `batch` leads to the attempt of that task.
     """
-    body = _ARRAY_BODY.format(folder=shlex.quote(folder))
+    folder = '"$batch/$SLURM_ARRAY_TASK_ID"' if attempt is None else shlex.quote(str(attempt))
+    body = _BODY.format(batch=shlex.quote(str(batch)), folder=folder, patience=_PATIENCE_SECONDS)
     return "\n".join(("#!/bin/bash", *directives(one), body))

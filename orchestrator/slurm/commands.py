@@ -144,6 +144,21 @@ def find(name: str, since: str) -> str | None:
     return min(jobs, key=int, default=None)
 
 
+def queued_ids(names: Sequence[str]) -> list[str]:
+    """Return the ids of the jobs with these names that have not ended.
+
+    Raises SilenceError if Slurm gives no answer.
+    """
+    found: list[str] = []
+    for some in _parts(names):
+        answer = _squeue(f"--name={','.join(some)}")
+        if answer.problem is not None:
+            raise SilenceError(answer.problem)
+        states = read_squeue(answer.lines)
+        found += _jobs(job_id for job_id, state in states.items() if not state.final)
+    return found
+
+
 def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:
     """Cancel jobs and tasks of arrays; with `state` only those that are in it when Slurm looks.
 

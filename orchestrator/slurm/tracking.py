@@ -3,13 +3,14 @@
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.common.files import at_once
 from orchestrator.common.text import counted, signal_name
-from orchestrator.slurm.commands import SilenceError, Told, ask_jobs, find
+from orchestrator.slurm.commands import SilenceError, Told, ask_jobs, cancel_jobs, find, queued_ids
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.folders import BatchFolder, write_ended, write_job_state
 from orchestrator.store.job_state import JobState
@@ -27,7 +28,9 @@ from orchestrator.store.records import (
 
 # Whoever has claimed runs on another host has called sbatch by then, or never will.
 ABANDONED_SECONDS = 900
-# The controller may be at work on what an sbatch has sent that was killed.
+# For so long after a batch was withdrawn, Slurm is asked for a job of it.
+WITHDRAWN_SECONDS = 24 * 3600
+# Between two looks at what changes: an array, or a job that the controller is about to accept.
 _SECOND_LOOK_SECONDS = 1.0
 _GONE = "gone from its array"
 
@@ -179,7 +182,7 @@ def _adopt(opened: Sequence[Open], store: CampaignStore) -> Iterator[str]:
         if folder.receipt() is not None:
             continue
         try:
-            job_id = find(name, members[0].intent.created_at)
+            job_id = folder.begun_job() or find(name, members[0].intent.created_at)
         except SilenceError as silence:
             yield str(silence)
             return
@@ -194,6 +197,7 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
     then on record as this host's none lives. Others are given ABANDONED_SECONDS. Returns what is
     left, as sentences.
     """
+    cancel_withdrawn(store)
     opened = list(open_attempts(runs, store))
     notes = []
     for name, members in _by_batch(opened).items():
@@ -210,7 +214,7 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
                 )
                 continue
             try:
-                receipt = withdraw(folder, intent, [one.attempt for one in members])
+                receipt = withdraw(folder, intent)
             except SilenceError as silence:
                 notes.append(f"{counted(len(members), 'run')} may have been submitted: {silence}")
                 continue
@@ -218,22 +222,28 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
     return notes
 
 
-def withdraw(folder: BatchFolder, intent: Intent, attempts: Sequence[Attempt]) -> Receipt:
-    """Bring a batch without a receipt to an end: its job is found, or there will be none.
+def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
+    """Bring a batch without a receipt to an end: find its job, or see to it that none runs.
 
-    First nobody can submit it any more, and only then is Slurm asked. Raises SilenceError where
-    Slurm gives no answer.
+    Slurm is asked first, for a job that waits in its queue should run. A job that Slurm accepts
+    only after that ends by itself before it runs anything. Raises SilenceError if Slurm gives no
+    answer.
     """
-    folder.withdraw()
-    if (receipt := folder.receipt()) is not None:
-        return receipt
     job_id = find(intent.batch, intent.created_at)
     if job_id is None:
         time.sleep(_SECOND_LOOK_SECONDS)
-        job_id = find(intent.batch, intent.created_at)
-    # Slurm may have run and forgotten it.
-    lost = job_id is None and any(attempt.log.exists() for attempt in attempts)
-    return folder.close(Receipt(job_id, utc_now(), lost))
+        job_id = find(intent.batch, intent.created_at) or folder.withdraw()
+    return folder.close(Receipt(job_id, utc_now()))
+
+
+def cancel_withdrawn(store: CampaignStore) -> None:
+    """Cancel the jobs that Slurm accepted after their batches were withdrawn.
+
+    They would end by themselves when they begin, but keep a place in the queue until then.
+    """
+    names = [folder.path.name for folder in store.withdrawn_batches(WITHDRAWN_SECONDS)]
+    with suppress(SilenceError):
+        cancel_jobs(queued_ids(names))
 
 
 def close(receipt: Receipt, attempts: Iterable[Attempt]) -> None:

@@ -17,13 +17,15 @@ job.sh                               on Slurm: what was submitted
 slurm.json                           on Slurm: what Slurm last said of it; absent until it is asked
 results/<campaign>/submissions/<batch>/  one call of sbatch
 batch.json                           its runs; there before sbatch is called
-script.sh                            what Slurm is given; withdrawn.sh when it no longer may be
+script.sh                            what Slurm is given; once its job has begun job-<id>.sh,
+                                     or withdrawn.sh if no job of it may begin any more
 receipt.json                         the job's id, or that there is none; never written twice
 <index>                              of an array: a link to the attempt with that index
 results/.parse/                      what `parse --on-slurm` has read: see `logs/archive/folder.py`
 """
 
 import os
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
@@ -94,6 +96,14 @@ class CampaignStore:
             jobs = self.batch(batch.name).jobs() if batch and gone else None
             if batch is not None and jobs is not None:
                 yield from ((batch, jobs[member], *member) for member in gone)
+
+    def withdrawn_batches(self, seconds: float) -> Iterator[BatchFolder]:
+        """Yield the folders of the batches that were withdrawn in the last `seconds`."""
+        for path in self.path.glob("submissions/*/withdrawn.sh"):
+            # A rename leaves the time of the file alone, but changes that of its folder.
+            with suppress(OSError):
+                if path.parent.stat().st_mtime > time.time() - seconds:
+                    yield BatchFolder(path.parent)
 
     def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
         """Give a file that holds an intent, for as long as attempts are claimed by it."""

@@ -28,6 +28,9 @@ from orchestrator.store.records import (
     Started,
 )
 
+# What the script of a batch is called once its job has begun: see `slurm.arrays.batch_script`.
+_BEGUN = re.compile(r"job-(?P<job>[0-9]+)\.sh")
+
 
 @dataclass(frozen=True, slots=True)
 class BatchFolder:
@@ -64,15 +67,26 @@ class BatchFolder:
         write_json_once(self.path / "receipt.json", asdict(receipt))
         return self.receipt() or receipt
 
-    def withdraw(self) -> None:
-        """Take the script away: no sbatch can read it from here on.
+    def withdraw(self) -> str | None:
+        """Take the script away: no sbatch can read it from here on, and no job can begin.
 
-        Where the folder is not even there, it is made with a receipt that there is no job.
+        Returns the id of the job if one has begun before. If the folder does not exist, this makes
+        it with a receipt that there is no job.
         """
         nothing = Receipt(None, utc_now())
         if not claim_folder(self.path, {"receipt.json": json_text(asdict(nothing))}):
             with suppress(FileNotFoundError):
                 self.script.rename(self.path / "withdrawn.sh")
+        return self.begun_job()
+
+    def begun_job(self) -> str | None:
+        """Return the id of the job that took the script when it began; None if none has."""
+        try:
+            names = os.listdir(self.path)  # noqa: PTH208  (a glob takes ten times as long)
+        except FileNotFoundError:
+            return None
+        found = (_BEGUN.fullmatch(name) for name in names)
+        return next((one["job"] for one in found if one), None)
 
 
 def batch_folder(campaign: Path, name: str) -> BatchFolder:

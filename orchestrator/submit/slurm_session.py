@@ -3,7 +3,7 @@
 A submit claims a run by making its attempt's folder, which only one submit can do. From its first
 moment the folder contains the batch it is for. The batch's folder, with the script, exists before
 sbatch is called under the batch's name. So an interrupted submit leaves what the next one needs to
-find its job, or to be sure that there will be none.
+find its job, or to withdraw it: a job that Slurm accepts only after that ends before it runs.
 """
 
 import secrets
@@ -16,7 +16,7 @@ from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common.errors import UserError
 from orchestrator.common.files import at_once, disk_errors
 from orchestrator.common.text import counted
-from orchestrator.slurm.arrays import Place, Script, array_script, batches
+from orchestrator.slurm.arrays import Place, Script, batch_script, batches
 from orchestrator.slurm.commands import SilenceError, ask_jobs, cancel_jobs, max_array_size
 from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 from orchestrator.slurm.sbatch_options import SbatchOptions, dependency, sbatch_options, sbatch_path
@@ -171,9 +171,7 @@ class SlurmSession:
             batch = RunBatch(name, intent.host, intent.created_at, members, array, indices)
             attempts = [self._attempt(script.run_id, intent) for script in claimed]
             folder = self.store.batch(name)
-            text = claimed[0].text
-            if array:
-                text = array_script(text, str(folder.path))
+            text = batch_script(claimed[0].text, folder.path, None if array else attempts[0].folder)
             if self.store.new_batch(batch, text) is None:
                 raise UserError(f"{folder.path}: was withdrawn by another submit; submit again")
         output = sbatch_path(folder.path) + "/%a/output.log"
@@ -206,7 +204,7 @@ class SlurmSession:
     ) -> Receipt:
         """Return the receipt of a job that is there although sbatch gave no id, or raise."""
         try:
-            receipt = withdraw(self.store.batch(batch.name), intent, attempts)
+            receipt = withdraw(self.store.batch(batch.name), intent)
         except SilenceError as silence:
             raise UserError(
                 f"sbatch: {said}; and whether there is a job cannot be known now ({silence}): "

@@ -46,6 +46,11 @@ def _hasty_slurm() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
+def _slow_to_accept() -> Iterator[Cluster]:
+    yield from _session_cluster(nodes_32g=2, nodes_16g=0, timeout_seconds=10, slow_to_accept=True)
+
+
+@pytest.fixture(scope="session")
 def _sixteen_nodes() -> Iterator[Cluster]:
     yield from _session_cluster(nodes_32g=16, nodes_16g=0)
 
@@ -55,6 +60,14 @@ def sixteen_nodes(_sixteen_nodes: Cluster) -> Iterator[Cluster]:
     """A cluster as large as the allocation of the GPT2 page."""
     yield _sixteen_nodes
     jobs.clear(_sixteen_nodes)
+
+
+@pytest.fixture
+def slow_to_accept(_slow_to_accept: Cluster) -> Iterator[Cluster]:
+    """A cluster whose plug-in may look at a new job for longer than sbatch waits, 10 s."""
+    yield _slow_to_accept
+    _slow_to_accept.plan.submit_seconds.write_text("0\n")
+    jobs.clear(_slow_to_accept)
 
 
 @pytest.fixture

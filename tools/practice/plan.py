@@ -27,6 +27,8 @@ class Plan:
         their limits are enforced. Without it a job is forgotten so long after its end:
     min_job_age_seconds: Slurm's MinJobAge, which it looks at every ten seconds at most.
     timeout_seconds: how long a node, the controller or a message may be silent.
+    slow_to_accept: whether a plug-in looks at each job that is submitted, as long as the file
+        `submit_seconds` says.
     """
 
     folder: Path
@@ -36,6 +38,7 @@ class Plan:
     with_accounting: bool = False
     min_job_age_seconds: int = 300
     timeout_seconds: int = 30
+    slow_to_accept: bool = False
 
     @property
     def names_32g(self) -> tuple[str, ...]:
@@ -57,6 +60,11 @@ class Plan:
     def slurm_conf(self) -> Path:
         """What SLURM_CONF is set to."""
         return self.folder / "etc" / "slurm.conf"
+
+    @property
+    def submit_seconds(self) -> Path:
+        """What says how long the plug-in takes that looks at new jobs."""
+        return self.folder / "etc" / "submit_seconds"
 
     @property
     def munge_socket(self) -> Path:
@@ -105,6 +113,9 @@ def files(plan: Plan, host: Host) -> Mapping[str, str]:
         "etc/hosts": _hosts(plan, host),
         "etc/task_prolog.sh": _task_prolog(plan),
     }
+    if plan.slow_to_accept:
+        texts["etc/job_submit.lua"] = _job_submit(plan)
+        texts["etc/submit_seconds"] = "0\n"
     if plan.with_accounting:
         texts["etc/slurmdbd.conf"] = _slurmdbd_conf(plan, host)
     return texts
@@ -187,6 +198,7 @@ MessageTimeout={plan.timeout_seconds}
 SlurmctldTimeout={plan.timeout_seconds}
 SlurmdTimeout={plan.timeout_seconds}
 ReturnToService=2
+{"JobSubmitPlugins=lua" if plan.slow_to_accept else ""}
 
 GresTypes=gpu
 NodeName=DEFAULT Sockets=2 CoresPerSocket=20 ThreadsPerCore=2 RealMemory=190000 Gres=gpu:v100:4
@@ -233,6 +245,19 @@ def _hosts(plan: Plan, host: Host) -> str:
     names = {str(IPv4Address("127.0.1.1") + index): name for index, name in enumerate(plan.nodes)}
     lines = [f"{address} {name}\n::ffff:{address} {name}" for address, name in names.items()]
     return "\n".join(["127.0.0.1 localhost", f"127.0.0.1 {host.name}", *lines]) + "\n"
+
+
+def _job_submit(plan: Plan) -> str:
+    return f"""\
+function slurm_job_submit(job, partitions, user)
+  os.execute("sleep $(cat {plan.submit_seconds})")
+  return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partitions, user)
+  return slurm.SUCCESS
+end
+"""
 
 
 def _task_prolog(plan: Plan) -> str:
