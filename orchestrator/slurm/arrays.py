@@ -1,33 +1,10 @@
-"""Make batches: group the runs whose scripts ask Slurm for the same, and write their script."""
+"""Group the runs whose scripts ask Slurm for the same, so that they go as one array."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 # What a script says of itself rather than asks for.
 _OWN = ("--job-name=", "--comment=", "--output=")
-_BODY = """\
-# A batch of teralog: it runs the job script of its run as it is.
-batch={batch}
-# A submit that got no job id from sbatch withdraws its batch: it renames script.sh. Either it or
-# this job does, so a job that Slurm accepts late runs nothing that another job runs.
-mine="$batch/job-${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}.sh"
-mv "$batch/script.sh" "$mine" 2> /dev/null
-# The other tasks of an array may see the new name late.
-until [ -e "$mine" ]; do
-  if [ -e "$batch/withdrawn.sh" ] || [ "$SECONDS" -ge {patience} ]; then
-    echo "[teralog] this job runs nothing: its submit withdrew it, and a later one starts its runs"
-    exit 1
-  fi
-  sleep 1
-done
-folder={folder}
-cd -P "$folder" || exit
-exec bash "$folder/job.sh"
-"""
-# How long a job looks for what its batch has become before it ends.
-_PATIENCE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +71,3 @@ def batches(
     for group in groups.values():
         for start in range(0, len(group), size):
             yield group[start : start + size]
-
-
-def batch_script(one: str, batch: Path, attempt: Path | None = None) -> str:
-    """Return the script of a batch of runs that ask for the same as the script `one`.
-
-    batch: the batch's folder. attempt: the folder of its one run's attempt; None for an array, for
-    which each index in `batch` leads to the attempt of that task.
-    """
-    folder = '"$batch/$SLURM_ARRAY_TASK_ID"' if attempt is None else shlex.quote(str(attempt))
-    body = _BODY.format(batch=shlex.quote(str(batch)), folder=folder, patience=_PATIENCE_SECONDS)
-    return "\n".join(("#!/bin/bash", *directives(one), body))

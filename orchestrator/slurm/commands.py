@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from orchestrator.common.ask import Answer, ask
 from orchestrator.slurm.lists import compact_ids
@@ -30,6 +31,8 @@ DEFAULT_ARRAY_SIZE = 1001
 _IDS_A_CALL = 2000
 _KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 _SQUEUE_FORMAT = ",".join(f"{name}:|" for name in SQUEUE_FIELDS)
+# Others may have jobs of the same name.
+_MINE = f"--user={os.getuid()}"
 _NO_SUCH_JOB = "Invalid job id specified"
 _ENDED_ALREADY = (_NO_SUCH_JOB, "already completing or completed")
 
@@ -128,30 +131,33 @@ def _squeue(*which: str) -> Answer:
 
 
 def find(name: str, since: str) -> str | None:
-    """Return the id of the job with this name, or None where Slurm knows of none.
+    """Return the id of this user's job with a name, or None if Slurm knows of none.
 
-    `since`: a time, UTC and ISO 8601, before which it was not submitted. Raises SilenceError where
-    the controller gives no answer.
+    since: a time, UTC and ISO 8601, before which it was not submitted, by the clock of this
+    machine, which may be a day ahead of Slurm's. Raises SilenceError if the controller gives no
+    answer.
     """
-    answer = _squeue(f"--name={name}")
+    answer = _squeue(f"--name={name}", _MINE)
     if answer.problem is not None:
         raise SilenceError(answer.problem)
     found = read_squeue(answer.lines)
     if not found:
-        command = ("sacct", "-X", "-P", "-n", f"--name={name}", "-S", since[:19])
+        day_before = datetime.fromisoformat(since) - timedelta(days=1)
+        start = day_before.replace(tzinfo=None).isoformat(timespec="seconds")
+        command = ("sacct", "-X", "-P", "-n", f"--name={name}", _MINE, "-S", start)
         found = read_sacct(_ask((*command, "-o", ",".join(SACCT_FIELDS))).lines)
     jobs = _jobs(job_id for job_id, state in found.items() if not state.refused)
     return min(jobs, key=int, default=None)
 
 
 def queued_ids(names: Sequence[str]) -> list[str]:
-    """Return the ids of the jobs with these names that have not ended.
+    """Return the ids of this user's jobs with these names that have not ended.
 
     Raises SilenceError if Slurm gives no answer.
     """
     found: list[str] = []
     for some in _parts(names):
-        answer = _squeue(f"--name={','.join(some)}")
+        answer = _squeue(f"--name={','.join(some)}", _MINE)
         if answer.problem is not None:
             raise SilenceError(answer.problem)
         states = read_squeue(answer.lines)

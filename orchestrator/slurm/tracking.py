@@ -11,14 +11,18 @@ from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.common.files import at_once
 from orchestrator.common.text import counted, signal_name
 from orchestrator.slurm.commands import SilenceError, Told, ask_jobs, cancel_jobs, find, queued_ids
+from orchestrator.slurm.warning_signal import ended_by_warning_signal
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.store.folders import BatchFolder, write_ended, write_job_state
+from orchestrator.store.folders import BatchFolder, job_record, write_ended, write_job_state
 from orchestrator.store.job_state import JobState
 from orchestrator.store.record_files import utc_now
 from orchestrator.store.records import (
     CANCELLED,
+    COMPLETED,
+    FAILED,
     GIVEN_UP,
     NOT_SUBMITTED,
+    TIMEOUT,
     UNKNOWN,
     Attempt,
     Ended,
@@ -32,6 +36,8 @@ ABANDONED_SECONDS = 900
 WITHDRAWN_SECONDS = 24 * 3600
 # Between two looks at what changes: an array, or a job that the controller is about to accept.
 _SECOND_LOOK_SECONDS = 1.0
+# A shell ends with 128 and the number of the signal that ended its program.
+_SIGNALS = 128
 _GONE = "gone from its array"
 
 
@@ -101,6 +107,8 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
         one = jobs[job_id]
         if job_id in states:
             record_job_state(one.attempt, states[job_id])
+        elif told.complete and (own := _own_record(one, job_id)) is not None:
+            record_job_state(one.attempt, own)
         elif told.complete and one.intent.batch in told.names and not _has_started(one.attempt):
             # A task that is cancelled while it waits goes from its array without a trace.
             gone = JobState(job_id, CANCELLED, "squeue", one.intent.batch, reason=_GONE)
@@ -128,24 +136,74 @@ def _own_states(told: Told, jobs: Mapping[str, Open]) -> dict[str, JobState]:
 
 def _has_started(attempt: Attempt) -> bool:
     job = attempt.job
-    return (job is not None and job.started_at is not None) or attempt.log.exists()
+    return (
+        (job is not None and job.started_at is not None)
+        or attempt.log.exists()
+        or job_record(attempt.folder) is not None
+    )
+
+
+def _own_record(one: Open, job_id: str) -> JobState | None:
+    """Return how a job ended that Slurm has forgotten, as it recorded itself; None if it did not.
+
+    A job script that a signal ended does not know why: for its time, its memory, or a person.
+    """
+    record = job_record(one.attempt.folder)
+    if record is None or record.job_id != job_id or record.ended_at is None:
+        return None
+    if record.exit_code is None or record.exit_code > _SIGNALS:
+        return None
+    return JobState(
+        job_id,
+        FAILED if record.exit_code else COMPLETED,
+        by="job.json",
+        name=one.intent.batch,
+        exit_code=record.exit_code,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        nodes=one.attempt.nodes,
+    )
 
 
 def record_job_state(attempt: Attempt, state: JobState) -> None:
     """Record what Slurm says of an attempt's job, and its end if it has come to one."""
+    if state.final:
+        state = _with_own_exit_code(attempt, state)
     if state != attempt.job:
         write_job_state(attempt.folder, state)
     if state.final:
         write_ended(
             attempt.folder,
             Ended(
-                state=GIVEN_UP if _given_up(attempt, state) else state.word,
+                state=_end(attempt, state),
                 ended_at=state.ended_at or utc_now(),
                 seconds=_seconds(state),
                 exit_code=None if state.signal else state.exit_code,
                 signal=None if state.signal is None else signal_name(state.signal),
             ),
         )
+
+
+def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
+    """Return the state with the exit code that the job recorded: sacct prints 138 as 10."""
+    record = job_record(attempt.folder)
+    if record is None or record.job_id != state.job_id or record.exit_code is None:
+        return state
+    if state.exit_code != record.exit_code - _SIGNALS:
+        return state
+    return replace(state, exit_code=record.exit_code)
+
+
+def _end(attempt: Attempt, state: JobState) -> str:
+    """Return the state in which an attempt ended, which is Slurm's but for two cases."""
+    if _given_up(attempt, state):
+        return GIVEN_UP
+    if state.word == FAILED:
+        with suppress(FileNotFoundError):
+            script = (attempt.folder / "job.sh").read_text(encoding="utf-8")
+            if ended_by_warning_signal(script, state, _seconds(state)):
+                return TIMEOUT
+    return state.word
 
 
 def _given_up(attempt: Attempt, state: JobState) -> bool:

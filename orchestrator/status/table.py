@@ -83,10 +83,13 @@ class RunStatus:
         return sum(known) if known else None
 
     def _hours(self, attempt: Attempt) -> float | None:
-        if attempt.ended is None or attempt.ended.seconds is None:
+        if attempt.ended is None:
             return None
+        # A job that was requeued may be cancelled before it starts again.
         earlier = attempt.job.earlier_seconds if attempt.job else 0.0
-        return self.planned.run.world_size * (attempt.ended.seconds + earlier) / 3600
+        if attempt.ended.seconds is None and not earlier:
+            return None
+        return self.planned.run.world_size * ((attempt.ended.seconds or 0.0) + earlier) / 3600
 
 
 _COLUMNS: tuple[Column[RunStatus], ...] = (

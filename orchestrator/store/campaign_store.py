@@ -15,6 +15,7 @@ ended.json                           how it ended; absent until it has
 intent.json                          on Slurm: the batch it is submitted with
 job.sh                               on Slurm: what was submitted
 slurm.json                           on Slurm: what Slurm last said of it; absent until it is asked
+job.json                             on Slurm: when its job began, and how its job script ended
 results/<campaign>/submissions/<batch>/  one call of sbatch
 batch.json                           its runs; there before sbatch is called
 script.sh                            what Slurm is given; once its job has begun job-<id>.sh,

@@ -23,6 +23,7 @@ from orchestrator.store.records import (
     Attempt,
     Ended,
     Intent,
+    JobRecord,
     Receipt,
     RunBatch,
     Started,
@@ -251,6 +252,11 @@ def write_started(attempt: Path, started: Started) -> None:
 def write_ended(attempt: Path, ended: Ended) -> None:
     """Record how an attempt ended."""
     write_record(attempt / "ended.json", ended)
+
+
+def job_record(attempt: Path) -> JobRecord | None:
+    """Return what the job of an attempt wrote of itself; None if it has written nothing."""
+    return read_record(attempt / "job.json", JobRecord)
 
 
 def write_job_state(attempt: Path, state: JobState) -> None:

@@ -78,6 +78,19 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRecord:
+    """What a job on Slurm wrote of itself: its id, and its times and exit code (UTC, ISO 8601).
+
+    exit_code, ended_at: None until the job script has ended, and for ever if the job was killed.
+    """
+
+    job_id: str
+    started_at: str
+    exit_code: int | None = None
+    ended_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
     """That an attempt is to be submitted to Slurm: by which batch, from where, since when.
 

@@ -16,7 +16,8 @@ from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common.errors import UserError
 from orchestrator.common.files import at_once, disk_errors
 from orchestrator.common.text import counted
-from orchestrator.slurm.arrays import Place, Script, batch_script, batches
+from orchestrator.slurm.arrays import Place, Script, batches
+from orchestrator.slurm.batch_script import batch_script
 from orchestrator.slurm.commands import SilenceError, ask_jobs, cancel_jobs, max_array_size
 from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 from orchestrator.slurm.sbatch_options import SbatchOptions, dependency, sbatch_options, sbatch_path

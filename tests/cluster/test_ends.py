@@ -1,5 +1,6 @@
 """Each way in which a run on a real Slurm may end: its state, and how the campaign goes on."""
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,8 @@ class End:
     by: str = "scheduler"
     profile: str = ""
     body: str = WAIT
+    time_limit: int = 5
+    exit_code: int | None = None
 
 
 def preempt(cluster, run: dict[str, Any]) -> None:
@@ -49,6 +52,14 @@ ENDS = {
         ("PREEMPTED",),
         "preempted",
         profile="partition: preemptible\nrequeue: false\n",
+    ),
+    "warned by a signal": End(
+        lambda cluster, run: None,
+        ("TIMEOUT",),
+        "timeout",
+        profile="signal: USR1@45\n",
+        time_limit=1,
+        exit_code=128 + signal.SIGUSR1,
     ),
     "out of memory": End(
         lambda cluster, run: None,
@@ -80,7 +91,9 @@ def test_a_run_that_did_not_complete_says_why_and_a_retry_completes_it(
 ) -> None:
     """What ended is left alone by submit; retry takes it by its outcome, and by no other."""
     end = ENDS[name]
-    play.write_slurm_campaign(end.body, matrix="seed: [1]", profile=end.profile)
+    play.write_slurm_campaign(
+        end.body, matrix="seed: [1]", profile=end.profile, time_limit=end.time_limit
+    )
     play.teralog("submit", "campaign.yaml")
     if end.body == WAIT:
         [run] = play.wait_for(["RUNNING"])
@@ -89,6 +102,8 @@ def test_a_run_that_did_not_complete_says_why_and_a_retry_completes_it(
     run = ended(play)
     assert run["state"] in end.states
     assert run["outcome"] == end.outcome
+    if end.exit_code is not None:
+        assert run["exit_code"] == end.exit_code
     assert run["outcome_by"] == ("scheduler" if run["state"] == "OUT_OF_MEMORY" else end.by)
     play.go()
     submitted = play.teralog("submit", "campaign.yaml")
@@ -179,12 +194,12 @@ case "$SLURM_ARRAY_TASK_ID" in
      "| max_memory_allocated_gib 0.402" ;;
   1) echo "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"; exit 1 ;;
   2) test -e "$LEDGER.go" || exit 3 ;;
-  3) echo "iteration 1" ;;
+  3) echo "iteration 1"; exit 137 ;;
 esac"""
 
 
-def test_a_job_that_slurm_has_purged_is_told_by_its_log(playground, hasty_slurm) -> None:
-    """Without accounting nobody knows of a job some time after its end."""
+def test_a_job_that_slurm_has_purged_is_known_by_its_own_record(playground, hasty_slurm) -> None:
+    """Without accounting; if its program was killed, its log may say so."""
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(PURGED)
@@ -197,12 +212,15 @@ def test_a_job_that_slurm_has_purged_is_told_by_its_log(playground, hasty_slurm)
         seconds=180,
     )
     runs = play.status()
-    assert [run["state"] for run in runs] == ["UNKNOWN"] * 4
-    assert [run["outcome"] for run in runs] == ["completed", "oom", "failed", "unknown"]
-    assert [run["outcome_by"] for run in runs] == ["log", "log", "log", None]
+    assert [run["state"] for run in runs] == ["COMPLETED", "FAILED", "FAILED", "UNKNOWN"]
+    assert [run["outcome"] for run in runs] == ["completed", "oom", "failed", "failed"]
+    assert [run["exit_code"] for run in runs] == [0, 1, 3, None]
+    assert [run["scheduler_state_by"] for run in runs] == ["job.json"] * 3 + ["nobody"]
+    for run in runs[:3]:
+        assert run["seconds"] < 60
     play.go()
     assert play.teralog("submit", "campaign.yaml").stdout == ""
-    retried = play.teralog("retry", "campaign.yaml", "--only", "failed,unknown")
+    retried = play.teralog("retry", "campaign.yaml", "--only", "failed")
     assert retried.stdout.endswith(": 2 runs\n")
     wait_until(lambda: sum(play.starts().values()) == 6, lambda: str(play.events()))
     assert [run["attempts"] for run in play.status()] == [1, 1, 2, 2]

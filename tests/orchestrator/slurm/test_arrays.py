@@ -1,13 +1,10 @@
 """Job arrays: the runs that go to Slurm together, and the script of an array."""
 
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from orchestrator.slurm.arrays import Place, Script, batch_script, batches, directives
-from orchestrator.store.folders import BatchFolder
+from orchestrator.slurm.arrays import Place, Script, batches, directives
 
 HEADER = """\
 #!/bin/bash
@@ -54,75 +51,6 @@ def test_runs_that_ask_for_the_same_go_together(
     scripts = [script(name, nodes=2 if name in "ce" else 1) for name in "abcdef"]
     found = [[one.run_id for one in group] for group in batches(scripts, size, arrays=arrays)]
     assert found == groups
-
-
-def run_task(batch: Path, index: int, job_id: str) -> "subprocess.CompletedProcess[str]":
-    """Run a copy of a batch's script as Slurm does, which keeps one of its own."""
-    return subprocess.run(
-        ["bash", batch.parent / "kept.sh"],
-        env={
-            "SLURM_JOB_ID": str(int(job_id) + index),
-            "SLURM_ARRAY_JOB_ID": job_id,
-            "SLURM_ARRAY_TASK_ID": str(index),
-            "PATH": "/usr/bin:/bin",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.fixture
-def batch(tmp_path: Path) -> Path:
-    """The folder of a batch of two runs, which end with 3 and 4."""
-    folder = tmp_path / "it's a folder"
-    for index in range(2):
-        run = tmp_path / f"run {index}"
-        run.mkdir()
-        (run / "job.sh").write_text(f"pwd; exit {index + 3}\n")
-        folder.mkdir(exist_ok=True)
-        (folder / str(index)).symlink_to(f"../{run.name}")
-    text = batch_script(script("a").text, folder)
-    (folder / "script.sh").write_text(text)
-    (tmp_path / "kept.sh").write_text(text)
-    return folder
-
-
-def test_an_array_s_script_runs_that_of_the_index(batch: Path) -> None:
-    """In the run's own folder, and its exit code is the run's; again if it is requeued."""
-    assert directives((batch / "script.sh").read_text()) == directives(script("a").text)
-    for index in (0, 1, 0):
-        done = run_task(batch, index, "7")
-        assert (done.returncode, done.stdout) == (index + 3, f"{batch.parent}/run {index}\n")
-    assert BatchFolder(batch).begun_job() == "7"
-
-
-def test_a_batch_that_was_withdrawn_runs_nothing(batch: Path) -> None:
-    """However late Slurm starts its job."""
-    assert BatchFolder(batch).withdraw() is None
-    done = run_task(batch, 0, "7")
-    assert done.returncode == 1
-    assert done.stdout.startswith("[teralog] this job runs nothing")
-    assert BatchFolder(batch).begun_job() is None
-
-
-def test_a_batch_whose_job_has_begun_is_not_withdrawn(batch: Path) -> None:
-    """Who withdraws it gets the job's id."""
-    run_task(batch, 0, "7")
-    assert BatchFolder(batch).withdraw() == "7"
-    assert run_task(batch, 1, "7").returncode == 4
-
-
-def test_a_run_that_goes_alone_runs_in_its_attempt(tmp_path: Path) -> None:
-    """Its job.sh, as it is."""
-    folder, attempt = tmp_path / "batch", tmp_path / "an attempt"
-    folder.mkdir()
-    attempt.mkdir()
-    (attempt / "job.sh").write_text("pwd; exit 5\n")
-    (folder / "script.sh").write_text(batch_script(script("a").text, folder, attempt))
-    (tmp_path / "kept.sh").write_text((folder / "script.sh").read_text())
-    done = run_task(folder, 0, "8")
-    assert (done.returncode, done.stdout) == (5, f"{attempt}\n")
 
 
 def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:

@@ -1,0 +1,72 @@
+"""Write the script that Slurm runs for an array of runs, or for one run that goes alone.
+
+It runs the job script of the run as it is. Before that it makes sure that no other job runs the
+same attempt, and after it records how the job script ended.
+"""
+
+import shlex
+from pathlib import Path
+
+from orchestrator.slurm.arrays import directives
+
+# How long a job looks for what has become of its batch, before it ends.
+_PATIENCE_SECONDS = 60
+_BODY = """\
+# A batch of teralog: it runs the job script of its run as it is.
+batch={batch}
+job=${{SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}
+# A submit that got no job id from sbatch withdraws its batch: it renames script.sh. Either it or
+# this job does, so a job that Slurm accepts late runs nothing that another job runs.
+mv "$batch/script.sh" "$batch/job-$job.sh" 2> /dev/null
+# The other tasks of an array may see the new name late.
+until [ -e "$batch/job-$job.sh" ]; do
+  if [ -e "$batch/withdrawn.sh" ] || [ "$SECONDS" -ge {patience} ]; then
+    echo "[teralog] this job runs nothing: its submit withdrew it, and a later one starts its runs"
+    exit 1
+  fi
+  sleep 1
+done
+
+folder={folder}
+cd -P "$folder" || exit
+# Slurm forgets jobs: job.json says when this one began, and how it ended.
+now() {{ date -u +%Y-%m-%dT%H:%M:%S+00:00; }}
+record() {{
+  if printf '{{"job_id": "%s", "started_at": "%s", "exit_code": %s, "ended_at": %s}}\\n' \\
+    "$job${{SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}}" "$began" "$1" "$2" > .job.json.tmp
+  then
+    mv -f .job.json.tmp job.json
+  else
+    rm -f .job.json.tmp
+  fi
+}} 2> /dev/null
+began=$(now)
+record null null
+
+# What Slurm sends this shell alone is for the job script.
+for signal in HUP INT QUIT TERM USR1 USR2; do
+  # shellcheck disable=SC2064
+  trap "kill -$signal \\$script 2> /dev/null" "$signal"
+done
+# Without job control a shell in the background would never see SIGINT.
+set -m
+bash "$folder/job.sh" &
+script=$!
+# A signal ends `wait`, but not the job script.
+until wait "$script"; ! kill -0 "$script" 2> /dev/null; do :; done
+wait "$script"
+code=$?
+record "$code" "\\"$(now)\\""
+exit "$code"
+"""
+
+
+def batch_script(one: str, batch: Path, attempt: Path | None = None) -> str:
+    """Return the script of a batch of runs that ask for the same as the script `one`.
+
+    batch: the batch's folder. attempt: the folder of its one run's attempt; None for an array, for
+    which each index in `batch` leads to the attempt of that task.
+    """
+    folder = '"$batch/$SLURM_ARRAY_TASK_ID"' if attempt is None else shlex.quote(str(attempt))
+    body = _BODY.format(batch=shlex.quote(str(batch)), folder=folder, patience=_PATIENCE_SECONDS)
+    return "\n".join(("#!/bin/bash", *directives(one), body))
