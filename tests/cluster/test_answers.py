@@ -6,6 +6,7 @@ It forgets jobs, gives their ids again, keeps silent, and its accounting is late
 import json
 import os
 import shutil
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from practice.jobs import wait_until
@@ -153,3 +154,73 @@ def test_accounting_names_nobody_who_cancelled_a_job_for_one_that_had_failed(
 
     wait_until(is_written_down, lambda: str(states))
     assert states == ["wrap|CANCELLED", f"wrap|CANCELLED by {os.getuid()}"]
+
+
+def test_another_user_s_job_of_the_same_name_is_not_taken_for_the_run(bare, slurm) -> None:
+    """Neither when a lost job is looked for, nor when withdrawn ones are cancelled."""
+    if os.getuid() != 0:
+        pytest.skip("only root submits for another user")
+    bare.write_slurm_campaign("true", matrix="seed: [1]")
+    instead(bare, sbatch="exit 1")
+    bare.teralog("submit", "campaign.yaml")
+    [batch] = bare.path.glob("results/play/submissions/*")
+    nobody = slurm.run(
+        *("sbatch", "--parsable", "--uid=nobody", "--hold", "--mem=100M", "--chdir=/"),
+        *("--output=/dev/null", f"--job-name={batch.name}", "--wrap", "true"),
+    )
+    assert nobody.returncode == 0, nobody.stderr
+    (batch / "receipt.json").unlink()
+    [ended] = bare.path.glob("results/play/*/attempt-1/ended.json")
+    ended.unlink()
+    assert bare.states() == ["SUBMITTING"]
+    bare.environment |= slurm.environment
+    assert bare.teralog("submit", "campaign.yaml").returncode == 0
+    bare.wait_for(["COMPLETED"])
+    assert slurm.run("squeue", "-h", "-o", "%i").stdout == nobody.stdout
+    slurm.run("scancel", nobody.stdout.strip())
+
+
+def test_a_job_is_found_though_the_submit_s_clock_was_ahead(
+    playground, slurm_with_accounting
+) -> None:
+    """By an hour: accounting is asked for what was submitted since a day before that time."""
+    playground.environment |= slurm_with_accounting.environment
+    playground.write_slurm_campaign("true", matrix="seed: [1]")
+    playground.teralog("submit", "campaign.yaml")
+    playground.wait_for(["COMPLETED"])
+    ahead = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
+    for name in ("submissions/*/batch.json", "*/attempt-1/intent.json"):
+        [path] = playground.path.glob(f"results/play/{name}")
+        path.write_text(json.dumps({**json.loads(path.read_text()), "created_at": ahead}))
+    for name in ("submissions/*/receipt.json", "submissions/*/job-*.sh", "*/attempt-1/ended.json"):
+        next(playground.path.glob(f"results/play/{name}")).unlink()
+    # So it is when the controller has forgotten a job, and accounting has not.
+    instead(playground, squeue="exit 0")
+    assert playground.states() == ["COMPLETED"]
+
+
+def test_a_task_that_has_gone_from_its_array_is_cancelled_only_if_it_never_began(
+    playground, hasty_slurm
+) -> None:
+    """Its log may be out of sight; what the job recorded of itself lies with the results."""
+    play = playground
+    play.environment |= hasty_slurm.environment
+    logs = play.path / "logs"
+    play.write_slurm_campaign(
+        f'case "$SLURM_ARRAY_TASK_ID" in 0) ;; *) {WAIT} ;; esac',
+        matrix="seed: [1, 2, 3]",
+        profile=f"log_folder: {json.dumps(str(logs))}",
+    )
+    submitted = play.teralog("submit", "campaign.yaml", "--throttle", "1")
+    job = submitted.stdout.partition(":")[0]
+    wait_until(lambda: len(play.starts()) == 2, lambda: str(play.events()))
+    hasty_slurm.run("scancel", f"{job}_2")
+    queue = ("squeue", "-h", "-t", "all", "-r", "-o", "%K")
+    wait_until(
+        lambda: "0" not in hasty_slurm.run(*queue).stdout.split(),
+        lambda: hasty_slurm.run(*queue).stdout,
+        seconds=180,
+    )
+    shutil.rmtree(logs)
+    assert play.states() == ["COMPLETED", "RUNNING", "CANCELLED"]
+    play.go()

@@ -1,6 +1,7 @@
 """Where a campaign stands: a line a run, and totals."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from orchestrator.status import table as statuses
 from orchestrator.status.slow_runs import SlowRun
 from orchestrator.status.table import RunStatus, run_statuses
 from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.job_state import JobState
+from orchestrator.store.records import Ended
 
 
 @pytest.fixture
@@ -26,6 +29,19 @@ def standing(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> 
     attempt_in(second, log="bad\n", state="FAILED", seconds=1.5, exit_code=3)
     attempt_in(third, log="so far\n")
     return run_statuses(campaign, store)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "earlier", "hours"), [(None, 1800.0, 0.5), (1800.0, 1800.0, 1.0), (None, 0.0, None)]
+)
+def test_the_time_before_a_requeue_counts_if_the_job_never_starts_again(
+    standing: list[RunStatus], seconds: float | None, earlier: float, hours: float | None
+):
+    """It is cancelled while it waits."""
+    ended = Ended("CANCELLED", "2026-01-02T03:05:05+00:00", seconds)
+    job = JobState("7", "CANCELLED", "sacct", restarts=1, earlier_seconds=earlier)
+    attempt = replace(standing[1].attempts[-1], ended=ended, job=job)
+    assert replace(standing[1], attempts=[attempt]).gpu_hours == hours
 
 
 def test_a_status_is_that_of_the_last_attempt(standing: list[RunStatus]):
