@@ -201,6 +201,10 @@ def cancel(
 @click.argument("runs", nargs=-1)
 @click.option("--only", default="", help="Outcomes to start again, as failed,oom,node_fail.")
 @click.option("--time", "time_limit", help="Another time limit: minutes, or H:MM:SS.")
+@click.option("--memory", help="Slurm: another amount of memory on each node, e.g. 160G.")
+@click.option("--partition", help="Slurm: another partition.")
+@click.option("--qos", help="Slurm: another quality of service.")
+@click.option("--constraint", help="Slurm: nodes with other features, e.g. a100-80g.")
 @results_option
 @rehearsed_option
 @start_options
@@ -211,12 +215,17 @@ def retry(
     time_limit: str | None,
     results: Path,
     *,
+    memory: str | None,
+    partition: str | None,
+    qos: str | None,
+    constraint: str | None,
     rehearsed: bool,
     **start: Any,
 ) -> None:
     """Start runs of CAMPAIGN again that did not complete; their earlier logs are kept.
 
-    RUNS, given by id or label, and --only narrow the choice.
+    RUNS, given by id or label, and --only narrow the choice. What they ask Slurm for can be
+    changed, e.g. after a run ran out of time or memory.
     """
     from orchestrator.collect.outcomes import parse_outcomes
     from orchestrator.submit.backend import StartOptions
@@ -226,10 +235,14 @@ def retry(
         ended_runs,
         missing_runs,
         parse_time_option,
+        with_resources,
         with_time_limit,
     )
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
+    loaded = with_resources(
+        loaded, memory=memory, partition=partition, qos=qos, constraint=constraint
+    )
     place, options = backend(loaded), StartOptions.of(**start)
     place.refuse(options)
     wanted = parse_outcomes(only)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.campaign.plan import problem_lines
@@ -10,6 +11,8 @@ from orchestrator.collect.endings import endings
 from orchestrator.collect.outcomes import run_outcome
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
+from orchestrator.common.validation import mapping_problems
+from orchestrator.hardware.cluster import Cluster
 from orchestrator.hardware.time_limit import time_limit_seconds
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import INTERRUPTED, NOT_STARTED
@@ -103,6 +106,24 @@ def parse_time_option(time_limit: str | None) -> int | None:
 def _limited(planned: PlannedRun, seconds: int) -> PlannedRun:
     resources = replace(planned.run.resources, time_limit_seconds=seconds)
     return replace(planned, run=replace(planned.run, resources=resources))
+
+
+def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
+    """Return the campaign with other values of its profile, e.g. `partition`, if they are given.
+
+    They are no part of a run's identity. Raises UserError with every value that does not fit, and
+    if the campaign runs on this machine.
+    """
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if given and campaign.cluster.scheduler != "slurm":
+        options = ", ".join(f"--{name}" for name in given)
+        raise UserError(f"{options}: is for Slurm, and cluster {campaign.cluster.name} is local")
+    problems = [f"{name}: is empty; give a value" for name, value in given.items() if not value]
+    filled = {name: value for name, value in given.items() if value}
+    problems += mapping_problems("", Cluster, {"name": campaign.cluster.name, **filled})
+    if problems:
+        raise UserError(*(f"--{problem}" for problem in problems))
+    return replace(campaign, cluster=replace(campaign.cluster, **given))
 
 
 def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]:

@@ -369,3 +369,18 @@ def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> 
     refused = playground.teralog("submit", "campaign.yaml", "--throttle", "2")
     assert refused.returncode == 1
     assert "--throttle: is for jobs on a Slurm cluster" in refused.stderr
+
+
+def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
+    """The next submit asks for those of the profile again."""
+    bare.write_slurm_campaign('test -e "$LEDGER.go" || exit 3', matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["FAILED"])
+    bare.go()
+    other = ("--partition", "dev", "--memory", "2G", "--constraint", "v100-16g", "--time", "7")
+    again = bare.teralog("retry", "campaign.yaml", *other)
+    assert again.returncode == 0, again.stderr
+    job = slurm.run("scontrol", "--oneliner", "show", "job", again.stdout.partition(":")[0]).stdout
+    for said in ("Partition=dev", "mem=2G", "Features=v100-16g", "TimeLimit=00:07:00"):
+        assert said in job
+    bare.wait_for(["COMPLETED"])

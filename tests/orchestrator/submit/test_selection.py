@@ -1,0 +1,38 @@
+"""Which runs are started, and with which resources."""
+
+from dataclasses import replace
+
+import pytest
+from fixture_types import CampaignOf
+
+from orchestrator.common.errors import UserError
+from orchestrator.submit.selection import with_resources
+
+CAMPAIGN = "name: a\ncluster: {cluster}\ndefaults: {{framework: gpt, model: s}}\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "problems"),
+    [
+        ({"memory": "a lot"}, ["--memory: "]),
+        ({"memory": "", "partition": ""}, ["--memory: is empty", "--partition: is empty"]),
+    ],
+)
+def test_every_value_that_does_not_fit_is_named(
+    campaign_of: CampaignOf, asked: dict[str, str], problems: list[str]
+) -> None:
+    """At once, with its option."""
+    local = campaign_of(CAMPAIGN.format(cluster="local"))
+    campaign = replace(local, cluster=replace(local.cluster, scheduler="slurm"))
+    with pytest.raises(UserError) as raised:
+        with_resources(campaign, **asked)
+    for said, expected in zip(raised.value.problems, problems, strict=True):
+        assert said.startswith(expected)
+
+
+def test_resources_of_slurm_are_refused_on_this_machine(campaign_of: CampaignOf) -> None:
+    """None that is given is ignored; without one nothing changes."""
+    campaign = campaign_of(CAMPAIGN.format(cluster="local"))
+    assert with_resources(campaign, memory=None) == campaign
+    with pytest.raises(UserError, match="--memory, --qos: is for Slurm"):
+        with_resources(campaign, memory="4G", qos="dev")
