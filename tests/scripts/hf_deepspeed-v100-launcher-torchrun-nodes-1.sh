@@ -73,12 +73,14 @@ args=(
 sample='command -v nvidia-smi > /dev/null || exit 0
 exec timeout "$1" nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
   --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
+# Set before the sampler starts, for a signal may come at any time. timeout leads a process group of its own.
+sampler=
+trap 'sampler="${sampler:-$!}"; kill -- "$sampler" "-$sampler" 2> /dev/null || true' EXIT
 # In a step that shares what the training's step has, and begins behind it.
 { sleep 3; srun --overlap --mem=0 --cpus-per-task=1 --nodes=1 \
   --ntasks=1 bash -c "$sample" sample 1800
 } > /dev/null 2>&1 &
 sampler=$!
-trap 'kill "$sampler" 2> /dev/null || true' EXIT
 
 # Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
 if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then

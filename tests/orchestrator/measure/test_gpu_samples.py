@@ -184,6 +184,31 @@ def test_sampling_ends_with_a_script_that_was_started_by_hand(
     assert_ended(calls)
 
 
+# Delays the script between the start of its sampler and the line after it.
+SLOW_SCRIPT = """\
+[[ "$0" != */job.sh ]] || trap '[[ "$BASH_COMMAND" != sampler=?* ]] || sleep 10' DEBUG
+"""
+
+
+def test_sampling_ends_with_a_script_that_ends_as_it_starts(playground: Any, calls: Path):
+    """Even if the signal comes between the start of the sampler and the script's next line."""
+    (playground.path / "slow.sh").write_text(SLOW_SCRIPT)
+    playground.environment["BASH_ENV"] = str(playground.path / "slow.sh")
+    write_campaign(playground, "sleep 100")
+    playground.teralog("render", "campaign.yaml")
+    [script] = (playground.path / "results" / "play").glob("*/job.sh")
+    process = subprocess.Popen(
+        ["bash", str(script)],
+        cwd=playground.path,
+        env={**os.environ, **playground.environment},
+        start_new_session=True,
+    )
+    wait_for(calls)
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait(timeout=60)
+    assert_ended(calls)
+
+
 def test_without_nvidia_smi_nothing_is_sampled(playground: Any):
     """A run that asks for GPUs trains all the same."""
     folder = playground.path / "bin"
