@@ -111,10 +111,11 @@ def collected_steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
             "label": run.planned.label,
             **asdict(step),
             "step_seconds": seconds,
-            "warmup": step.iteration <= run.reports.last_warmup,
+            "warmup": step.iteration <= launch.last_warmup,
         }
         for run in runs
-        for step, seconds in zip(run.steps, run.reports.step_seconds, strict=True)
+        for launch in run.reports.launches
+        for step, seconds in zip(launch.steps.steps(), launch.step_seconds, strict=True)
     ]
     names = ("run_id", "label", *(field.name for field in fields(Step)), "warmup")
     # Named, for without a report there is no row to take them from.

@@ -6,19 +6,23 @@ from dataclasses import dataclass
 from orchestrator.collect.restarts import last_start
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.store.records import Attempt
-from parsers.records import Record
-from parsers.scan.reader import read_records
-from parsers.steps.merge import merged_steps
-from parsers.summary.launches import Configured, LaunchReports, launch_reports
+from parsers.records import Record, RunTotals, Step
+from parsers.runs.reading import read
+from parsers.runs.run import LogRun
+from parsers.summary.launches import Configured, RunReports, run_reports
 from parsers.summary.warmup import Warmup
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptLog:
-    """What the log of an attempt contains since its job's last start."""
+    """What the log of an attempt contains since its job's last start.
+
+    If its programs trained several times, from the beginning each time, it is the last of these
+    runs. A run that went on from a checkpoint has several launches.
+    """
 
     records: Sequence[Record]
-    reports: LaunchReports
+    reports: RunReports
 
 
 def read_attempt_log(
@@ -34,11 +38,16 @@ def read_attempt_log(
     configured: what its run was configured to do. complete: no program writes to the log any more.
     Raises OSError.
     """
-    records: list[Record] = []
-    if attempt is not None and attempt.log.exists():
-        # Steps before Slurm started the job again do not belong to the run that is measured.
-        start = last_start(attempt.log) if attempt.job and attempt.job.restarts else 0
-        formats = FRAMEWORKS[framework].log.formats
-        # While a program writes, a last line without its newline may be half of one.
-        records += read_records(attempt.log, formats, start=start, complete=complete)
-    return AttemptLog(records, launch_reports(merged_steps(records), warmup, configured))
+    if attempt is None or not attempt.log.exists():
+        return AttemptLog((), RunReports())
+    # Steps before Slurm started the job again do not belong to the run that is measured.
+    start = last_start(attempt.log) if attempt.job and attempt.job.restarts else 0
+    formats = FRAMEWORKS[framework].log.formats
+    # While a program writes, a last line without its newline may be half of one.
+    runs = read(attempt.log, formats, start=start, complete=complete, count_lines=False, threads=1)
+    run = next(filter(_has_measurements, reversed(runs)), runs[-1])
+    return AttemptLog(run.records, run_reports(run, warmup, configured))
+
+
+def _has_measurements(run: LogRun) -> bool:
+    return any(isinstance(record, Step | RunTotals) for record in run.records)

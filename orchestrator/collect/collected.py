@@ -17,7 +17,7 @@ from orchestrator.measure.summary import Summary, configured, summarise_records
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
 from parsers.records import Outcome, Step
-from parsers.summary.launches import LaunchReports
+from parsers.summary.launches import RunReports
 from parsers.summary.warmup import Warmup
 
 
@@ -35,7 +35,7 @@ class Collected:
     state: str
     outcome: RunOutcome | None
     told: Outcome | None
-    reports: LaunchReports
+    reports: RunReports
     summary: Summary
     log: Path | None
     given_up: str | None = None
@@ -45,7 +45,7 @@ class Collected:
     @property
     def steps(self) -> list[Step]:
         """Every iteration reported, warm-up included."""
-        return self.reports.steps.steps()
+        return self.reports.steps
 
 
 def collect_campaign(campaign: Campaign, store: CampaignStore) -> list[Collected]:

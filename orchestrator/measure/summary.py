@@ -9,7 +9,7 @@ from orchestrator.run.flops import hardware_flops, model_flops, tflops_per_gpu
 from orchestrator.run.model import Run
 from parsers.records import Record, RunTotals, Step, Usage
 from parsers.steps.merge import merged_steps
-from parsers.summary.launches import Configured, LaunchReports, launch_reports, step_statistics
+from parsers.summary.launches import Configured, RunReports, launch_reports
 from parsers.summary.warmup import Warmup
 
 
@@ -57,15 +57,15 @@ def configured(run: Run) -> Configured:
     return Configured(run.training.train_iters, run.batch.global_batch_size)
 
 
-def run_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> LaunchReports:
-    """Return the step reports among the records of a run, and which count after the warm-up."""
-    return launch_reports(merged_steps(records), warmup, configured(run))
+def record_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> RunReports:
+    """Return the step reports among the records of one launch, and which count."""
+    return RunReports((launch_reports(merged_steps(records), warmup, configured(run)),))
 
 
 def summarise_records(
     run: Run,
     records: Sequence[Record],
-    reports: LaunchReports,
+    reports: RunReports,
     samples: GpuSamples | None = None,
 ) -> Summary:
     """Return the numbers of a run; those of a run that did not get far enough are None.
@@ -73,8 +73,8 @@ def summarise_records(
     reports: those among the records. samples: of its GPUs, if there are any.
     """
     totals = [record for record in records if isinstance(record, RunTotals)]
-    steps, batch = reports.steps, run.batch.global_batch_size
-    seconds = step_statistics((reports,), totals, batch)
+    batch = run.batch.global_batch_size
+    seconds = reports.statistics(totals, batch)
     peaks = [
         record.max_memory_allocated_gib
         for record in records
@@ -86,7 +86,7 @@ def summarise_records(
     return Summary(
         reports=seconds.n,
         skipped_reports=reports.skipped,
-        last_iteration=_last(steps.column("iteration")),
+        last_iteration=_last(reports.every("iteration")),
         step_seconds_mean=seconds.mean,
         step_seconds_median=seconds.median,
         step_seconds_spread=seconds.std,
@@ -95,9 +95,9 @@ def summarise_records(
         or _rate(batch, seconds.mean),
         tflops_per_gpu=tflops_per_gpu(hardware_flops(run), typical, run.world_size),
         model_tflops_per_gpu=tflops_per_gpu(model_flops(run), typical, run.world_size),
-        memory_allocated_gib=_last(steps.column("memory_allocated_gib")),
+        memory_allocated_gib=_last(reports.every("memory_allocated_gib")),
         max_memory_allocated_gib=max(peaks, default=None),
-        final_loss=_last(steps.column("loss")) if final_loss is None else final_loss,
+        final_loss=_last(reports.every("loss")) if final_loss is None else final_loss,
         parameters_logged=_last(total.parameters for total in totals),
         device=_last(total.device for total in totals),
         device_memory_gib=samples.memory_gib if samples else None,

@@ -24,14 +24,12 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
         for run in completed
         if run.log is not None and FRAMEWORKS[run.planned.run.framework].log.reports_steps
     ]
-    silent = [run for run in logged if not run.reports.steps]
+    silent = [run for run in logged if not run.reports]
     if silent:
         logs = counted(len(silent), "log of a completed run tells", "logs of completed runs tell")
         yield f"{logs} of no step: {_labels(silent)}"
     # A program that times its run as a whole needs none.
-    timeless = [
-        run for run in logged if run.reports.steps and run.summary.step_seconds_mean is None
-    ]
+    timeless = [run for run in logged if run.reports and run.summary.step_seconds_mean is None]
     overflowed = [run for run in timeless if run.summary.skipped_reports]
     if overflowed:
         runs_have = counted(len(overflowed), "completed run has", "completed runs have")

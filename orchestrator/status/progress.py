@@ -8,7 +8,7 @@ from pathlib import Path
 from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.collect.restarts import STARTS_AGAIN, since_last_start
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.measure.summary import run_reports
+from orchestrator.measure.summary import record_reports
 from orchestrator.run.flops import hardware_flops, tflops_per_gpu
 from orchestrator.run.model import Run
 from orchestrator.status.slow_runs import StepTimes
@@ -44,11 +44,11 @@ class Progress:
 
 def run_progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
     """Return what the records of a run's log tell of its progress."""
-    reports = run_reports(run, records, warmup)
+    reports = record_reports(run, records, warmup)
     iterations = reports.iterations_told or run.training.train_iters
-    if not len(reports.steps):
+    if not reports:
         return Progress(iterations=iterations)
-    iteration = reports.steps.column("iteration")[-1]
+    iteration = reports.steps[-1].iteration
     seconds = reports.seconds
     median = statistics.median(seconds) if seconds else None
     return Progress(

@@ -29,6 +29,7 @@ def read(
     logs: LogPath | Sequence[LogPath],
     formats: Sequence[AnyFormat] = ALL_FORMATS,
     *,
+    start: int = 0,
     complete: bool = True,
     count_lines: bool = True,
     threads: int | None = None,
@@ -37,16 +38,23 @@ def read(
 
     A log is a path, `-` for standard input, or a binary stream; it may be compressed with gzip or
     Zstandard. One without any run gives one whose outcome is UNKNOWN. While a log is still being
-    written pass `complete=False`. `count_lines`: tell the number of the line that tells the
-    outcome. `threads`: how many share a large file; by default one a processor, but at most four.
-    Raises OSError.
+    written pass `complete=False`. `start`: the offset of the line at which reading begins.
+    `count_lines`: give the number of the line with the outcome. `threads`: how many share a large
+    file; by default one per processor, but at most four. Raises OSError.
     """
     one = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)
     runs: list[LogRun] = []
     for log in cast("Sequence[LogPath]", (logs,) if one else logs):
         with open_source(log) as source, _collector_paused():
-            runs += _read(source, formats, bounds, count_lines, threads or default_threads())
+            runs += _read(
+                source,
+                formats,
+                bounds,
+                start=start,
+                count_lines=count_lines,
+                threads=threads or default_threads(),
+            )
     return runs
 
 
@@ -72,11 +80,15 @@ def _read(
     source: Source,
     formats: Sequence[AnyFormat],
     bounds: Bounds,
+    *,
+    start: int,
     count_lines: bool,
     threads: int,
 ) -> list[LogRun]:
-    reader, splitter = LineReader(formats, more_anchors=MARKS), RunSplitter()
-    lines = Pass(source, reader.wanted, bounds, threads=threads, count_lines=count_lines)
+    reader, splitter = LineReader(formats, more_anchors=MARKS), RunSplitter(start)
+    lines = Pass(
+        source, reader.wanted, bounds, begin=start, threads=threads, count_lines=count_lines
+    )
     for line in reader.read(iter(lines)):
         splitter.read(line)
     notes = [*source.notes, *_oddities(source, lines.position)]

@@ -70,10 +70,10 @@ class _Launch:
 class RunSplitter:
     """Takes the lines of one log, in order, and gives its runs."""
 
-    def __init__(self) -> None:
-        """Begin at the beginning of a log."""
+    def __init__(self, begin: int = 0) -> None:
+        """Begin at a byte of a log."""
         self._detector = LaunchDetector()
-        self._launches = [_Launch(begin=0)]
+        self._launches = [_Launch(begin)]
         # Where a script has begun to speak after a launch: perhaps that of the next one.
         self._echoed_from: int | None = None
         self._reports: dict[str, re.Pattern[str]] = {}

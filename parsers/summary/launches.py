@@ -1,12 +1,13 @@
-"""Summarize the step reports of a launch after its warm-up."""
+"""Choose the step reports of a run that count: those after the warm-up of each launch."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
-from parsers.records import RunTotals
+from parsers.records import RunTotals, Step
+from parsers.runs.run import LogRun
 from parsers.steps.blocks import StepBlock
 from parsers.steps.seconds import StepSeconds, skipped_updates, step_seconds
 from parsers.summary.warmup import Warmup
@@ -44,10 +45,29 @@ class LaunchReports:
         values = self.step_seconds if name == "step_seconds" else self.steps.column(name)
         return compress(values, self.counted)
 
+
+@dataclass(frozen=True, slots=True)
+class RunReports:
+    """The step reports of a run, launch by launch."""
+
+    launches: tuple[LaunchReports, ...] = ()
+
+    def __len__(self) -> int:
+        """Return how many reports there are, those of the warm-up included."""
+        return sum(len(launch.steps) for launch in self.launches)
+
+    def column(self, name: str) -> Iterator[Any]:
+        """Yield a field of the reports that count."""
+        return chain.from_iterable(launch.column(name) for launch in self.launches)
+
+    def every(self, name: str) -> Iterator[Any]:
+        """Yield a field of all reports, those of the warm-up included."""
+        return chain.from_iterable(launch.steps.column(name) for launch in self.launches)
+
     @property
-    def iterations_told(self) -> int | None:
-        """How many iterations the run is to do, by its last report of that."""
-        return _iterations_told(self.steps)
+    def steps(self) -> list[Step]:
+        """All reports, those of the warm-up included."""
+        return [step for launch in self.launches for step in launch.steps.steps()]
 
     @property
     def seconds(self) -> list[float]:
@@ -55,9 +75,59 @@ class LaunchReports:
         return [time for time in self.column("step_seconds") if time is not None]
 
     @property
+    def dropped(self) -> int:
+        """How many reports are left out as warm-up."""
+        return sum(launch.dropped for launch in self.launches)
+
+    @property
+    def skipped(self) -> int:
+        """How many reports after the warm-up are left out for a skipped update."""
+        return sum(launch.skipped for launch in self.launches)
+
+    @property
     def overflowed(self) -> bool:
         """Whether every report after the warm-up is left out for a skipped update."""
-        return bool(self.skipped) and not any(self.counted)
+        return bool(self.skipped) and not any(any(launch.counted) for launch in self.launches)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the step times of every launch have settled."""
+        return all(launch.steady for launch in self.launches)
+
+    @property
+    def iterations_told(self) -> int | None:
+        """How many iterations the run is to do, by the last report of that."""
+        told = [one for one in self.every("iterations") if one is not None]
+        return told[-1] if told else None
+
+    def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
+        """Return the statistics of the step times that count.
+
+        If there is none, only the mean is known: that of the whole run, warm-up included, by the
+        program's own samples per second.
+        """
+        if seconds := self.seconds:
+            return StepSeconds.of(seconds)
+        rates = (one.samples_per_second for one in totals if one.phase is None and not one.per_gpu)
+        return StepSeconds(mean=step_seconds(None, batch, next(filter(None, rates), None)))
+
+
+def run_reports(
+    run: LogRun, warmup: Warmup, configured: Configured, *, keep_skipped: bool = False
+) -> RunReports:
+    """Return the step reports of a run, and which of them count after each launch's warm-up."""
+    return RunReports(
+        tuple(
+            launch_reports(
+                segment.step_columns,
+                warmup,
+                configured,
+                resumed_from=segment.resumed_from,
+                keep_skipped=keep_skipped,
+            )
+            for segment in run.segments
+        )
+    )
 
 
 def launch_reports(
@@ -93,21 +163,6 @@ def launch_reports(
         skipped=sum(left_out[dropped:]),
         steady=end.steady,
     )
-
-
-def step_statistics(
-    launches: Iterable[LaunchReports], totals: Iterable[RunTotals], batch: int | None
-) -> StepSeconds:
-    """Return the statistics of the step times that count, in all launches of a run.
-
-    If there is none, only the mean is known: that of the whole run, warm-up included, by the
-    program's own samples per second.
-    """
-    seconds = [time for launch in launches for time in launch.seconds]
-    if seconds:
-        return StepSeconds.of(seconds)
-    rates = (one.samples_per_second for one in totals if one.phase is None and not one.per_gpu)
-    return StepSeconds(mean=step_seconds(None, batch, next(filter(None, rates), None)))
 
 
 def _iterations_told(steps: StepBlock) -> int | None:

@@ -1,10 +1,8 @@
 """Compute the numbers of one run from its log."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from statistics import fmean, harmonic_mean
-from typing import Any
 
 from parsers.fields import whole
 from parsers.formats.table import CONFIGURATION_FORMATS, SPEED_FORMATS
@@ -12,7 +10,7 @@ from parsers.records import Outcome, OutcomeKind, RunTotals, Step, Usage
 from parsers.runs.run import LogRun
 from parsers.steps.blocks import step_column
 from parsers.steps.seconds import StepSeconds, is_sound
-from parsers.summary.launches import Configured, LaunchReports, launch_reports, step_statistics
+from parsers.summary.launches import Configured, LaunchReports, RunReports, run_reports
 from parsers.summary.warmup import Warmup
 
 _MIB_PER_GIB = 1024
@@ -116,39 +114,28 @@ def summarise(
     config = run.config
     batch = configured.global_batch_size or whole(config.get("global_batch_size"))
     configured = Configured(configured.train_iters or whole(config.get("train_iters")), batch)
-    launches = tuple(
-        launch_reports(
-            segment.step_columns,
-            warmup,
-            configured,
-            resumed_from=segment.resumed_from,
-            keep_skipped=keep_skipped,
-        )
-        for segment in run.segments
-    )
+    reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
     samples = (
-        _samples_per_second(launches, batch)
+        _samples_per_second(reports, batch)
         or _total(run, "samples_per_second")
-        or _last(
-            mean for one in launches for mean in one.steps.column("running_samples_per_second")
-        )
+        or _last(reports.every("running_samples_per_second"))
     )
     return RunSummary(
         path=run.path,
         run=run.index,
         formats=_formats(run),
-        launches=launches,
+        launches=reports.launches,
         warmup=warmup,
         warmup_source=warmup_source,
-        dropped=sum(launch.dropped for launch in launches),
-        skipped=sum(launch.skipped for launch in launches),
-        steady=all(launch.steady for launch in launches),
-        step_seconds=step_statistics(launches, run.totals, batch),
+        dropped=reports.dropped,
+        skipped=reports.skipped,
+        steady=reports.steady,
+        step_seconds=reports.statistics(run.totals, batch),
         samples_per_second=samples,
-        tokens_per_second=_mean_rate(launches, "tokens_per_second")
-        or _product(samples, _tokens_a_sample(launches) or whole(config.get("seq_length")))
+        tokens_per_second=_mean_rate(reports, "tokens_per_second")
+        or _product(samples, _tokens_a_sample(reports) or whole(config.get("seq_length")))
         or _total(run, "tokens_per_second"),
-        reported_tflops_per_gpu=_mean_rate(launches, "reported_tflops_per_gpu")
+        reported_tflops_per_gpu=_mean_rate(reports, "reported_tflops_per_gpu")
         or _total(run, "tflops_per_gpu"),
         memory_reports=len(run.memory_reports),
         peak_memory_gib=_peak_gib(run),
@@ -166,32 +153,28 @@ def _formats(run: LogRun) -> tuple[str, ...]:
     return (*of_speed, *(name for name in reports if name not in of_speed))
 
 
-def _counted(launches: Sequence[LaunchReports], name: str) -> Iterator[Any]:
-    return chain.from_iterable(launch.column(name) for launch in launches)
-
-
-def _samples_per_second(launches: Sequence[LaunchReports], batch: int | None) -> float | None:
+def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
     """Return samples over seconds of all reports that count, else by the rates reported.
 
     What a program reports may be wrong, or the mean of all that came before; the batch is not.
     """
-    sizes = (size or batch for size in _counted(launches, "global_batch_size"))
-    sized = [*filter(all, zip(sizes, _counted(launches, "step_seconds"), strict=True))]
+    sizes = (size or batch for size in reports.column("global_batch_size"))
+    sized = [*filter(all, zip(sizes, reports.column("step_seconds"), strict=True))]
     if not sized:
-        return _mean_rate(launches, "samples_per_second")
+        return _mean_rate(reports, "samples_per_second")
     samples, seconds = map(sum, zip(*sized, strict=True))
     return float(samples / seconds)
 
 
-def _mean_rate(launches: Sequence[LaunchReports], name: str) -> float | None:
+def _mean_rate(reports: RunReports, name: str) -> float | None:
     """Return the mean over time of a rate that is reported: all the work over all its seconds.
 
     Where no seconds are known, each report is taken for the same work: the harmonic mean.
     """
-    rates = list(_counted(launches, name))
+    rates = list(reports.column(name))
     timed = [
         (rate, seconds)
-        for rate, seconds in zip(rates, _counted(launches, "step_seconds"), strict=True)
+        for rate, seconds in zip(rates, reports.column("step_seconds"), strict=True)
         if rate is not None and is_sound(rate) and seconds
     ]
     if timed:
@@ -200,9 +183,9 @@ def _mean_rate(launches: Sequence[LaunchReports], name: str) -> float | None:
     return harmonic_mean(known) if known and min(known) >= 0 else None
 
 
-def _tokens_a_sample(launches: Sequence[LaunchReports]) -> float | None:
+def _tokens_a_sample(reports: RunReports) -> float | None:
     """Return how long sequences were between the first report that counts and the last one."""
-    tokens, samples = _counted(launches, "consumed_tokens"), _counted(launches, "consumed_samples")
+    tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
     told = [*zip(tokens, samples, strict=True)]
     match (*told[:1], *told[-1:]):
         case ((int(tokens_before), int(samples_before)), (int(tokens_now), int(samples_now))):

@@ -52,7 +52,8 @@ class Detail:
     """One run: how it was made, how it went, how it ended.
 
     ended: whether it ran and came to an end, so that it should have a log.
-    told: the line of the log that says how it ended. warmup: the last iteration left out.
+    told: the line of the log that says how it ended. warmup: the last iteration left out of its
+    first launch.
     step_seconds, skipped_seconds: of reports without, and with, a skipped update.
     sizes: every parameter and size. texts: job script and configuration files, by name.
     """
@@ -76,7 +77,9 @@ def make_detail(
 ) -> Detail:
     """Return what the page shows of a run; its curves have about so many `points` at most."""
     reports, told = run.reports, run.told
-    iterations = reports.steps.column("iteration")
+    iterations = [*reports.every("iteration")]
+    seconds = [time for launch in reports.launches for time in launch.step_seconds]
+    skips = [skip for launch in reports.launches for skip in launch.skips]
 
     def curve(values: Iterable[float | None], shown: Iterable[bool] | None = None) -> Curve:
         points_of = zip(iterations, values, strict=True)
@@ -87,10 +90,10 @@ def make_detail(
         state=run.state,
         ended=run.outcome not in (None, RunOutcome.GIVEN_UP),
         told=told.text if told else None,
-        warmup=max(reports.last_warmup, 0),
-        loss=curve(reports.steps.column("loss")),
-        step_seconds=curve(reports.step_seconds, map(not_, reports.skips)),
-        skipped_seconds=curve(reports.step_seconds, reports.skips),
+        warmup=max([0, *(one.last_warmup for one in reports.launches[:1])]),
+        loss=curve(reports.every("loss")),
+        step_seconds=curve(seconds, map(not_, skips)),
+        skipped_seconds=curve(seconds, skips),
         attempts=tuple(_attempt(attempt, campaign) for attempt in run.attempts),
         sizes=sizes(run.planned.run),
         texts=texts,

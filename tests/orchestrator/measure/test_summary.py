@@ -9,7 +9,7 @@ from fixture_types import RunOf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.measure.summary import Summary, configured, run_reports, summarise_records
+from orchestrator.measure.summary import Summary, configured, record_reports, summarise_records
 from orchestrator.run.model import Run
 from parsers.records import Record, RunTotals, Step, Usage, UsageSource
 from parsers.summary.warmup import Warmup
@@ -27,7 +27,7 @@ def timed(*seconds: float) -> list[Step]:
 
 def summary_of(run: Run, records: list[Record], warmup: Warmup) -> Summary:
     """Return the summary of a run whose log contains these records."""
-    return summarise_records(run, records, run_reports(run, records, warmup))
+    return summarise_records(run, records, record_reports(run, records, warmup))
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,16 @@ def test_seconds_are_those_reported_or_follow_from_the_rate(
     run_of: RunOf, values: dict[str, float], seconds: float | None
 ):
     """A global batch of 8 at 32 samples per second takes a quarter of one."""
-    reports = run_reports(run_of(micro_batch_size=8), [step(1, **values)], Warmup())
-    assert reports.step_seconds == [seconds]
+    reports = record_reports(run_of(micro_batch_size=8), [step(1, **values)], Warmup())
+    assert reports.launches[0].step_seconds == [seconds]
 
 
 def test_a_rate_over_an_unknown_batch_gives_no_seconds(run_of: RunOf):
     """The user's own script need not say how large its batch is."""
     run = run_of(framework="deepspeed", script="a", tensor_parallel_size=2)
     assert configured(run).global_batch_size is None
-    reports = run_reports(run, [step(1, samples_per_second=32.0)], Warmup())
-    assert reports.step_seconds == [None]
+    reports = record_reports(run, [step(1, samples_per_second=32.0)], Warmup())
+    assert reports.launches[0].step_seconds == [None]
 
 
 # A tiny GPT on 2 ranks, a global batch of 8 sequences, 6 iterations of which 2 are warm-up.

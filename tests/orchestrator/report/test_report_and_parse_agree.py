@@ -61,41 +61,104 @@ def call(*arguments: str) -> tuple[Any, str]:
     return json.loads(result.stdout), result.stderr
 
 
-@pytest.mark.parametrize("warmup", WARMUPS)
-@pytest.mark.parametrize("text", [GPT, DEEPSPEED], ids=["gpt", "deepspeed"])
-def test_report_and_parse_give_the_same_step_times(
-    text: str,
-    warmup: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    attempt_in: Callable[..., Any],
-) -> None:
-    """With the warm-up of the campaign, or the same one from the command line."""
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").touch()
-    Path("mine.yaml").write_text(f"{text}warmup: {warmup}\n")
-    campaign = load_campaign(Path("mine.yaml"))
-    store = campaign_store(Path("results"), "mine")
-    render_runs(campaign, campaign.runs, store)
-    store.save_submission(campaign)
-    (planned,) = campaign.runs
-    attempt = attempt_in(store.run(planned.run_id), log=LOGS[text], state="COMPLETED")
-    [row] = call("report", "mine.yaml", "--format", "json")[0]["runs"]
-    [run], messages = call("parse", str(attempt.log), "--format", "json")
+@pytest.fixture
+def log_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt_in: Callable[..., Any]
+) -> Callable[[str, str, str], str]:
+    """Make mine.yaml with a warm-up, and the log of its run; return the log's path."""
+
+    def make(text: str, warmup: str, log: str) -> str:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        monkeypatch.chdir(tmp_path)
+        Path("train.py").touch()
+        Path("mine.yaml").write_text(f"{text}warmup: {warmup}\n")
+        campaign = load_campaign(Path("mine.yaml"))
+        store = campaign_store(Path("results"), "mine")
+        render_runs(campaign, campaign.runs, store)
+        store.save_submission(campaign)
+        (planned,) = campaign.runs
+        return str(attempt_in(store.run(planned.run_id), log=log, state="COMPLETED").log)
+
+    return make
+
+
+def assert_alike(row: dict[str, Any], run: dict[str, Any]) -> None:
+    """Compare a run of the report with one of parse."""
     times = run["step_seconds"]
-    left_out = counted(20 - times["n"], "report")
     assert (times["mean"], times["median"], times["std"], times["n"]) == (
         row["step_seconds_mean"],
         row["step_seconds_median"],
         row["step_seconds_spread"],
         row["reports"],
     )
+
+
+@pytest.mark.parametrize("warmup", WARMUPS)
+@pytest.mark.parametrize("text", [GPT, DEEPSPEED], ids=["gpt", "deepspeed"])
+def test_report_and_parse_give_the_same_step_times(
+    text: str, warmup: str, log_of: Callable[[str, str, str], str]
+) -> None:
+    """With the warm-up of the campaign, or the same one from the command line."""
+    log = log_of(text, warmup, LOGS[text])
+    [row] = call("report", "mine.yaml", "--format", "json")[0]["runs"]
+    [run], messages = call("parse", log, "--format", "json")
+    left_out = counted(20 - run["step_seconds"]["n"], "report")
+    assert_alike(row, run)
     assert row["reports"] == WARMUPS[warmup] or (warmup == "auto" and 5 < row["reports"] < 18)
     assert f"warm-up {warmup} (by campaign mine; {left_out} left out)" in messages
-    [given], messages = call("parse", str(attempt.log), "--format", "json", "--warmup", warmup)
+    [given], messages = call("parse", log, "--format", "json", "--warmup", warmup)
     assert given == run
     assert f"warm-up {warmup} ({left_out} left out)" in messages
+
+
+def reports(*numbers: int) -> str:
+    """Return DeepSpeed's lines of some iterations."""
+    return "".join(LOGS[DEEPSPEED].splitlines(keepends=True)[number // 2 - 1] for number in numbers)
+
+
+LAUNCHER = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+CHECKPOINT = "  successfully loaded checkpoint from ckpt at iteration {}\n"
+FAILED = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+# Each with the reports that count after a warm-up of 5 iterations.
+SEVERAL_LAUNCHES = {
+    "resumed from a checkpoint": (
+        CHECKPOINT.format(20) + reports(*range(22, 41, 2)),
+        range(26, 41, 2),
+    ),
+    "begun again from a checkpoint": (
+        LAUNCHER
+        + reports(*range(2, 21, 2))
+        + FAILED
+        + LAUNCHER
+        + CHECKPOINT.format(10)
+        + reports(*range(12, 41, 2)),
+        [*range(6, 21, 2), *range(16, 41, 2)],
+    ),
+    "begun again from the beginning": (
+        LAUNCHER + reports(*range(2, 11, 2)) + FAILED + LAUNCHER + reports(*range(2, 31, 2)),
+        range(6, 31, 2),
+    ),
+    "nothing after another start": (
+        LAUNCHER + reports(*range(2, 31, 2)) + FAILED + LAUNCHER,
+        range(6, 31, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SEVERAL_LAUNCHES)
+def test_report_and_parse_agree_on_several_launches(
+    case: str, log_of: Callable[[str, str, str], str]
+) -> None:
+    """The report has the last run of a log that trained; each of its launches has a warm-up."""
+    text, left = SEVERAL_LAUNCHES[case]
+    log = log_of(DEEPSPEED, "5", text)
+    [row] = call("report", "mine.yaml", "--format", "json")[0]["runs"]
+    runs = [run for run in call("parse", log, "--format", "json")[0] if run["step_seconds"]["n"]]
+    assert_alike(row, runs[-1])
+    assert row["reports"] == len(left)
+    seconds = [SECONDS[number // 2 - 1] for number in left]
+    # The rate of a line has as many digits as Python prints.
+    assert row["step_seconds_mean"] == pytest.approx(sum(seconds) / len(seconds))
 
 
 def test_a_log_whose_campaign_is_not_on_record_has_the_warm_up_first(

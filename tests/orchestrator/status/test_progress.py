@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from orchestrator.campaign.campaign import PlannedRun
 from orchestrator.collect.restarts import last_start
-from orchestrator.measure.summary import run_reports, summarise_records
+from orchestrator.measure.summary import record_reports, summarise_records
 from orchestrator.run.model import Run
 from orchestrator.status.progress import LogSoFar, Progress, read_on, run_progress
 from orchestrator.status.slow_runs import StepTimes
@@ -68,7 +68,7 @@ def test_a_log_that_grows_in_pieces_tells_what_the_whole_log_tells(
     whole = list(read_records(log, formats, start=last_start(log)))
     assert list(so_far.records) == whole
     found = run_progress(planned.run, whole, WARMUP)
-    summary = summarise_records(planned.run, whole, run_reports(planned.run, whole, WARMUP))
+    summary = summarise_records(planned.run, whole, record_reports(planned.run, whole, WARMUP))
     assert run_progress(planned.run, so_far.records, WARMUP) == found
     # And the report will say the same.
     assert found.iteration == summary.last_iteration

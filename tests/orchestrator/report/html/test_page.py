@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from orchestrator.campaign.campaign import Campaign, load_campaign
 from orchestrator.cli.main import main
 from orchestrator.collect.collected import Collected, collect_campaign
-from orchestrator.measure.summary import run_reports
+from orchestrator.measure.summary import record_reports
 from orchestrator.report.html.detail import limits, make_detail
 from orchestrator.report.html.document import document
 from orchestrator.report.html.page import Page, make_page
@@ -203,7 +203,7 @@ def test_reports_with_a_skipped_update_are_no_part_of_the_curve(
         Step(offset=at, iteration=at, step_seconds=float(at), skipped_iterations=skip)
         for at, skip in enumerate(skips, start=1)
     ]
-    reports = run_reports(run.planned.run, steps, campaign.warmup)
+    reports = record_reports(run.planned.run, steps, campaign.warmup)
     detail = make_detail(campaign, replace(run, reports=reports), {}, None, 100)
     assert (detail.step_seconds.x, detail.skipped_seconds.x) == ((2, 4), (1, 3))
     assert detail.skipped_seconds.y == (1.0, 3.0)
