@@ -118,17 +118,25 @@ def test_runs_go_on_that_late_accounting_calls_cancelled_with_the_rest_of_their_
     assert set(playground.starts().values()) == {1}
 
 
-def test_a_run_that_completed_is_not_called_cancelled_with_the_rest_of_its_array(bare) -> None:
+@pytest.mark.parametrize(
+    ("state", "forgotten"),
+    [("COMPLETED", ["ended.json"]), ("UNKNOWN", ["ended.json", "job.json"])],
+    ids=["by its own record", "no record"],
+)
+def test_a_run_that_completed_is_not_called_cancelled_with_the_rest_of_its_array(
+    bare, state: str, forgotten: list[str]
+) -> None:
     """Without accounting, when squeue has forgotten the task and speaks of the array alone."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["COMPLETED", "COMPLETED"])
-    for ended in bare.path.glob("results/play/*/attempt-1/ended.json"):
-        ended.unlink()
+    for attempt in bare.path.glob("results/play/*/attempt-1"):
+        for name in forgotten:
+            (attempt / name).unlink()
     [receipt] = bare.path.glob("results/play/submissions/*/receipt.json")
     job, name = json.loads(receipt.read_text())["job_id"], receipt.parent.name
     instead(bare, squeue=f"echo '{job}|{name}|CANCELLED|N/A|2026-11-22T05:12:44||0|None|0|'")
-    assert bare.states() == ["UNKNOWN", "UNKNOWN"]
+    assert bare.states() == [state, state]
 
 
 def test_accounting_names_nobody_who_cancelled_a_job_for_one_that_had_failed(
