@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 # torch's CPU build, the one the tests are measured with; `make setup TORCH=torch` takes the newest,
 # with CUDA, for a machine with GPUs.
 TORCH ?= torch==2.13.0
+# pip compiles 15,000 modules, of which the tests import a tenth; `--no-compile` leaves that to the
+# first import, which is sooner done in an environment that is used once.
+PIP_OPTIONS ?=
 # The number of test processes. Each starts its own clusters and trainings, and waits for them much of
 # the time. An idle process takes tests from a busy one.
 WORKERS ?= 4
@@ -31,8 +34,8 @@ setup: $(VENV)/.installed ## Make .venv with everything: torch, DeepSpeed, the t
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train,hf,html,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) '$(TORCH)'
+	$(BIN)/pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) --editable '.[train,hf,html,dev]'
 	touch $@
 
 .PHONY: demo
