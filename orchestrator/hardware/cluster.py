@@ -37,6 +37,16 @@ _SWITCHES = _written_as(
     r"[0-9]+(@[0-9:-]+)?",
     "number of switches; write it as '1', or as 1@2:00:00 to wait no longer than that",
 )
+_GPU_TYPE = _written_as(r"[A-Za-z0-9][\w.+-]*", "type of GPU as Slurm has it; write it as a100")
+_MAIL_EVENTS = (
+    "NONE, BEGIN, END, FAIL, REQUEUE, ALL, INVALID_DEPEND, STAGE_OUT, TIME_LIMIT, TIME_LIMIT_90, "
+    "TIME_LIMIT_80, TIME_LIMIT_50, ARRAY_TASKS"
+)
+_MAIL_EVENT = f"({'|'.join(_MAIL_EVENTS.split(', '))})"
+_MAIL_TYPE = _written_as(
+    rf"{_MAIL_EVENT}(,{_MAIL_EVENT})*",
+    f"list of events; write it as END,FAIL, of {_MAIL_EVENTS}",
+)
 _SIGNAL = _written_as(
     r"([BR]+:)?[A-Z0-9]+(@[0-9]+)?",
     "signal; write it as USR2@90, or as B:USR2@90 to send it to the job's shell alone",
@@ -52,9 +62,15 @@ class Cluster:
     gpu_peak_tflops, gpu_memory_gib: what one can do at most, dense, by precision, and hold; over
         what the table of GPUs says, and for those it does not have.
     cores_per_rank: what Slurm calls cpus-per-task is this times the ranks of a node.
-    memory: of a node's memory, as Slurm takes it: 160G.
-    exclusive, switches: whole nodes, and how many leaf switches at most (`1`, or `1@2:00:00` to
-        wait no longer than that), so that runs can be compared.
+    gpu_type: what Slurm calls that model, e.g. a100; a job then asks for gpu:a100:4.
+    memory, memory_per_gpu: of a node's memory, as Slurm takes it: 160G; one of them at most.
+    exclusive, switches: whole nodes (`user`: shared with jobs of the same user alone), and how many
+        leaf switches at most (`1`, or `1@2:00:00` to wait no longer than that), so that runs can be
+        compared.
+    reservation, nodelist, exclude, licenses: as sbatch takes them. A job gets all nodes of
+        `nodelist`.
+    begin, nice: when a job may start, and how much its priority is lowered, as sbatch takes them.
+    mail_user, mail_type: who gets mail, and about what: END,FAIL.
     time_limit: of runs that give none.
     requeue: whether Slurm may start a run again after a node failure or a preemption.
     signal: what Slurm sends before the time is up, as `USR2@90`.
@@ -72,6 +88,7 @@ class Cluster:
     nodes: Annotated[int, Field(ge=1)] | None = None
     gpus_per_node: Annotated[int, Field(ge=0)] | None = None
     gpu: str | None = None
+    gpu_type: Annotated[str, _GPU_TYPE] | None = None
     gpu_peak_tflops: dict[Precision, Annotated[float, Field(gt=0)]] | None = None
     gpu_memory_gib: Annotated[float, Field(gt=0)] | None = None
     cores_per_rank: Annotated[int, Field(ge=1)] | None = None
@@ -81,7 +98,16 @@ class Cluster:
     qos: str | None = None
     hint: str | None = None
     memory: Annotated[str, _MEMORY] | None = None
-    exclusive: bool = False
+    memory_per_gpu: Annotated[str, _MEMORY] | None = None
+    reservation: str | None = None
+    nodelist: str | None = None
+    exclude: str | None = None
+    licenses: str | None = None
+    begin: str | None = None
+    nice: Annotated[int, Field(ge=-2147483645, le=2147483645)] | None = None
+    mail_user: str | None = None
+    mail_type: Annotated[str, _MAIL_TYPE] | None = None
+    exclusive: bool | Literal["user"] = False
     switches: Annotated[str, _SWITCHES] | None = None
     time_limit: Annotated[int | str, AfterValidator(time_limit_seconds)] | None = None
     requeue: bool | None = None
@@ -125,7 +151,9 @@ def load_cluster(name: str, folder: Path) -> Cluster:
     if not path.is_file():
         raise UserError(_no_profile(name, folder))
     data = {"name": path.stem, **read_yaml(path, "a cluster profile")}
-    problems = list(mapping_problems("", Cluster, data))
+    problems = [*mapping_problems("", Cluster, data)]
+    if "memory" in data and "memory_per_gpu" in data:
+        problems.append("memory, memory_per_gpu: give one of them; Slurm takes no more")
     if problems:
         raise UserError(*(f"{path}: {problem}" for problem in problems))
     cluster = Cluster(**data)

@@ -157,7 +157,7 @@ def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
         return _shares(node)
-    gpus = int(asked.get("--gres", "gpu:0").partition(":")[2])
+    gpus = int(asked.get("--gres", "gpu:0").rpartition(":")[2])
     tasks, cpus = int(asked["--ntasks-per-node"]), int(asked.get("--cpus-per-task", 1))
     of_cores = -(-node.cores_of(tasks, cpus) * _shares(node) // node.cores)
     return max(gpus, of_cores)
@@ -182,8 +182,9 @@ def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: in
         for asked in all_asked
     )
     gpus = max(
-        (int(asked["--gres"].partition(":")[2]) for asked in all_asked if "--gres" in asked),
-        default=0,
+        (asked["--gres"].rpartition(":") for asked in all_asked if "--gres" in asked),
+        key=lambda gres: int(gres[2]),
+        default=None,
     )
     found = [
         f"--job-name={name}",
@@ -192,7 +193,7 @@ def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: in
         f"--cpus-per-task={cpus}",
     ]
     if gpus:
-        found.append(f"--gres=gpu:{gpus}")
+        found.append(f"--gres={''.join(gpus)}")
     found += [
         f"{option}={value}" if value else option
         for option, value in all_asked[0].items()

@@ -123,6 +123,8 @@ def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
     problems += mapping_problems("", Cluster, {"name": campaign.cluster.name, **filled})
     if problems:
         raise UserError(*(f"--{problem}" for problem in problems))
+    if "memory" in given:
+        given["memory_per_gpu"] = None
     return replace(campaign, cluster=replace(campaign.cluster, **given))
 
 

@@ -68,6 +68,9 @@ class SlurmSession:
         asked = options.sbatch
         if asked.throttle is None:
             asked = replace(asked, throttle=cluster.throttle)
+        if asked.exclude and cluster.exclude:
+            # On sbatch's command line, the option replaces that of the script.
+            asked = replace(asked, exclude=f"{cluster.exclude},{asked.exclude}")
         size = cluster.max_array_size or (max_array_size() if len(scripts) > 1 else 1)
         # With a backslash in it, a path cannot hold an array's index.
         arrays = "\\" not in str(self.store.path)

@@ -371,6 +371,49 @@ def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> 
     assert "--throttle: is for jobs on a Slurm cluster" in refused.stderr
 
 
+PROFILE = """\
+gpu_type: v100
+reservation: ours
+nodelist: {node}
+exclude: {other}
+begin: now+1hour
+nice: 7
+mail_user: me
+mail_type: END,FAIL
+exclusive: user
+"""
+
+
+def test_slurm_gets_what_the_profile_asks_for(bare, slurm) -> None:
+    """Each key is a field of the job; `--exclude` adds to the profile's nodes."""
+    node, other, *_ = slurm.plan.names_32g
+    reservation = ("ReservationName=ours", f"Nodes={node}", "StartTime=now", "Duration=60")
+    slurm.run("scontrol", "create", "reservation", *reservation, "Users=root")
+    try:
+        bare.write_slurm_campaign(
+            "true", matrix="seed: [1]", profile=PROFILE.format(node=node, other=other)
+        )
+        submitted = bare.teralog("submit", "campaign.yaml", "--exclude", slurm.plan.names_16g[0])
+        assert submitted.returncode == 0, submitted.stderr
+        job_id = submitted.stdout.partition(":")[0]
+        job = slurm.run("scontrol", "--oneliner", "show", "job", job_id).stdout
+        for field in (
+            "Reservation=ours",
+            f"ReqNodeList={node}",
+            "ExcNodeList=gpu[002,005]",
+            "Nice=7",
+            "MailUser=me MailType=END,FAIL",
+            "OverSubscribe=USER",
+            "gres:gpu:v100:",
+            "Reason=BeginTime",
+        ):
+            assert field in job, job
+        bare.teralog("cancel", "campaign.yaml")
+        bare.wait_for(["CANCELLED"])
+    finally:
+        slurm.run("scontrol", "delete", "ReservationName=ours")
+
+
 def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
     """The next submit asks for those of the profile again."""
     bare.write_slurm_campaign('test -e "$LEDGER.go" || exit 3', matrix="seed: [1]")

@@ -195,6 +195,19 @@ REFUSED = {
             ": time_limit: 'soon'",
         ],
     ),
+    "what sbatch would refuse": (
+        "gpu_type: 'gpu:a100'\nnice: 9999999999\nmail_type: end\nexclusive: group\n",
+        [
+            ": gpu_type: 'gpu:a100' is no type of GPU as Slurm has it; write it as a100",
+            ": nice: 9999999999 is too large; the most is 2147483645",
+            ": mail_type: 'end' is no list of events; write it as END,FAIL, of NONE, BEGIN",
+            ": exclusive:",
+        ],
+    ),
+    "memory of a node and of a GPU": (
+        "memory: 160G\nmemory_per_gpu: 40G\n",
+        [": memory, memory_per_gpu: give one of them"],
+    ),
     "numbers where Slurm takes more than numbers": (
         "memory: 160\nswitches: 1\nsignal: 10\n",
         [

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.frameworks.deepspeed.zero import DeepspeedLauncher
-from orchestrator.hardware.cluster import Cluster
+from orchestrator.hardware.cluster import Cluster, load_cluster
 from orchestrator.run.model import Run
+from orchestrator.slurm.arrays import directives
 from orchestrator.submit.scripts import job_script
 from parsers.summary.warmup import Warmup
 
@@ -202,8 +203,19 @@ def test_sbatch_gets_its_options_as_they_were_written(
     folder: str,
 ) -> None:
     """All of them are read: none ends its line early or begins a comment."""
-    values = {"partition": partition, "account": account, "constraint": constraint}
-    cluster = Cluster(name="there", gpus_per_node=4, qos=partition, hint=account, **values)
+    values = {
+        "partition": partition,
+        "account": account,
+        "constraint": constraint,
+        "qos": partition,
+        "hint": account,
+        "reservation": constraint,
+        "nodelist": partition,
+        "exclude": account,
+        "licenses": constraint,
+        "begin": partition,
+    }
+    cluster = Cluster(name="there", gpus_per_node=4, mail_user=account, **values)
     script = script_of(run_of(), cluster, Path("/results") / folder, name)
     options = sbatch_options(script)
     output = output_file(options.pop("output"), job="7")
@@ -215,10 +227,42 @@ def test_sbatch_gets_its_options_as_they_were_written(
         "nodes": "1",
         "ntasks-per-node": "1",
         "gres": "gpu:1",
-        "qos": partition,
-        "hint": account,
+        "mail-user": account,
         "time": "0:30:00",
     }
+
+
+# A line of a profile, and the line of a job script that it becomes.
+DIRECTIVES = {
+    "gpu_type: a100\n": "--gres=gpu:a100:1",
+    "memory_per_gpu: 40G\n": "--mem-per-gpu=40G",
+    "reservation: maintenance\n": "--reservation=maintenance",
+    "nodelist: node[1-4]\n": '--nodelist="node[1-4]"',
+    "exclude: node7\n": "--exclude=node7",
+    "licenses: matlab:1\n": "--licenses=matlab:1",
+    "begin: now+1hour\n": "--begin=now+1hour",
+    "nice: 100\n": "--nice=100",
+    "nice: 0\n": "--nice=0",
+    "mail_user: me@example.org\n": "--mail-user=me@example.org",
+    "mail_type: END,FAIL\n": "--mail-type=END,FAIL",
+    "exclusive: true\n": "--exclusive",
+    "exclusive: user\n": "--exclusive=user",
+    "exclusive: false\n": None,
+}
+
+
+@pytest.mark.parametrize(("text", "line"), DIRECTIVES.items(), ids=map(str.strip, DIRECTIVES))
+def test_a_key_of_a_profile_is_a_line_of_the_script(
+    tmp_path: Path, run_of: Callable[..., Run], text: str, line: str | None
+):
+    """One more line than without it, or another one."""
+    (tmp_path / "plain.yaml").write_text("gpus_per_node: 4\n")
+    (tmp_path / "more.yaml").write_text(f"gpus_per_node: 4\n{text}")
+    plain, more = (
+        directives(script_of(run_of(), load_cluster(name, tmp_path), tmp_path))
+        for name in ("plain.yaml", "more.yaml")
+    )
+    assert {*more} - {*plain} == ({f"#SBATCH {line}"} if line else set())
 
 
 @given(modules=st.lists(printable, min_size=1, max_size=3))
