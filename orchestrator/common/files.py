@@ -31,7 +31,7 @@ def write_text(path: Path, text: str) -> None:
         _write_synced(temporary, text)
 
 
-def _write_synced(path: Path, text: str) -> None:
+def _write_synced(path: str | Path, text: str) -> None:
     # Without the layers of text and buffers, which cost as much as the disk.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
@@ -135,7 +135,9 @@ def _read(path: Path) -> str | None:
 @contextlib.contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
     """Make a folder and its parents; where the block fails, take away those that were new."""
-    new = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
+    new: list[Path] = []
+    if not os.path.isdir(folder):  # noqa: PTH112
+        new = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
     try:
         if new:
             folder.mkdir(parents=True, exist_ok=True)
@@ -172,22 +174,23 @@ def _make_whole(
     links: Mapping[str, str] | None = None,
     same: Mapping[str, Path] | None = None,
 ) -> None:
-    temporary = _temporary(folder)
+    # With names as text: for thousands of folders, a Path for each file costs as much as the disk.
+    temporary = os.fspath(_temporary(folder))
     with made_folder(folder.parent):
         try:
-            temporary.mkdir()
+            os.mkdir(temporary)  # noqa: PTH102
             for name, text in texts.items():
-                if not _linked((same or {}).get(name), temporary / name):
-                    _write_synced(temporary / name, text)
+                if not _linked((same or {}).get(name), f"{temporary}/{name}"):
+                    _write_synced(f"{temporary}/{name}", text)
             for name, target in (links or {}).items():
-                (temporary / name).symlink_to(target)
-            temporary.rename(folder)
+                os.symlink(target, f"{temporary}/{name}")  # noqa: PTH211
+            os.rename(temporary, folder)  # noqa: PTH104
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
 
 
-def _linked(source: Path | None, path: Path) -> bool:
+def _linked(source: Path | None, path: str) -> bool:
     """Make another name for a file, which costs next to nothing; not where the disk refuses."""
     if source is None:
         return False

@@ -121,14 +121,9 @@ class CampaignStore:
         }
         return folder if claim_folder(folder.path, texts, links) else None
 
-    def save_run(
-        self, planned: PlannedRun, campaign: Campaign, files: Mapping[str, str]
-    ) -> RunFolder:
-        """Write a run's folder: run.json and `files` (name to text), whole or not at all.
-
-        Raises UserError where the disk does not let it.
-        """
-        run_json = {
+    def run_record(self, planned: PlannedRun, campaign: Campaign) -> dict[str, str]:
+        """Return the text of a run's run.json, by that name."""
+        record = {
             "run_id": planned.run_id,
             "label": planned.label,
             "campaign": campaign.name,
@@ -136,9 +131,16 @@ class CampaignStore:
             "teralog": version(),
             **sizes(planned.run),
         }
+        return {"run.json": json_text(record)}
+
+    def save_run(self, planned: PlannedRun, texts: Mapping[str, str]) -> RunFolder:
+        """Write a run's folder: `texts` by file name, whole or not at all.
+
+        Raises UserError where the disk does not let it.
+        """
         folder = self.run(planned.run_id)
         with disk_errors(folder.path):
-            write_folder(folder.path, {"run.json": json_text(run_json), **files})
+            write_folder(folder.path, texts)
         return folder
 
     def save_submission(self, campaign: Campaign) -> None:

@@ -28,24 +28,28 @@ def render_runs(
     unset += [f"{campaign.path}: {said}" for said in told]
     if unset:
         raise UserError(*unset)
-    # Not by the threads, which are for the disk: at work they stand in each other's way.
     scripts = {
         planned.run_id: job_script(planned, campaign, store.run(planned.run_id).path)
         for planned in runs
     }
-
-    def write(planned: PlannedRun) -> None:
-        files = FRAMEWORKS[planned.run.framework].start.config_files(planned.run)
-        if campaign.rehearsal:
-            paths = user_paths(planned.run, campaign.path.parent)
-            written = [str(store.run(planned.run_id).path / name) for name in files]
-            order = rehearsal_order(planned.run, paths, written)
-            files = {**files, ORDER_FILE: order}
-        texts = {
-            store.run(planned.run_id).script.name: scripts[planned.run_id],
-            **{name: json_text(content) for name, content in files.items()},
-        }
-        store.save_run(planned, campaign, texts)
-
-    at_once(write, runs)
+    # The threads are for the disk. What Python computes in them, it computes no faster.
+    texts = [_texts(campaign, planned, store, scripts[planned.run_id]) for planned in runs]
+    at_once(lambda one: store.save_run(*one), zip(runs, texts, strict=True))
     return scripts
+
+
+def _texts(
+    campaign: Campaign, planned: PlannedRun, store: CampaignStore, script: str
+) -> dict[str, str]:
+    """Return the files of a run's folder, by name."""
+    folder = store.run(planned.run_id)
+    files = FRAMEWORKS[planned.run.framework].start.config_files(planned.run)
+    if campaign.rehearsal:
+        paths = user_paths(planned.run, campaign.path.parent)
+        written = [str(folder.path / name) for name in files]
+        files = {**files, ORDER_FILE: rehearsal_order(planned.run, paths, written)}
+    return {
+        **store.run_record(planned, campaign),
+        folder.script.name: script,
+        **{name: json_text(content) for name, content in files.items()},
+    }

@@ -30,7 +30,7 @@ def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callabl
             f"  num_attention_heads: 4\n  vocab_size: 512\n  seq_length: 64\n{lines}"
         )
         store = CampaignStore(tmp_path / "results")
-        folder = store.save_run(campaign.runs[0], campaign, {})
+        folder = store.save_run(campaign.runs[0], store.run_record(campaign.runs[0], campaign))
         return json.loads((folder.path / "run.json").read_text())
 
     return make
@@ -47,7 +47,7 @@ def test_the_runs_of_every_campaign_are_those_that_their_files_tell_of(
     for planned in campaign.runs:
         if planned.problems:
             continue
-        folder = store.save_run(planned, campaign, {})
+        folder = store.save_run(planned, store.run_record(planned, campaign))
         made = recorded_run(json.loads((folder.path / "run.json").read_text()))
         assert made is not None
         assert sizes(made) == json.loads(json.dumps(sizes(planned.run)))

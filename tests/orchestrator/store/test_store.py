@@ -232,7 +232,8 @@ def test_a_run_is_saved_with_its_parameters_and_its_files(
     """In run.json, under the names that a plan gives them."""
     campaign = campaign_of("name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [7]}\n")
     planned = campaign.runs[0]
-    saved = campaign_store(tmp_path / "results", "c").save_run(planned, campaign, {"a.txt": "b"})
+    store = campaign_store(tmp_path / "results", "c")
+    saved = store.save_run(planned, {**store.run_record(planned, campaign), "a.txt": "b"})
     assert saved.path == tmp_path / "results" / "c" / planned.run_id
     assert sorted(path.name for path in saved.path.iterdir()) == ["a.txt", "run.json"]
     record = read_json(saved.path / "run.json")
@@ -259,7 +260,7 @@ def test_runs_that_have_left_the_campaign_are_told(
     before = campaign_of(text % "1, 2, 3")
     found = CampaignStore(tmp_path / "results")
     for planned in before.runs:
-        found.save_run(planned, before, {})
+        found.save_run(planned, found.run_record(planned, before))
     for planned in before.runs[1:]:
         found.run(planned.run_id).new_attempt()
     assert found.other_runs(before) == []
