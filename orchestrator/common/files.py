@@ -75,7 +75,9 @@ def read_json(path: Path) -> dict[str, Any] | None:
     Raises UserError where it cannot be read: whoever wrote it, it was not `write_json`.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        # Without the layers of text and buffers: a status reads several files for each run.
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            value = json.loads(file.read().decode())
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -224,18 +224,19 @@ def read_attempt(folder: Path) -> Attempt:
     )
 
 
-# By the batch's folder. A receipt is never written twice, so what was found once stays true.
-_jobs: dict[Path, dict[tuple[str, int], str]] = {}
+# By the campaign's folder and the batch. A receipt is never written twice, so what was found once
+# stays true.
+_jobs: dict[tuple[str, str], dict[tuple[str, int], str]] = {}
 
 
 def _submitted(attempt: Path, intent: Intent) -> JobState | None:
     """Return what is known of an attempt that Slurm has not been asked about: sbatch's answer."""
     run = attempt.parent
-    batch = batch_folder(run.parent, intent.batch)
-    jobs = _jobs.get(batch.path) or batch.jobs()
+    key = (str(run.parent), intent.batch)
+    jobs = _jobs.get(key) or batch_folder(run.parent, intent.batch).jobs()
     if jobs is None:
         return None
-    _jobs[batch.path] = jobs
+    _jobs[key] = jobs
     job_id = jobs.get((run.name, _number(attempt)))
     return None if job_id is None else JobState(job_id, SUBMITTED, "sbatch", intent.batch)
 
