@@ -13,7 +13,13 @@ from orchestrator.common.text import counted, signal_name
 from orchestrator.slurm.commands import SilenceError, Told, ask_jobs, cancel_jobs, find, queued_ids
 from orchestrator.slurm.warning_signal import ended_by_warning_signal
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.store.folders import BatchFolder, job_record, write_ended, write_job_state
+from orchestrator.store.folders import (
+    BatchFolder,
+    has_own_state,
+    job_record,
+    write_ended,
+    write_job_state,
+)
 from orchestrator.store.job_state import JobState
 from orchestrator.store.record_files import utc_now
 from orchestrator.store.records import (
@@ -103,6 +109,21 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
         told = ask_jobs(list(jobs), names)
         states = _own_states(told, jobs)
 
+    waiting = {
+        job_id: states[job_id]
+        for job_id, one in jobs.items()
+        if job_id in states and states[job_id].only_waits and not has_own_state(one.attempt.folder)
+    }
+    for name in {jobs[job_id].intent.batch for job_id in waiting}:
+        store.batch(name).record_waiting(
+            state for job_id, state in waiting.items() if jobs[job_id].intent.batch == name
+        )
+
+    def is_recorded(job_id: str) -> bool:
+        state = states.get(job_id)
+        same = state is not None and not state.final and state == jobs[job_id].attempt.job
+        return same or job_id in waiting
+
     def write(job_id: str) -> None:
         one = jobs[job_id]
         if job_id in states:
@@ -116,7 +137,7 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
         elif told.complete:
             _record_unknown(one.attempt, job_id)
 
-    at_once(write, jobs)
+    at_once(write, (job_id for job_id in jobs if not is_recorded(job_id)))
     if not told.complete:
         silences.update(dict.fromkeys(told.silences))
     return [f"Slurm gave no answer: {reason}" for reason in silences]

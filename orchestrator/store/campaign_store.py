@@ -14,13 +14,14 @@ gpus-<node>.csv                      what nvidia-smi saw meanwhile, see `gpu_sam
 ended.json                           how it ended; absent until it has
 intent.json                          on Slurm: the batch it is submitted with
 job.sh                               on Slurm: what was submitted
-slurm.json                           on Slurm: what Slurm last said of it; absent until it is asked
+slurm.json                           on Slurm: what Slurm last said of it; absent until it starts
 job.json                             on Slurm: when its job began, and how its job script ended
 results/<campaign>/submissions/<batch>/  one call of sbatch
 batch.json                           its runs; there before sbatch is called
 script.sh                            what Slurm is given; once its job has begun job-<id>.sh,
                                      or withdrawn.sh if no job of it may begin any more
 receipt.json                         the job's id, or that there is none; never written twice
+waiting.json                         what Slurm last said of its jobs that have never started
 <index>                              of an array: a link to the attempt with that index
 results/.parse/                      what `parse --on-slurm` has read: see `logs/archive/folder.py`
 """

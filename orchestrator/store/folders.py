@@ -5,13 +5,21 @@
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from orchestrator.common import locks
-from orchestrator.common.files import claim_folder, json_text, read_json, write_json_once
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import (
+    claim_folder,
+    json_text,
+    read_json,
+    write_json,
+    write_json_once,
+)
 from orchestrator.store.job_state import JobState
 from orchestrator.store.record_files import read_record, utc_now, write_record
 from orchestrator.store.records import (
@@ -31,6 +39,10 @@ from orchestrator.store.records import (
 
 # What the script of a batch is called once its job has begun: see `slurm.arrays.batch_script`.
 _BEGUN = re.compile(r"job-(?P<job>[0-9]+)\.sh")
+
+
+# What the jobs of an array that wait have in common, mostly.
+_SHARED = ("state", "by", "name", "reason", "of_rest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +74,37 @@ class BatchFolder:
             member: f"{receipt.job_id}_{index}" if batch.array else str(receipt.job_id)
             for member, index in batch.tasks.items()
         }
+
+    def waiting(self) -> dict[str, JobState]:
+        """Return what Slurm last said of jobs that have never started, by job id."""
+        path = self.path / "waiting.json"
+        groups = (read_json(path) or {"jobs": ()}).get("jobs")
+        try:
+            return {
+                job_id: JobState(job_id, **{name: group[name] for name in _SHARED})
+                for group in groups or ()
+                for job_id in group["job_ids"]
+            }
+        except (KeyError, TypeError) as error:
+            raise UserError(f"{path}: is damaged ({error!r}); move it out of the way") from None
+
+    def record_waiting(self, states: Iterable[JobState]) -> None:
+        """Record what Slurm says of jobs that have never started: one file for all of them.
+
+        A job gets a slurm.json of its own when it starts, which then counts.
+        """
+        before = self.waiting()
+        after = {**before, **{str(state.job_id): state for state in states}}
+        if after == before:
+            return
+        groups: dict[tuple[Any, ...], list[str]] = {}
+        for job_id, state in after.items():
+            groups.setdefault(tuple(getattr(state, name) for name in _SHARED), []).append(job_id)
+        jobs = [
+            {**dict(zip(_SHARED, values, strict=True)), "job_ids": job_ids}
+            for values, job_ids in groups.items()
+        ]
+        write_json(self.path / "waiting.json", {"jobs": jobs})
 
     def close(self, receipt: Receipt) -> Receipt:
         """Record what became of it, where that is not on record; return what is on record now."""
@@ -230,7 +273,7 @@ _jobs: dict[tuple[str, str], dict[tuple[str, int], str]] = {}
 
 
 def _submitted(attempt: Path, intent: Intent) -> JobState | None:
-    """Return what is known of an attempt that Slurm has not been asked about: sbatch's answer."""
+    """Return what is known of an attempt that has not started: it waits, or sbatch's answer."""
     run = attempt.parent
     key = (str(run.parent), intent.batch)
     jobs = _jobs.get(key) or batch_folder(run.parent, intent.batch).jobs()
@@ -238,7 +281,27 @@ def _submitted(attempt: Path, intent: Intent) -> JobState | None:
         return None
     _jobs[key] = jobs
     job_id = jobs.get((run.name, _number(attempt)))
-    return None if job_id is None else JobState(job_id, SUBMITTED, "sbatch", intent.batch)
+    if job_id is None:
+        return None
+    waiting = _waiting_jobs(f"{run.parent}/submissions/{intent.batch}").get(job_id)
+    return waiting or JobState(job_id, SUBMITTED, "sbatch", intent.batch)
+
+
+# By the batch's folder: the file that was read, and what it contains. A file is never changed, only
+# replaced by another one.
+_waiting: dict[str, tuple[tuple[int, int], Mapping[str, JobState]]] = {}
+
+
+def _waiting_jobs(batch: str) -> Mapping[str, JobState]:
+    try:
+        status = os.stat(f"{batch}/waiting.json")  # noqa: PTH116
+    except FileNotFoundError:
+        return {}
+    file = (status.st_ino, status.st_mtime_ns)
+    known = _waiting.get(batch)
+    if known is None or known[0] != file:
+        known = _waiting[batch] = (file, BatchFolder(Path(batch)).waiting())
+    return known[1]
 
 
 def _number(attempt: Path) -> int:
@@ -258,6 +321,11 @@ def write_ended(attempt: Path, ended: Ended) -> None:
 def job_record(attempt: Path) -> JobRecord | None:
     """Return what the job of an attempt wrote of itself; None if it has written nothing."""
     return read_record(attempt / "job.json", JobRecord)
+
+
+def has_own_state(attempt: Path) -> bool:
+    """Return whether an attempt has a slurm.json: its job has started, or an old teralog asked."""
+    return os.path.exists(f"{attempt}/slurm.json")  # noqa: PTH110
 
 
 def write_job_state(attempt: Path, state: JobState) -> None:

@@ -1,6 +1,6 @@
 """The state of a Slurm job, as its commands report it and slurm.json keeps it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FINAL = frozenset(
     {
@@ -71,6 +71,12 @@ class JobState:
     def final(self) -> bool:
         """Whether the job has ended."""
         return self.word in FINAL
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether Slurm reports only that the job waits, and why: it has never started."""
+        told = JobState(self.job_id, self.state, self.by, self.name, self.reason)
+        return self.word == "PENDING" and replace(self, of_rest=False) == told
 
     @property
     def refused(self) -> bool:

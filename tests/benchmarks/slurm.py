@@ -5,8 +5,8 @@ own, and the medians of their rounds are printed, in seconds of wall and of proc
 Slurm's commands included. submitit's `submit` is timed over some jobs and multiplied. Slurm's
 commands are counted by scripts of their names that stand first on the PATH of a turn that is not
 timed. Nothing is deleted before the end: an ext4 without a journal makes files slowly for minutes
-after many were deleted. `status` is asked for campaigns of several sizes: the first one writes down
-what Slurm says of each run, the next ones find it there.
+after many were deleted. Campaigns of several sizes are submitted, asked for and cancelled, each
+next to a map_array of as many functions: the first `status` writes down what Slurm says of runs.
 """
 
 import argparse
@@ -117,19 +117,28 @@ def _submitting(cluster: Cluster, folder: Path, runs: int, one_by_one: int, roun
 
 
 def _asking(cluster: Cluster, folder: Path, sizes: list[int]) -> None:
-    print("\nstatus of jobs      first       again  processor  a job   Slurm's commands")
+    print("\n                                  wall   processor   x map_array's processor time")
     for size in sizes:
         place = _place(folder)
         campaign = str(_campaign(place, size))
-        _timed(cluster, [TERALOG, "submit", campaign, "--hold"], place)
-        command = [TERALOG, "status", campaign]
-        first, again = _timed(cluster, command, place), _timed(cluster, command, place)
-        counted = _counted(cluster, command, place)
-        print(
-            f"{size:14,}{first.wall:9.2f} s{again.wall:9.2f} s{again.processor:9.2f} s"
-            f"{again.processor / size * 1e3:6.2f} ms   {_told(counted)}"
-        )
-        cluster.run("scancel", "--user", str(os.getuid()))
+        array = [sys.executable, "-c", SUBMITIT, "array", str(size)]
+        commands = {
+            f"{size:,} runs: map_array": array,
+            "submit": [TERALOG, "submit", campaign, "--hold"],
+            "status, first": [TERALOG, "status", campaign],
+            "status, again": [TERALOG, "status", campaign],
+            "cancel": [TERALOG, "cancel", campaign],
+        }
+        yardstick = None
+        for name, command in commands.items():
+            took = _timed(cluster, command, place)
+            if yardstick is None:
+                yardstick = took
+                cluster.run("scancel", "--user", str(os.getuid()))
+            ratio = took.processor / yardstick.processor
+            print(f"{name:>26}{took.wall:10.2f} s{took.processor:8.2f} s{ratio:8.1f}")
+        counted = _counted(cluster, [TERALOG, "status", campaign], place)
+        print(f"Slurm's commands of status: {_told(counted)}")
 
 
 def _place(folder: Path) -> Path:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,41 @@ def test_a_run_is_submitted_from_the_receipt_of_its_batch_on(submitted: Campaign
     assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "SUBMITTED")
     write_job_state(two.attempts()[0].folder, JobState("7_5", "RUNNING", by="squeue"))
     assert (submitted.run("one").state(), two.state()) == ("SUBMITTED", "RUNNING")
+
+
+def test_what_waits_is_recorded_in_one_file_until_it_starts(submitted: CampaignStore) -> None:
+    """One file for each batch, which later answers replace; a job that starts has its own."""
+    batch, two = submitted.batch("batch"), submitted.run("two")
+    batch.close(Receipt("7", "2026-01-02T03:04:06+00:00"))
+    tasks = [JobState(f"7_{n}", "PENDING", "squeue", "batch", "Resources") for n in (3, 5)]
+    batch.record_waiting(tasks)
+    assert [submitted.run(name).attempts()[0].job for name in ("one", "two")] == tasks
+    held = replace(tasks[1], reason="JobHeldUser", of_rest=True)
+    batch.record_waiting([held])
+    assert two.attempts()[0].job == held
+    assert submitted.run("one").attempts()[0].job == tasks[0]
+    running = replace(held, state="RUNNING", nodes="n1")
+    write_job_state(two.attempts()[0].folder, running)
+    batch.record_waiting(tasks)
+    assert two.attempts()[0].job == running
+    assert [path.name for path in two.attempts()[0].folder.iterdir()].count("slurm.json") == 1
+
+
+ONLY_WAITS = {
+    "a job waits": (JobState("7", "PENDING", "squeue", "b", "Priority"), True),
+    "a task waits": (JobState("7_1", "PENDING", "sacct", "b", of_rest=True), True),
+    "a job runs": (JobState("7", "RUNNING", "squeue", "b"), False),
+    "a job was requeued": (JobState("7", "PENDING", "squeue", "b", restarts=1), False),
+    "it ran before": (JobState("7", "PENDING", "sacct", "b", earlier_seconds=3.0), False),
+    "it has a node": (JobState("7", "PENDING", "squeue", "b", nodes="n1"), False),
+    "it has ended": (JobState("7", "CANCELLED", "squeue", "b"), False),
+}
+
+
+@pytest.mark.parametrize(("state", "only_waits"), ONLY_WAITS.values(), ids=ONLY_WAITS)
+def test_a_job_that_has_started_does_not_only_wait(state: JobState, only_waits: bool) -> None:
+    """Such a job has a record of its own."""
+    assert state.only_waits is only_waits
 
 
 def test_slurm_json_of_version_1_is_read(submitted: CampaignStore) -> None:
