@@ -4,7 +4,8 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from orchestrator.campaign.campaign import Campaign, PlannedRun
     from orchestrator.store.campaign_store import CampaignStore
 
+# Between two rounds of `submit --wait`, as between two questions of `watch` to Slurm.
+WAIT_SECONDS = 10.0
+
 start_options = options(
     click.option(
         "--slots",
@@ -44,7 +48,7 @@ start_options = options(
     click.option(
         "--throttle",
         type=click.IntRange(min=1),
-        help="Slurm: most runs of an array at once.  [default: the profile's]",
+        help="Slurm: most runs of the campaign at once.  [default: the profile's]",
     ),
     click.option("--dependency", help="Slurm: what the jobs wait for, as afterok:123."),
     click.option("--hold", is_flag=True, help="Slurm: the jobs wait until they are released."),
@@ -65,6 +69,12 @@ start_options = options(
     "--here", is_flag=True, help="Slurm: run in the allocation one is in, and wait for the end."
 )
 @click.option(
+    "--wait",
+    is_flag=True,
+    help="Slurm: if it accepts only some of the runs, stay and submit the others as soon as there "
+    "is room, until all are submitted.",
+)
+@click.option(
     "--rehearse",
     is_flag=True,
     help="Start every script with a checker in place of the training, which looks at what each "
@@ -83,6 +93,7 @@ def submit(
     force: bool,
     accept_changes: bool,
     here: bool,
+    wait: bool,
     rehearse: bool,
     test_only: bool,
     **start: Any,
@@ -91,14 +102,14 @@ def submit(
 
     On this machine it waits for them: Ctrl-C stops what is running, and a second submit goes on
     with what is missing. On a Slurm cluster it submits, prints the jobs' ids and returns; runs that
-    ask for the same go as one array. Exits with 1 where a run failed.
+    ask for the same go as one array. Exits with 1 if a run failed.
     """
     from orchestrator.submit.backend import StartOptions
     from orchestrator.submit.choose_backend import backend
     from orchestrator.submit.selection import missing_runs, possible_runs, refuse_edited
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearse)
-    place, options = backend(loaded, here=here), StartOptions.of(**start)
+    place, options = backend(loaded, here=here), StartOptions.of(wait=wait, **start)
     place.refuse(options)
     runs = possible_runs(loaded, skip_impossible, force=force)
     if not accept_changes:
@@ -110,12 +121,23 @@ def submit(
         if not missing:
             click.echo("nothing to start: no run is missing", err=True)
         return
-    with interruptible(_stopped(loaded)), place.session(loaded, store, complain) as session:
-        _complain_all(session.settle(runs))
-        missing = missing_runs(runs, store)
-        store.save_submission(loaded)
-        for line in session.start(missing, options):
-            click.echo(line)
+    told: set[str] = set()
+    with interruptible(_stopped(loaded)):
+        while True:
+            # Between two rounds others may submit, cancel and retry.
+            with place.session(loaded, store, complain) as session:
+                notes = session.settle(runs)
+                _complain_all(note for note in notes if note not in told)
+                missing = missing_runs(runs, store)
+                store.save_submission(loaded)
+                for line in session.start(missing, options):
+                    if line not in told:
+                        click.echo(line)
+                    told.add(line)
+                told.update(notes)
+            if not wait or not missing_runs(runs, store):
+                break
+            time.sleep(WAIT_SECONDS)
     _finish_submit(loaded, store, runs)
 
 
@@ -351,7 +373,7 @@ def logs(
             sys.stdout.flush()
 
 
-def _complain_all(notes: Sequence[str]) -> None:
+def _complain_all(notes: Iterable[str]) -> None:
     for note in notes:
         complain(note)
 

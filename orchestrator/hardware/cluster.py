@@ -74,7 +74,7 @@ class Cluster:
     time_limit: of runs that give none.
     requeue: whether Slurm may start a run again after a node failure or a preemption.
     signal: what Slurm sends before the time is up, as `USR2@90`.
-    throttle: how many runs of an array go at once. max_array_size: how many an array holds;
+    throttle: how many runs of a campaign go at once. max_array_size: how many an array holds;
         Slurm is asked where it is not given. submission_limit: how many runs of a campaign are in
         the queue at once.
     log_folder: where logs are written, if not beside the run; a link leads there. Absolute.

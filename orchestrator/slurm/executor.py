@@ -5,7 +5,9 @@ sacct alone for a job's state, for ever if sacct is missing. So this executor ha
 it is given, and returns only the id of the job.
 """
 
+import re
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,26 @@ from submitit.slurm.slurm import SlurmExecutor, SlurmJob
 from orchestrator.common.errors import UserError
 from orchestrator.slurm.commands import SBATCH_SECONDS, environment
 
+# How Slurm names the limits of an account, a user or a QOS.
+_LIMIT = re.compile(r"\b(?:Assoc|QOS)\w*Limit\b")
+
 
 class RefusedError(Exception):
     """sbatch gave no job id; the text is what it said. A job there may be all the same."""
+
+    @property
+    def limit(self) -> str | None:
+        """The name of the limit on submitted jobs that is reached; None if it is not named."""
+        names = _LIMIT.findall(str(self))
+        return next((name for name in names if "SubmitJob" in name), None)
+
+    @property
+    def may_accept_fewer(self) -> bool:
+        """Whether Slurm may accept an array with fewer tasks, or the same one later."""
+        if _LIMIT.search(str(self)):
+            return self.limit is not None
+        # It does not name the limit on older versions, and means a time limit by it, too.
+        return "job submit limit" in str(self)
 
 
 class ScriptExecutor(SlurmExecutor):
@@ -44,12 +63,36 @@ class ScriptExecutor(SlurmExecutor):
         self._script, self._options = script, tuple(options)
         return self._submit_command("").job_id
 
-    def test(self, script: Path) -> str:
+    def accepted(self, script: str, runs: int) -> "tuple[int, RefusedError | None]":
+        """Return how many tasks of an array Slurm accepts now, at most `runs`, and why not more.
+
+        Nothing is submitted. Only limits on submitted jobs count: what Slurm refuses for another
+        reason, it refuses again when it is submitted.
+        """
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sh") as file:
+            file.write(script)
+            file.flush()
+
+            def refusal(tasks: int) -> RefusedError | None:
+                try:
+                    self.test(Path(file.name), f"--array=0-{tasks - 1}")
+                except RefusedError as refused:
+                    return refused if refused.may_accept_fewer else None
+                return None
+
+            why = refusal(runs)
+            fewest, most = (0, runs - 1) if why else (runs, runs)
+            while fewest < most:
+                middle = (fewest + most + 1) // 2
+                fewest, most = (fewest, middle - 1) if refusal(middle) else (middle, most)
+            return fewest, why
+
+    def test(self, script: Path, *options: str) -> str:
         """Return when Slurm would start a script, in its own words; nothing is submitted.
 
         Raises RefusedError where it never would.
         """
-        done = self._run(["sbatch", "--test-only", str(script)])
+        done = self._run(["sbatch", "--test-only", *options, str(script)])
         return done.stderr.strip().removeprefix("sbatch: ")
 
     def _submit_command(self, command: str) -> SlurmJob[Any]:

@@ -205,6 +205,7 @@ class LocalBackend:
             "--dependency": options.sbatch.dependency,
             "--hold": options.sbatch.hold or None,
             "--exclude": options.sbatch.exclude,
+            "--wait": options.wait or None,
         }
         for name, value in given.items():
             if value is not None:

@@ -151,7 +151,7 @@ class SlurmBackend:
         """Raise UserError where an option is for this machine."""
         if options.slots is not None:
             raise UserError(
-                "--slots: is for this machine; on Slurm, --throttle bounds the tasks of an array"
+                "--slots: is for this machine; on Slurm, --throttle bounds the runs of a campaign"
             )
         if options.blocks is not None:
             raise UserError("--blocks: is for this machine, and for an allocation, with --here")

@@ -21,12 +21,23 @@ from orchestrator.slurm.batch_script import batch_script
 from orchestrator.slurm.commands import SilenceError, ask_jobs, cancel_jobs, max_array_size
 from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 from orchestrator.slurm.sbatch_options import SbatchOptions, dependency, sbatch_options, sbatch_path
+from orchestrator.slurm.throttle import throttle_after
 from orchestrator.slurm.tracking import close, job_ids, queued_attempts, recover, refresh, withdraw
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.record_files import utc_now
 from orchestrator.store.records import Attempt, Intent, Receipt, RunBatch
 from orchestrator.submit.backend import StartOptions
 from orchestrator.submit.render import render_runs
+
+_LATER = "; submit again when some have ended, or let `submit --wait` do it"
+
+
+class _LimitError(UserError):
+    """Slurm accepts no more jobs now. submitted: how many runs of a group it has accepted."""
+
+    def __init__(self, refused: RefusedError, submitted: int = 0) -> None:
+        super().__init__(refused.limit or str(refused))
+        self.refused, self.submitted = refused, submitted
 
 
 @dataclass(slots=True)
@@ -75,17 +86,32 @@ class SlurmSession:
         # With a backslash in it, a path cannot hold an array's index.
         arrays = "\\" not in str(self.store.path)
         labels = {run.run_id: run.label for run in fitting}
+        throttle = throttle_after(asked.throttle, list(job_ids(opened, self.store)))
         done, total = 0, len(scripts)
         while ready := [one for one in scripts if one.after is None or one.after in places]:
             scripts = [one for one in scripts if one.after is not None and one.after not in places]
             for group in batches(ready, size, arrays=arrays, places=places):
+                waits = throttle.waits_for(len(group))
+                ours = replace(asked, dependency=",".join(filter(None, (asked.dependency, waits))))
                 try:
-                    yield from self._submit(group, executor, asked, labels, places)
+                    yield from self._submit_accepted(
+                        group, executor, replace(options, sbatch=ours), labels, places
+                    )
+                except _LimitError as limit:
+                    rest = counted(total - done - limit.submitted, "run")
+                    yield (
+                        f"{rest} left: Slurm accepts no more jobs now ({limit}){_LATER}; the "
+                        "profile's submission_limit keeps a campaign below such a limit"
+                    )
+                    return
                 except UserError as error:
                     if not done:
                         raise
                     raise UserError(*error.problems, _halfway(done, total - done)) from None
                 done += len(group)
+                for one in group:
+                    if (place := places.get(one.run_id)) is not None:
+                        throttle.add(place.job_id)
         if scripts:
             left = counted(len(scripts), "run left: what it comes", "runs left: what they come")
             yield f"{left} after is being submitted elsewhere"
@@ -144,8 +170,44 @@ class SlurmSession:
         # Of a series those come first that the others come after.
         return sorted(runs, key=_rank)[:room], (
             f"{counted(len(runs) - room, 'run')} left: the profile's submission_limit is {limit}, "
-            f"and {counted(queued, 'was', 'were')} in the queue; submit again when some have ended"
+            f"and {counted(queued, 'was', 'were')} in the queue{_LATER}"
         )
+
+    def _submit_accepted(
+        self,
+        group: Sequence[Script],
+        executor: ScriptExecutor,
+        options: StartOptions,
+        labels: dict[str, str],
+        places: dict[str, Place],
+    ) -> Iterator[str]:
+        """Submit a group of runs, or the first of them, as many as Slurm accepts now.
+
+        Slurm is asked how many that are after it has refused the group; before, if this submit goes
+        on until all are in. Raises _LimitError if some are left.
+        """
+        accepted, why = len(group), None
+        if options.wait:
+            accepted, why = executor.accepted(group[0].text, len(group))
+        if why is None:
+            try:
+                yield from self._submit(group, executor, options.sbatch, labels, places)
+            except _LimitError as limit:
+                accepted, why = executor.accepted(group[0].text, len(group))
+                why = why or limit.refused
+                self._numbers |= {
+                    one.run_id: self.store.run(one.run_id).next_number for one in group
+                }
+            else:
+                return
+        if not accepted and why.limit is None:
+            # It may be another limit, which no waiting changes.
+            raise UserError(f"sbatch: {why}")
+        if accepted:
+            some = group[:accepted]
+            yield from self._submit(some, executor, options.sbatch, labels, places)
+        if accepted < len(group):
+            raise _LimitError(why, accepted)
 
     def _submit(
         self,
@@ -197,16 +259,17 @@ class SlurmSession:
                 cancel_jobs([job_id])
                 raise UserError(f"job {job_id} was cancelled: another submit had withdrawn it")
         except RefusedError as refused:
-            receipt = self._refused(batch, intent, attempts, str(refused))
+            receipt = self._refused(batch, intent, attempts, refused)
         now = [Place(receipt.job_id or "", index if array else None) for index in indices]
         places.update((one.run_id, place) for one, place in zip(claimed, now, strict=True))
         what = counted(len(claimed), "run") if array else f"{kind} {labels[claimed[0].run_id]}"
         yield f"{receipt.job_id}: {what}"
 
     def _refused(
-        self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], said: str
+        self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], refused: RefusedError
     ) -> Receipt:
         """Return the receipt of a job that is there although sbatch gave no id, or raise."""
+        said = str(refused)
         try:
             receipt = withdraw(self.store.batch(batch.name), intent)
         except SilenceError as silence:
@@ -216,6 +279,8 @@ class SlurmSession:
             ) from None
         if receipt.job_id is None:
             close(receipt, attempts)
+            if refused.may_accept_fewer:
+                raise _LimitError(refused)
             raise UserError(f"sbatch: {said}")
         return receipt
 

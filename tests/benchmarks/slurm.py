@@ -131,13 +131,14 @@ def _asking(cluster: Cluster, folder: Path, sizes: list[int]) -> None:
         }
         yardstick = None
         for name, command in commands.items():
+            if name == "cancel":
+                counted = _counted(cluster, [TERALOG, "status", campaign], place)
             took = _timed(cluster, command, place)
             if yardstick is None:
                 yardstick = took
                 cluster.run("scancel", "--user", str(os.getuid()))
             ratio = took.processor / yardstick.processor
             print(f"{name:>26}{took.wall:10.2f} s{took.processor:8.2f} s{ratio:8.1f}")
-        counted = _counted(cluster, [TERALOG, "status", campaign], place)
         print(f"Slurm's commands of status: {_told(counted)}")
 
 

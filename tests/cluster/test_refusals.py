@@ -105,22 +105,61 @@ def limited(slurm_with_accounting: Cluster) -> Iterator[Cluster]:
     limit(-1)
 
 
-def test_a_limit_that_is_reached_halfway_keeps_what_is_in(playground, limited) -> None:
-    """Twenty runs are arrays of eleven and nine; the second goes with the next submit."""
+def test_as_many_runs_are_submitted_as_slurm_accepts(playground, limited) -> None:
+    """Twenty runs are arrays of eleven and nine. Of the second, one fits into the limit of 12."""
     playground.environment |= limited.environment
-    playground.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
+    playground.write_slurm_campaign(
+        'while ! test -e "$LEDGER.go"; do sleep 0.1; done', matrix=f"seed: {list(range(20))}"
+    )
     first = playground.teralog("submit", "campaign.yaml")
-    assert first.returncode == 1
-    assert first.stdout.endswith(": 11 runs\n")
-    assert "job submit limit" in first.stderr
-    assert "11 runs were submitted before that, and stay so; 9 were not" in first.stderr
-    playground.wait_for(["COMPLETED"] * 11 + ["NOT_STARTED"] * 9)
+    assert (first.returncode, "Traceback" in first.stderr) == (0, False)
+    array, alone, left = first.stdout.splitlines()
+    assert (array.endswith(": 11 runs"), alone.endswith(" seed=11")) == (True, True)
+    assert left.startswith("8 runs left: Slurm accepts no more jobs now (AssocGrpSubmitJobsLimit)")
+    assert "submission_limit" in left
+    playground.go()
+    playground.wait_for(["COMPLETED"] * 12 + ["NOT_STARTED"] * 8)
     second = playground.teralog("submit", "campaign.yaml")
-    assert (second.returncode, second.stdout.endswith(": 9 runs\n")) == (0, True)
+    assert (second.returncode, second.stdout.endswith(": 8 runs\n")) == (0, True)
     runs = playground.wait_for(["COMPLETED"] * 20)
     assert {run["attempts"] for run in runs} == {1}
-    begun = playground.starts()
-    assert sorted(begun.values()) == [1] * 20
+    assert sorted(playground.starts().values()) == [1] * 20
+
+
+def test_no_run_is_submitted_while_slurm_accepts_none(playground, limited) -> None:
+    """It says so, and the next submit goes on."""
+    playground.environment |= limited.environment
+    held = limited.run(
+        *("sbatch", "--parsable", "--hold", "--mem=1M", "--output=/dev/null"),
+        *("--array=0-10", "--wrap", "true"),
+    )
+    other = limited.run(
+        "sbatch", "--hold", "--mem=1M", "--output=/dev/null", "--wrap", "true", "--parsable"
+    )
+    assert (held.returncode, other.returncode) == (0, 0)
+    playground.write_slurm_campaign("true", matrix="seed: [1, 2]")
+    for _ in range(2):
+        full = playground.teralog("submit", "campaign.yaml")
+        assert full.returncode == 0
+        assert full.stdout.startswith("2 runs left: Slurm accepts no more jobs now")
+    assert playground.states() == ["NOT_STARTED"] * 2
+    limited.run("scancel", held.stdout.strip(), other.stdout.strip())
+    assert playground.teralog("submit", "campaign.yaml", "--wait").returncode == 0
+    runs = playground.wait_for(["COMPLETED"] * 2)
+    assert {run["attempts"] for run in runs} == {1}
+
+
+def test_submit_wait_submits_the_rest_as_room_appears(playground, limited) -> None:
+    """It ends when all runs are submitted, and leaves no attempt that Slurm refused."""
+    playground.environment |= limited.environment
+    playground.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
+    submitted = playground.teralog("submit", "campaign.yaml", "--wait")
+    assert (submitted.returncode, submitted.stderr.count("Traceback")) == (0, 0)
+    assert "runs left: Slurm accepts no more jobs now" in submitted.stdout
+    playground.wait_for(["COMPLETED"] * 20)
+    assert sorted(playground.starts().values()) == [1] * 20
+    attempts = playground.path.glob("results/play/*/attempt-*")
+    assert {path.name for path in attempts} == {"attempt-1"}
 
 
 def test_a_site_without_sacct_lacks_nothing_but_words(playground, slurm, tmp_path: Path) -> None:

@@ -85,6 +85,39 @@ def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, s
     bare.teralog("cancel", "campaign.yaml")
 
 
+def wait_for_reasons(play: Any, reasons: list[str | None]) -> None:
+    """Wait until Slurm gives these reasons why runs wait; of a new job it gives none at first."""
+
+    def found() -> list[str | None]:
+        return [run["reason"] for run in play.status()]
+
+    wait_until(lambda: found() == reasons, lambda: str(found()))
+
+
+def test_a_throttle_bounds_all_arrays_of_a_campaign_together(bare) -> None:
+    """Runs that ask for different things are arrays of their own, and so is a later submit."""
+    bare.write_slurm_campaign(WAIT, matrix="gpus_per_node: [1, 2], seed: [1, 2]")
+    assert bare.teralog("submit", "campaign.yaml", "--throttle", "2").returncode == 0
+    runs = bare.wait_for(["RUNNING", "RUNNING", "PENDING", "PENDING"])
+    wait_for_reasons(bare, [None, None, "Dependency", "Dependency"])
+    bare.teralog("cancel", "campaign.yaml", *(run["run_id"] for run in runs[:2]))
+    bare.wait_for(["CANCELLED", "CANCELLED", "RUNNING", "RUNNING"])
+    assert bare.teralog("retry", "campaign.yaml", "--throttle", "2").returncode == 0
+    bare.wait_for(["PENDING", "PENDING", "RUNNING", "RUNNING"])
+    wait_for_reasons(bare, ["Dependency", "Dependency", None, None])
+    bare.teralog("cancel", "campaign.yaml")
+
+
+def test_submit_wait_keeps_to_the_profile_s_submission_limit(bare) -> None:
+    """It submits the rest when some have ended."""
+    bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4]", profile="submission_limit: 3\n")
+    submitted = bare.teralog("submit", "campaign.yaml", "--wait")
+    assert submitted.returncode == 0
+    assert "1 run left: the profile's submission_limit is 3" in submitted.stdout
+    bare.wait_for(["COMPLETED"] * 4)
+    assert set(bare.starts().values()) == {1}
+
+
 def test_a_submit_waits_aloud_for_another_that_is_at_work(bare) -> None:
     """It may be one in an allocation, which is at work as long as its runs."""
     bare.write_slurm_campaign("true", matrix="seed: [1]")

@@ -1,0 +1,44 @@
+"""Keep all jobs of a campaign within one throttle.
+
+Slurm bounds the tasks of one array at a time. So arrays that together exceed the throttle run one
+after another: each waits until all jobs of the group before it have ended.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Throttle:
+    """The jobs of a campaign, in groups: only those of one group run at the same time.
+
+    most: how many runs at once; None for no limit. width: how many runs of `group` may run at once.
+    before: the jobs of the group before it.
+    """
+
+    most: int | None
+    width: int = 0
+    group: list[str] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
+
+    def waits_for(self, runs: int) -> str | None:
+        """Begin a job of so many runs, and return what it waits for, as --dependency takes it."""
+        if self.most is None:
+            return None
+        width = min(runs, self.most)
+        if self.width + width > self.most:
+            self.before, self.group, self.width = self.group or self.before, [], 0
+        self.width += width
+        return f"afterany:{':'.join(self.before)}" if self.before else None
+
+    def add(self, job_id: str) -> None:
+        """Add the job that was begun last."""
+        if job_id not in self.group:
+            self.group.append(job_id)
+
+
+def throttle_after(most: int | None, queued: list[str]) -> Throttle:
+    """Return the throttle of new jobs, behind those that are in the queue, by their tasks' ids."""
+    if most is None:
+        return Throttle(None)
+    jobs = list(dict.fromkeys(job_id.partition("_")[0] for job_id in queued))
+    return Throttle(most, min(len(queued), most), jobs)
