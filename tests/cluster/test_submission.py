@@ -392,16 +392,17 @@ def test_the_results_may_lie_in_a_folder_of_any_name(bare, folder: str) -> None:
 
 
 def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> None:
-    """--slots is this machine's, --throttle is Slurm's."""
+    """--slots is this machine's, --throttle and --wait are Slurm's."""
     bare.write_slurm_campaign("true")
     assert (
         "--slots: is for this machine"
         in bare.teralog("submit", "campaign.yaml", "--slots", "2").stderr
     )
     playground.write_campaign("true")
-    refused = playground.teralog("submit", "campaign.yaml", "--throttle", "2")
-    assert refused.returncode == 1
-    assert "--throttle: is for jobs on a Slurm cluster" in refused.stderr
+    for option in (["--throttle", "2"], ["--wait"]):
+        refused = playground.teralog("submit", "campaign.yaml", *option)
+        assert refused.returncode == 1
+        assert f"{option[0]}: is for jobs on a Slurm cluster" in refused.stderr
 
 
 PROFILE = """\
