@@ -9,6 +9,7 @@ from orchestrator.cli.common import (
     open_campaign,
     refresh_records,
     results_option,
+    slurm_timeout_option,
 )
 from orchestrator.common.text import counted
 
@@ -16,6 +17,7 @@ from orchestrator.common.text import counted
 @click.command()
 @campaign_argument
 @results_option
+@slurm_timeout_option
 def collect(campaign: Path, results: Path) -> None:
     """Read the logs of CAMPAIGN's runs; write steps.csv and runs.csv."""
     from orchestrator.collect.collected import collect_campaign

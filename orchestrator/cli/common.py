@@ -124,6 +124,26 @@ format_option = options(
         help="The same as --format json.",
     ),
 )
+
+
+def _slurm_timeout(ctx: click.Context, param: click.Parameter, value: float) -> None:
+    from orchestrator.slurm.commands import patience
+
+    patience.begin(value)
+
+
+slurm_timeout_option = click.option(
+    "--slurm-timeout",
+    type=Positive(),
+    metavar="SECONDS",
+    default=5,
+    show_default=True,
+    envvar="TERALOG_SLURM_TIMEOUT",
+    show_envvar=True,
+    expose_value=False,
+    callback=_slurm_timeout,
+    help="Slurm: how long each query has for an answer.",
+)
 rehearsed_option = click.option(
     "--rehearsed", is_flag=True, help="What was rehearsed, rather than what was measured."
 )

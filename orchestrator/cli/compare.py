@@ -17,6 +17,7 @@ from orchestrator.cli.common import (
     print_table,
     refresh_records,
     results_option,
+    slurm_timeout_option,
 )
 from orchestrator.common.errors import UserError
 
@@ -57,6 +58,7 @@ class Percent(click.ParamType[float]):
     help="Exit with 1 where A is slower than B by more than that, beyond doubt.",
 )
 @results_option
+@slurm_timeout_option
 @format_option
 def compare(
     a: str,
@@ -118,6 +120,7 @@ def compare(
 @click.command()
 @campaign_argument
 @results_option
+@slurm_timeout_option
 @format_option
 def noise(campaign: Path, results: Path, layout: str) -> None:
     """Say how far the runs of CAMPAIGN vary, and whence: steps, runs, allocations, hours, nodes."""

@@ -12,6 +12,7 @@ from orchestrator.cli.common import (
     print_table,
     refresh_records,
     results_option,
+    slurm_timeout_option,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 @click.argument("campaign", type=click.Path(path_type=Path))
 @click.argument("run")
 @results_option
+@slurm_timeout_option
 @format_option
 def history(campaign: Path, run: str, *, results: Path, layout: str) -> None:
     """Show how fast a RUN of CAMPAIGN was over time, in all campaigns, and where that changed.

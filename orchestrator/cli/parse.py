@@ -16,6 +16,7 @@ from orchestrator.cli.common import (
     interruptible,
     print_table,
     results_option,
+    slurm_timeout_option,
 )
 from orchestrator.common.errors import UserError
 
@@ -56,6 +57,7 @@ _SHARDS = 16
     type=click.IntRange(min=1),
     help="Slurm: into how many parts of the same size logs are divided.  [default: 16]",
 )
+@slurm_timeout_option
 @click.option(
     "--work",
     type=click.Path(file_okay=False, path_type=Path),

@@ -14,6 +14,7 @@ from orchestrator.cli.common import (
     print_table,
     refresh_records,
     results_option,
+    slurm_timeout_option,
 )
 from orchestrator.common.text import printable
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     "campaign", metavar="CAMPAIGN|PAGE.md", type=click.Path(dir_okay=False, path_type=Path)
 )
 @results_option
+@slurm_timeout_option
 @click.option(
     "--by-node",
     is_flag=True,

@@ -24,6 +24,7 @@ from orchestrator.cli.common import (
     rehearsed_option,
     results_option,
     skip_option,
+    slurm_timeout_option,
     submit_line,
 )
 
@@ -60,6 +61,7 @@ start_options = options(
 @campaign_argument
 @results_option
 @start_options
+@slurm_timeout_option
 @skip_option
 @click.option("--force", is_flag=True, help="Start also the runs that are forecast not to fit.")
 @click.option(
@@ -145,6 +147,7 @@ def submit(
 @campaign_argument
 @results_option
 @rehearsed_option
+@slurm_timeout_option
 @format_option
 def status(campaign: Path, results: Path, *, rehearsed: bool, layout: str) -> None:
     """Show the state of every run of CAMPAIGN, and which runs are far slower than their repeats."""
@@ -180,7 +183,8 @@ def status(campaign: Path, results: Path, *, rehearsed: bool, layout: str) -> No
 @click.argument("runs", nargs=-1)
 @results_option
 @rehearsed_option
-@click.option("--state", help="Only runs in this state, as PENDING.")
+@click.option("--state", help="Only runs in this state, e.g. PENDING.")
+@slurm_timeout_option
 def cancel(
     campaign: Path, runs: tuple[str, ...], results: Path, *, rehearsed: bool, state: str | None
 ) -> None:
@@ -230,6 +234,7 @@ def cancel(
 @results_option
 @rehearsed_option
 @start_options
+@slurm_timeout_option
 def retry(
     campaign: Path,
     runs: tuple[str, ...],
@@ -344,6 +349,7 @@ def _submit_here(path: Path, results: Path, campaign: "Campaign") -> list[str]:
 @rehearsed_option
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows, until the run ends.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which one.  [default: the last]")
+@slurm_timeout_option
 def logs(
     campaign: Path,
     run: str,
@@ -362,8 +368,12 @@ def logs(
     chosen = choose(loaded.runs, [run])
     log = log_of(chosen, store, attempt, waiting=follow)
 
+    noted: set[str] = set()
+
     def ended() -> bool:
-        backend(loaded).refresh(chosen, store)
+        notes = backend(loaded).refresh(chosen, store)
+        _complain_all([note for note in notes if note not in noted])
+        noted.update(notes)
         return has_ended(chosen[0], store)
 
     parts = follow_log(log, ended) if follow else read_from(log)

@@ -15,6 +15,7 @@ from orchestrator.cli.common import (
     open_campaign,
     rehearsed_option,
     results_option,
+    slurm_timeout_option,
     submit_line,
 )
 from orchestrator.common.text import counted
@@ -26,6 +27,7 @@ _STOPPED = "no longer watching; the runs go on"
 @campaign_argument
 @results_option
 @rehearsed_option
+@slurm_timeout_option
 @click.option(
     "--interval",
     type=Positive(),

@@ -14,10 +14,14 @@ TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The lines a program wrote; `problem` says why they are no answer, None where they are."""
+    """The lines a program wrote; `problem` says why they are no answer, None if they are.
+
+    late: whether the program was ended because its time was over.
+    """
 
     lines: tuple[str, ...] = ()
     problem: str | None = None
+    late: bool = False
 
 
 def ask_all(
@@ -54,7 +58,8 @@ def ask(
         output, errors = process.communicate(timeout=timeout_seconds)
     except subprocess.TimeoutExpired:
         _end(process)
-        return Answer(problem=f"{asked} gave no answer within {timeout_seconds:g} s")
+        problem = f"{asked} gave no answer within {timeout_seconds:g} s"
+        return Answer(problem=problem, late=True)
     lines = tuple(line.strip() for line in output.splitlines() if line.strip())
     if process.returncode:
         complaint = next((line.strip() for line in errors.splitlines() if line.strip()), None)

@@ -5,8 +5,9 @@ A failed query differs from an empty result: it never means that a job is gone.
 
 import os
 import re
+import time
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from orchestrator.common.ask import Answer, ask
@@ -21,7 +22,12 @@ from orchestrator.slurm.states import (
 )
 from orchestrator.store.job_state import JobState
 
-QUERY_SECONDS = 20.0
+# How long a query has for an answer, unless the user gives it longer.
+QUERY_SECONDS = 5.0
+# scancel may have thousands of jobs to end: it is not stopped halfway, if the daemon is there.
+_SCANCEL_SECONDS = 60.0
+# A daemon that gave no answer is not asked again for so long.
+_REST_SECONDS = 5.0
 # sbatch goes on trying for longer than anybody waits when the controller is away.
 SBATCH_SECONDS = 120
 # Slurm's own default for MaxArraySize.
@@ -35,6 +41,16 @@ _SQUEUE_FORMAT = ",".join(f"{name}:|" for name in SQUEUE_FIELDS)
 _MINE = f"--user={os.getuid()}"
 _NO_SUCH_JOB = "Invalid job id specified"
 _ENDED_ALREADY = (_NO_SUCH_JOB, "already completing or completed")
+# All commands but this one ask slurmctld.
+_ASKS_SLURMDBD = "sacct"
+_DAEMON_IS_AWAY = (
+    "Unable to contact slurm controller",
+    "Socket timed out",
+    "Connection refused",
+    "Connection timed out",
+    "No route to host",
+    "Zero Bytes were transmitted",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +65,25 @@ class Told:
     names: frozenset[str]
     silences: tuple[str, ...]
     complete: bool
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long Slurm's commands have for an answer, and which of its daemons gave none.
+
+    seconds: for one query. silent: by daemon, until when it is not asked again, and the problem.
+    """
+
+    seconds: float = QUERY_SECONDS
+    silent: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def begin(self, seconds: float) -> None:
+        """Give each query so many seconds, and ask all daemons again."""
+        self.seconds, self.silent = seconds, {}
+
+
+# This process's: one command line is one user, who waits.
+patience = Patience()
 
 
 class SilenceError(Exception):
@@ -70,8 +105,10 @@ def environment() -> dict[str, str]:
 def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Told:
     """Ask for the states of jobs and tasks of arrays: sacct, else squeue, else scontrol.
 
-    squeue is also asked where it may know better than accounting. names: of the jobs that are
-    meant; others of the same ids are left out. A cluster that is set up anew counts from 1 again.
+    squeue is also asked if it may know better than accounting. scontrol asks the same daemon: it is
+    for a squeue that does not work, e.g. a cluster's own wrapper that refuses these options. names:
+    of the jobs that are meant; others of the same ids are left out. A cluster that is set up anew
+    counts from 1 again.
     """
     if not job_ids:
         return Told({}, frozenset(), (), complete=True)
@@ -172,7 +209,8 @@ def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:
     """
     options = () if state is None else (f"--state={state}",)
     for some in _parts(compact_ids(job_ids)):
-        answer = _ask(("scancel", *options, *some))
+        limit = max(patience.seconds, _SCANCEL_SECONDS)
+        answer = _ask(("scancel", *options, *some), limit)
         # One that has ended meanwhile is no trouble.
         if answer.problem and not any(text in answer.problem for text in _ENDED_ALREADY):
             raise SilenceError(answer.problem)
@@ -185,10 +223,22 @@ def max_array_size() -> int:
     return next((int(match[1]) for match in found if match), DEFAULT_ARRAY_SIZE)
 
 
-def _ask(command: tuple[str, ...]) -> Answer:
+def _ask(command: tuple[str, ...], seconds: float | None = None) -> Answer:
+    """Ask one of Slurm's daemons, unless it has just kept silent: that is its answer then."""
+    daemon = "slurmdbd" if command[0] == _ASKS_SLURMDBD else "slurmctld"
+    until, problem = patience.silent.get(daemon, (0.0, ""))
+    if time.monotonic() < until:
+        return Answer(problem=problem)
     asked = {**environment(), "TZ": "UTC0", "SLURM_BITSTR_LEN": "0"}
-    answer = ask(command, QUERY_SECONDS, asked)
-    return answer or Answer(problem=f"{command[0]} is not on the PATH")
+    answer = ask(command, seconds or patience.seconds, asked)
+    if answer is None:
+        return Answer(problem=f"{command[0]} is not on the PATH")
+    if answer.late and seconds is None:
+        longer = f"{answer.problem}; `--slurm-timeout SECONDS` gives it longer"
+        answer = replace(answer, problem=longer)
+    if answer.problem and (answer.late or any(text in answer.problem for text in _DAEMON_IS_AWAY)):
+        patience.silent[daemon] = time.monotonic() + _REST_SECONDS, answer.problem
+    return answer
 
 
 def _jobs(job_ids: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from orchestrator.common.ask import ask
 from orchestrator.common.errors import UserError
-from orchestrator.slurm.commands import QUERY_SECONDS
+from orchestrator.slurm.commands import patience
 
 # A line of `scontrol show job -d`, for nodes of which the job has the same:
 # Nodes=gpu[001-002] CPU_IDs=0-9,40-49 Mem=8192 GRES=gpu:v100:2(IDX:0-1)
@@ -79,7 +79,7 @@ def gpus_of(gres: str) -> int:
 
 
 def _lines(*arguments: str) -> Sequence[str]:
-    answer = ask(("scontrol", *arguments), QUERY_SECONDS)
+    answer = ask(("scontrol", *arguments), patience.seconds)
     if answer is None:
         raise UserError("scontrol is not on the PATH")
     if answer.problem is not None:

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.slurm
 
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 SILENT = "echo 'Unable to contact slurm controller' >&2; exit 1"
+# Notes that it was asked, and keeps silent until somebody loses patience.
+HANGING = 'echo "$0" >> "$LEDGER.asked"; exec sleep 600'
 
 
 def instead(play, **commands: str) -> None:
@@ -90,6 +92,63 @@ def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
     bare.go()
     bare.wait_for(["COMPLETED"])
     assert list(bare.starts().values()) == [1]
+
+
+def asked(play) -> list[str]:
+    """Return the commands of Slurm that were asked, and forget them."""
+    path = play.path / "ledger.asked"
+    lines = path.read_text().splitlines() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return [line.rpartition("/")[2] for line in lines]
+
+
+ASKING = [
+    ["status", "campaign.yaml"],
+    ["watch", "campaign.yaml", "--once"],
+    ["cancel", "campaign.yaml"],
+    ["submit", "campaign.yaml"],
+    ["retry", "campaign.yaml"],
+    ["report", "campaign.yaml"],
+    ["collect", "campaign.yaml"],
+]
+
+
+@pytest.mark.parametrize("silence", [HANGING, f'echo "$0" >> "$LEDGER.asked"; {SILENT}'])
+def test_a_daemon_that_keeps_silent_is_asked_once_by_each_command(bare, silence: str) -> None:
+    """The sentence says so, and how to wait longer; what was known stays."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["RUNNING"])
+    commands = ("squeue", "scontrol", "scancel", "sbatch")
+    instead(bare, **dict.fromkeys(commands, silence))
+    late = "gave no answer within 0.5 s; `--slurm-timeout SECONDS` gives it longer"
+    said = late if silence == HANGING else "Unable to contact slurm controller"
+    for command in ASKING:
+        done = bare.teralog(*command, "--slurm-timeout", "0.5")
+        assert (command, asked(bare)) == (command, ["squeue"])
+        assert (command, done.stderr.count(said)) == (command, 1), done.stderr
+    assert "RUNNING" in bare.teralog("status", "campaign.yaml", "--slurm-timeout", "0.5").stdout
+
+
+def test_accounting_that_keeps_silent_does_not_silence_the_controller(bare) -> None:
+    """Sacct asks slurmdbd, another daemon; it too is asked once."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["RUNNING"])
+    instead(bare, sacct=HANGING)
+    done = bare.teralog("status", "campaign.yaml", "--slurm-timeout", "0.5")
+    assert (done.stderr, asked(bare)) == ("", ["sacct"])
+    assert "RUNNING" in done.stdout
+
+
+def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
+    """Such as a cluster's own wrapper that refuses the options; the daemon is there."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["RUNNING"])
+    instead(bare, squeue="echo 'squeue: unrecognized option -O' >&2; exit 2")
+    [run] = bare.status()
+    assert (run["state"], run["scheduler_state_by"]) == ("RUNNING", "scontrol")
 
 
 @pytest.mark.parametrize("others", [{}, {"squeue": SILENT, "scontrol": SILENT}])
