@@ -71,6 +71,11 @@ start_options = options(
     "--here", is_flag=True, help="Slurm: run in the allocation one is in, and wait for the end."
 )
 @click.option(
+    "--overrun",
+    is_flag=True,
+    help="With --here: start also runs whose time limit exceeds the time left in the allocation.",
+)
+@click.option(
     "--wait",
     is_flag=True,
     help="Slurm: if it accepts only some of the runs, stay and submit the others as soon as there "
@@ -95,6 +100,7 @@ def submit(
     force: bool,
     accept_changes: bool,
     here: bool,
+    overrun: bool,
     wait: bool,
     rehearse: bool,
     test_only: bool,
@@ -111,7 +117,8 @@ def submit(
     from orchestrator.submit.selection import missing_runs, possible_runs, refuse_edited
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearse)
-    place, options = backend(loaded, here=here), StartOptions.of(wait=wait, **start)
+    place = backend(loaded, here=here)
+    options = StartOptions.of(wait=wait, overrun=overrun, **start)
     place.refuse(options)
     runs = possible_runs(loaded, skip_impossible, force=force)
     if not accept_changes:
@@ -124,7 +131,7 @@ def submit(
             click.echo("nothing to start: no run is missing", err=True)
         return
     told: set[str] = set()
-    with interruptible(_stopped(loaded)):
+    with interruptible(_stopped(loaded, here=here)):
         while True:
             # Between two rounds others may submit, cancel and retry.
             with place.session(loaded, store, complain) as session:
@@ -286,8 +293,9 @@ def retry(
     _finish_submit(loaded, store, chosen)
 
 
-def _stopped(campaign: "Campaign") -> str:
-    return f"stopped; `{submit_line(campaign)}` goes on with what is missing"
+def _stopped(campaign: "Campaign", *, here: bool = False) -> str:
+    line = f"{submit_line(campaign)}{' --here' if here else ''}"
+    return f"stopped; `{line}` goes on with what is missing"
 
 
 def _say_nothing_ended(

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +47,7 @@ from orchestrator.store.records import (
 )
 
 _POLL_SECONDS = 0.1
+_COMES_AFTER = "it comes after one of these"
 # Longer than a supervisor takes to end a job that ignores being told to.
 END_SECONDS = 2 * GRACE_SECONDS + 10
 
@@ -66,6 +67,21 @@ class Places(Protocol):
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
         """Return the variables that confine a job script to what its run was given."""
+
+    def refusal(self, run: Run) -> "Refusal | None":
+        """Return why a run must not be started now or later, None if it may be."""
+
+    @property
+    def allocation(self) -> str | None:
+        """The id of the Slurm job whose nodes these are; None on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a run is not started: as the end of a sentence; `of_all`: nor is any other."""
+
+    why: str
+    of_all: bool
 
 
 # Told of the first run that finds no room where nothing of its own submit is running.
@@ -144,16 +160,18 @@ def run_all(
     places: Places,
     slots: int | None,
     tell: Callable[[Event], None],
-) -> None:
+) -> dict[str, str]:
     """Run all of `runs`, in order, as many at once as places and `slots` allow.
 
     A run of a series waits for those before it, and is given up where one of them fails.
     `tell` hears of every start and end, and once where others leave no room. However this is left,
-    by an end, an exception or a signal, no run goes on without it.
+    by an end, an exception or a signal, no run goes on without it. Returns the ids of the runs that
+    were not started because the places refuse them, each with the reason.
     """
     waiting = list(runs)
     running: list[_Job] = []
     failed: set[str] = set()
+    left: dict[str, str] = {}
     others_told = False
 
     try:
@@ -170,7 +188,13 @@ def run_all(
             for one in [one for one in waiting if _given_up(one.planned, failed)]:
                 waiting.remove(one)
                 tell(Event(one.planned, GIVEN_UP))
-            without_room = _start_what_fits(waiting, running, places, slots, tell)
+            without_room = _start_what_fits(
+                waiting, running, left, places=places, slots=slots, tell=tell
+            )
+            if left and not running and _first_ready(waiting, running, left) is None:
+                # These come after runs that are left.
+                left.update({one.planned.run_id: _COMES_AFTER for one in waiting})
+                break
             if without_room is not None and not running and not others_told:
                 others_told = True
                 tell(Event(without_room.planned, WAITING))
@@ -181,18 +205,32 @@ def run_all(
         for job in running:
             while not job.job.done():
                 time.sleep(_POLL_SECONDS)
+    return left
 
 
 def _start_what_fits(
     waiting: list[Waiting],
     running: list[_Job],
+    left: dict[str, str],
+    *,
     places: Places,
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> Waiting | None:
-    """Move runs from `waiting` to `running` as long as they fit; return one that found no room."""
+    """Move runs from `waiting` to `running` as long as they fit; return one that found no room.
+
+    Those that the places refuse go to `left`.
+    """
     while slots is None or len(running) < slots:
-        first = _first_ready(waiting, running)
+        first = _first_ready(waiting, running, left)
+        if first is not None and (refusal := places.refusal(first.planned.run)) is not None:
+            # An interleaved order has no gaps.
+            in_order = first.position is not None and first.position.block is not None
+            refused = list(waiting) if refusal.of_all or in_order else [first]
+            for one in refused:
+                waiting.remove(one)
+                left[one.planned.run_id] = refusal.why
+            continue
         started = None if first is None else _try_start(first, places)
         if first is None or started is None:
             return first
@@ -210,9 +248,12 @@ def _given_up(planned: PlannedRun, failed: set[str]) -> bool:
     return series is not None and series.given_up(planned.run_id, failed.__contains__) is not None
 
 
-def _first_ready(waiting: Sequence[Waiting], running: Sequence[_Job]) -> Waiting | None:
+def _first_ready(
+    waiting: Sequence[Waiting], running: Sequence[_Job], left: Collection[str]
+) -> Waiting | None:
     """Return the first run that waits for no other of its series."""
     unended = {one.planned.run_id for one in waiting} | {one.planned.run_id for one in running}
+    unended.update(left)
     for one in waiting:
         series = one.planned.series
         if series is None or unended.isdisjoint(series.before(one.planned.run_id)):
@@ -238,14 +279,20 @@ def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
         if len(attempts) > waiting.attempts and attempts[-1].ended is not None:
             return attempts[-1].ended.state
         environment = places.environment(lease, waiting.folder.script)
-        return _start(waiting, lease, lock, environment)
+        return _start(waiting, lease, lock, environment, places.allocation)
     finally:
         # The supervising process has its own hold on them now.
         lease.close()
         os.close(lock)
 
 
-def _start(waiting: Waiting, lease: Lease, lock: int, environment: dict[str, str]) -> _Job:
+def _start(
+    waiting: Waiting,
+    lease: Lease,
+    lock: int,
+    environment: dict[str, str],
+    allocation: str | None,
+) -> _Job:
     planned, folder = waiting.planned, waiting.folder
     with disk_errors(folder.path):
         attempt = folder.new_attempt()
@@ -256,6 +303,7 @@ def _start(waiting: Waiting, lease: Lease, lock: int, environment: dict[str, str
             devices=lease.devices,
             environment=environment,
             position=waiting.position,
+            allocation=allocation,
         )
         executor = RunExecutor(
             attempt.folder / "submitit",

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from orchestrator.common.text import signal_name
@@ -34,12 +34,16 @@ from orchestrator.store.records import (
     Started,
 )
 
+# Of the log, in which srun says why it could not start anything.
+_LAST_BYTES = 2**14
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """What to start: a script, its log's folder, its limits, and what to add to its environment.
 
-    `position`: when it is started, beside others; None where nobody has said.
+    position: when it is started, beside others; None if nobody has said. allocation: the id of the
+    Slurm job whose nodes it has; None on this machine.
     """
 
     script: Path
@@ -48,6 +52,7 @@ class Order:
     devices: tuple[str, ...]
     environment: Mapping[str, str]
     position: Position | None = None
+    allocation: str | None = None
 
 
 class _Stop:
@@ -87,7 +92,20 @@ def supervise(order: Order) -> None:
     exit_code = job.poll()
     end_all(token, group=job.pid)
     job.wait()
-    write_ended(order.attempt, _ended(exit_code, stop.state, seconds))
+    ended = _ended(exit_code, stop.state, seconds)
+    if order.allocation is not None and ended.state in {FAILED, CANCELLED, INTERRUPTED}:
+        ended = replace(ended, state=_end_of_allocation(order) or ended.state)
+    write_ended(order.attempt, ended)
+
+
+def _end_of_allocation(order: Order) -> str | None:
+    """Return the state of a run that the end of its allocation cut short, None if none did."""
+    from orchestrator.slurm.allocation_end import interrupted_by_end
+
+    with (order.attempt / "output.log").open("rb") as log:
+        log.seek(max(log.seek(0, os.SEEK_END) - _LAST_BYTES, 0))
+        last = log.read().decode(errors="replace")
+    return interrupted_by_end(order.allocation or "", last)
 
 
 def _start(order: Order, token: str) -> "subprocess.Popen[bytes]":

@@ -202,6 +202,20 @@ def queued_ids(names: Sequence[str]) -> list[str]:
     return found
 
 
+def show_job(job_id: str) -> dict[str, str] | None:
+    """Return what `scontrol show job` prints of a job, by field; None if Slurm has forgotten it.
+
+    A value with a space in it is cut there. Raises SilenceError if Slurm gives no answer.
+    """
+    answer = _ask(("scontrol", "--oneliner", "show", "job", job_id))
+    if answer.problem is not None:
+        if _NO_SUCH_JOB in answer.problem:
+            return None
+        raise SilenceError(answer.problem)
+    words = (word.partition("=") for line in answer.lines for word in line.split())
+    return {name: value for name, _, value in words}
+
+
 def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:
     """Cancel jobs and tasks of arrays; with `state` only those that are in it when Slurm looks.
 

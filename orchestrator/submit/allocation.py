@@ -17,8 +17,11 @@ from orchestrator.common.text import counted
 from orchestrator.frameworks.launchers import LAUNCHERS
 from orchestrator.hardware.time_limit import slurm_time
 from orchestrator.local.devices import Devices, Lease, this_machines_devices
+from orchestrator.local.executor import Refusal
 from orchestrator.run.model import Run
+from orchestrator.slurm.allocation_end import standing
 from orchestrator.slurm.arrays import directives
+from orchestrator.slurm.commands import SilenceError
 from orchestrator.slurm.nodes import Node, job_nodes
 
 # What an allocation takes the sum or the most of; of the rest all runs of a campaign say the same.
@@ -36,12 +39,37 @@ class Allocation:
     A share is a GPU with its part of the node's cores and memory; where the allocation has no GPUs,
     a core with its part of the memory. So what fits in shares fits in everything.
     has_gpus: whether ranks are GPUs rather than processes. locks: the folder of the shares' locks.
+    overrun: whether a run may be started whose time limit exceeds the time left.
     """
 
     job_id: int
     nodes: tuple[Node, ...]
     has_gpus: bool
     locks: Path
+    overrun: bool = False
+
+    @property
+    def allocation(self) -> str:
+        """The id of its job."""
+        return str(self.job_id)
+
+    def refusal(self, run: Run) -> Refusal | None:
+        """Return why a run must not be started: the allocation has ended, or ends too soon."""
+        try:
+            now = standing(self.allocation)
+        except SilenceError:
+            # Then nobody knows of an end.
+            return None
+        if now.state is not None:
+            return Refusal(f"the allocation has ended ({now.state})", of_all=True)
+        limit = run.resources.time_limit_seconds
+        if self.overrun or now.seconds_left is None or limit <= now.seconds_left:
+            return None
+        return Refusal(
+            f"the time limit is {slurm_time(limit)} and the allocation ends before that "
+            "(--overrun starts such runs all the same)",
+            of_all=False,
+        )
 
     @property
     def what(self) -> str:
@@ -122,7 +150,7 @@ class Allocation:
         return sum(map(_shares, before)) + int(number)
 
 
-def this_allocation(*, has_gpus: bool) -> Allocation:
+def this_allocation(*, has_gpus: bool, overrun: bool = False) -> Allocation:
     """Return the allocation this process is in. Raises UserError where it is in none."""
     job_id = os.environ.get("SLURM_JOB_ID")
     if job_id is None:
@@ -133,7 +161,9 @@ def this_allocation(*, has_gpus: bool) -> Allocation:
     nodes = job_nodes(job_id, one_thread=os.environ.get("SLURM_THREADS_PER_CORE") == "1")
     folder = this_machines_devices(gpus_wanted=False).folder / f"job-{job_id}"
     folder.mkdir(exist_ok=True)
-    return Allocation(job_id=int(job_id), nodes=nodes, has_gpus=has_gpus, locks=folder)
+    return Allocation(
+        job_id=int(job_id), nodes=nodes, has_gpus=has_gpus, locks=folder, overrun=overrun
+    )
 
 
 def _srun(options: Sequence[str], *, shared: bool) -> str:

@@ -15,21 +15,35 @@ class StartOptions:
     """How to start runs; absent is None.
 
     slots: most runs at once on this machine. blocks: most blocks of an interleaved order to start
-    now. wait: whether the submit goes on when Slurm has room again. sbatch: options for jobs on a
+    now. wait: whether the submit goes on when Slurm has room again. overrun: whether runs are
+    started whose time limit exceeds the time left in an allocation. sbatch: options for jobs on a
     Slurm cluster.
     """
 
     slots: int | None = None
     blocks: int | None = None
     wait: bool = False
+    overrun: bool = False
     sbatch: SbatchOptions = field(default_factory=SbatchOptions)
 
     @classmethod
     def of(
-        cls, *, slots: int | None, blocks: int | None, wait: bool = False, **sbatch: Any
+        cls,
+        *,
+        slots: int | None,
+        blocks: int | None,
+        wait: bool = False,
+        overrun: bool = False,
+        **sbatch: Any,
     ) -> "StartOptions":
         """Return the options of the command line, where sbatch's are not apart."""
-        return cls(slots=slots, blocks=blocks, wait=wait, sbatch=SbatchOptions(**sbatch))
+        return cls(
+            slots=slots,
+            blocks=blocks,
+            wait=wait,
+            overrun=overrun,
+            sbatch=SbatchOptions(**sbatch),
+        )
 
 
 class Session(Protocol):

@@ -2,7 +2,8 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,15 @@ class Machine:
         """Return the variables that confine a run to its devices."""
         return self.devices.environment(lease)
 
+    def refusal(self, run: Run) -> executor.Refusal | None:
+        """Return None: this machine has no end."""
+        return None
+
+    @property
+    def allocation(self) -> str | None:
+        """None: these are devices of this machine."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class LocalSession:
@@ -69,7 +79,7 @@ class LocalSession:
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
         """Render `runs`, start them, and wait until all have ended; yield what was left."""
-        places = self._places()
+        places = self._places(options)
         runs, queued = self._without_queued(runs)
         slots = self._slots(options)
         positions = self._positions(runs, options.blocks)
@@ -82,7 +92,8 @@ class LocalSession:
             waiting.append(executor.Waiting(planned, folder, len(folder.attempts()), position))
         if waiting:
             with show_progress(len(waiting), places.what) as tell:
-                executor.run_all(waiting, places, slots, tell)
+                left_over = executor.run_all(waiting, places, slots, tell)
+            yield from self._left_lines(left_over)
         if queued:
             left = counted(queued, "run left: it comes", "runs left: they come")
             yield f"{left} after runs that wait in Slurm's queue"
@@ -127,11 +138,20 @@ class LocalSession:
             for one in block
         ]
 
-    def _places(self) -> executor.Places:
+    def _left_lines(self, left: Mapping[str, str]) -> Iterator[str]:
+        """Yield how many runs were not started for each reason, and what starts them."""
+        path = self.campaign.path
+        for why, count in Counter(left.values()).items():
+            yield (
+                f"{counted(count, 'run')} left: {why}; `teralog submit {path} --here` in another "
+                f"allocation goes on, and `teralog salloc {path} --run` gets one"
+            )
+
+    def _places(self, options: StartOptions) -> executor.Places:
         if self.here:
             from orchestrator.submit.allocation import this_allocation
 
-            return this_allocation(has_gpus=self.campaign.cluster.has_gpus)
+            return this_allocation(has_gpus=self.campaign.cluster.has_gpus, overrun=options.overrun)
         return Machine(this_machines_devices(gpus_wanted=self.campaign.cluster.has_gpus))
 
 
@@ -210,6 +230,8 @@ class LocalBackend:
         for name, value in given.items():
             if value is not None:
                 raise _no_queue(name)
+        if options.overrun and not self.here:
+            raise UserError("--overrun: is for an allocation; give --here, too")
 
 
 def _no_queue(option: str) -> UserError:

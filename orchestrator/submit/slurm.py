@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # Of a cancelled job, Slurm tells the end after its time of grace, 30 s as it comes.
 CANCEL_SECONDS = 40.0
 _POLL_SECONDS = 0.5
+# Of an allocation, before its first run starts; none starts whose time limit exceeds what is left.
+_MARGIN_SECONDS = 60
 
 
 class SlurmBackend:
@@ -155,6 +157,8 @@ class SlurmBackend:
             )
         if options.blocks is not None:
             raise UserError("--blocks: is for this machine, and for an allocation, with --here")
+        if options.overrun:
+            raise UserError("--overrun: is for an allocation; give --here, too")
 
 
 def _lock(store: CampaignStore, tell: Callable[[str], None]) -> int | None:
@@ -237,7 +241,9 @@ def _asking_for(
     scripts = [
         job_script(run, campaign, store.run(run.run_id).path) for part in parts for run in part
     ]
-    longest = max(sum(run.run.resources.time_limit_seconds for run in part) for part in parts)
+    longest = _MARGIN_SECONDS + max(
+        sum(run.run.resources.time_limit_seconds for run in part) for part in parts
+    )
     return allocation_options(campaign.name, scripts, time_limit_seconds or longest)
 
 

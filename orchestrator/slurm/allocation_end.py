@@ -1,0 +1,71 @@
+"""Ask Slurm whether an allocation goes on, and for how long."""
+
+import re
+import time
+from dataclasses import dataclass
+
+from orchestrator.slurm.commands import SilenceError, show_job
+
+# Slurm ends the processes of a job 30 s after it told them to end, by default; a supervisor has
+# less than that to record an end.
+_SETTLE_SECONDS = 5.0
+_POLL_SECONDS = 0.5
+_ENDING = "COMPLETING"
+_GOES_ON = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"})
+# What an end means for a run that was under way; any other is an interruption.
+_STATES = {"NODE_FAIL": "NODE_FAIL", "BOOT_FAIL": "NODE_FAIL", "PREEMPTED": "PREEMPTED"}
+_INTERRUPTED = "INTERRUPTED"
+# What srun and slurmstepd print if there is no allocation any more.
+_GONE = re.compile(
+    r"Slurm job has expired"
+    r"|Unable to (?:create step for|confirm allocation for) job \d+: .*(?:expired|already complet)"
+    r"|Job/step already completing or completed"
+    r"|\*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED AT \S+ DUE TO (?:TIME LIMIT|NODE|PREEMPTION)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an allocation stands.
+
+    state: Slurm's word if it ends or has ended, else None. seconds_left: until its time limit; None
+    if it has none.
+    """
+
+    state: str | None = None
+    seconds_left: int | None = None
+
+
+def standing(job_id: str) -> Standing:
+    """Return how an allocation stands. Raises SilenceError if Slurm gives no answer."""
+    fields = show_job(job_id)
+    if fields is None:
+        return Standing("gone")
+    state = fields.get("JobState", "RUNNING")
+    if state not in _GOES_ON:
+        return Standing(state)
+    limit, run_time = _seconds(fields.get("TimeLimit")), _seconds(fields.get("RunTime"))
+    return Standing(None, None if limit is None else max(limit - (run_time or 0), 0))
+
+
+def interrupted_by_end(job_id: str, log: str) -> str | None:
+    """Return the state of a run that the end of its allocation cut short, None if none did.
+
+    log: the last lines of the run, which must do if Slurm gives no answer.
+    """
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    try:
+        while (now := standing(job_id).state) == _ENDING and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+    except SilenceError:
+        return _INTERRUPTED if _GONE.search(log) else None
+    return None if now is None else _STATES.get(now, _INTERRUPTED)
+
+
+def _seconds(text: str | None) -> int | None:
+    """Return the seconds of a time as scontrol prints it: [days-]hours:minutes:seconds."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text or "")
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

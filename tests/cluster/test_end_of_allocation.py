@@ -1,0 +1,142 @@
+"""At the end of an allocation no run has failed that never began, and the next one goes on."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from practice.jobs import wait_until
+
+pytestmark = pytest.mark.slurm
+
+TERALOG = str(Path(sys.executable).parent / "teralog")
+SALLOC = "salloc --nodes=1 --gres=gpu:4 --cpus-per-task=8 --mem=2G --constraint=v100-32g"
+# The first two end, the others last until somebody lets them go.
+TWO_END = """\
+head -2 "$LEDGER" | grep -q "$run" || while ! test -e "$LEDGER.go"; do sleep 0.1; done
+"""
+
+
+@pytest.fixture
+def play(playground, slurm) -> Any:
+    """Return a playground on the cluster with eight runs of one GPU; four run side by side."""
+    playground.environment |= slurm.environment
+    playground.write_slurm_campaign(
+        TWO_END, matrix=f"seed: {list(range(8))}", gpus_per_node=1, time_limit=10
+    )
+    return playground
+
+
+def start(play, line: str) -> "subprocess.Popen[str]":
+    """Start a command in the campaign's folder."""
+    return subprocess.Popen(
+        shlex.split(line),
+        cwd=play.path,
+        env={**os.environ, **play.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def the_job(slurm) -> str:
+    """Return the id of the only job."""
+    [job] = slurm.run("squeue", "-h", "-o", "%A", "-t", "running").stdout.split()
+    return str(job)
+
+
+def finish(play) -> None:
+    """Let all runs end in another allocation; those that were cut short start again."""
+    play.go()
+    last = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
+    printed = last.communicate(timeout=300)[0]
+    assert last.returncode == 0, printed
+    assert play.states() == ["COMPLETED"] * 8
+
+
+def assert_none_failed_that_never_began(play) -> None:
+    """What was under way is INTERRUPTED, what has not begun is free for the next submit."""
+    states = play.states()
+    assert {*states} == {"COMPLETED", "INTERRUPTED", "NOT_STARTED"}, states
+    assert states.count("COMPLETED") == 2
+    begun = {run for run, count in play.starts().items() if count}
+    for run in play.status():
+        assert (run["run_id"] in begun) or run["state"] in {"NOT_STARTED", "INTERRUPTED"}
+
+
+def wait_until_four_run(play) -> None:
+    """Wait until two runs have ended, and four are at work."""
+    wait_until(lambda: len(play.starts()) == 6, lambda: str(play.starts()))
+    wait_until(lambda: play.states().count("COMPLETED") == 2, lambda: str(play.status()))
+
+
+@pytest.mark.parametrize("how", ["scancel", "time limit"])
+def test_the_rest_is_left_when_an_allocation_ends(play, slurm, how: str) -> None:
+    """The submit says so and ends; `submit --here` in another allocation goes on."""
+    submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
+    wait_until_four_run(play)
+    if how == "scancel":
+        slurm.run("scancel", the_job(slurm))
+    else:
+        slurm.run("scontrol", "update", f"JobId={the_job(slurm)}", "TimeLimit=1")
+    printed = submit.communicate(timeout=200)[0]
+    assert submit.returncode != 0
+    assert "Traceback" not in printed
+    assert_none_failed_that_never_began(play)
+    if "left:" in printed:
+        assert "2 runs left: the allocation has ended" in printed
+        assert "--here` in another allocation goes on" in printed
+    finish(play)
+
+
+def test_the_next_batch_job_makes_the_rest(play, slurm) -> None:
+    """After scancel of a job of `salloc --batch`, as for its time limit."""
+    line = play.teralog("salloc", "campaign.yaml", "--batch").stdout
+    larger = line.replace("--gres=gpu:1", "--gres=gpu:4").replace("--mem=1G", "--mem=2G")
+    assert start(play, larger.replace("--cpus-per-task=1", "--cpus-per-task=8")).wait(60) == 0
+    wait_until_four_run(play)
+    slurm.run("scancel", the_job(slurm))
+    wait_until(lambda: "RUNNING" not in play.states(), lambda: str(play.status()))
+    assert_none_failed_that_never_began(play)
+    play.go()
+    assert start(play, larger.replace("--cpus-per-task=1", "--cpus-per-task=8")).wait(60) == 0
+    play.wait_for(["COMPLETED"] * 8)
+
+
+def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None:
+    """Unless --overrun is given: then it starts, and what it does until then counts."""
+    play.go()
+    short = start(play, f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here")
+    printed = short.communicate(timeout=120)[0]
+    assert short.returncode == 0, printed
+    assert "8 runs left: the time limit is 0:10:00 and the allocation ends before that" in printed
+    assert play.states() == ["NOT_STARTED"] * 8
+    line = f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here --overrun"
+    asked = start(play, line)
+    printed = asked.communicate(timeout=120)[0]
+    assert asked.returncode == 0, printed
+    assert play.states() == ["COMPLETED"] * 8
+
+
+def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
+    """In the same allocation."""
+    submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
+    wait_until_four_run(play)
+    [process] = [
+        one for one in play.processes() if "submit" in one.cmdline() and "--here" in one.cmdline()
+    ]
+    process.send_signal(signal.SIGINT)
+    printed = submit.communicate(timeout=120)[0]
+    assert "submit campaign.yaml --here` goes on with what is missing" in printed
+    assert "FAILED" not in play.states()
+
+
+def test_overrun_is_for_allocations(play) -> None:
+    """Elsewhere it would mean nothing."""
+    refused = play.teralog("submit", "campaign.yaml", "--overrun")
+    assert (refused.returncode, "give --here" in refused.stderr) == (1, True)

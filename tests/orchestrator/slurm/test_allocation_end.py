@@ -1,0 +1,99 @@
+"""How long an allocation lasts, and what its end means, by Slurm's words."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.slurm.allocation_end import Standing, interrupted_by_end, standing
+from orchestrator.slurm.commands import SilenceError, patience
+
+LINE = "JobId=7 JobName=a UserId=me(1) {}"
+# What scontrol prints, and how the allocation stands then.
+STANDINGS = {
+    "goes on": (
+        "JobState=RUNNING RunTime=00:01:30 TimeLimit=00:10:00",
+        Standing(seconds_left=510),
+    ),
+    "days": ("JobState=RUNNING RunTime=1-00:00:00 TimeLimit=2-00:00:01", Standing(None, 86401)),
+    "over its limit": (
+        "JobState=RUNNING RunTime=00:01:30 TimeLimit=00:01:00",
+        Standing(seconds_left=0),
+    ),
+    "no limit": ("JobState=RUNNING RunTime=00:01:30 TimeLimit=UNLIMITED", Standing()),
+    "suspended": ("JobState=SUSPENDED RunTime=00:00:00 TimeLimit=00:01:00", Standing(None, 60)),
+    "cancelled": ("JobState=CANCELLED RunTime=00:01:30 TimeLimit=00:10:00", Standing("CANCELLED")),
+    "ending": ("JobState=COMPLETING RunTime=00:01:30", Standing("COMPLETING")),
+}
+SRUN = "srun: error: Unable to create step for job 7: Job/step already completing or completed\n"
+ENDS = {
+    "RUNNING": None,
+    "SUSPENDED": None,
+    "CANCELLED": "INTERRUPTED",
+    "TIMEOUT": "INTERRUPTED",
+    "COMPLETED": "INTERRUPTED",
+    "FAILED": "INTERRUPTED",
+    "NODE_FAIL": "NODE_FAIL",
+    "BOOT_FAIL": "NODE_FAIL",
+    "PREEMPTED": "PREEMPTED",
+}
+
+
+@pytest.fixture
+def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a stand-in for scontrol on the PATH, and return its path."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    patience.begin(5)
+    return tmp_path / "scontrol"
+
+
+def answers(scontrol: Path, text: str, code: int = 0) -> None:
+    """Have scontrol print a text, as an error if it fails."""
+    scontrol.write_text(f"#!/bin/sh\necho '{text}' >&{2 if code else 1}\nexit {code}\n")
+    scontrol.chmod(0o755)
+
+
+@pytest.mark.parametrize(("fields", "expected"), STANDINGS.values(), ids=STANDINGS)
+def test_an_allocation_stands_as_scontrol_says(
+    scontrol: Path, fields: str, expected: Standing
+) -> None:
+    """Its time left is its limit without the time it has run."""
+    answers(scontrol, LINE.format(fields))
+    assert standing("7") == expected
+
+
+def test_an_allocation_that_slurm_has_forgotten_is_gone(scontrol: Path) -> None:
+    """After MinJobAge."""
+    answers(scontrol, "slurm_load_jobs error: Invalid job id specified", code=1)
+    assert standing("7") == Standing("gone")
+    assert interrupted_by_end("7", "") == "INTERRUPTED"
+
+
+@pytest.mark.parametrize(("state", "expected"), ENDS.items())
+def test_the_end_of_an_allocation_is_that_of_its_runs(
+    scontrol: Path, state: str, expected: str | None
+) -> None:
+    """In Slurm's words if a node failed or somebody came first."""
+    answers(scontrol, LINE.format(f"JobState={state}"))
+    assert interrupted_by_end("7", "Traceback\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (SRUN, "INTERRUPTED"),
+        ("srun: error: Slurm job has expired\n", "INTERRUPTED"),
+        (
+            "*** STEP 7.0 ON a CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***\n",
+            "INTERRUPTED",
+        ),
+        ("srun: error: Unable to create step for job 7: Invalid feature specification\n", None),
+        ("ValueError: out of range\n", None),
+        ("", None),
+    ],
+)
+def test_if_slurm_is_silent_the_log_must_do(scontrol: Path, log: str, expected: str | None) -> None:
+    """By what srun and slurmstepd print if there is no allocation any more."""
+    answers(scontrol, "Unable to contact slurm controller", code=1)
+    with pytest.raises(SilenceError):
+        standing("7")
+    assert interrupted_by_end("7", log) == expected
