@@ -112,6 +112,7 @@ def submit(
     with what is missing. On a Slurm cluster it submits, prints the jobs' ids and returns; runs that
     ask for the same go as one array. Exits with 1 if a run failed.
     """
+    from orchestrator.slurm.commands import ignored_variables
     from orchestrator.submit.backend import StartOptions
     from orchestrator.submit.choose_backend import backend
     from orchestrator.submit.selection import missing_runs, possible_runs, refuse_edited
@@ -127,6 +128,7 @@ def submit(
         missing = missing_runs(runs, store)
         for planned, said in place.estimates(loaded, missing, store):
             click.echo(f"{planned.run_id} {planned.label}: {said}")
+        _complain_all(ignored_variables())
         if not missing:
             click.echo("nothing to start: no run is missing", err=True)
         return
@@ -327,6 +329,7 @@ def salloc(
 
     Within the allocation, `teralog submit --here` runs them.
     """
+    from orchestrator.slurm.commands import ignored_variables, without_sbatch_variables
     from orchestrator.submit.selection import missing_runs, parse_time_option, possible_runs
     from orchestrator.submit.slurm import batch_line, salloc_line
 
@@ -339,7 +342,10 @@ def salloc(
         line = salloc_line(loaded, runs, store, seconds)
     click.echo(shlex.join(line), err=execute)
     if execute:
-        os.execvp(line[0], line)  # noqa: S606  (no shell is wanted)
+        if batch:
+            _complain_all(ignored_variables())
+        environment = without_sbatch_variables(os.environ)
+        os.execvpe(line[0], line, environment)  # noqa: S606  (no shell is wanted)
 
 
 def _submit_here(path: Path, results: Path, campaign: "Campaign") -> list[str]:

@@ -6,7 +6,7 @@ A failed query differs from an empty result: it never means that a job is gone.
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -36,6 +36,7 @@ DEFAULT_ARRAY_SIZE = 1001
 # A command line holds so many ids without coming near any limit.
 _IDS_A_CALL = 2000
 _KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
+_SBATCH, _DEBUG = "SBATCH_", "SBATCH_DEBUG"
 _SQUEUE_FORMAT = ",".join(f"{name}:|" for name in SQUEUE_FIELDS)
 # Others may have jobs of the same name.
 _MINE = f"--user={os.getuid()}"
@@ -93,13 +94,33 @@ class SilenceError(Exception):
 def environment() -> dict[str, str]:
     """Return this process's environment without what makes Slurm's commands answer otherwise.
 
-    Within an allocation, SLURM_ variables are that allocation's.
+    Within an allocation, SLURM_ variables are that allocation's. SBATCH_ variables overrule the
+    #SBATCH lines of a script.
     """
     return {
         name: value
-        for name, value in os.environ.items()
+        for name, value in without_sbatch_variables(os.environ).items()
         if name in _KEPT or not name.startswith(("SLURM_", "SQUEUE_", "SACCT_", "SCANCEL_"))
     }
+
+
+def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without the variables that sbatch takes options from."""
+    return {name: value for name, value in environment.items() if not name.startswith(_SBATCH)}
+
+
+def ignored_variables() -> list[str]:
+    """Return a sentence that names the variables which would overrule #SBATCH lines; or nothing.
+
+    sbatch takes its options from the command line first, then from SBATCH_ variables, and only
+    then from the script.
+    """
+    # SBATCH_DEBUG only makes sbatch print more.
+    names = sorted(name for name in os.environ if name.startswith(_SBATCH) and name != _DEBUG)
+    if not names:
+        return []
+    note = "not used, so that jobs get what the cluster profile asks for; write them in the profile"
+    return [f"{', '.join(names)}: {note}"]
 
 
 def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Told:

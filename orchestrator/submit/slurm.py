@@ -16,7 +16,12 @@ from orchestrator.common.errors import UserError
 from orchestrator.common.files import disk_errors
 from orchestrator.common.paths import unset_in
 from orchestrator.slurm.arrays import Script, batches
-from orchestrator.slurm.commands import SBATCH_SECONDS, SilenceError, cancel_jobs
+from orchestrator.slurm.commands import (
+    SBATCH_SECONDS,
+    SilenceError,
+    cancel_jobs,
+    ignored_variables,
+)
 from orchestrator.slurm.tracking import job_ids, queued_attempts, refresh
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.folders import RunFolder
@@ -53,6 +58,8 @@ class SlurmBackend:
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
             raise UserError(*(f"cluster {cluster.name}: {said}" for said in unset))
+        for note in ignored_variables():
+            tell(note)
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
         # submitit is not for those who only ask: to load it takes a tenth of a second.

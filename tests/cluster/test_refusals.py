@@ -184,3 +184,33 @@ def test_a_site_without_sacct_lacks_nothing_but_words(playground, slurm, tmp_pat
     status = playground.teralog("status", "campaign.yaml")
     assert (status.returncode, status.stderr) == (0, "")
     playground.wait_for(["COMPLETED"] * 2)
+
+
+OVERRULING = {
+    "SBATCH_PARTITION": "prepost",
+    "SBATCH_CONSTRAINT": "no-such-feature",
+    "SBATCH_EXPORT": "NONE",
+    "SBATCH_TIMELIMIT": "7:00:00",
+    "SBATCH_GRES": "gpu:3",
+}
+
+
+def test_variables_of_sbatch_change_no_job_and_are_named(playground, slurm) -> None:
+    """To sbatch they count more than the #SBATCH lines of a script."""
+    playground.environment |= {**slurm.environment, **OVERRULING, "SEEN_BY_THE_JOB": "yes"}
+    playground.write_slurm_campaign('echo "seen: $SEEN_BY_THE_JOB"', matrix="seed: [1]")
+    estimated = playground.teralog("submit", "campaign.yaml", "--test-only")
+    submitted = playground.teralog("submit", "campaign.yaml", "--hold")
+    for done in (estimated, submitted):
+        assert done.returncode == 0, done.stderr
+        assert f"{', '.join(sorted(OVERRULING))}: not used" in done.stderr
+    job = submitted.stdout.partition(":")[0]
+    shown = slurm.run("scontrol", "show", "job", job).stdout
+    assert "Features=v100-32g " in shown
+    assert "TimeLimit=07:00:00" not in shown
+    assert "Partition=prepost" not in shown
+    assert "gpu:3" not in shown
+    slurm.run("scontrol", "release", job)
+    (run,) = playground.wait_for(["COMPLETED"])
+    said = playground.teralog("logs", "campaign.yaml", run["run_id"]).stdout
+    assert "seen: yes" in said.splitlines()

@@ -19,7 +19,7 @@ from orchestrator.logs.archive.folder import ShardJob, WorkFolder, work_folder
 from orchestrator.logs.archive.shards import Reader, Shard, StampedLog, in_shards, stamped
 from orchestrator.logs.find import Log
 from orchestrator.logs.read import Found
-from orchestrator.slurm.commands import Told, ask_jobs, max_array_size
+from orchestrator.slurm.commands import Told, ask_jobs, ignored_variables, max_array_size
 from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 from orchestrator.slurm.sbatch_options import SbatchOptions, sbatch_options, sbatch_path
 from orchestrator.submit.scripts import shards_script
@@ -119,6 +119,7 @@ def _submit(
     """Submit arrays that read `shards`, note their tasks, and yield a sentence for each."""
     if not shards:
         return
+    yield from ignored_variables()
     executor = ScriptExecutor(folder.path)
     size = cluster.max_array_size or max_array_size()
     for start in range(0, len(shards), size):
