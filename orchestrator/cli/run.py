@@ -128,7 +128,7 @@ def submit(
         missing = missing_runs(runs, store)
         for planned, said in place.estimates(loaded, missing, store):
             click.echo(f"{planned.run_id} {planned.label}: {said}")
-        _complain_all(ignored_variables())
+        _complain_all(ignored_variables(loaded.cluster.account))
         if not missing:
             click.echo("nothing to start: no run is missing", err=True)
         return
@@ -343,7 +343,7 @@ def salloc(
     click.echo(shlex.join(line), err=execute)
     if execute:
         if batch:
-            _complain_all(ignored_variables())
+            _complain_all(ignored_variables(loaded.cluster.account))
         environment = without_sbatch_variables(os.environ)
         os.execvpe(line[0], line, environment)  # noqa: S606  (no shell is wanted)
 

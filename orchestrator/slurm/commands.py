@@ -37,6 +37,8 @@ DEFAULT_ARRAY_SIZE = 1001
 _IDS_A_CALL = 2000
 _KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 _SBATCH, _DEBUG = "SBATCH_", "SBATCH_DEBUG"
+# Many users set it once, for all their jobs; a profile may leave it open.
+SBATCH_ACCOUNT = "SBATCH_ACCOUNT"
 _SQUEUE_FORMAT = ",".join(f"{name}:|" for name in SQUEUE_FIELDS)
 # Others may have jobs of the same name.
 _MINE = f"--user={os.getuid()}"
@@ -105,18 +107,26 @@ def environment() -> dict[str, str]:
 
 
 def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without the variables that sbatch takes options from."""
-    return {name: value for name, value in environment.items() if not name.startswith(_SBATCH)}
+    """Return an environment without sbatch's variables, except SBATCH_ACCOUNT.
+
+    A script with an account of its own is submitted without that, too.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if name == SBATCH_ACCOUNT or not name.startswith(_SBATCH)
+    }
 
 
-def ignored_variables() -> list[str]:
+def ignored_variables(account: str | None) -> list[str]:
     """Return a sentence that names the variables which would overrule #SBATCH lines; or nothing.
 
     sbatch takes its options from the command line first, then from SBATCH_ variables, and only
-    then from the script.
+    then from the script. account: that of the profile.
     """
     # SBATCH_DEBUG only makes sbatch print more.
-    names = sorted(name for name in os.environ if name.startswith(_SBATCH) and name != _DEBUG)
+    kept = {_DEBUG} if account else {_DEBUG, SBATCH_ACCOUNT}
+    names = sorted(name for name in os.environ if name.startswith(_SBATCH) and name not in kept)
     if not names:
         return []
     note = "not used, so that jobs get what the cluster profile asks for; write them in the profile"

@@ -9,13 +9,15 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from submitit.slurm.slurm import SlurmExecutor, SlurmJob
 
 from orchestrator.common.errors import UserError
-from orchestrator.slurm.commands import SBATCH_SECONDS, environment
+from orchestrator.slurm.arrays import directives
+from orchestrator.slurm.commands import SBATCH_ACCOUNT, SBATCH_SECONDS, environment
 
 # How Slurm names the limits of an account, a user or a QOS.
 _LIMIT = re.compile(r"\b(?:Assoc|QOS)\w*Limit\b")
@@ -92,11 +94,11 @@ class ScriptExecutor(SlurmExecutor):
 
         Raises RefusedError where it never would.
         """
-        done = self._run(["sbatch", "--test-only", *options, str(script)])
+        done = self._run(["sbatch", "--test-only", *options, str(script)], script)
         return done.stderr.strip().removeprefix("sbatch: ")
 
     def _submit_command(self, command: str) -> SlurmJob[Any]:
-        done = self._run(self._make_submission_command(self._script))
+        done = self._run(self._make_submission_command(self._script), self._script)
         return SlurmJob(self.folder, self._get_job_id_from_submission_command(done.stdout))
 
     def _make_submission_command(self, submission_file_path: Path) -> list[str]:
@@ -111,7 +113,12 @@ class ScriptExecutor(SlurmExecutor):
             raise RefusedError(f"printed {text.strip()!r} in place of a job id")
         return job_id
 
-    def _run(self, command: list[str]) -> "subprocess.CompletedProcess[str]":
+    def _run(self, command: list[str], script: Path) -> "subprocess.CompletedProcess[str]":
+        variables = environment()
+        with suppress(OSError):
+            asked = directives(script.read_text(encoding="utf-8"))
+            if any(line.startswith("#SBATCH --account=") for line in asked):
+                variables.pop(SBATCH_ACCOUNT, None)
         try:
             done = subprocess.run(
                 command,
@@ -119,7 +126,7 @@ class ScriptExecutor(SlurmExecutor):
                 capture_output=True,
                 text=True,
                 errors="replace",
-                env=environment(),
+                env=variables,
                 pass_fds=self._inherited,
                 timeout=SBATCH_SECONDS,
                 check=False,

@@ -58,7 +58,7 @@ class SlurmBackend:
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
             raise UserError(*(f"cluster {cluster.name}: {said}" for said in unset))
-        for note in ignored_variables():
+        for note in ignored_variables(cluster.account):
             tell(note)
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)

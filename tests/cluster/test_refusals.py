@@ -214,3 +214,19 @@ def test_variables_of_sbatch_change_no_job_and_are_named(playground, slurm) -> N
     (run,) = playground.wait_for(["COMPLETED"])
     said = playground.teralog("logs", "campaign.yaml", run["run_id"]).stdout
     assert "seen: yes" in said.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("profile", "account"), [("", "theirs"), ("account: ours\n", "ours")], ids=["open", "set"]
+)
+def test_the_account_of_the_profile_counts_before_that_of_the_environment(
+    playground, slurm, profile: str, account: str
+) -> None:
+    """Which serves if the profile has none."""
+    playground.environment |= {**slurm.environment, "SBATCH_ACCOUNT": "theirs"}
+    playground.write_slurm_campaign("true", matrix="seed: [1]", profile=profile)
+    submitted = playground.teralog("submit", "campaign.yaml", "--hold")
+    assert ("SBATCH_ACCOUNT: not used" in submitted.stderr) == bool(profile)
+    shown = slurm.run("scontrol", "show", "job", submitted.stdout.partition(":")[0]).stdout
+    assert f"Account={account}" in shown
+    playground.teralog("cancel", "campaign.yaml")

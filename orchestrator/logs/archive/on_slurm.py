@@ -119,7 +119,7 @@ def _submit(
     """Submit arrays that read `shards`, note their tasks, and yield a sentence for each."""
     if not shards:
         return
-    yield from ignored_variables()
+    yield from ignored_variables(cluster.account)
     executor = ScriptExecutor(folder.path)
     size = cluster.max_array_size or max_array_size()
     for start in range(0, len(shards), size):
