@@ -107,12 +107,12 @@ def _each(job_ids: str | None, one: JobState) -> dict[str, JobState]:
 
 
 def _only_what_was(one: JobState, status: str | None) -> JobState:
-    """Leave out the times that Slurm only expects, and an exit code before there is one.
+    """Keep the times that Slurm only expects apart; leave out an exit code before there is one.
 
     `status` is the status of wait(2), as squeue prints it.
     """
     if one.word in WAITING:
-        return replace(one, started_at=None, ended_at=None)
+        return replace(one, started_at=None, ended_at=None, expected_start=one.started_at)
     if not one.final:
         return replace(one, ended_at=None)
     number = int(status) if status and status.isdecimal() else 0

@@ -44,7 +44,8 @@ class JobState:
     nodes: the node list as Slurm prints it. seconds: how long the last start ran, once it ended.
     restarts, earlier_seconds: how often the job was requeued and ran again, and how long it ran
     before its last start. of_rest: whether one line covered all tasks of an array that had not
-    started. Version 1 wrote neither name, exit_code, signal, ended_at, seconds nor of_rest.
+    started. expected_start: when Slurm expects to start a job that waits.
+    Version 1 wrote neither name, exit_code, signal, ended_at, seconds nor of_rest.
     """
 
     job_id: str | None
@@ -61,6 +62,7 @@ class JobState:
     restarts: int = 0
     earlier_seconds: float = 0.0
     of_rest: bool = False
+    expected_start: str | None = None
 
     @property
     def word(self) -> str:

@@ -145,7 +145,7 @@ SQUEUE = {
 
 @pytest.mark.parametrize(("line", "expected"), SQUEUE.values(), ids=SQUEUE)
 def test_squeue_tells_only_what_has_happened(line: str, expected: tuple) -> None:
-    """Times that Slurm only expects are left out."""
+    """A start or an end that Slurm only expects is no start or end."""
     [one] = read_squeue([line]).values()
     assert (
         one.state,
@@ -157,6 +157,26 @@ def test_squeue_tells_only_what_has_happened(line: str, expected: tuple) -> None
         one.restarts,
         one.reason,
     ) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "start", "expected"),
+    [
+        ("PENDING", "2026-11-21T13:35:23", "2026-11-21T13:35:23+00:00"),
+        ("PENDING", "N/A", None),
+        ("REQUEUED", "2026-11-21T13:35:23", "2026-11-21T13:35:23+00:00"),
+        ("RUNNING", "2026-11-21T13:35:23", None),
+        ("COMPLETED", "2026-11-21T13:35:23", None),
+    ],
+)
+def test_the_start_of_a_job_that_waits_is_the_expected_one(
+    state: str, start: str, expected: str | None
+) -> None:
+    """By squeue, and by scontrol where squeue is silent."""
+    [queued] = read_squeue([f"5|a|{state}|{start}|N/A||0|Priority|0|"]).values()
+    line = f"JobId=5 JobName=a JobState={state} Reason=Priority StartTime={start} EndTime=Unknown"
+    [shown] = read_scontrol([line]).values()
+    assert (queued.expected_start, shown.expected_start) == (expected, expected)
 
 
 SCONTROL = (

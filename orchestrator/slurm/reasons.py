@@ -1,0 +1,98 @@
+"""Explain why a job waits: Slurm's reasons, what they mean, and what to do."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from orchestrator.common.text import counted, printable
+
+# The first pattern that matches the beginning of a reason counts.
+_MEANINGS: tuple[tuple[str, str], ...] = (
+    ("Priority", "jobs with a higher priority go first; nothing to do"),
+    ("Resources", "no nodes are free that suit it; it starts when some are"),
+    (
+        "DependencyNeverSatisfied",
+        "the job it depends on failed, so it will never start: `teralog cancel`, then `retry`",
+    ),
+    ("Dependency", "it starts when the job it depends on has ended as asked"),
+    ("JobArrayTaskLimit", "--throttle allows no more at once; nothing to do"),
+    ("JobHeldUser", "held by its user, e.g. by `submit --hold`"),
+    ("JobHeldAdmin", "held by an administrator, who alone can release it"),
+    (
+        "JobHoldMaxRequeue",
+        "Slurm requeued it too often and holds it: read its log, then release it",
+    ),
+    (
+        "launch failed",
+        "Slurm could not launch it, e.g. a node was at fault: release it or cancel it",
+    ),
+    ("BeginTime", "its begin time has not come, e.g. just after a requeue; nothing to do"),
+    ("Licenses", "licenses it asks for are in use; it starts when some are free"),
+    (
+        "ReqNodeNotAvail|ReservedMaintenance|Nodes_required|Nodes required",
+        "nodes it needs are down or reserved: see `sinfo -R`",
+    ),
+    ("Reservation", "its reservation has not begun, or has ended: see `scontrol show reservation`"),
+    (
+        "PartitionTimeLimit",
+        "its time limit exceeds that of its partition: cancel it, `retry --time` with less",
+    ),
+    (
+        "PartitionNodeLimit",
+        "it asks for more nodes than its partition allows: cancel it, change the campaign",
+    ),
+    ("PartitionDown|PartitionInactive", "its partition starts no jobs now: see `sinfo -s`"),
+    ("NodeDown", "a node it needs is down: see `sinfo -R`"),
+    ("BadConstraints", "no nodes have all it asks for: cancel it, correct the cluster profile"),
+    (
+        "AccountNotAllowed|InvalidAccount|QOSNotAllowed|InvalidQOS",
+        "its account or QOS is not accepted: cancel it, correct the cluster profile",
+    ),
+    (
+        "QOSMaxWallDurationPerJobLimit|AssocMaxWallDurationPerJobLimit",
+        "its time limit exceeds what its account or QOS allows: cancel it, `retry --time`",
+    ),
+    (
+        "QOSMax(Jobs|Submit)|AssocMax(Jobs|Submit)",
+        "you have as many jobs as your account or QOS allows; it starts when one ends",
+    ),
+    (
+        "(QOSGrp|AssocGrp)[A-Za-z]*(Minutes|RunMinutes)",
+        "the hours of your account or QOS are used up or promised: see `sshare`, ask for more",
+    ),
+    (
+        "QOSGrp|AssocGrp",
+        "your group uses all that its account or QOS allows; it starts when jobs of it end",
+    ),
+    (
+        "(QOS|Assoc)(Max|Min)[A-Za-z]*PerJob",
+        "it asks for more than a job of its account or QOS may: cancel it, change the profile",
+    ),
+    ("QOSMax|AssocMax", "you use all that your account or QOS allows; it starts when jobs end"),
+    ("Prolog|Cleaning", "its nodes are being prepared, or cleaned; nothing to do"),
+)
+# These jobs start without anybody's help.
+_ORDINARY = re.compile(
+    r"(Priority|Resources|JobArrayTaskLimit|BeginTime|Prolog|Cleaning|Licenses"
+    r"|Dependency(?!NeverSatisfied)|QOSMax(Jobs|Submit)|AssocMax(Jobs|Submit))"
+)
+
+
+def is_ordinary(reason: str) -> bool:
+    """Return whether a job that waits for this reason starts without anybody's help."""
+    return _ORDINARY.match(reason) is not None
+
+
+def meaning(reason: str) -> str:
+    """Return what a reason means, and what to do."""
+    found = (text for pattern, text in _MEANINGS if re.match(pattern, reason, re.IGNORECASE))
+    return next(found, "see JOB REASON CODES in `man squeue`")
+
+
+def reason_lines(reasons: Iterable[str]) -> list[str]:
+    """Return a line for each reason that occurs, the most frequent first."""
+    counts = Counter(re.split(r"[,(]", reason)[0].strip() for reason in reasons)
+    return [
+        printable(f"{reason} ({counted(number, 'run')}): {meaning(reason)}")
+        for reason, number in counts.most_common()
+    ]

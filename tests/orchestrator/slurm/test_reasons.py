@@ -1,0 +1,67 @@
+"""Why jobs wait: each reason of Slurm's in words, with what to do."""
+
+import pytest
+
+from orchestrator.slurm.reasons import is_ordinary, meaning, reason_lines
+
+# A part of the meaning, and whether the job starts without anybody's help.
+REASONS = {
+    "Priority": ("higher priority", True),
+    "Resources": ("no nodes are free", True),
+    "JobArrayTaskLimit": ("--throttle", True),
+    "BeginTime": ("begin time", True),
+    "Licenses": ("licenses", True),
+    "Dependency": ("has ended", True),
+    "DependencyNeverSatisfied": ("never start", False),
+    "QOSMaxJobsPerUserLimit": ("as many jobs", True),
+    "AssocMaxJobsLimit": ("as many jobs", True),
+    "AssocGrpGRES": ("your group", False),
+    "QOSGrpGRES": ("your group", False),
+    "AssocGrpGRESMinutes": ("hours", False),
+    "AssocGrpCPURunMinutesLimit": ("hours", False),
+    "QOSMaxWallDurationPerJobLimit": ("time limit", False),
+    "QOSMaxGRESPerJob": ("than a job", False),
+    "QOSMaxGRESPerUser": ("you use all", False),
+    "PartitionTimeLimit": ("of its partition", False),
+    "PartitionNodeLimit": ("more nodes", False),
+    "PartitionDown": ("sinfo -s", False),
+    "ReqNodeNotAvail, UnavailableNodes:gpu[001-003]": ("sinfo -R", False),
+    "Nodes required for job are DOWN, DRAINED or reserved": ("sinfo -R", False),
+    "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved": ("sinfo -R", False),
+    "Reservation": ("reservation", False),
+    "JobHeldUser": ("--hold", False),
+    "JobHeldAdmin": ("administrator", False),
+    "JobHoldMaxRequeue": ("requeued", False),
+    "launch failed requeued held": ("could not launch", False),
+    "BadConstraints": ("profile", False),
+    "InvalidQOS": ("profile", False),
+    "AReasonOfTomorrow": ("man squeue", False),
+}
+
+
+@pytest.mark.parametrize(("reason", "expected"), REASONS.items(), ids=REASONS)
+def test_a_reason_has_a_meaning(reason: str, expected: tuple[str, bool]) -> None:
+    """And some need somebody's help."""
+    part, ordinary = expected
+    assert part in meaning(reason)
+    assert is_ordinary(reason) == ordinary
+
+
+def test_the_reasons_that_occur_have_a_line_each() -> None:
+    """The most frequent first; what Slurm adds to a reason is left out, and fits 80 columns."""
+    reasons = ["Priority", "ReqNodeNotAvail, UnavailableNodes:a", "Priority"]
+    assert reason_lines([*reasons, "ReqNodeNotAvail, UnavailableNodes:b", "Priority"]) == [
+        "Priority (3 runs): jobs with a higher priority go first; nothing to do",
+        "ReqNodeNotAvail (2 runs): nodes it needs are down or reserved: see `sinfo -R`",
+    ]
+    assert reason_lines([]) == []
+
+
+def test_nobody_is_advised_to_release_what_an_administrator_holds() -> None:
+    """Slurm refuses it to a user."""
+    assert "release it to" not in meaning("JobHeldAdmin")
+    assert "scontrol" not in meaning("JobHeldAdmin")
+
+
+def test_a_reason_does_not_speak_to_the_terminal() -> None:
+    assert "\x1b" not in reason_lines(["\x1b[31mred"])[0]
