@@ -144,6 +144,12 @@ slurm_timeout_option = click.option(
     callback=_slurm_timeout,
     help="Slurm: how long each query has for an answer.",
 )
+filter_option = click.option(
+    "--filter",
+    "only",
+    metavar="EXPRESSION",
+    help="Only runs of which it holds, as 'world_size > 8 and outcome == \"oom\"'.",
+)
 rehearsed_option = click.option(
     "--rehearsed", is_flag=True, help="What was rehearsed, rather than what was measured."
 )
@@ -183,10 +189,11 @@ def open_campaign(
     return loaded, campaign_store(results, loaded.name, rehearsal=rehearsed)
 
 
-def refresh_records(campaign: "Campaign", store: "CampaignStore") -> None:
+def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
     """Bring the records of a campaign's runs up to date; say what its scheduler left unanswered.
 
-    And where nothing was measured, that something was rehearsed.
+    And where nothing was measured, that something was rehearsed. Returns whether the records are
+    up to date now.
     """
     from orchestrator.submit.choose_backend import backend
 
@@ -199,6 +206,7 @@ def refresh_records(campaign: "Campaign", store: "CampaignStore") -> None:
             f"{campaign.name} was rehearsed, and no run of it was started: "
             f"`teralog status {campaign.path} --rehearsed` shows the rehearsal"
         )
+    return not notes
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import click
 from click.core import ParameterSource
 
 from orchestrator.cli.common import (
+    filter_option,
     for_people,
     format_option,
     open_campaign,
@@ -43,12 +44,7 @@ if TYPE_CHECKING:
     help="Write report.html too: tables and plots. Of PAGE.md, its tables as PAGE.html.",
 )
 @format_option
-@click.option(
-    "--filter",
-    "only",
-    metavar="EXPRESSION",
-    help="Only runs of which it holds, as 'world_size > 8 and outcome == \"oom\"'.",
-)
+@filter_option
 @click.option(
     "--sort",
     "by",

@@ -15,6 +15,7 @@ from orchestrator.cli.common import (
     campaign_argument,
     complain,
     exit_for,
+    filter_option,
     format_option,
     interruptible,
     open_campaign,
@@ -27,6 +28,7 @@ from orchestrator.cli.common import (
     slurm_timeout_option,
     submit_line,
 )
+from orchestrator.common.text import counted
 
 if TYPE_CHECKING:
     from orchestrator.campaign.campaign import Campaign, PlannedRun
@@ -157,9 +159,39 @@ def submit(
 @results_option
 @rehearsed_option
 @slurm_timeout_option
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE,...",
+    help="Only runs in these states or with these outcomes, e.g. running,oom,hung.",
+)
+@filter_option
+@click.option("--all", "everything", is_flag=True, help="Every run, however many there are.")
 @format_option
-def status(campaign: Path, results: Path, *, rehearsed: bool, layout: str) -> None:
-    """Show the state of every run of CAMPAIGN, and which runs are far slower than their repeats."""
+def status(
+    campaign: Path,
+    results: Path,
+    *,
+    rehearsed: bool,
+    states: tuple[str, ...],
+    only: str | None,
+    everything: bool,
+    layout: str,
+) -> None:
+    """Show the states of the runs of CAMPAIGN, and which runs are slow or hang.
+
+    With more than 20 runs it prints how many runs are in which state, and then only those that
+    failed, hang, run, or wait for a reason. Other formats have every run.
+    """
+    from orchestrator.status.many_runs import (
+        MOST_ROWS,
+        in_state,
+        many_runs_text,
+        parse_states,
+        waiting_lines,
+    )
+    from orchestrator.status.silent_logs import campaign_hung_runs
     from orchestrator.status.slow_runs import slow_run_lines, slow_runs
     from orchestrator.status.step_times import timed_runs
     from orchestrator.status.table import (
@@ -170,21 +202,52 @@ def status(campaign: Path, results: Path, *, rehearsed: bool, layout: str) -> No
         totals,
     )
 
+    wanted = parse_states(states)
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    refresh_records(loaded, store)
+    up_to_date = refresh_records(loaded, store)
     found = run_statuses(loaded, store)
     slow = slow_runs(timed_runs(loaded, store, found))
+    # A run that is on record as running may have ended, if Slurm gave no answer.
+    hung = campaign_hung_runs(loaded, store, found) if up_to_date else {}
+    chosen = in_state(found, wanted, hung) if wanted else found
+    if only is not None:
+        kept = _runs_where(only, loaded, store)
+        chosen = [one for one in chosen if one.planned.run_id in kept]
+    narrowed = bool(wanted) or only is not None
+    ids = {one.planned.run_id for one in chosen}
+    total = totals(found, store.other_runs(loaded))
+    shown = [f"shown: {len(chosen)} of {counted(len(found), 'run')}"] if narrowed else []
     sentences = [
-        totals(found, store.other_runs(loaded)),
-        *slow_run_lines(slow.values()),
-        *filter(None, [held_line(found)]),
+        *shown,
+        *slow_run_lines(one for identity, one in slow.items() if identity in ids),
+        *(str(one) for identity, one in hung.items() if identity in ids),
+        *waiting_lines(chosen),
+        *filter(None, [held_line(chosen)]),
     ]
+    if layout == "text" and len(chosen) > MOST_ROWS and not everything and not narrowed:
+        click.echo(f"{total}\n\n{many_runs_text(found, slow, hung)}")
+        if sentences:
+            click.echo("\n" + "\n".join(sentences))
+        return
     print_table(
         layout,
-        lambda: status_table(found),
-        lambda: status_records(found, slow),
-        sentences=sentences,
+        lambda: status_table(chosen),
+        lambda: status_records(chosen, slow, hung),
+        sentences=[total, *sentences],
     )
+
+
+def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[str]:
+    """Return the ids of the runs of which an expression over the names of report.json holds."""
+    from datetime import datetime
+
+    from orchestrator.collect.collected import collect_campaign
+    from orchestrator.report.report import make_report
+    from orchestrator.report.sort_and_filter import arranged
+
+    collected = collect_campaign(campaign, store)
+    whole = make_report(campaign, collected, datetime.now().astimezone().date().isoformat())
+    return {run.planned.run_id for run in arranged(campaign, whole, collected, only=only)[1]}
 
 
 @click.command()

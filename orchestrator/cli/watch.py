@@ -36,20 +36,35 @@ _STOPPED = "no longer watching; the runs go on"
     help="Seconds from one look at the logs to the next; Slurm is asked every 10 s at most.",
 )
 @click.option("--once", is_flag=True, help="Look once.")
-def watch(campaign: Path, results: Path, *, rehearsed: bool, interval: float, once: bool) -> None:
+@click.option(
+    "--on-hang",
+    type=click.Choice(["cancel", "requeue"]),
+    help="Cancel runs that hang, or let Slurm start them again.  [default: only show them]",
+)
+def watch(
+    campaign: Path,
+    results: Path,
+    *,
+    rehearsed: bool,
+    interval: float,
+    once: bool,
+    on_hang: str | None,
+) -> None:
     """Show how the runs of CAMPAIGN go, until all have ended.
 
     For each its state, iterations, step time and TFLOPs so far, and the time that is left; and
-    which runs are far slower than their repeats. On a terminal one table stays in place; elsewhere,
-    or with NO_COLOR, lines are printed as there is news. Ctrl-C ends the watching, and no run.
-    Exits with 1 where a run failed.
+    which runs are far slower than their repeats, or hang. On a terminal one table stays in place;
+    elsewhere, or with NO_COLOR, lines are printed as there is news. Ctrl-C ends the watching, and
+    no run. Exits with 1 if a run failed.
     """
+    from orchestrator.status.on_hang import OnHang
     from orchestrator.status.watch import looks
     from orchestrator.status.watch_terminal import show_live, show_plain
     from orchestrator.store.records import NOT_STARTED
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    all_looks = itertools.islice(looks(loaded, store, interval), 1 if once else None)
+    act = [OnHang(loaded, store, on_hang)] if on_hang else []
+    all_looks = itertools.islice(looks(loaded, store, interval, *act), 1 if once else None)
     with interruptible(_STOPPED):
         last = show_live(all_looks) if for_people() else show_plain(all_looks, click.echo, complain)
     if last is None or last.under_way:

@@ -261,6 +261,16 @@ def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:
             raise SilenceError(answer.problem)
 
 
+def requeue_job(job_id: str) -> None:
+    """Let Slurm end a job, or a task of an array, and start it again.
+
+    Raises SilenceError with Slurm's words if it does not.
+    """
+    answer = _ask(("scontrol", "requeue", job_id))
+    if answer.problem is not None:
+        raise SilenceError(answer.problem)
+
+
 def max_array_size() -> int:
     """Return how many tasks an array may have at most, as far as Slurm says."""
     lines = _ask(("scontrol", "show", "config")).lines

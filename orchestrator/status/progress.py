@@ -2,7 +2,9 @@
 
 import statistics
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from orchestrator.campaign.campaign import PlannedRun
@@ -14,6 +16,7 @@ from orchestrator.run.model import Run
 from orchestrator.status.slow_runs import StepTimes
 from parsers.records import Record
 from parsers.scan.resume import ReadState, read_appended
+from parsers.summary.launches import RunReports
 from parsers.summary.warmup import Warmup
 
 
@@ -23,8 +26,9 @@ class Progress:
 
     iteration: the last one reported. iterations: how many there are to be.
     step_seconds: the median after the warm-up, and tflops_per_gpu at it, as reports have them.
-    times: the same for comparing runs. overflowed: whether there is no time because each report
-    after the warm-up holds a skipped update.
+    times: the same for comparing runs. report_seconds: the time from one report to the next, see
+    `report_seconds`. overflowed: whether there is no time because each report after the warm-up
+    holds a skipped update.
     """
 
     iteration: int | None = None
@@ -32,6 +36,7 @@ class Progress:
     step_seconds: float | None = None
     tflops_per_gpu: float | None = None
     times: StepTimes | None = None
+    report_seconds: float | None = None
     overflowed: bool = False
 
     @property
@@ -58,8 +63,32 @@ def run_progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progres
         step_seconds=median,
         tflops_per_gpu=tflops_per_gpu(hardware_flops(run), median, run.world_size),
         times=StepTimes.of(seconds),
+        report_seconds=report_seconds(reports),
         overflowed=reports.overflowed,
     )
+
+
+def report_seconds(reports: RunReports) -> float | None:
+    """Return the usual time from one step report of the last launch to the next.
+
+    It is the median step so far, after the warm-up once there are such steps, times the steps from
+    one report to the next. None if the last launch has reported no time.
+    """
+    if not reports.launches:
+        return None
+    launch = reports.launches[-1]
+    counted = [time for time in launch.column("step_seconds") if time is not None]
+    seconds = counted or [time for time in launch.step_seconds if time is not None]
+    iterations: list[int] = list(launch.steps.column("iteration"))
+    if not seconds or not iterations:
+        return None
+    apart = [later - one for one, later in pairwise(iterations) if later > one]
+    with suppress(OverflowError):  # of a mangled number in a log
+        # The iteration of a single report is the most steps that it can be about.
+        steps: float = statistics.median(apart) if apart else iterations[0]
+        usual: float = statistics.median(seconds) * max(steps, 1)
+        return usual
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
@@ -13,6 +14,7 @@ from orchestrator.collect.outcomes import RunOutcome, decided_by
 from orchestrator.common.tables import EXACT, Column, Style, Table, make_table, shown
 from orchestrator.common.text import counted
 from orchestrator.slurm.lists import compact_ids
+from orchestrator.status.hung_runs import HungRun
 from orchestrator.status.slow_runs import SlowRun
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.job_state import JobState
@@ -74,6 +76,16 @@ class RunStatus:
         return self.job.reason if self.job and self.state == "PENDING" else None
 
     @property
+    def waiting_reason(self) -> str | None:
+        """Why a job waits, in Slurm's word; None if it does not wait, or Slurm gives no reason."""
+        return self.reason if self.given_up is None else None
+
+    @property
+    def expected_start(self) -> str | None:
+        """When Slurm expects to start a job that waits, ISO 8601; None if it does not know."""
+        return self.job.expected_start if self.job and self.state == "PENDING" else None
+
+    @property
     def gpu_hours(self) -> float | None:
         """GPU-hours used by all attempts together, as far as they have ended; None where none is.
 
@@ -103,8 +115,14 @@ _COLUMNS: tuple[Column[RunStatus], ...] = (
 _SLURM_COLUMNS: tuple[Column[RunStatus], ...] = (
     Column("job", "job_id", lambda status: status.job.job_id if status.job else None),
     Column("nodes", "node_list", lambda status: status.node_list),
-    Column("waits for", "reason", lambda status: None if status.given_up else status.reason),
+    Column("waits for", "reason", lambda status: status.waiting_reason),
+    Column("expected start", "expected_start", lambda status: local_time(status.expected_start)),
 )
+
+
+def local_time(text: str | None) -> str | None:
+    """Return a time that is ISO 8601 as people read it, in this machine's time zone."""
+    return text and datetime.fromisoformat(text).astimezone().strftime("%m-%d %H:%M")
 
 
 def run_statuses(campaign: Campaign, store: CampaignStore) -> list[RunStatus]:
@@ -145,13 +163,19 @@ def status_table(statuses: Sequence[RunStatus]) -> Table:
 
 
 def status_records(
-    statuses: Sequence[RunStatus], slow: Mapping[str, SlowRun]
+    statuses: Sequence[RunStatus],
+    slow: Mapping[str, SlowRun],
+    hung: Mapping[str, HungRun],
 ) -> list[dict[str, Any]]:
-    """Return one object a run, for programs; `slow` has those of them that are, by id."""
+    """Return one object per run, for programs; `slow` and `hung` have those that are, by id."""
     return [
-        {**_record(status), "slow": one.record() if one else None}
+        {
+            **_record(status),
+            "slow": slow[identity].record() if identity in slow else None,
+            "hung": hung[identity].record() if identity in hung else None,
+        }
         for status in statuses
-        for one in (slow.get(status.planned.run_id),)
+        for identity in (status.planned.run_id,)
     ]
 
 
@@ -179,12 +203,18 @@ def _hours(statuses: Sequence[RunStatus]) -> str:
 
 
 def held_line(statuses: Sequence[RunStatus]) -> str | None:
-    """Return how jobs go on that Slurm starts only when somebody releases them; None without any.
+    """Return how jobs go on that Slurm starts only when their user releases them; None without any.
 
-    Those that were submitted so, and those whose launch failed or that an administrator has held.
+    Those that were submitted so, and those whose launch failed; none that an administrator holds.
     """
-    # JobHeldUser, JobHeldAdmin, JobHoldMaxRequeue, launch failed requeued held
-    held = [one for one in statuses if re.search("h[eo]ld", one.reason or "", re.IGNORECASE)]
+    # JobHeldUser, JobHoldMaxRequeue, launch failed requeued held; not JobHeldAdmin, whose release
+    # Slurm refuses to a user.
+    held = [
+        one
+        for one in statuses
+        if re.search("h[eo]ld", reason := one.waiting_reason or "", re.IGNORECASE)
+        and not reason.startswith("JobHeldAdmin")
+    ]
     jobs = [one.job.job_id for one in held if one.job and one.job.job_id]
     if not jobs:
         return None
@@ -226,6 +256,7 @@ def _record(status: RunStatus) -> dict[str, Any]:
         "node_list": status.node_list,
         "restarts": job and job.restarts,
         "reason": status.reason,
+        "expected_start": status.expected_start,
         "scheduler_state": job and status.scheduler_state,
         "scheduler_state_by": job and job.by,
     }

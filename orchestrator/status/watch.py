@@ -1,14 +1,16 @@
 """Watch a campaign: ask the scheduler now and then, and read the logs each time."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common import locks
+from orchestrator.status.hung_runs import HungRun
 from orchestrator.status.progress import LogSoFar, Progress, read_on, run_progress
+from orchestrator.status.silent_logs import FileClock, find_hung_runs
 from orchestrator.status.slow_runs import SlowRun, StepTimes, TimedRun, kind_of, slow_runs
 from orchestrator.status.step_times import EarlierRuns, attempt_times, timed_run
 from orchestrator.status.table import RunStatus, run_status
@@ -22,12 +24,13 @@ ASK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class WatchedRun:
-    """A run's status, where it runs, how far it has come, and whether it is slow."""
+    """A run's status, where it runs, how far it has come, and whether it is slow or hangs."""
 
     status: RunStatus
     node_list: str | None
     progress: Progress
     slow: SlowRun | None
+    hung: HungRun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ class Look:
         """Those of the runs that are slow."""
         return [run.slow for run in self.runs if run.slow]
 
+    @property
+    def hung(self) -> list[WatchedRun]:
+        """Those of the runs that hang."""
+        return [run for run in self.runs if run.hung]
+
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
@@ -62,12 +70,22 @@ class _Followed:
     done: bool = False
 
 
-def looks(campaign: Campaign, store: CampaignStore, interval_seconds: float) -> Iterator[Look]:
-    """Yield a look at the campaign each interval, until nothing is under way."""
+def looks(
+    campaign: Campaign,
+    store: CampaignStore,
+    interval_seconds: float,
+    act: Callable[[Look], Sequence[str]] = lambda look: (),
+) -> Iterator[Look]:
+    """Yield a look at the campaign each interval, until nothing is under way.
+
+    act: what to do about the runs of a look; what it did is added to the notes.
+    """
     watch = Watch(campaign, store)
+    done: list[str] = []
     while True:
         look = watch.look()
-        yield look
+        done += act(look)
+        yield replace(look, notes=(*look.notes, *done))
         if not look.under_way:
             return
         time.sleep(interval_seconds)
@@ -85,6 +103,7 @@ class Watch:
         self._logs: dict[str, _Followed] = {}
         self._earlier: dict[Path, StepTimes | None] = {}
         self._elsewhere = EarlierRuns(campaign, store)
+        self._clock = FileClock(store.path)
         self._silences: tuple[str, ...] = ()
         self._asked_at: float | None = None
 
@@ -96,12 +115,14 @@ class Watch:
         unread = [note for status in statuses if (note := self._read_log(status))]
         timed = {status.planned.run_id: self._timed(status) for status in statuses}
         slow = slow_runs(timed)
+        hung = self._hung(statuses)
         runs = (
             WatchedRun(
                 status,
                 timed[status.planned.run_id].node_list,
                 self._progress(status),
                 slow.get(status.planned.run_id),
+                hung.get(status.planned.run_id),
             )
             for status in statuses
         )
@@ -166,6 +187,12 @@ class Watch:
             [self._earlier_times(status, attempt) for attempt in status.attempts[:-1]],
             self._elsewhere.times(kind) if status.attempts else (),
         )
+
+    def _hung(self, statuses: list[RunStatus]) -> dict[str, HungRun]:
+        # Without an answer of Slurm's, a run that is on record as running may have ended.
+        if self._silences:
+            return {}
+        return find_hung_runs(statuses, self._clock, lambda one: self._progress(one).report_seconds)
 
     def _earlier_times(self, status: RunStatus, attempt: Attempt) -> StepTimes | None:
         if attempt.folder not in self._earlier:

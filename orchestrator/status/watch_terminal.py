@@ -17,8 +17,8 @@ from orchestrator.status.watch_text import (
     left_text,
     others_text,
     plain_text,
-    state_text,
     watch_warnings,
+    watched_state,
 )
 
 if TYPE_CHECKING:
@@ -134,7 +134,9 @@ def _table(all_runs: Sequence[WatchedRun], runs: Sequence[WatchedRun], width: in
     for run, row in zip(runs, zip(*texts, strict=True), strict=True):
         done, total = run.progress.iteration, run.progress.iterations
         share = ProgressBar(total=total, completed=done or 0) if done and total else ""
-        style = "yellow" if run.slow else _STYLES.get(run.status.state, _state_style(run))
+        style = (
+            "yellow" if run.slow or run.hung else _STYLES.get(run.status.state, _state_style(run))
+        )
         table.add_row(*(Text(text) for text in row), *([share] if wide else []), style=style)
     return table
 
@@ -164,7 +166,7 @@ def _columns(runs: Sequence[WatchedRun], *, wide: bool) -> list[_Column]:
         _Column("run", lambda run: run.status.planned.label, number=False),
         _Column(
             "state",
-            lambda run: state_text(run.status),
+            watched_state,
             _STATE_WIDTH if wide else _NARROW_STATE_WIDTH,
             number=False,
         ),

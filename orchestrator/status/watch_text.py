@@ -34,6 +34,11 @@ def state_text(status: RunStatus) -> str:
     return f"{status.scheduler_state} ({told})" if told else status.scheduler_state
 
 
+def watched_state(run: WatchedRun) -> str:
+    """Return the state of a run, and that it hangs if it does."""
+    return f"{state_text(run.status)}, hung" if run.hung else state_text(run.status)
+
+
 def left_text(run: WatchedRun) -> str | None:
     """Return how long a run that runs will go on, as 0:12:05; None where that is not known."""
     seconds = run.progress.seconds_left
@@ -52,7 +57,7 @@ def has_nodes(runs: Sequence[WatchedRun]) -> bool:
 _BEFORE_NODES: tuple[Column[WatchedRun], ...] = (
     Column("run", "run_id", lambda run: run.status.planned.run_id),
     Column("label", "label", lambda run: run.status.planned.label),
-    Column("state", "state", lambda run: state_text(run.status)),
+    Column("state", "state", watched_state),
     Column("attempt", "attempt", lambda run: len(run.status.attempts) or None),
 )
 _NODES: Column[WatchedRun] = Column("nodes", "node_list", lambda run: run.node_list)
@@ -78,9 +83,10 @@ def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
 
 
 def watch_warnings(look: Look) -> list[str]:
-    """Return a line for each slow run, one for all without an update, and one for those held."""
+    """Return a line per hung or slow run, one for all without an update, and one for those held."""
     overflowed = [run.status.planned.label for run in look.runs if run.progress.overflowed]
-    lines = slow_runs.slow_run_lines(look.slow)
+    lines = [str(run.hung) for run in look.hung]
+    lines += slow_runs.slow_run_lines(look.slow)
     if overflowed:
         lines.append(
             "no step time, as every report after the warm-up holds a skipped update: "
@@ -116,7 +122,7 @@ def is_new(run: WatchedRun, before: WatchedRun | None) -> bool:
 
 def _told(run: WatchedRun) -> tuple[object, ...]:
     slow = run.slow.slower if run.slow else None
-    return (state_text(run.status), len(run.status.attempts), run.node_list, run.progress, slow)
+    return (watched_state(run), len(run.status.attempts), run.node_list, run.progress, slow)
 
 
 def _is_running(run: WatchedRun) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -461,3 +462,80 @@ def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
     for said in ("Partition=dev", "mem=2G", "Features=v100-16g", "TimeLimit=00:07:00"):
         assert said in job
     bare.wait_for(["COMPLETED"])
+
+
+def test_why_jobs_wait_is_told(bare, slurm) -> None:
+    """In words; nobody is told to release what an administrator holds."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4]", profile="exclusive: true\n")
+    bare.teralog("submit", "campaign.yaml", "--throttle", "1")
+    runs = bare.wait_for(["RUNNING", "PENDING", "PENDING", "PENDING"])
+    job_id = runs[0]["job_id"].partition("_")[0]
+    # Of root it is an administrator's hold, which its user cannot release.
+    slurm.run("scontrol", "hold", f"{job_id}_2")
+    slurm.run("scontrol", "uhold", f"{job_id}_3")
+    found: list[dict[str, Any]] = []
+
+    def are_held() -> bool:
+        found[:] = bare.status()
+        reasons = [run["reason"] for run in found]
+        return reasons == [None, "JobArrayTaskLimit", "JobHeldAdmin", "JobHeldUser"]
+
+    wait_until(are_held, lambda: str(found))
+    printed = bare.teralog("status", "campaign.yaml").stdout
+    assert "\nJobArrayTaskLimit (1 run): --throttle allows no more at once" in printed
+    assert "\nJobHeldAdmin (1 run): held by an administrator" in printed
+    assert f"1 run is held by Slurm until released: scontrol release '{job_id}_[3]'" in printed
+    bare.go()
+    bare.teralog("cancel", "campaign.yaml")
+
+
+def test_the_expected_start_of_a_job_that_waits_is_told(bare, slurm) -> None:
+    """As squeue has it, and none of a job that runs."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
+    bare.teralog("submit", "campaign.yaml", "--hold")
+    [run] = bare.status()
+    assert run["expected_start"] is None
+    update = ("scontrol", "update", f"jobid={run['job_id']}", "starttime=2036-01-02T03:04:05")
+    slurm.run(*update)
+    slurm.run("scontrol", "release", run["job_id"])
+    found: list[dict[str, Any]] = []
+
+    def is_expected() -> bool:
+        found[:] = bare.status()
+        return found[0]["expected_start"] is not None and found[0]["reason"] == "BeginTime"
+
+    wait_until(is_expected, lambda: str(found))
+    assert found[0]["expected_start"].startswith("2036-01-0")
+    assert found[0]["started_at"] is None
+    printed = bare.teralog("status", "campaign.yaml").stdout
+    assert re.search(r"BeginTime +01-0\d \d\d:\d\d", printed)
+    assert "\nBeginTime (1 run): " in printed
+    slurm.run("scontrol", "update", f"jobid={run['job_id']}", "starttime=now")
+    [run] = bare.wait_for(["RUNNING"])
+    assert run["expected_start"] is None
+    bare.go()
+    bare.wait_for(["COMPLETED"])
+
+
+def test_the_expected_start_of_a_job_without_a_node_is_told(bare) -> None:
+    """When a run that has a node reaches its time limit: the scheduler's own forecast."""
+    bare.write_slurm_campaign(
+        WAIT, matrix="seed: [1, 2, 3, 4, 5]", profile="exclusive: true\n", time_limit=5
+    )
+    bare.teralog("submit", "campaign.yaml")
+    found: list[dict[str, Any]] = []
+
+    def is_expected() -> bool:
+        found[:] = bare.status()
+        return found[-1]["expected_start"] is not None and found[0]["state"] == "RUNNING"
+
+    wait_until(is_expected, lambda: str(found))
+    assert found[-1]["state"] == "PENDING"
+    started, expected = (
+        datetime.fromisoformat(text)
+        for text in (found[0]["started_at"], found[-1]["expected_start"])
+    )
+    assert 240 <= (expected - started).total_seconds() <= 900
+    assert [run["expected_start"] for run in found[:4]] == [None] * 4
+    bare.go()
+    bare.wait_for(["COMPLETED"] * 5)

@@ -1,5 +1,6 @@
-"""Watching a campaign on a real Slurm: a slow run is told, and Ctrl-C stops nothing."""
+"""Watching a campaign on a real Slurm: slow and hung runs are told, and Ctrl-C stops nothing."""
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -15,9 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from practice.jobs import fail_node
+from click.testing import CliRunner
+from practice.jobs import fail_node, wait_until
 
+from orchestrator.campaign.campaign import load_campaign
+from orchestrator.cli.main import main
 from orchestrator.slurm.lists import expand_nodes
+from orchestrator.status import hung_runs
+from orchestrator.status.on_hang import OnHang
+from orchestrator.status.watch import Watch
+from orchestrator.store.campaign_store import campaign_store
 
 pytestmark = pytest.mark.slurm
 
@@ -226,3 +234,101 @@ def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slur
     log = Path(play.status()[0]["log"]).read_text()
     assert log.count("global_step=29,") == 2
     assert "starts again: restart 1" in log
+
+
+# Prints some steps and then nothing, until the test says so; after a restart it prints them all.
+HANGS = """\
+for step in 1 2 3 4 5 6; do
+  echo "[teralog] iteration $step/8 | step_seconds 0.01 | samples_per_second 9.0 | loss 1.0\\
+ | memory_allocated_gib 0.1 | max_memory_allocated_gib 0.1"
+done
+if [ "${SLURM_RESTART_COUNT:-0}" = 0 ]; then
+  while ! test -e "$LEDGER.go"; do sleep 0.1; done
+fi
+"""
+
+
+def watch_once(play: Any, *arguments: str) -> Any:
+    """Run `teralog watch --once` in this process."""
+    with contextlib.chdir(play.path):
+        command = ["watch", "campaign.yaml", "--once", *arguments]
+        return CliRunner(env=play.environment).invoke(main, command)
+
+
+def watch_until_dealt_with(play: Any, what: str) -> str:
+    """Watch until something was done about a run that hangs; return what was printed."""
+    printed: list[str] = []
+
+    def is_dealt_with() -> bool:
+        printed.append(watch_once(play, "--on-hang", what).output)
+        return "last line: [teralog] iteration 6/8" in printed[-1]
+
+    wait_until(is_dealt_with, lambda: "\n".join(printed))
+    return printed[-1]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a run hang after three seconds without output, instead of a minute."""
+    monkeypatch.setattr(hung_runs, "LEAST_SECONDS", 3.0)
+
+
+def test_a_run_that_hangs_is_requeued(play, impatient: None) -> None:
+    """Once: after Slurm started it again it completes, and its log has both starts."""
+    play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
+    play.teralog("submit", "campaign.yaml")
+    play.wait_for(["RUNNING"])
+    printed = watch_until_dealt_with(play, "requeue")
+    assert ": requeued\n" in printed
+    [run] = play.wait_for(["COMPLETED"])
+    assert run["restarts"] == 1
+    assert Path(run["log"]).read_text().count("iteration 6/8") == 2
+
+
+def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
+    """As `teralog cancel` of that run; the other one goes on."""
+    body = f'if [ "$run" = "$(cat "$LEDGER.hangs")" ]; then\n{HANGS}fi\n'
+    body += 'while ! test -e "$LEDGER.go"; do sleep 0.1; done\n'
+    play.write_slurm_campaign(body, matrix="seed: [1, 2]")
+    first, _ = play.status()
+    play.ledger.with_name("ledger.hangs").write_text(first["run_id"])
+    play.teralog("submit", "campaign.yaml")
+    play.wait_for(["RUNNING", "RUNNING"])
+    printed = watch_until_dealt_with(play, "cancel")
+    assert ": CANCELLED\n" in printed
+    play.wait_for(["CANCELLED", "RUNNING"])
+    play.go()
+    play.wait_for(["CANCELLED", "COMPLETED"])
+
+
+def test_a_run_that_slurm_may_not_requeue_is_told(play, slurm, impatient: None) -> None:
+    """In Slurm's words; the run goes on."""
+    play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
+    play.teralog("submit", "campaign.yaml")
+    [run] = play.wait_for(["RUNNING"])
+    slurm.run("scontrol", "update", f"jobid={run['job_id']}", "requeue=0")
+    printed = watch_until_dealt_with(play, "requeue")
+    assert ": not requeued: " in printed
+    assert play.states() == ["RUNNING"]
+    play.go()
+    play.wait_for(["COMPLETED"])
+
+
+def test_a_run_that_has_ended_since_the_look_is_not_requeued(play, impatient: None) -> None:
+    """Slurm would start it again, though it completed."""
+    play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
+    play.teralog("submit", "campaign.yaml")
+    play.wait_for(["RUNNING"])
+    with contextlib.chdir(play.path), pytest.MonkeyPatch.context() as patch:
+        for name, value in play.environment.items():
+            patch.setenv(name, value)
+        campaign = load_campaign(Path("campaign.yaml"))
+        store = campaign_store(Path("results"), campaign.name)
+        watch = Watch(campaign, store)
+        wait_until(lambda: bool(watch.look().hung), lambda: "nothing hangs")
+        look = watch.look()
+        play.go()
+        play.wait_for(["COMPLETED"])
+        [sentence] = OnHang(campaign, store, "requeue")(look)
+    assert sentence.endswith(": not requeued: it does not run any more")
+    assert [(run["state"], run["restarts"]) for run in play.status()] == [("COMPLETED", 0)]

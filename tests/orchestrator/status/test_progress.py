@@ -147,7 +147,7 @@ def test_during_the_warm_up_nothing_is_said_of_the_speed(
     """Only how far the run is."""
     text = STEP.format(number=1) + STEP.format(number=2)
     found = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
-    assert found == Progress(iteration=2, iterations=20)
+    assert found == Progress(iteration=2, iterations=20, report_seconds=pytest.approx(0.015))
     assert found.seconds_left is None
 
 

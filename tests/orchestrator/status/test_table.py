@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from fixture_types import AttemptIn, CampaignOf
 
 from orchestrator.common.tables import as_records, as_text
 from orchestrator.status import table as statuses
+from orchestrator.status.hung_runs import HungRun
 from orchestrator.status.slow_runs import SlowRun
 from orchestrator.status.table import RunStatus, run_statuses
 from orchestrator.store.campaign_store import CampaignStore
@@ -80,7 +82,16 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
         others="siblings",
         count=4,
     )
-    records = statuses.status_records(standing, {standing[0].planned.run_id: slow})
+    hung = HungRun(
+        label="seed=1",
+        node_list="here",
+        silent_since=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        silent_seconds=100.0,
+        report_seconds=0.5,
+        last_line="saving",
+    )
+    identity = standing[0].planned.run_id
+    records = statuses.status_records(standing, {identity: slow}, {identity: hung})
     assert json.loads(json.dumps(records)) == records
     completed, failed, _, waiting = records
     assert completed == {
@@ -104,6 +115,7 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
         "node_list": None,
         "restarts": None,
         "reason": None,
+        "expected_start": None,
         "scheduler_state": None,
         "scheduler_state_by": None,
         "slow": {
@@ -112,6 +124,12 @@ def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
             "ratio": 2.0,
             "compared_with": "siblings",
             "compared": 4,
+        },
+        "hung": {
+            "silent_since": "2026-01-02T03:04:05+00:00",
+            "silent_seconds": 100.0,
+            "report_seconds": 0.5,
+            "last_line": "saving",
         },
     }
     assert failed["exit_code"] == 3

@@ -171,7 +171,7 @@ def test_status_and_report_keep_the_row_and_say_why(
     one = next(run for run in campaign.runs if run.label == "ddp micro_batch_size=2")
     attempt_in(store.run(one.run_id), state="FAILED", log=OOM_LOG)
     statuses = run_statuses(campaign, store)
-    (record,) = [each for each in status_records(statuses, {}) if each["state"] == "GIVEN_UP"]
+    (record,) = [each for each in status_records(statuses, {}, {}) if each["state"] == "GIVEN_UP"]
     assert (record["label"], record["outcome"]) == ("ddp micro_batch_size=4", "given_up")
     assert record["reason"] == "given up: micro_batch_size=2 failed"
     assert [row["outcome"] for row in as_records(status_table(statuses))][:3] == [

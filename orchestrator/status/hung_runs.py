@@ -1,0 +1,64 @@
+"""Find runs that hang: they run, and have printed nothing for much longer than they should.
+
+The rule. A run reports a step, or the mean of several, each so many seconds: its median step time
+so far, times the steps from one report to the next. It hangs if its log has not grown for more than
+ten times that, and for more than a minute. A run that has not reported a step time since its last
+start is not judged: how long it takes to load and to compile is unknown.
+
+The log's time is the file server's, so it is compared with the clock of that server, never with
+this machine's: see `silent_logs.FileClock`.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from orchestrator.common.tables import Style, shown
+from orchestrator.common.text import printable
+
+FACTOR = 10
+LEAST_SECONDS = 60.0
+
+_SHORT = Style(digits=2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HungRun:
+    """A run that hangs: since when, by the file server's clock, and what it printed last.
+
+    report_seconds: the time from one of its step reports to the next, before it hung.
+    """
+
+    label: str
+    node_list: str | None
+    silent_since: datetime
+    silent_seconds: float
+    report_seconds: float
+    last_line: str | None
+
+    def __str__(self) -> str:
+        where = f" on {self.node_list}" if self.node_list else ""
+        since = self.silent_since.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        silent = timedelta(seconds=round(self.silent_seconds))
+        usual = shown(self.report_seconds, _SHORT)
+        last = f"; last line: {self.last_line}" if self.last_line else ""
+        return printable(
+            f"{self.label}{where}: hangs? no output since {since} ({silent}), "
+            f"before that every {usual} s{last}"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Return it for programs."""
+        return {
+            "silent_since": self.silent_since.isoformat(timespec="seconds"),
+            "silent_seconds": self.silent_seconds,
+            "report_seconds": self.report_seconds,
+            "last_line": self.last_line,
+        }
+
+
+def is_hung(silent_seconds: float, seconds_per_report: float | None) -> bool:
+    """Return whether a run hangs, by the rule of this module."""
+    if seconds_per_report is None:
+        return False
+    return silent_seconds > max(LEAST_SECONDS, FACTOR * seconds_per_report)

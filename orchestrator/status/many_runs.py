@@ -1,0 +1,215 @@
+"""Text of `teralog status` for a campaign of many runs, and the choice of runs by their state."""
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from orchestrator.collect.outcomes import RunOutcome
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.common.tables import Column, Table, as_text, make_table
+from orchestrator.common.text import counted
+from orchestrator.slurm.reasons import is_ordinary, reason_lines
+from orchestrator.status.hung_runs import HungRun
+from orchestrator.status.slow_runs import SlowRun
+from orchestrator.status.table import RunStatus, local_time, word
+from orchestrator.store import records
+from orchestrator.store.job_state import FINAL, UNENDED
+
+# More runs than a screen has lines for.
+MOST_ROWS = 20
+HUNG = "hung"
+
+_OUTCOMES = frozenset(one.value for one in RunOutcome)
+_STATES = frozenset(
+    one.lower()
+    for one in (
+        *FINAL,
+        *UNENDED,
+        records.NOT_STARTED,
+        records.SUBMITTING,
+        records.SUBMITTED,
+    )
+)
+_LEAST_LABEL = 16
+_LEAST_WHY = 20
+_WIDTH = 80
+
+
+def parse_states(texts: Sequence[str]) -> frozenset[str]:
+    """Return the words of `--state`, given several times or with commas between them.
+
+    Raises UserError with all words that are neither a state nor an outcome.
+    """
+    words = [word.strip().lower() for text in texts for word in text.split(",")]
+    wanted = dict.fromkeys(word.replace(" ", "_") for word in words if word)
+    known = sorted(_STATES | _OUTCOMES | {HUNG})
+    unknown = [word for word in wanted if word not in known]
+    if unknown or (texts and not wanted):
+        raise UserError(
+            *(
+                f"--state: {word!r} is neither a state nor an outcome{did_you_mean(word, known)}"
+                for word in unknown or [""]
+            )
+        )
+    return frozenset(wanted)
+
+
+def in_state(
+    statuses: Sequence[RunStatus], wanted: frozenset[str], hung: Mapping[str, HungRun]
+) -> list[RunStatus]:
+    """Return the runs in one of the `wanted` states, or with one of these outcomes.
+
+    A word that is both means the outcome, as in the totals: a run that is `oom` did not `failed`.
+    """
+    return [one for one in statuses if wanted & _words(one, hung)]
+
+
+def _words(status: RunStatus, hung: Mapping[str, HungRun]) -> frozenset[str]:
+    state = status.state.lower()
+    found = {(status.outcome or state), state if state not in _OUTCOMES else ""}
+    return frozenset(found | ({HUNG} if status.planned.run_id in hung else set()))
+
+
+def configuration_label(status: RunStatus) -> str:
+    """Return the label of a run without its repeat."""
+    return status.planned.label.removesuffix(f" #{status.planned.run.repeat}")
+
+
+def many_runs_text(
+    statuses: Sequence[RunStatus], slow: Mapping[str, SlowRun], hung: Mapping[str, HungRun]
+) -> str:
+    """Return a table of configurations and one of the runs that need attention."""
+    width = shutil.get_terminal_size((_WIDTH, 24)).columns
+    blocks = [*_configurations(statuses, width), _attention(statuses, slow, hung, width)]
+    return "\n\n".join(blocks)
+
+
+def waiting_lines(statuses: Sequence[RunStatus]) -> list[str]:
+    """Return a line for each reason why jobs wait: what it means, and what to do."""
+    return reason_lines(one.waiting_reason for one in statuses if one.waiting_reason)
+
+
+def _configurations(statuses: Sequence[RunStatus], width: int) -> list[str]:
+    """Return a table with a row per configuration; none if each has a single run."""
+    members: dict[str, list[RunStatus]] = {}
+    for status in statuses:
+        members.setdefault(configuration_label(status), []).append(status)
+    if len(members) == len(statuses):
+        return []
+    rows = [(label, Counter(map(word, runs))) for label, runs in members.items()]
+    # Those that have completed, and those that have not begun, are of least interest.
+    dull = [len({word(one) for one in runs}) == 1 for runs in members.values()]
+    order = sorted(range(len(rows)), key=lambda place: dull[place])
+    kept = [rows[place] for place in sorted(order[:MOST_ROWS])]
+    columns: list[Column[tuple[str, Counter[str]]]] = [
+        Column("configuration", "configuration", lambda row: row[0]),
+        Column("runs", "runs", lambda row: row[1].total()),
+        Column("states", "states", lambda row: _counts(row[1])),
+    ]
+    text = _fitted(make_table(columns, kept), width)
+    if len(kept) < len(rows):
+        hidden: Counter[str] = Counter()
+        for place in order[MOST_ROWS:]:
+            hidden.update(rows[place][1])
+        text += f"\nand {counted(len(rows) - len(kept), 'more configuration')}: {_counts(hidden)}"
+    return [text]
+
+
+def _counts(words: Counter[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in words.items() if count)
+
+
+def _attention(
+    statuses: Sequence[RunStatus],
+    slow: Mapping[str, SlowRun],
+    hung: Mapping[str, HungRun],
+    width: int,
+) -> str:
+    """Return a table of the runs that failed, hang, run or wait for a reason."""
+
+    def rank(status: RunStatus) -> int | None:
+        if status.unsuccessful:
+            return 0
+        if status.planned.run_id in hung:
+            return 1
+        if status.waiting_reason and not is_ordinary(status.waiting_reason):
+            return 2
+        if status.planned.run_id in slow:
+            return 3
+        if status.state == records.RUNNING:
+            return 4
+        return 5 if status.waiting_reason else None
+
+    ranked = [(place, status) for status in statuses if (place := rank(status)) is not None]
+    if not ranked:
+        return "no run needs attention; --all shows every run"
+    ranked.sort(key=lambda one: one[0])
+    chosen: list[RunStatus] = []
+    for place, group in groupby(ranked, key=lambda one: one[0]):
+        members = [status for _, status in group]
+        # Of jobs that wait as jobs do, the first one tells as much as all of them.
+        room = MOST_ROWS - len(chosen)
+        chosen += members[: min(room, 3) if place == 5 else room]
+    columns: tuple[Column[RunStatus], ...] = (
+        Column("run", "label", lambda status: status.planned.label),
+        Column("state", "state", lambda status: _state(status, hung)),
+        *(
+            column
+            for column in _ATTENTION_COLUMNS
+            if any(column.value(status) is not None for status in chosen)
+        ),
+    )
+    table = _fitted(make_table(columns, chosen), width)
+    hidden = len(statuses) - len(chosen)
+    left = Counter(map(word, statuses))
+    left.subtract(map(word, chosen))
+    if not hidden:
+        return table
+    return f"{table}\nand {hidden} more: {_counts(left)}; --all shows every run"
+
+
+def _state(status: RunStatus, hung: Mapping[str, HungRun]) -> str:
+    return HUNG if status.planned.run_id in hung else word(status)
+
+
+def _why(status: RunStatus) -> str | None:
+    if status.waiting_reason:
+        return status.waiting_reason
+    return status.told.text if status.unsuccessful and status.told else None
+
+
+_ATTENTION_COLUMNS: tuple[Column[RunStatus], ...] = (
+    Column("job", "job_id", lambda status: status.job.job_id if status.job else None),
+    Column("nodes", "node_list", lambda status: status.node_list),
+    Column("expected start", "expected_start", lambda status: local_time(status.expected_start)),
+    Column("why", "why", _why),
+)
+
+
+def _fitted(table: Table, width: int) -> str:
+    """Return a table as text; reasons, then labels, are shortened if it is wider than the terminal.
+
+    Labels are the first column; their ends stay, which have the number of the repeat.
+    """
+    for name, least, keep_end in (("why", _LEAST_WHY, False), (table.names[0], _LEAST_LABEL, True)):
+        over = max(map(len, as_text(table).splitlines())) - width
+        if over <= 0 or name not in table.names:
+            continue
+        at = table.names.index(name)
+        longest = max(len(str(row[at] or "")) for row in table.rows)
+        room = max(longest - over, least)
+        end = room // 2 if keep_end else 0
+        cells = ((row[at] and _shortened(str(row[at]), room, end)) for row in table.rows)
+        rows = tuple(
+            (*row[:at], cell, *row[at + 1 :]) for row, cell in zip(table.rows, cells, strict=True)
+        )
+        table = replace(table, rows=rows)
+    return as_text(table)
+
+
+def _shortened(text: str, width: int, end: int) -> str:
+    if len(text) <= width:
+        return text
+    return f"{text[: width - end - 1]}…{text[len(text) - end :]}"

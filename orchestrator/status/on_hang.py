@@ -1,0 +1,85 @@
+"""Cancel or requeue the runs that hang, for `teralog watch --on-hang`."""
+
+from collections.abc import Iterator, Sequence
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.common.errors import UserError
+from orchestrator.slurm.commands import SilenceError, requeue_job
+from orchestrator.status.table import RunStatus
+from orchestrator.status.watch import Look
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import RUNNING
+from orchestrator.submit.choose_backend import backend
+
+CANCEL = "cancel"
+REQUEUE = "requeue"
+# A run that hangs each time is left to people after so many starts.
+MOST_RESTARTS = 3
+
+
+def refuse_on_hang(campaign: Campaign, what: str) -> None:
+    """Raise UserError if runs of the campaign cannot be requeued, and that is asked for."""
+    if what != REQUEUE:
+        return
+    cluster = campaign.cluster
+    if cluster.scheduler != "slurm":
+        raise UserError(
+            "--on-hang requeue: needs Slurm, and this campaign runs on this machine; "
+            "use --on-hang cancel, then `teralog retry`"
+        )
+    if cluster.requeue is False:
+        raise UserError(
+            f"--on-hang requeue: the cluster profile {cluster.name!r} has `requeue: false`; "
+            "use --on-hang cancel, or submit with `requeue: true`"
+        )
+
+
+class OnHang:
+    """What is done about runs that hang; each start of a run is dealt with once."""
+
+    def __init__(self, campaign: Campaign, store: CampaignStore, what: str) -> None:
+        """Cancel or requeue, as `what` says. Raises UserError if that is impossible."""
+        refuse_on_hang(campaign, what)
+        self._campaign, self._store, self._what = campaign, store, what
+        self._done: set[tuple[str, int, int]] = set()
+
+    def __call__(self, look: Look) -> Sequence[str]:
+        """Deal with the runs of a look that hang; return a sentence for each."""
+        return list(self._sentences(look))
+
+    def _sentences(self, look: Look) -> Iterator[str]:
+        for run in look.hung:
+            status = run.status
+            restarts = status.job.restarts if status.job else 0
+            start = (status.planned.run_id, len(status.attempts), restarts)
+            if start in self._done:
+                continue
+            self._done.add(start)
+            try:
+                done = self._cancel(status) if self._what == CANCEL else self._requeue(status)
+            except UserError as error:
+                done = f"could not be dealt with: {error}"
+            yield f"{run.hung}: {done}"
+
+    def _cancel(self, status: RunStatus) -> str:
+        place = backend(self._campaign)
+        states = place.cancel(self._campaign, [status.planned], self._store, None)
+        return next((state for _, state in states), "had ended")
+
+    def _requeue(self, status: RunStatus) -> str:
+        job = status.job
+        if job is None or job.job_id is None:
+            return "not requeued: it is a step of an allocation; cancel and retry it"
+        if job.restarts >= MOST_RESTARTS:
+            return f"not requeued: it hangs after {job.restarts} restarts"
+        # Slurm would start a job again that has ended since the look.
+        notes = backend(self._campaign).refresh([status.planned], self._store)
+        if notes:
+            return f"not requeued: {notes[0]}"
+        if self._store.run(status.planned.run_id).state() != RUNNING:
+            return "not requeued: it does not run any more"
+        try:
+            requeue_job(job.job_id)
+        except SilenceError as silence:
+            return f"not requeued: {silence}"
+        return "requeued"

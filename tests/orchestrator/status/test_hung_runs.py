@@ -1,0 +1,298 @@
+"""Runs that hang: they run, and print nothing for much longer than they should."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from fixture_types import AttemptIn, CampaignOf
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.cli.main import main
+from orchestrator.common import locks
+from orchestrator.common.errors import UserError
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.status import silent_logs
+from orchestrator.status.hung_runs import is_hung
+from orchestrator.status.on_hang import OnHang, refuse_on_hang
+from orchestrator.status.silent_logs import FileClock, campaign_hung_runs, find_hung_runs
+from orchestrator.status.table import RunStatus, run_statuses
+from orchestrator.status.watch import Watch
+from orchestrator.status.watch_text import watch_warnings, watched_state
+from orchestrator.store.campaign_store import CampaignStore, campaign_store
+from orchestrator.store.job_state import JobState
+from orchestrator.store.records import Attempt, Intent
+
+CAMPAIGN = """\
+name: hangs
+defaults: {framework: gpt, model: s, train_iters: 20}
+matrix: {seed: [1, 2]}
+warmup: 2
+"""
+STEP = (
+    "[teralog] iteration {number}/20 | step_seconds {seconds} | samples_per_second 648.04"
+    " | loss 6.5 | memory_allocated_gib 0.391 | max_memory_allocated_gib 0.402\n"
+)
+
+
+def steps(seconds: float, every: int = 1, reports: int = 6) -> str:
+    """Return a log of so many reports, one `every` so many steps."""
+    numbers = range(every, every * reports + 1, every)
+    return "".join(STEP.format(number=number, seconds=seconds) for number in numbers)
+
+
+@pytest.fixture
+def campaign(campaign_of: CampaignOf) -> Campaign:
+    """A campaign of two runs."""
+    return campaign_of(CAMPAIGN)
+
+
+@pytest.fixture
+def store(campaign: Campaign, tmp_path: Path) -> CampaignStore:
+    """Where its results are."""
+    return campaign_store(tmp_path / "results", campaign.name)
+
+
+Begin = Callable[..., Attempt]
+
+
+@pytest.fixture
+def begin(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Iterator[Begin]:
+    """Return a function that begins a run, whose log was last written so many seconds ago."""
+    held: list[int | None] = []
+
+    def start(index: int, log: str, age: float) -> Attempt:
+        folder = store.run(campaign.runs[index].run_id)
+        attempt = attempt_in(folder, log=log)
+        held.append(locks.acquire(folder.lock))
+        written = time.time() - age
+        os.utime(attempt.log, (written, written))
+        return attempt
+
+    yield start
+    for lock in held:
+        if lock is not None:
+            os.close(lock)
+
+
+@pytest.mark.parametrize(
+    ("silent", "report", "expected"),
+    [
+        (61.0, 0.2, True),
+        (59.0, 0.2, False),
+        (61.0, 6.0, True),
+        (61.0, 6.2, False),
+        (1001.0, 100.0, True),
+        (999.0, 100.0, False),
+        (1e9, None, False),
+        (0.0, 0.0, False),
+    ],
+)
+def test_a_run_hangs_after_ten_times_its_own_report_time_and_a_minute(
+    silent: float, report: float | None, expected: bool
+) -> None:
+    """One that has reported no step is not judged."""
+    assert is_hung(silent, report) == expected
+
+
+@pytest.mark.parametrize(
+    ("log", "age", "hangs"),
+    [
+        (steps(0.2), 100, True),
+        (steps(0.2), 0, False),
+        (steps(0.2), -3600, False),
+        (steps(20.0), 100, False),
+        (steps(20.0), 300, True),
+        # A report every 50 steps: it is silent for 50 steps each time.
+        (steps(0.2, every=50), 70, False),
+        (steps(0.2, every=50), 200, True),
+        # Still in its warm-up.
+        (steps(0.2, reports=1), 100, True),
+        (steps(20.0, reports=2), 100, False),
+        ("loading\n", 1e6, False),
+        ("", 1e6, False),
+    ],
+)
+def test_a_run_is_judged_by_its_own_steps(
+    campaign: Campaign, store: CampaignStore, begin: Begin, log: str, age: float, hangs: bool
+) -> None:
+    """`status` and `watch` agree."""
+    begin(0, log, age)
+    identity = campaign.runs[0].run_id
+    found = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
+    assert list(found) == [identity] * hangs
+    look = Watch(campaign, store).look()
+    assert [run.status.planned.run_id for run in look.hung] == [identity] * hangs
+
+
+@pytest.mark.parametrize(
+    ("log", "hangs"),
+    [(steps(20.0) + steps(0.2), True), (steps(0.2) + steps(20.0), False)],
+)
+def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
+    campaign: Campaign, store: CampaignStore, begin: Begin, log: str, hangs: bool
+) -> None:
+    """Each begins at the first step again."""
+    begin(0, log, 100)
+    found = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
+    assert bool(found) == hangs
+
+
+def test_it_is_told_with_its_last_line_and_since_when(
+    campaign: Campaign, store: CampaignStore, begin: Begin
+) -> None:
+    """What speaks to a terminal, and what a progress bar wrote over, is left out."""
+    attempt = begin(0, steps(0.2) + "10%\rsaving\x1b[31m a checkpoint\n\n", 100)
+    [found] = campaign_hung_runs(campaign, store, run_statuses(campaign, store)).values()
+    assert found.last_line == "saving a checkpoint"
+    assert found.silent_since.timestamp() == pytest.approx(attempt.log.stat().st_mtime)
+    assert found.silent_seconds >= 99
+    assert found.report_seconds == pytest.approx(0.2)
+    text = str(found)
+    assert text.startswith("seed=1 on here: hangs? no output since 20")
+    assert "before that every 0.20 s; last line: saving" in text
+    look = Watch(campaign, store).look()
+    assert watched_state(look.runs[0]) == "RUNNING, hung"
+    assert watch_warnings(look)[0].startswith("seed=1 on here: hangs?")
+
+
+def test_a_run_that_has_ended_does_not_hang(
+    campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn
+) -> None:
+    """However old its log is."""
+    attempt = attempt_in(store.run(campaign.runs[0].run_id), log=steps(0.2), state="COMPLETED")
+    os.utime(attempt.log, (1, 1))
+    assert campaign_hung_runs(campaign, store, run_statuses(campaign, store)) == {}
+
+
+def test_a_job_that_slurm_started_again_is_silent_since_that_start(
+    campaign: Campaign, store: CampaignStore, begin: Begin
+) -> None:
+    """Its log is that of its earlier start, until it prints."""
+    begin(0, steps(0.2), 3600)
+    [status, _] = run_statuses(campaign, store)
+    now = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+
+    def started(text: str) -> RunStatus:
+        job = JobState("7", "RUNNING", by="squeue", started_at=text)
+        attempt = replace(status.attempts[-1], started=None, job=job)
+        attempt = replace(attempt, intent=Intent("b", "here", text))
+        return replace(status, attempts=(attempt,))
+
+    def find(status: RunStatus) -> bool:
+        return bool(find_hung_runs([status], FileClock(store.path), lambda _: 0.2))
+
+    assert find(started("2026-01-02T03:04:05+00:00"))
+    assert not find(started(now))
+
+
+def test_a_clock_of_this_machine_that_is_wrong_flags_no_run(
+    campaign: Campaign, store: CampaignStore, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is wrong from the beginning, or is set while `watch` runs."""
+    real = time.time
+    begin(0, steps(0.2), 0)
+    clock = FileClock(store.path)
+    for ahead in (3600, -3600):
+        monkeypatch.setattr(silent_logs.time, "time", lambda ahead=ahead: real() + ahead)
+        for one in (clock, FileClock(store.path)):
+            statuses = run_statuses(campaign, store)
+            assert find_hung_runs(statuses, one, lambda _: 0.2) == {}
+
+
+def test_without_a_file_of_its_own_the_newest_log_is_the_clock(
+    campaign: Campaign, store: CampaignStore, begin: Begin, tmp_path: Path
+) -> None:
+    """An old log hangs if another one is new; of a single log nothing is known."""
+    clock = FileClock(tmp_path / "no such folder")
+    begin(0, steps(0.2), 3600)
+    assert find_hung_runs(run_statuses(campaign, store), clock, lambda _: 0.2) == {}
+    begin(1, steps(0.2), 0)
+    found = find_hung_runs(run_statuses(campaign, store), clock, lambda _: 0.2)
+    [one] = found.values()
+    assert one.label == "seed=1"
+    assert one.silent_seconds == pytest.approx(3600, abs=60)
+
+
+def test_the_clock_leaves_no_file_behind(tmp_path: Path) -> None:
+    assert FileClock(tmp_path).now(0.0) == pytest.approx(tmp_path.stat().st_mtime, abs=600)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_status_tells_it_to_people_and_programs(
+    campaign: Campaign, store: CampaignStore, begin: Begin
+) -> None:
+    """And chooses runs by it."""
+    begin(0, steps(0.2), 100)
+    command = ["status", str(campaign.path), "--results", str(store.path.parent)]
+    assert "seed=1 on here: hangs?" in CliRunner().invoke(main, command).output
+    chosen = CliRunner().invoke(main, [*command, "--state", "hung", "--json"]).output
+    assert chosen.count('"run_id"') == 1
+    assert '"report_seconds": 0.2' in chosen
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "requeue", "what", "part"),
+    [
+        ("local", None, "requeue", "needs Slurm"),
+        ("slurm", False, "requeue", "has `requeue: false`"),
+        ("slurm", True, "requeue", None),
+        ("slurm", None, "requeue", None),
+        ("slurm", False, "cancel", None),
+        ("local", None, "cancel", None),
+    ],
+)
+def test_what_cannot_be_done_about_hung_runs_is_refused_first(
+    campaign: Campaign, scheduler: str, requeue: bool | None, what: str, part: str | None
+) -> None:
+    """With what to use instead."""
+    cluster: Cluster = replace(campaign.cluster, scheduler=scheduler, requeue=requeue)
+    other = replace(campaign, cluster=cluster)
+    if part is None:
+        refuse_on_hang(other, what)
+        return
+    with pytest.raises(UserError, match=part) as caught:
+        refuse_on_hang(other, what)
+    assert "--on-hang cancel" in str(caught.value)
+
+
+def test_each_start_of_a_run_is_dealt_with_once(
+    campaign: Campaign, store: CampaignStore, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failure is told once, too, and does not end the watch."""
+    begin(0, steps(0.2), 100)
+    act = OnHang(campaign, store, "cancel")
+
+    def refuse(status: RunStatus) -> str:
+        raise UserError("no")
+
+    monkeypatch.setattr(act, "_cancel", refuse)
+    look = Watch(campaign, store).look()
+    [sentence] = act(look)
+    assert sentence.startswith("seed=1 on here: hangs?")
+    assert sentence.endswith(": could not be dealt with: no")
+    assert list(act(look)) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "part"),
+    [
+        (None, "it is a step of an allocation"),
+        (JobState("7", "RUNNING", by="squeue", restarts=3), "it hangs after 3 restarts"),
+    ],
+)
+def test_some_runs_are_left_to_people(
+    campaign: Campaign, store: CampaignStore, begin: Begin, job: JobState | None, part: str
+) -> None:
+    """Slurm is not asked to start them again."""
+    begin(0, steps(0.2), 100)
+    slurm = replace(campaign, cluster=replace(campaign.cluster, scheduler="slurm"))
+    look = Watch(campaign, store).look()
+    run = look.runs[0]
+    attempts = tuple(replace(one, job=job, started=None) for one in run.status.attempts)
+    run = replace(run, status=replace(run.status, attempts=attempts))
+    [sentence] = OnHang(slurm, store, "requeue")(replace(look, runs=(run,)))
+    assert f": not requeued: {part}" in sentence

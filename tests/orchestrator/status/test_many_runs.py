@@ -1,0 +1,238 @@
+"""The status of a campaign of many runs: a summary, and what needs attention."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from fixture_types import AttemptIn, CampaignOf
+
+from orchestrator.cli.main import main
+from orchestrator.common.errors import UserError
+from orchestrator.status.hung_runs import HungRun
+from orchestrator.status.many_runs import (
+    MOST_ROWS,
+    configuration_label,
+    in_state,
+    many_runs_text,
+    parse_states,
+    waiting_lines,
+)
+from orchestrator.status.table import RunStatus, held_line, run_statuses
+from orchestrator.store.campaign_store import CampaignStore, campaign_store
+from orchestrator.store.job_state import JobState
+
+CAMPAIGN = """\
+name: many
+defaults: {framework: gpt, model: s}
+matrix: {strategy: [ddp, zero1], micro_batch_size: [1, 2, 4, 8, 16]}
+repeats: 5
+"""
+# By the number of the run; the others have completed.
+STATES: dict[int, dict[str, Any]] = {
+    3: {"state": "FAILED", "log": ""},
+    13: {"state": "FAILED", "log": "torch.cuda.OutOfMemoryError: CUDA out of memory.\n"},
+    48: {},
+    49: {},
+}
+
+
+@pytest.fixture
+def store(campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path) -> CampaignStore:
+    """Return the results of 50 runs: one failed, one out of memory, two not begun."""
+    campaign = campaign_of(CAMPAIGN)
+    found = campaign_store(tmp_path / "results", campaign.name)
+    for number, planned in enumerate(campaign.runs):
+        values = STATES.get(number, {"state": "COMPLETED", "log": ""})
+        if values:
+            attempt_in(found.run(planned.run_id), **values)
+    return found
+
+
+@pytest.fixture
+def statuses(store: CampaignStore, campaign_of: CampaignOf) -> list[RunStatus]:
+    """Return their statuses."""
+    return run_statuses(campaign_of(CAMPAIGN), store)
+
+
+def with_job(status: RunStatus, state: str, **values: Any) -> RunStatus:
+    """Return the status of a run whose job is in this state."""
+    attempt = replace(status.attempts[-1], job=JobState("7_1", state, by="squeue", **values))
+    return replace(status, state=state, outcome=None, told=None, attempts=(attempt,))
+
+
+def hung(status: RunStatus) -> dict[str, HungRun]:
+    """Return that this run hangs."""
+    found = object.__new__(HungRun)
+    return {status.planned.run_id: found}
+
+
+def status_of(tmp_path: Path, *arguments: str) -> Result:
+    """Run `teralog status` in a terminal of 80 columns."""
+    command = ["status", str(tmp_path / "campaign.yaml"), "--results", str(tmp_path / "results")]
+    return CliRunner(env={"COLUMNS": "80"}).invoke(main, [*command, *arguments])
+
+
+def test_a_configuration_is_a_label_without_its_repeat(statuses: list[RunStatus]) -> None:
+    labels = [configuration_label(status) for status in statuses]
+    assert labels[:6] == ["ddp micro_batch_size=1"] * 5 + ["ddp micro_batch_size=2"]
+
+
+def test_the_summary_counts_by_configuration_then_shows_what_needs_attention(
+    statuses: list[RunStatus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that completed, or were not started, are counted."""
+    monkeypatch.setenv("COLUMNS", "80")
+    first, second = many_runs_text(statuses, {}, {}).split("\n\n")
+    assert [line.split("  ")[0] for line in first.splitlines()[2:4]] == [
+        "ddp micro_batch_size=1",
+        "ddp micro_batch_size=2",
+    ]
+    assert "4 completed, 1 failed" in first.splitlines()[2]
+    assert "3 completed, 2 not started" in first.splitlines()[-1]
+    assert second.splitlines()[2:] == [
+        "ddp micro_batch_size=1 #4  failed  —",
+        "ddp micro_batch_size=4 #4  oom     torch.cuda.OutOfMemoryError: CUDA out of mem…",
+        "and 48 more: 46 completed, 2 not started; --all shows every run",
+    ]
+
+
+def test_what_needs_attention_most_comes_first(statuses: list[RunStatus]) -> None:
+    """Failed, hung, waiting for help, running, waiting as jobs do."""
+    statuses[20] = with_job(statuses[20], "PENDING", reason="Priority")
+    statuses[21] = with_job(statuses[21], "RUNNING", nodes="gpu001")
+    statuses[22] = with_job(statuses[22], "PENDING", reason="JobHeldAdmin")
+    statuses[23] = with_job(statuses[23], "RUNNING", nodes="gpu002")
+    text = many_runs_text(statuses, {}, hung(statuses[23])).split("\n\n")[-1]
+    rows = [line.split("  ")[0].rpartition(" ")[2] for line in text.splitlines()[2:8]]
+    states = [line[24:].split()[1] for line in text.splitlines()[2:8]]
+    assert rows == ["#4", "#4", "#4", "#3", "#2", "#1"]
+    assert states == ["failed", "oom", "hung", "pending", "running", "pending"]
+
+
+def test_the_summary_fits_a_terminal_of_80_columns(
+    statuses: list[RunStatus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reasons and labels are shortened; the ends of labels stay, where the repeat is."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for number in range(20, 45):
+        reason = "ReqNodeNotAvail, UnavailableNodes:gpu[001-003,007,009,011]"
+        status = with_job(statuses[number], "PENDING", reason=reason)
+        label = f"a_very_long_parameter_of_a_framework={number} and_another_one=7 #12"
+        planned = replace(status.planned, label=label)
+        statuses[number] = replace(status, planned=planned)
+    text = many_runs_text(statuses, {}, {})
+    assert max(map(len, text.splitlines())) <= 80
+    assert "=7 #12" in text
+    attention = text.split("\n\n")[-1].splitlines()
+    assert len(attention) == MOST_ROWS + 3
+
+
+def test_without_repeats_there_is_no_table_of_configurations(statuses: list[RunStatus]) -> None:
+    """It would have a row for each run."""
+    text = many_runs_text(statuses[::5], {}, {})
+    assert "configuration" not in text
+    assert text == "no run needs attention; --all shows every run"
+
+
+def test_of_many_configurations_those_are_shown_in_which_something_differs(
+    statuses: list[RunStatus],
+) -> None:
+    """The others are counted."""
+    many = []
+    for number in range(60):
+        status = statuses[3] if number == 59 else statuses[0]
+        label = f"n={number // 2} #{status.planned.run.repeat}"
+        many.append(replace(status, planned=replace(status.planned, label=label)))
+    text = many_runs_text(many, {}, {}).split("\n\n")[0]
+    assert len(text.splitlines()) == MOST_ROWS + 3
+    assert "1 completed, 1 failed" in text
+    assert text.splitlines()[-1] == "and 10 more configurations: 20 completed"
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["failed"], [3]),
+        (["oom"], [13]),
+        (["OOM,failed"], [3, 13]),
+        (["oom", "not started"], [13, 48, 49]),
+        (["NOT_STARTED"], [48, 49]),
+        (["hung"], [5]),
+        (["node_fail"], []),
+        (["out_of_memory"], []),
+    ],
+)
+def test_runs_are_chosen_by_state_or_outcome(
+    statuses: list[RunStatus], texts: list[str], numbers: list[int]
+) -> None:
+    """In the words of the totals, in any case."""
+    chosen = in_state(statuses, parse_states(texts), hung(statuses[5]))
+    assert chosen == [statuses[number] for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("texts", "problems"),
+    [
+        (["fialed,x"], ["'fialed' is neither", "'x' is neither"]),
+        (["runing", "oom"], ["did you mean 'running'?"]),
+        ([","], ["'' is neither"]),
+    ],
+)
+def test_an_unknown_state_is_a_sentence(texts: list[str], problems: list[str]) -> None:
+    """All of them at once."""
+    with pytest.raises(UserError) as caught:
+        parse_states(texts)
+    assert len(caught.value.problems) == len(problems)
+    for found, part in zip(caught.value.problems, problems, strict=True):
+        assert part in found
+
+
+def test_reasons_are_explained_only_for_jobs_that_wait(statuses: list[RunStatus]) -> None:
+    """With what releases a job, except one that an administrator holds."""
+    jobs = [
+        with_job(statuses[0], "PENDING", reason="JobHeldAdmin"),
+        with_job(statuses[1], "RUNNING", reason="Priority"),
+    ]
+    assert [line.partition(":")[0] for line in waiting_lines(jobs)] == ["JobHeldAdmin (1 run)"]
+    assert held_line(jobs) is None
+    jobs.append(with_job(statuses[2], "PENDING", reason="JobHeldUser"))
+    assert held_line(jobs) == "1 run is held by Slurm until released: scontrol release '7_[1]'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows"),
+    [
+        (["--all"], 50),
+        (["--state", "failed,oom"], 2),
+        (["--filter", "micro_batch_size == 4 and outcome == 'oom'"], 1),
+        (["--filter", "micro_batch_size == 4", "--state", "completed"], 9),
+        (["--state", "completed"], 46),
+        (["--format", "markdown"], 50),
+        (["--format", "csv"], 50),
+        (["--json"], 50),
+        (["--json", "--state", "oom"], 1),
+    ],
+)
+def test_every_run_that_is_asked_for_has_a_row(
+    store: CampaignStore, tmp_path: Path, arguments: list[str], rows: int
+) -> None:
+    """Programs get every run, unless they ask for some."""
+    printed = status_of(tmp_path, *arguments)
+    assert printed.exit_code == 0, printed.output
+    assert sum("micro_batch_size=" in line for line in printed.output.splitlines()) == rows
+    assert "more configurations" not in printed.output
+
+
+def test_the_command_summarises_many_runs(store: CampaignStore, tmp_path: Path) -> None:
+    """Totals first."""
+    printed = status_of(tmp_path).output
+    assert printed.startswith("50 runs: 46 completed, 1 failed, 1 oom, 2 not started\n\n")
+    assert "and 48 more" in printed
+
+
+def test_a_filter_that_holds_of_no_run_is_a_sentence(store: CampaignStore, tmp_path: Path) -> None:
+    """As it is for `report`."""
+    answer = status_of(tmp_path, "--filter", "micro_batch_size == 3")
+    assert "'micro_batch_size == 3' holds of no run" in f"{answer.output}{answer.exception}"
