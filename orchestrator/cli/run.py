@@ -303,6 +303,7 @@ def cancel(
 @click.option("--partition", help="Slurm: another partition.")
 @click.option("--qos", help="Slurm: another quality of service.")
 @click.option("--constraint", help="Slurm: nodes with other features, e.g. a100-80g.")
+@click.option("--nodes", type=click.IntRange(min=1), hidden=True)
 @results_option
 @rehearsed_option
 @start_options
@@ -318,17 +319,20 @@ def retry(
     partition: str | None,
     qos: str | None,
     constraint: str | None,
+    nodes: int | None,
     rehearsed: bool,
     **start: Any,
 ) -> None:
     """Start runs of CAMPAIGN again that did not complete; their earlier logs are kept.
 
     RUNS, given by id or label, and --only narrow the choice. What they ask Slurm for can be
-    changed, e.g. after a run ran out of time or memory.
+    changed, e.g. after a run ran out of time or memory. For runs that ran out of memory it prints
+    what would fit; it changes nothing in CAMPAIGN.
     """
     from orchestrator.collect.outcomes import parse_outcomes
     from orchestrator.submit.backend import StartOptions
     from orchestrator.submit.choose_backend import backend
+    from orchestrator.submit.memory_advice import memory_advice, refuse_nodes
     from orchestrator.submit.selection import (
         choose,
         ended_runs,
@@ -339,6 +343,7 @@ def retry(
     )
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
+    refuse_nodes(loaded, nodes)
     loaded = with_resources(
         loaded, memory=memory, partition=partition, qos=qos, constraint=constraint
     )
@@ -353,6 +358,8 @@ def retry(
         if not chosen:
             missing = missing_runs(possible, store)
             _say_nothing_ended(loaded, wanted, named=bool(runs), missing=bool(missing))
+        for line in memory_advice(loaded, chosen, store, memory=memory):
+            click.echo(line, err=True)
         for line in session.start(with_time_limit(chosen, time_limit), options):
             click.echo(line)
     _finish_submit(loaded, store, chosen)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from orchestrator.common.ask import Answer, ask
+from orchestrator.slurm.host_memory import SACCT_MEMORY_FIELDS, read_used_gib
 from orchestrator.slurm.lists import compact_ids
 from orchestrator.slurm.reconcile import doubtful, reconcile, spread
 from orchestrator.slurm.states import (
@@ -269,6 +270,12 @@ def requeue_job(job_id: str) -> None:
     answer = _ask(("scontrol", "requeue", job_id))
     if answer.problem is not None:
         raise SilenceError(answer.problem)
+
+
+def job_memory_gib(job_id: str) -> float | None:
+    """Return how much memory a node of a job used at most; None if sacct has not measured it."""
+    fields = ",".join(SACCT_MEMORY_FIELDS)
+    return read_used_gib(_ask(("sacct", "-P", "-n", "-o", fields, "-j", job_id)).lines)
 
 
 def max_array_size() -> int:

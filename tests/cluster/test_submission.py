@@ -464,6 +464,78 @@ def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
     bare.wait_for(["COMPLETED"])
 
 
+def test_a_retry_tells_what_would_fit_a_gpu(bare) -> None:
+    """Once for the repeats of a configuration; the campaign stays as it is."""
+    message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
+    bare.write_slurm_campaign(
+        f'test -e "$LEDGER.go" || {{ echo "{message}"; exit 1; }}',
+        matrix="micro_batch_size: [1, 64]",
+        profile="gpu: V100-SXM2-32GB\n",
+    )
+    with (bare.path / "campaign.yaml").open("a") as file:
+        file.write("repeats: 2\n")
+    bare.teralog("submit", "campaign.yaml", "--force")
+    bare.wait_for(["FAILED"] * 4)
+    bare.go()
+    before = (bare.path / "campaign.yaml").read_text()
+    again = bare.teralog("retry", "campaign.yaml", "--only", "oom")
+    assert again.returncode == 0, again.stderr
+    assert "micro_batch_size=1 #1 (and 1 repeat): forecast " in again.stderr
+    assert "by that it fits" in again.stderr
+    assert "micro_batch_size=64 #1 (and 1 repeat): forecast 75.1 to 108 GiB" in again.stderr
+    assert "\n  micro_batch_size: 16, num_microbatches: 4  (20.9 to 30.8 GiB)\n" in again.stderr
+    assert (bare.path / "campaign.yaml").read_text() == before
+    bare.wait_for(["COMPLETED"] * 4)
+
+
+def test_a_retry_tells_how_much_host_memory_to_ask_for(playground, slurm_with_accounting) -> None:
+    """By what accounting measured, unless it is given already; and then the run completes."""
+    playground.environment |= slurm_with_accounting.environment
+    too_much = "import time; much = bytearray(1500 << 20); time.sleep(60)"
+    body = f"test -e \"$LEDGER.go\" || exec python3 -c '{too_much}'"
+    playground.write_slurm_campaign(body, matrix="seed: [1]")
+    playground.teralog("submit", "campaign.yaml")
+    found: list[dict[str, Any]] = []
+
+    def has_ended() -> bool:
+        found[:] = playground.status()
+        return found[0]["outcome"] == "oom"
+
+    wait_until(has_ended, lambda: str(found))
+    fields = ("sacct", "-P", "-n", "-o", "JobID,MaxRSS", "-j", found[0]["job_id"])
+    wait_until(
+        lambda: re.search(r"\|[1-9]\d*K", slurm_with_accounting.run(*fields).stdout) is not None,
+        lambda: slurm_with_accounting.run(*fields).stdout,
+    )
+    again = playground.teralog("retry", "campaign.yaml", "--only", "oom", "--hold")
+    advice = re.search(
+        r"ran out of the host's memory; asked for 1G and used .*: (.*)", again.stderr
+    )
+    assert advice is not None, again.stderr
+    # The last sample may be of before the job had taken all that it would.
+    assert re.fullmatch(r"try `retry --memory [23]G`", advice[1])
+    playground.go()
+    playground.teralog("cancel", "campaign.yaml")
+    playground.wait_for(["CANCELLED"])
+    again = playground.teralog("retry", "campaign.yaml", "--memory", "3G")
+    assert "host's memory" not in again.stderr
+    playground.wait_for(["COMPLETED"])
+
+
+def test_a_retry_with_other_nodes_is_refused(bare) -> None:
+    """The number of nodes makes a run another run; the sentence names the place in the file."""
+    for place, matrix, defaults in (
+        ("matrix.nodes", "nodes: [1, 2]", {}),
+        ("defaults.nodes", "seed: [1]", {"nodes": 1}),
+        ("under defaults", "seed: [1]", {}),
+    ):
+        bare.write_slurm_campaign("true", matrix=matrix, **defaults)
+        refused = bare.teralog("retry", "campaign.yaml", "--nodes", "4")
+        assert refused.returncode == 1
+        assert "--nodes: another number of nodes makes another run" in refused.stderr
+        assert f"set `nodes: 4` in campaign.yaml ({place})" in refused.stderr
+
+
 def test_why_jobs_wait_is_told(bare, slurm) -> None:
     """In words; nobody is told to release what an administrator holds."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4]", profile="exclusive: true\n")

@@ -1,0 +1,155 @@
+"""Find the settings nearest to those of a run with which its memory forecast fits."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import combinations, product
+from typing import Any
+
+from orchestrator.campaign.checks import run_problems
+from orchestrator.campaign.fit import Capacity, capacity, fits, gib, run_forecast
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.memory.forecast import MemoryForecast
+from orchestrator.run.model import Run
+from parsers.summary.warmup import Warmup
+
+Settings = Mapping[str, Any]
+
+_STRATEGY = re.compile(r"ddp|zero[0-3]")
+_LAST_ZERO_STAGE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Parameters of the campaign file, and the forecast with them."""
+
+    settings: Settings
+    forecast: MemoryForecast
+    fits: str
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}: {_yaml(value)}" for name, value in self.settings.items())
+        return f"{given}  ({_interval(self.forecast)} GiB)"
+
+
+def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
+    """Return what to change for a run that had too little memory, as lines for people."""
+    own, room = run_forecast(run, cluster), capacity(run, cluster)
+    if own is None or room is None:
+        what = "its memory" if own is None else "the memory of a rank"
+        return [f"no settings to suggest: {what} is not known; see `teralog plan`"]
+    needs = f"forecast {_interval(own)} GiB, and {room.owner} has {gib(room.gib)}"
+    if fits(own, room) == "yes":
+        return [f"{needs}: by that it fits; see whether another program used this memory"]
+    found = nearest_fitting(run, cluster, warmup, room)
+    if not found:
+        return [f"{needs}: no settings tried here fit; use more ranks or a smaller model"]
+    would = "would" if found[0].fits == "yes" else "may"
+    return [
+        f"{needs}; settings of the campaign file that {would} fit:",
+        *(f"  {one}" for one in found),
+    ]
+
+
+def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) -> list[Suggestion]:
+    """Return the fewest changes with which the forecast fits, at most one of each kind.
+
+    The global batch size stays. Settings that may fit are returned only if none surely fits.
+    """
+    kinds = [list(kind) for kind in (_micro_batches(run), _recomputation(run), _zero(run))]
+    kinds += [list(_tensor_parallel(run, cluster))]
+    kinds = [kind for kind in kinds if kind]
+    maybe: list[Suggestion] = []
+    for count in range(1, len(kinds) + 1):
+        sure: list[Suggestion] = []
+        for chosen in combinations(kinds, count):
+            tried = [one for one in _tried(run, cluster, warmup, room, chosen) if one.fits != "no"]
+            sure += [one for one in tried if one.fits == "yes"][:1]
+            maybe += tried[:1]
+        if sure:
+            return sure
+    return _fewest(maybe)
+
+
+def _fewest(found: Sequence[Suggestion]) -> list[Suggestion]:
+    fewest = min((len(one.settings) for one in found), default=0)
+    return [one for one in found if len(one.settings) == fewest]
+
+
+def _tried(
+    run: Run,
+    cluster: Cluster,
+    warmup: Warmup,
+    room: Capacity,
+    kinds: Sequence[Sequence[Settings]],
+) -> Iterator[Suggestion]:
+    for some in product(*kinds):
+        settings = {name: value for one in some for name, value in one.items()}
+        changed = with_settings(run, settings)
+        if any(run_problems(changed, cluster, warmup)):
+            continue
+        forecast = run_forecast(changed, cluster)
+        verdict = fits(forecast, room)
+        if forecast is None or verdict is None:
+            continue
+        if changed.num_microbatches != run.num_microbatches:
+            settings["num_microbatches"] = changed.num_microbatches
+        yield Suggestion(settings, forecast, verdict)
+
+
+def with_settings(run: Run, settings: Settings) -> Run:
+    """Return the run with other values of some parameters, and the same global batch size."""
+
+    def changed(part: Any) -> Any:
+        names = {field.name for field in fields(part)} & settings.keys()
+        return replace(part, **{name: settings[name] for name in names})
+
+    return replace(
+        run,
+        parallelism=changed(run.parallelism),
+        batch=changed(run.batch),
+        training=changed(run.training),
+        options=changed(run.options),
+    )
+
+
+def _micro_batches(run: Run) -> Iterator[Settings]:
+    now = run.batch.micro_batch_size
+    for size in range(now - 1, 0, -1):
+        if now % size == 0:
+            yield {"micro_batch_size": size}
+
+
+def _recomputation(run: Run) -> Iterator[Settings]:
+    if not run.training.activation_checkpointing:
+        yield {"activation_checkpointing": True}
+
+
+def _zero(run: Run) -> Iterator[Settings]:
+    """Yield higher ZeRO stages, as the framework of the run names them."""
+    options = {field.name: getattr(run.options, field.name) for field in fields(run.options)}
+    stages = range((run.zero_stage or 0) + 1, _LAST_ZERO_STAGE + 1)
+    if "zero_stage" in options:
+        yield from ({"zero_stage": stage} for stage in stages)
+    elif _STRATEGY.fullmatch(str(options.get("strategy"))):
+        yield from ({"strategy": f"zero{stage}"} for stage in stages)
+    elif options.get("use_distributed_optimizer") is False:
+        yield {"use_distributed_optimizer": True}
+
+
+def _tensor_parallel(run: Run, cluster: Cluster) -> Iterator[Settings]:
+    """Yield larger tensor-parallel sizes within a node."""
+    if not cluster.has_gpus:
+        return
+    size = 2 * run.parallelism.tensor_parallel_size
+    while size <= run.resources.gpus_per_node:
+        yield {"tensor_parallel_size": size}
+        size *= 2
+
+
+def _interval(forecast: MemoryForecast) -> str:
+    return f"{gib(forecast.low_gib)} to {gib(forecast.high_gib)}"
+
+
+def _yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

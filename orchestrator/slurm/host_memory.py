@@ -1,0 +1,67 @@
+"""Suggest the memory to ask Slurm for, after a job ran out of its host's memory."""
+
+import math
+import re
+from collections.abc import Iterable
+
+SACCT_MEMORY_FIELDS = ("JobID", "MaxRSS", "NTasks", "NNodes")
+
+# A job that was killed would have used more than was measured, and than it was granted.
+_MORE = 1.5
+_GIB = {"": 2**-10, "K": 2**-20, "M": 2**-10, "G": 1.0, "T": 2.0**10}
+_AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)")
+
+
+def amount_gib(text: str) -> float | None:
+    """Return an amount of memory as Slurm writes it, in GiB; None if it is not one.
+
+    Without a unit it is in MiB, as sbatch takes it.
+    """
+    match = _AMOUNT.fullmatch(text.strip())
+    return float(match[1]) * _GIB[match[2]] if match else None
+
+
+def read_used_gib(lines: Iterable[str]) -> float | None:
+    """Return what a node of a job used at most, by sacct; None if it has not measured that.
+
+    The lines hold SACCT_MEMORY_FIELDS with `|` between them, a line for each step of the job.
+    MaxRSS is of the largest task of a step: each task of a node may have used as much.
+    """
+    found = []
+    for line in lines:
+        fields = line.split("|")
+        if len(fields) != len(SACCT_MEMORY_FIELDS):
+            continue
+        _, most, tasks, nodes = fields
+        # sacct prints no unit if it is bytes.
+        used = amount_gib(most) if most[-1:].isalpha() else None
+        if used and tasks.isdecimal() and nodes.isdecimal() and int(nodes):
+            found.append(used * math.ceil(int(tasks) / int(nodes)))
+    return max(found, default=None)
+
+
+def asked_memory(script: str) -> str | None:
+    """Return the memory per node that a job script asks for; None if it asks for none."""
+    found = re.findall(r"^#SBATCH --mem=(\S+)", script, re.MULTILINE)
+    return found[-1] if found else None
+
+
+def memory_line(used_gib: float | None, asked: str | None) -> str:
+    """Return how much memory to ask for, with what that is made of."""
+    granted = amount_gib(asked) if asked else None
+    told = [f"asked for {asked}"] if granted else []
+    told += [f"used at least {used_gib:.3g} GiB per node (sacct)"] if used_gib else []
+    if granted == 0:
+        return (
+            "ran out of the host's memory, and had all of its nodes: "
+            "try nodes with more, by `retry --constraint` or `--partition`"
+        )
+    if not told:
+        return (
+            "ran out of the host's memory; how much it used is not known: "
+            "try `retry --memory` with more than before"
+        )
+    least = max(used_gib or 0.0, granted or 0.0)
+    # Whole GiB, and at least one more than before.
+    more = max(math.ceil(_MORE * least), math.floor(least) + 1)
+    return f"ran out of the host's memory; {' and '.join(told)}: try `retry --memory {more}G`"

@@ -1,0 +1,94 @@
+"""Say what would fit, for runs that ran out of memory and are to be started again."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.collect.outcomes import RunOutcome, run_outcome
+from orchestrator.common.errors import UserError
+from orchestrator.common.text import counted, printable
+from orchestrator.estimate.fitting_settings import suggestion_lines
+from orchestrator.run.identity import run_id
+from orchestrator.slurm.commands import job_memory_gib
+from orchestrator.slurm.host_memory import asked_memory, memory_line
+from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import Attempt
+from parsers.records import OutcomeKind
+
+# A screen has room for so many.
+MOST_CONFIGURATIONS = 5
+
+
+def memory_advice(
+    campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore, *, memory: str | None
+) -> Iterator[str]:
+    """Yield lines for the runs that ran out of memory, once for each configuration.
+
+    memory: what `retry --memory` asks for; then nothing is suggested for the host's memory.
+    """
+    ended = ((planned, *run_outcome(store.run(planned.run_id))[1:]) for planned in runs)
+    out_of_memory = [
+        (planned, told is not None and told.kind == OutcomeKind.GPU_OUT_OF_MEMORY, attempts[-1])
+        for planned, outcome, told, attempts in ended
+        if outcome == RunOutcome.OOM and attempts
+    ]
+    alike: dict[tuple[str, bool], list[tuple[PlannedRun, bool, Attempt]]] = {}
+    for one in out_of_memory:
+        alike.setdefault(_kind(*one[:2]), []).append(one)
+    blocks = list(alike.values())
+    for block in blocks[:MOST_CONFIGURATIONS]:
+        planned, of_gpu, attempt = block[0]
+        if of_gpu or (campaign.cluster.scheduler == "local" and not campaign.cluster.has_gpus):
+            lines = suggestion_lines(planned.run, campaign.cluster, campaign.warmup)
+        elif campaign.cluster.scheduler == "local":
+            lines = ["ran out of this machine's memory, which teralog does not forecast"]
+        elif memory is None:
+            lines = [memory_line(_used_gib(attempt), _asked(attempt))]
+        else:
+            continue
+        more = f" (and {counted(len(block) - 1, 'repeat')})" if len(block) > 1 else ""
+        yield printable(f"{planned.label}{more}: {lines[0]}")
+        yield from map(printable, lines[1:])
+    if len(blocks) > MOST_CONFIGURATIONS:
+        hidden = len(blocks) - MOST_CONFIGURATIONS
+        yield f"and {counted(hidden, 'more configuration')}: name a run to see what would fit"
+
+
+def _kind(planned: PlannedRun, of_gpu: bool) -> tuple[str, bool]:
+    """Return the same for runs that differ only in their repeat."""
+    return run_id(replace(planned.run, repeat=1)), of_gpu
+
+
+def _used_gib(attempt: Attempt) -> float | None:
+    job_id = attempt.job.job_id if attempt.job else None
+    return job_memory_gib(job_id) if job_id else None
+
+
+def _asked(attempt: Attempt) -> str | None:
+    with suppress(OSError):
+        return asked_memory((attempt.folder / "job.sh").read_text("utf-8", "replace"))
+    return None
+
+
+def refuse_nodes(campaign: Campaign, nodes: int | None) -> None:
+    """Raise UserError if another number of nodes is asked for: that makes other runs."""
+    if nodes is None:
+        return
+    raise UserError(
+        f"--nodes: another number of nodes makes another run: set `nodes: {nodes}` in "
+        f"{campaign.path} ({_places(campaign)}), then `teralog submit {campaign.path} "
+        "--accept-changes`"
+    )
+
+
+def _places(campaign: Campaign) -> str:
+    from orchestrator.campaign.file import read_campaign_file
+
+    file = read_campaign_file(campaign.path).file
+    places = [
+        *(["matrix.nodes"] if "nodes" in file.matrix else []),
+        *(f"include[{at}].nodes" for at, entry in enumerate(file.include) if "nodes" in entry),
+        *(["defaults.nodes"] if "nodes" in file.defaults else []),
+    ]
+    return " or ".join(places) or "under defaults"
