@@ -186,6 +186,7 @@ def status(
     """
     from orchestrator.status.many_runs import (
         MOST_ROWS,
+        hung_lines,
         in_state,
         many_runs_text,
         parse_states,
@@ -216,15 +217,17 @@ def status(
     narrowed = bool(wanted) or only is not None
     ids = {one.planned.run_id for one in chosen}
     total = totals(found, store.other_runs(loaded))
+    summary = layout == "text" and len(chosen) > MOST_ROWS and not everything and not narrowed
+    hanging = [one for identity, one in hung.items() if identity in ids]
     shown = [f"shown: {len(chosen)} of {counted(len(found), 'run')}"] if narrowed else []
     sentences = [
         *shown,
         *slow_run_lines(one for identity, one in slow.items() if identity in ids),
-        *(str(one) for identity, one in hung.items() if identity in ids),
+        *(hung_lines(hanging) if summary else map(str, hanging)),
         *waiting_lines(chosen),
         *filter(None, [held_line(chosen)]),
     ]
-    if layout == "text" and len(chosen) > MOST_ROWS and not everything and not narrowed:
+    if summary:
         click.echo(f"{total}\n\n{many_runs_text(found, slow, hung)}")
         if sentences:
             click.echo("\n" + "\n".join(sentences))

@@ -1,10 +1,13 @@
 """Text of `teralog status` for a campaign of many runs, and the choice of runs by their state."""
 
+import re
 import shutil
+import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import Any
 
 from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.errors import UserError, did_you_mean
@@ -34,7 +37,12 @@ _STATES = frozenset(
 )
 _LEAST_LABEL = 16
 _LEAST_WHY = 20
+_LEAST_ID = 4
 _WIDTH = 80
+_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+(?==)")
+# The one who cancelled runs knows of them.
+_CANCELLED_RANK, _ORDINARY_RANK = 5, 6
+_MOST_HUNG = 5
 
 
 def parse_states(texts: Sequence[str]) -> frozenset[str]:
@@ -86,6 +94,14 @@ def many_runs_text(
     return "\n\n".join(blocks)
 
 
+def hung_lines(hung: Sequence[HungRun]) -> list[str]:
+    """Return a line for each of the first runs that hang, and how many more there are."""
+    lines = [str(one) for one in hung[:_MOST_HUNG]]
+    if len(hung) > _MOST_HUNG:
+        lines.append(f"and {len(hung) - _MOST_HUNG} more hang: --state {HUNG} shows them")
+    return lines
+
+
 def waiting_lines(statuses: Sequence[RunStatus]) -> list[str]:
     """Return a line for each reason why jobs wait: what it means, and what to do."""
     return reason_lines(one.waiting_reason for one in statuses if one.waiting_reason)
@@ -104,7 +120,7 @@ def _configurations(statuses: Sequence[RunStatus], width: int) -> list[str]:
     order = sorted(range(len(rows)), key=lambda place: dull[place])
     kept = [rows[place] for place in sorted(order[:MOST_ROWS])]
     columns: list[Column[tuple[str, Counter[str]]]] = [
-        Column("configuration", "configuration", lambda row: row[0]),
+        Column("configuration", "label", lambda row: row[0]),
         Column("runs", "runs", lambda row: row[1].total()),
         Column("states", "states", lambda row: _counts(row[1])),
     ]
@@ -130,6 +146,8 @@ def _attention(
     """Return a table of the runs that failed, hang, run or wait for a reason."""
 
     def rank(status: RunStatus) -> int | None:
+        if status.outcome == RunOutcome.CANCELLED:
+            return _CANCELLED_RANK
         if status.unsuccessful:
             return 0
         if status.planned.run_id in hung:
@@ -140,7 +158,7 @@ def _attention(
             return 3
         if status.state == records.RUNNING:
             return 4
-        return 5 if status.waiting_reason else None
+        return _ORDINARY_RANK if status.waiting_reason else None
 
     ranked = [(place, status) for status in statuses if (place := rank(status)) is not None]
     if not ranked:
@@ -151,8 +169,10 @@ def _attention(
         members = [status for _, status in group]
         # Of jobs that wait as jobs do, the first one tells as much as all of them.
         room = MOST_ROWS - len(chosen)
-        chosen += members[: min(room, 3) if place == 5 else room]
+        chosen += members[: min(room, 3) if place == _ORDINARY_RANK else room]
+    digits = _digits([status.planned.run_id for status in statuses])
     columns: tuple[Column[RunStatus], ...] = (
+        Column("id", "id", lambda status: status.planned.run_id[:digits]),
         Column("run", "label", lambda status: status.planned.label),
         Column("state", "state", lambda status: _state(status, hung)),
         *(
@@ -168,6 +188,15 @@ def _attention(
     if not hidden:
         return table
     return f"{table}\nand {hidden} more: {_counts(left)}; --all shows every run"
+
+
+def _digits(ids: Sequence[str]) -> int:
+    """Return how many characters tell the ids of runs apart: commands take the beginning of one."""
+    longest = max(map(len, ids))
+    apart = (
+        size for size in range(_LEAST_ID, longest) if len({one[:size] for one in ids}) == len(ids)
+    )
+    return next(apart, longest)
 
 
 def _state(status: RunStatus, hung: Mapping[str, HungRun]) -> str:
@@ -189,24 +218,65 @@ _ATTENTION_COLUMNS: tuple[Column[RunStatus], ...] = (
 
 
 def _fitted(table: Table, width: int) -> str:
-    """Return a table as text; reasons, then labels, are shortened if it is wider than the terminal.
+    """Return a table as text that fits the terminal.
 
-    Labels are the first column; their ends stay, which have the number of the repeat.
+    Reasons are shortened first. Then labels have the initials of names, which a line explains; and
+    then their middle is cut out, unless two configurations would look the same.
     """
-    for name, least, keep_end in (("why", _LEAST_WHY, False), (table.names[0], _LEAST_LABEL, True)):
-        over = max(map(len, as_text(table).splitlines())) - width
-        if over <= 0 or name not in table.names:
-            continue
-        at = table.names.index(name)
-        longest = max(len(str(row[at] or "")) for row in table.rows)
-        room = max(longest - over, least)
-        end = room // 2 if keep_end else 0
-        cells = ((row[at] and _shortened(str(row[at]), room, end)) for row in table.rows)
-        rows = tuple(
-            (*row[:at], cell, *row[at + 1 :]) for row, cell in zip(table.rows, cells, strict=True)
-        )
-        table = replace(table, rows=rows)
-    return as_text(table)
+    table = _cut(table, "why", width, _LEAST_WHY, keep_end=False)
+    legend: dict[str, str] = {}
+    if _over(table, width) > 0:
+        labels = [str(row[_place(table, "label")]) for row in table.rows]
+        legend = _initials(labels)
+        table = _replaced(table, "label", [_NAME.sub(_by(legend), label) for label in labels])
+    cut = _cut(table, "label", width, _LEAST_LABEL, keep_end=True)
+    at = _place(table, "label")
+    unlike = len({row[at] for row in cut.rows}) == len({row[at] for row in table.rows})
+    text = as_text(cut if unlike or "id" in table.names else table)
+    if not legend:
+        return text
+    meanings = ", ".join(f"{short}: {name}" for name, short in legend.items())
+    return f"{text}\n{textwrap.fill(meanings, width)}"
+
+
+def _initials(labels: Sequence[str]) -> dict[str, str]:
+    """Return initials for the names in these labels, e.g. mbs for micro_batch_size.
+
+    Names with the same initials as another one have none.
+    """
+    names = dict.fromkeys(name for label in labels for name in _NAME.findall(label))
+    short = {name: "".join(word[0] for word in name.split("_")) for name in names}
+    counts = Counter(short.values())
+    return {name: initials for name, initials in short.items() if counts[initials] == 1}
+
+
+def _by(legend: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
+    return lambda match: legend.get(match[0], match[0])
+
+
+def _cut(table: Table, key: str, width: int, least: int, *, keep_end: bool) -> Table:
+    """Return the table with the texts of a column cut to what the terminal has room for."""
+    over = _over(table, width)
+    if over <= 0 or key not in table.names:
+        return table
+    cells = [row[_place(table, key)] for row in table.rows]
+    room = max(max(len(str(cell or "")) for cell in cells) - over, least)
+    end = room // 2 if keep_end else 0
+    return _replaced(table, key, [cell and _shortened(str(cell), room, end) for cell in cells])
+
+
+def _over(table: Table, width: int) -> int:
+    return max(map(len, as_text(table).splitlines())) - width
+
+
+def _place(table: Table, key: str) -> int:
+    return table.names.index(key)
+
+
+def _replaced(table: Table, key: str, cells: Sequence[Any]) -> Table:
+    at = _place(table, key)
+    rows = ((*row[:at], cell, *row[at + 1 :]) for row, cell in zip(table.rows, cells, strict=True))
+    return replace(table, rows=tuple(rows))
 
 
 def _shortened(text: str, width: int, end: int) -> str:

@@ -1,6 +1,8 @@
 """The status of a campaign of many runs: a summary, and what needs attention."""
 
+import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,13 @@ from click.testing import CliRunner, Result
 from fixture_types import AttemptIn, CampaignOf
 
 from orchestrator.cli.main import main
+from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.errors import UserError
 from orchestrator.status.hung_runs import HungRun
 from orchestrator.status.many_runs import (
     MOST_ROWS,
     configuration_label,
+    hung_lines,
     in_state,
     many_runs_text,
     parse_states,
@@ -91,30 +95,34 @@ def test_the_summary_counts_by_configuration_then_shows_what_needs_attention(
     ]
     assert "4 completed, 1 failed" in first.splitlines()[2]
     assert "3 completed, 2 not started" in first.splitlines()[-1]
+    failed, oom = statuses[3].planned.run_id[:4], statuses[13].planned.run_id[:4]
     assert second.splitlines()[2:] == [
-        "ddp micro_batch_size=1 #4  failed  —",
-        "ddp micro_batch_size=4 #4  oom     torch.cuda.OutOfMemoryError: CUDA out of mem…",
+        f"{failed}  ddp micro_batch_size=1 #4  failed  —",
+        f"{oom}  ddp micro_batch_size=4 #4  oom     torch.cuda.OutOfMemoryError: CUDA out …",
         "and 48 more: 46 completed, 2 not started; --all shows every run",
     ]
 
 
 def test_what_needs_attention_most_comes_first(statuses: list[RunStatus]) -> None:
-    """Failed, hung, waiting for help, running, waiting as jobs do."""
+    """Failed, hung, waiting for help, running, cancelled, waiting as jobs do."""
+    statuses[1] = replace(statuses[1], state="CANCELLED", outcome=RunOutcome.CANCELLED)
     statuses[20] = with_job(statuses[20], "PENDING", reason="Priority")
     statuses[21] = with_job(statuses[21], "RUNNING", nodes="gpu001")
     statuses[22] = with_job(statuses[22], "PENDING", reason="JobHeldAdmin")
     statuses[23] = with_job(statuses[23], "RUNNING", nodes="gpu002")
     text = many_runs_text(statuses, {}, hung(statuses[23])).split("\n\n")[-1]
-    rows = [line.split("  ")[0].rpartition(" ")[2] for line in text.splitlines()[2:8]]
-    states = [line[24:].split()[1] for line in text.splitlines()[2:8]]
-    assert rows == ["#4", "#4", "#4", "#3", "#2", "#1"]
-    assert states == ["failed", "oom", "hung", "pending", "running", "pending"]
+    lines = text.splitlines()[2:9]
+    assert [re.search("#[0-9]", line)[0] for line in lines] == [  # type: ignore[index]
+        *("#4", "#4", "#4", "#3", "#2", "#2", "#1")
+    ]
+    states = [re.split("#[0-9]", line)[1].split()[0] for line in lines]
+    assert states == ["failed", "oom", "hung", "pending", "running", "cancelled", "pending"]
 
 
 def test_the_summary_fits_a_terminal_of_80_columns(
     statuses: list[RunStatus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reasons and labels are shortened; the ends of labels stay, where the repeat is."""
+    """Reasons and labels are shortened; names in labels to initials, which a line explains."""
     monkeypatch.setenv("COLUMNS", "80")
     for number in range(20, 45):
         reason = "ReqNodeNotAvail, UnavailableNodes:gpu[001-003,007,009,011]"
@@ -124,9 +132,47 @@ def test_the_summary_fits_a_terminal_of_80_columns(
         statuses[number] = replace(status, planned=planned)
     text = many_runs_text(statuses, {}, {})
     assert max(map(len, text.splitlines())) <= 80
-    assert "=7 #12" in text
+    assert "avlpoaf=21 aao=7 #12" in text
     attention = text.split("\n\n")[-1].splitlines()
-    assert len(attention) == MOST_ROWS + 3
+    assert "avlpoaf: a_very_long_parameter_of_a_framework" in attention[MOST_ROWS + 2]
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("zero1 micro_batch_size={} gpus_per_node=1", "zero1 mbs={} gpn=1"),
+        # Initials that two names share are not used, and text that differs in the middle is whole.
+        (f"very_long_name={{}} value_long_near=1 {'x' * 70}", None),
+    ],
+)
+def test_configurations_never_look_the_same(
+    statuses: list[RunStatus], monkeypatch: pytest.MonkeyPatch, label: str, shown: str | None
+) -> None:
+    """In a terminal that is too narrow for their labels."""
+    monkeypatch.setenv("COLUMNS", "60")
+    for number, status in enumerate(statuses[:20]):
+        text = f"{label.format(number // 5)} #{status.planned.run.repeat}"
+        statuses[number] = replace(status, planned=replace(status.planned, label=text))
+    lines = many_runs_text(statuses[:20], {}, {}).split("\n\n")[0].splitlines()[2:6]
+    assert [line.split("  ")[0] for line in lines] == [
+        (shown or label).format(number) for number in range(4)
+    ]
+
+
+@pytest.mark.parametrize(("count", "last"), [(5, "#5"), (30, "and 25 more hang: --state hung")])
+def test_of_many_runs_that_hang_the_first_are_told(count: int, last: str) -> None:
+    """A file system that is away hangs all of them."""
+    one = HungRun(
+        label="",
+        node_list=None,
+        silent_since=datetime.now(UTC),
+        silent_seconds=61.0,
+        report_seconds=0.2,
+        last_line=None,
+    )
+    lines = hung_lines([replace(one, label=f"#{number + 1}") for number in range(count)])
+    assert len(lines) <= 6
+    assert lines[-1].startswith(last)
 
 
 def test_without_repeats_there_is_no_table_of_configurations(statuses: list[RunStatus]) -> None:
