@@ -37,6 +37,8 @@ _STATES = frozenset(
 )
 _LEAST_LABEL = 16
 _LEAST_WHY = 20
+# Slurm's reasons are words of about this length.
+_LEAST_REASON = 12
 _LEAST_ID = 4
 _WIDTH = 80
 _NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+(?==)")
@@ -220,8 +222,9 @@ _ATTENTION_COLUMNS: tuple[Column[RunStatus], ...] = (
 def _fitted(table: Table, width: int) -> str:
     """Return a table as text that fits the terminal.
 
-    Reasons are shortened first. Then labels have the initials of names, which a line explains; and
-    then their middle is cut out, unless two configurations would look the same.
+    Reasons are shortened first. Then labels have the initials of names, which a line explains.
+    Then reasons are shortened further, and last the middle of labels is cut out, unless two
+    configurations would look the same.
     """
     table = _cut(table, "why", width, _LEAST_WHY, keep_end=False)
     legend: dict[str, str] = {}
@@ -229,6 +232,7 @@ def _fitted(table: Table, width: int) -> str:
         labels = [str(row[_place(table, "label")]) for row in table.rows]
         legend = _initials(labels)
         table = _replaced(table, "label", [_NAME.sub(_by(legend), label) for label in labels])
+    table = _cut(table, "why", width, _LEAST_REASON, keep_end=False)
     cut = _cut(table, "label", width, _LEAST_LABEL, keep_end=True)
     at = _place(table, "label")
     unlike = len({row[at] for row in cut.rows}) == len({row[at] for row in table.rows})
