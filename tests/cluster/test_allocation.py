@@ -124,11 +124,11 @@ def test_the_line_asks_for_what_the_largest_run_needs_and_the_time_of_all(play) 
     line = play.teralog("salloc", "campaign.yaml").stdout.strip()
     assert line == (
         "salloc --job-name=play --nodes=2 --ntasks-per-node=1 --cpus-per-task=20 --gres=gpu:4 "
-        "--constraint=v100-32g --mem=1G --time=0:20:00"
+        "--constraint=v100-32g --mem=1G --time=0:21:00"
     )
     told = run_line(play, line, "scontrol --oneliner show job $SLURM_JOB_ID").stdout
     assert "NumNodes=2" in told
-    assert "TimeLimit=00:20:00" in told
+    assert "TimeLimit=00:21:00" in told
     other = play.teralog("salloc", "campaign.yaml", "--time", "45").stdout
     assert "--time=0:45:00" in other
 
