@@ -239,13 +239,17 @@ def show_job(job_id: str) -> dict[str, str] | None:
 
     A value with a space in it is cut there. Raises SilenceError if Slurm gives no answer.
     """
+    # The last task of an array has the array's own id, by which scontrol prints all its tasks.
     answer = _ask(("scontrol", "--oneliner", "show", "job", job_id))
     if answer.problem is not None:
         if _NO_SUCH_JOB in answer.problem:
             return None
         raise SilenceError(answer.problem)
-    words = (word.partition("=") for line in answer.lines for word in line.split())
-    return {name: value for name, _, value in words}
+    for line in answer.lines:
+        fields = {name: value for name, _, value in (word.partition("=") for word in line.split())}
+        if fields.get("JobId") == job_id:
+            return fields
+    return None
 
 
 def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:

@@ -62,6 +62,8 @@ class Allocation:
             return None
         if now.state is not None:
             return Refusal(f"the allocation has ended ({now.state})", of_all=True)
+        if now.seconds_left == 0:
+            return Refusal("the allocation has reached its time limit", of_all=True)
         limit = run.resources.time_limit_seconds
         if self.overrun or now.seconds_left is None or limit <= now.seconds_left:
             return None

@@ -22,6 +22,11 @@ STANDINGS = {
     "no limit": ("JobState=RUNNING RunTime=00:01:30 TimeLimit=UNLIMITED", Standing()),
     "suspended": ("JobState=SUSPENDED RunTime=00:00:00 TimeLimit=00:01:00", Standing(None, 60)),
     "cancelled": ("JobState=CANCELLED RunTime=00:01:30 TimeLimit=00:10:00", Standing("CANCELLED")),
+    # The last task of an array has the array's id, by which scontrol prints the others as well.
+    "last task of an array": (
+        "JobState=RUNNING RunTime=00:00:30 TimeLimit=00:01:00\nJobId=6 JobState=COMPLETED",
+        Standing(seconds_left=30),
+    ),
     "ending": ("JobState=COMPLETING RunTime=00:01:30", Standing("COMPLETING")),
 }
 SRUN = "srun: error: Unable to create step for job 7: Job/step already completing or completed\n"
