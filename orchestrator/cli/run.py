@@ -290,7 +290,7 @@ def cancel(
             f"{campaign} --rehearsed` cancels the rehearsal; name runs that are never to start"
         )
     done = False
-    for planned, now in backend(loaded).cancel(loaded, chosen, store, state):
+    for planned, now in backend(loaded).cancel(loaded, chosen, store, state, complain):
         click.echo(f"{planned.run_id} {planned.label}: {now}", err=True)
         done = True
     if not done:

@@ -17,11 +17,12 @@ from orchestrator.store.folders import (
     BatchFolder,
     has_own_state,
     job_record,
+    note_ended,
+    note_job_state,
     write_ended,
-    write_job_state,
 )
 from orchestrator.store.job_state import JobState
-from orchestrator.store.record_files import utc_now
+from orchestrator.store.record_files import forget_unwritten, keep_again, utc_now
 from orchestrator.store.records import (
     CANCELLED,
     COMPLETED,
@@ -56,12 +57,30 @@ class Open:
     intent: Intent
 
 
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What went wrong while Slurm was asked, as sentences.
+
+    silences: Slurm's commands that gave no answer. unwritten: what the disk refused.
+    """
+
+    silences: tuple[str, ...]
+    unwritten: tuple[str, ...]
+
+
 def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[Open]:
     """Yield the attempts of which Slurm is still to be asked."""
     for planned in runs:
-        attempts = store.run(planned.run_id).attempts()
-        if attempts and attempts[-1].ended is None and attempts[-1].intent is not None:
-            yield Open(planned.run_id, attempts[-1], attempts[-1].intent)
+        one = open_attempt(planned.run_id, store.run(planned.run_id).attempts())
+        if one is not None:
+            yield one
+
+
+def open_attempt(run_id: str, attempts: Sequence[Attempt]) -> Open | None:
+    """Return the last of a run's attempts if Slurm is still to be asked of it."""
+    if not attempts or attempts[-1].ended is not None or attempts[-1].intent is None:
+        return None
+    return Open(run_id, attempts[-1], attempts[-1].intent)
 
 
 def queued_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> list[Open]:
@@ -80,20 +99,21 @@ def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
 
 
 def refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
+    """Ask Slurm as `sync` does; return all that went wrong, as sentences."""
+    synced = sync(runs, store)
+    return [*synced.silences, *synced.unwritten]
+
+
+def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
     """Ask Slurm for every attempt that has not ended, and record what it says.
 
-    Jobs whose submit was cut short are found by their names. Returns what Slurm's commands left
-    unanswered, as sentences; what was on record then stays, as where the disk is full.
+    Jobs whose submit was cut short are found by their names. If Slurm gives no answer, what was on
+    record stays. If the disk refuses a record, this command keeps it in memory.
     """
-    try:
-        return _refresh(runs, store)
-    except OSError as error:
-        return [f"{store.path}: what Slurm says cannot be written: {error.strerror}"]
-
-
-def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
+    before = forget_unwritten(store.path)
     opened = list(open_attempts(runs, store))
-    silences = dict.fromkeys(_adopt(opened, store))
+    refusals: list[str] = []
+    silences = dict.fromkeys(_adopt(opened, store, refusals))
     jobs = job_ids(opened, store)
     names = {one.intent.batch for one in jobs.values()}
     told = ask_jobs(list(jobs), names)
@@ -115,32 +135,43 @@ def _refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
         if job_id in states and states[job_id].only_waits and not has_own_state(one.attempt.folder)
     }
     for name in {jobs[job_id].intent.batch for job_id in waiting}:
-        store.batch(name).record_waiting(
-            state for job_id, state in waiting.items() if jobs[job_id].intent.batch == name
-        )
+        members = {job_id for job_id in waiting if jobs[job_id].intent.batch == name}
+        try:
+            store.batch(name).record_waiting(waiting[job_id] for job_id in members)
+        except OSError:
+            # Then each is recorded by itself, or kept in memory.
+            waiting = {job_id: waiting[job_id] for job_id in waiting if job_id not in members}
 
     def is_recorded(job_id: str) -> bool:
         state = states.get(job_id)
         same = state is not None and not state.final and state == jobs[job_id].attempt.job
         return same or job_id in waiting
 
-    def write(job_id: str) -> None:
+    def write(job_id: str) -> str | None:
         one = jobs[job_id]
         if job_id in states:
-            record_job_state(one.attempt, states[job_id])
-        elif told.complete and (own := _own_record(one, job_id)) is not None:
-            record_job_state(one.attempt, own)
-        elif told.complete and one.intent.batch in told.names and not _has_started(one.attempt):
+            return record_job_state(one.attempt, states[job_id])
+        if told.complete and (own := _own_record(one, job_id)) is not None:
+            return record_job_state(one.attempt, own)
+        if told.complete and one.intent.batch in told.names and not _has_started(one.attempt):
             # A task that is cancelled while it waits goes from its array without a trace.
             gone = JobState(job_id, CANCELLED, "squeue", one.intent.batch, reason=_GONE)
-            record_job_state(one.attempt, gone)
-        elif told.complete:
-            _record_unknown(one.attempt, job_id)
+            return record_job_state(one.attempt, gone)
+        if told.complete:
+            return _record_unknown(one.attempt, job_id)
+        return None
 
-    at_once(write, (job_id for job_id in jobs if not is_recorded(job_id)))
+    refusals += filter(None, at_once(write, (one for one in jobs if not is_recorded(one))))
     if not told.complete:
         silences.update(dict.fromkeys(told.silences))
-    return [f"Slurm gave no answer: {reason}" for reason in silences]
+        keep_again(before)
+    return Synced(
+        tuple(f"Slurm gave no answer: {reason}" for reason in silences),
+        tuple(
+            f"{store.path}: what Slurm says cannot be written: {reason}; it is shown all the same"
+            for reason in dict.fromkeys(refusals)
+        ),
+    )
 
 
 def _own_states(told: Told, jobs: Mapping[str, Open]) -> dict[str, JobState]:
@@ -186,14 +217,18 @@ def _own_record(one: Open, job_id: str) -> JobState | None:
     )
 
 
-def record_job_state(attempt: Attempt, state: JobState) -> None:
-    """Record what Slurm says of an attempt's job, and its end if it has come to one."""
+def record_job_state(attempt: Attempt, state: JobState) -> str | None:
+    """Record what Slurm says of an attempt's job, and its end if it has come to one.
+
+    Returns why the disk refuses, if it does.
+    """
+    refusal = None
     if state.final:
         state = _with_own_exit_code(attempt, state)
     if state != attempt.job:
-        write_job_state(attempt.folder, state)
+        refusal = note_job_state(attempt.folder, state)
     if state.final:
-        write_ended(
+        unwritten = note_ended(
             attempt.folder,
             Ended(
                 state=_end(attempt, state),
@@ -203,6 +238,8 @@ def record_job_state(attempt: Attempt, state: JobState) -> None:
                 signal=None if state.signal is None else signal_name(state.signal),
             ),
         )
+        refusal = refusal or unwritten
+    return refusal
 
 
 def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
@@ -247,15 +284,17 @@ def _seconds(state: JobState) -> float | None:
     return max((end - begin).total_seconds(), 0.0)
 
 
-def _record_unknown(attempt: Attempt, job_id: str | None) -> None:
+def _record_unknown(attempt: Attempt, job_id: str | None) -> str | None:
     before = attempt.job or JobState(job_id, UNKNOWN, by="nobody")
     state = replace(before, state=UNKNOWN, by="nobody", reason=None)
-    if state != attempt.job:
-        write_job_state(attempt.folder, state)
+    return note_job_state(attempt.folder, state) if state != attempt.job else None
 
 
-def _adopt(opened: Sequence[Open], store: CampaignStore) -> Iterator[str]:
-    """Record the jobs of batches that have no receipt and that Slurm knows; yield silences."""
+def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) -> Iterator[str]:
+    """Record the jobs of batches that have no receipt and that Slurm knows; yield silences.
+
+    Adds to `refusals` why the disk refuses.
+    """
     for name, members in _by_batch(opened).items():
         folder = store.batch(name)
         if folder.receipt() is not None:
@@ -265,8 +304,8 @@ def _adopt(opened: Sequence[Open], store: CampaignStore) -> Iterator[str]:
         except SilenceError as silence:
             yield str(silence)
             return
-        if job_id is not None:
-            folder.close(Receipt(job_id, utc_now()))
+        if job_id is not None and (refusal := folder.adopt(Receipt(job_id, utc_now()))):
+            refusals.append(refusal)
 
 
 def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) -> list[str]:

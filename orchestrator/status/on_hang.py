@@ -63,8 +63,11 @@ class OnHang:
 
     def _cancel(self, status: RunStatus) -> str:
         place = backend(self._campaign)
-        states = place.cancel(self._campaign, [status.planned], self._store, None)
-        return next((state for _, state in states), "had ended")
+        notes: list[str] = []
+        states = place.cancel(self._campaign, [status.planned], self._store, None, notes.append)
+        # The notes come while the runs are cancelled.
+        done = next((state for _, state in states), "had ended")
+        return "; ".join([done, *notes])
 
     def _requeue(self, status: RunStatus) -> str:
         job = status.job

@@ -2,6 +2,7 @@
 
 results/<campaign>/campaign.json         what was last submitted: run ids, labels, warm-up
 results/<campaign>/submit.lock           held while a submit is running
+results/<campaign>/cancels/<mark>.json   on Slurm: left by `cancel` for a submit that is at work
 results/<campaign>/report.md, .csv, …    derived; can be made again
 results/<campaign>/rehearsal/            the same for what was rehearsed: never measured
 results/<campaign>/<run>/run.json        the run's parameters and sizes
@@ -48,6 +49,7 @@ from orchestrator.common.files import (
 )
 from orchestrator.common.version import version
 from orchestrator.run.model import sizes
+from orchestrator.store.cancel_marks import CancelMarks
 from orchestrator.store.folders import BatchFolder, RunFolder, batch_folder
 from orchestrator.store.record_files import read_record
 from orchestrator.store.records import Intent, RunBatch
@@ -63,6 +65,11 @@ class CampaignStore:
     def submit_lock(self) -> Path:
         """Held while a submit is at work on the campaign."""
         return self.path / "submit.lock"
+
+    @property
+    def cancel_marks(self) -> CancelMarks:
+        """What `cancel` leaves for a submit that is at work."""
+        return CancelMarks(self.path / "cancels")
 
     @property
     def only_rehearsed(self) -> bool:

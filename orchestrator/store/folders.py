@@ -21,7 +21,13 @@ from orchestrator.common.files import (
     write_json_once,
 )
 from orchestrator.store.job_state import JobState
-from orchestrator.store.record_files import read_record, utc_now, write_record
+from orchestrator.store.record_files import (
+    keep,
+    read_record,
+    utc_now,
+    write_or_keep,
+    write_record,
+)
 from orchestrator.store.records import (
     INTERRUPTED,
     NEVER_STARTED,
@@ -110,6 +116,15 @@ class BatchFolder:
         """Record what became of it, where that is not on record; return what is on record now."""
         write_json_once(self.path / "receipt.json", asdict(receipt))
         return self.receipt() or receipt
+
+    def adopt(self, receipt: Receipt) -> str | None:
+        """Record a job that was found; if the disk refuses, keep it in memory and say why."""
+        try:
+            self.close(receipt)
+        except OSError as error:
+            keep(self.path / "receipt.json", receipt)
+            return error.strerror
+        return None
 
     def withdraw(self) -> str | None:
         """Take the script away: no sbatch can read it from here on, and no job can begin.
@@ -331,3 +346,13 @@ def has_own_state(attempt: Path) -> bool:
 def write_job_state(attempt: Path, state: JobState) -> None:
     """Record what Slurm said of an attempt's job."""
     write_record(attempt / "slurm.json", state)
+
+
+def note_ended(attempt: Path, ended: Ended) -> str | None:
+    """Record how an attempt ended; if the disk refuses, keep it in memory and return the reason."""
+    return write_or_keep(attempt / "ended.json", ended)
+
+
+def note_job_state(attempt: Path, state: JobState) -> str | None:
+    """Record what Slurm said of an attempt's job, or keep it in memory likewise."""
+    return write_or_keep(attempt / "slurm.json", state)

@@ -1,5 +1,9 @@
-"""Write and read records: frozen dataclasses in JSON files."""
+"""Write and read records: frozen dataclasses in JSON files.
 
+A record that the disk refuses can be kept in memory: this command then reads it from there.
+"""
+
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,17 +14,49 @@ from orchestrator.common.files import read_json, write_json
 
 Record = TypeVar("Record")
 
+# By the files that they belong in.
+_unwritten: dict[Path, Any] = {}
+
 
 def write_record(path: Path, record: Any) -> None:
     """Write a record, whole or not at all."""
     write_json(path, asdict(record))
 
 
-def read_record(path: Path, kind: type[Record]) -> Record | None:
-    """Return the record in a file, None where there is none; keys of other versions are let be.
+def write_or_keep(path: Path, record: Any) -> str | None:
+    """Write a record; if the disk refuses, keep it in memory and return the reason."""
+    try:
+        write_record(path, record)
+    except OSError as error:
+        keep(path, record)
+        return error.strerror
+    return None
 
-    Raises UserError where it lacks a key.
+
+def keep(path: Path, record: Any) -> None:
+    """Keep in memory a record that cannot be written: `read_record` finds it from now on."""
+    _unwritten[path] = record
+
+
+def forget_unwritten(folder: Path) -> dict[Path, Any]:
+    """Forget the records kept for files under a folder, and return them."""
+    paths = [path for path in _unwritten if path.is_relative_to(folder)]
+    return {path: _unwritten.pop(path) for path in paths}
+
+
+def keep_again(records: Mapping[Path, Any]) -> None:
+    """Keep records that were forgotten, except those that have been kept anew."""
+    for path, record in records.items():
+        _unwritten.setdefault(path, record)
+
+
+def read_record(path: Path, kind: type[Record]) -> Record | None:
+    """Return the record in a file, None if there is none; ignore keys of other versions.
+
+    Raises UserError if it lacks a key.
     """
+    if _unwritten and isinstance(kept := _unwritten.get(path), kind):
+        return kept
     written = read_json(path)
     if written is None:
         return None

@@ -79,8 +79,13 @@ class Backend(Protocol):
         runs: Sequence[PlannedRun],
         store: CampaignStore,
         state: str | None,
+        tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel runs, and yield each with its state then; with `state`, those in that state."""
+        """Cancel runs, and yield each with its state then; with `state`, those in that state.
+
+        `tell` gets what else the user should know: that a submit is waited for, or that the end of
+        a run cannot be recorded.
+        """
 
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore

@@ -189,6 +189,7 @@ class LocalBackend:
         runs: Sequence[PlannedRun],
         store: CampaignStore,
         state: str | None,
+        tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
         """Cancel `runs` one by one, and yield each with its state then.
 
@@ -199,13 +200,19 @@ class LocalBackend:
         states = {run.run_id: store.run(run.run_id).state() for run in runs if not run.problems}
         chosen = [run for run in runs if states.get(run.run_id) in wanted]
         new = [run for run in chosen if not store.run(run.run_id).script.exists()]
-        render_runs(campaign, new, store)
         problems: list[str] = []
+        try:
+            render_runs(campaign, new, store)
+        except UserError as error:
+            # What is running is ended all the same.
+            problems += error.problems
+            chosen = [run for run in chosen if run not in new]
         # Those that wait first, or they would start as the others end.
         for planned in sorted(chosen, key=lambda run: states[run.run_id] == RUNNING):
             folder = store.run(planned.run_id)
             try:
-                executor.cancel_local_run(folder)
+                with disk_errors(folder.path):
+                    executor.cancel_local_run(folder)
             except UserError as error:
                 problems += error.problems
             yield planned, folder.state()

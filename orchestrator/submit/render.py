@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.campaign.user_paths import unset_variables, user_paths
 from orchestrator.common.errors import UserError
-from orchestrator.common.files import at_once, json_text
+from orchestrator.common.files import at_once, disk_errors, json_text, made_folder
 from orchestrator.common.paths import unset_in
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.store.campaign_store import CampaignStore
@@ -34,7 +34,9 @@ def render_runs(
     }
     # The threads are for the disk. What Python computes in them, it computes no faster.
     texts = [_texts(campaign, planned, store, scripts[planned.run_id]) for planned in runs]
-    at_once(lambda one: store.save_run(*one), zip(runs, texts, strict=True))
+    # Made by one, or each thread would take it away where another is about to write.
+    with disk_errors(store.path), made_folder(store.path):
+        at_once(lambda one: store.save_run(*one), zip(runs, texts, strict=True))
     return scripts
 
 

@@ -16,27 +16,16 @@ from orchestrator.common.errors import UserError
 from orchestrator.common.files import disk_errors
 from orchestrator.common.paths import unset_in
 from orchestrator.slurm.arrays import Script, batches
-from orchestrator.slurm.commands import (
-    SBATCH_SECONDS,
-    SilenceError,
-    cancel_jobs,
-    ignored_variables,
-)
-from orchestrator.slurm.tracking import job_ids, queued_attempts, refresh
+from orchestrator.slurm.commands import SBATCH_SECONDS, ignored_variables
+from orchestrator.slurm.tracking import refresh
 from orchestrator.store.campaign_store import CampaignStore
-from orchestrator.store.folders import RunFolder
-from orchestrator.store.record_files import utc_now
-from orchestrator.store.records import CANCELLABLE, CANCELLED, NOT_STARTED, UNKNOWN, Ended
 from orchestrator.submit.allocation import allocation_options
 from orchestrator.submit.backend import StartOptions
-from orchestrator.submit.render import render_runs
 from orchestrator.submit.scripts import job_script
 
 if TYPE_CHECKING:
     from orchestrator.submit.slurm_session import SlurmSession
 
-# Of a cancelled job, Slurm tells the end after its time of grace, 30 s as it comes.
-CANCEL_SECONDS = 40.0
 _POLL_SECONDS = 0.5
 # Of an allocation, before its first run starts; none starts whose time limit exceeds what is left.
 _MARGIN_SECONDS = 60
@@ -82,54 +71,12 @@ class SlurmBackend:
         runs: Sequence[PlannedRun],
         store: CampaignStore,
         state: str | None,
+        tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel `runs` all at once, wait for their ends, and yield each with its state then.
+        """Cancel `runs` all at once, wait for their ends, and yield each with its state then."""
+        from orchestrator.submit.slurm_cancel import cancel_runs
 
-        Without those that have ended. Those that were never submitted are marked, where no `state`
-        is asked for. Raises UserError where Slurm gives no answer; and at the end where a run that
-        was started in an allocation could not be cancelled.
-        """
-        notes = refresh(runs, store)
-        if notes:
-            raise UserError(*notes)
-        chosen = [
-            run
-            for run in runs
-            if not run.problems
-            and _is_unended(folder := store.run(run.run_id))
-            and state in (None, folder.state().split()[0])
-        ]
-        problems: list[str] = []
-        for planned in chosen:
-            folder = store.run(planned.run_id)
-            number, attempts = folder.next_number, folder.attempts()
-            if folder.state() == NOT_STARTED:
-                render_runs(campaign, [planned], store)
-                folder.claim(number, Ended(CANCELLED, utc_now()))
-            elif attempts[-1].intent is None:
-                # It was started in an allocation.
-                from orchestrator.local.executor import cancel_local_run
-
-                try:
-                    cancel_local_run(folder)
-                except UserError as error:
-                    problems += error.problems
-        try:
-            cancel_jobs(_known_jobs(chosen, store), state)
-        except SilenceError as silence:
-            raise UserError(f"scancel: {silence}") from None
-        deadline = time.monotonic() + CANCEL_SECONDS
-        while _known_jobs(chosen, store) and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)
-            refresh(chosen, store)
-        for planned in chosen:
-            folder = store.run(planned.run_id)
-            if folder.state() == NOT_STARTED:
-                # Slurm has given it up meanwhile, for one that was cancelled before it.
-                folder.claim(folder.next_number, Ended(CANCELLED, utc_now()))
-            yield planned, folder.state()
-        if problems:
-            raise UserError(*problems)
+        return cancel_runs(campaign, runs, store, state, tell)
 
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
@@ -252,16 +199,3 @@ def _asking_for(
         sum(run.run.resources.time_limit_seconds for run in part) for part in parts
     )
     return allocation_options(campaign.name, scripts, time_limit_seconds or longest)
-
-
-def _is_unended(folder: RunFolder) -> bool:
-    """Return whether there is something of a run to cancel; not where Slurm has forgotten it."""
-    state, attempts = folder.standing()
-    if state in CANCELLABLE or not attempts:
-        return True
-    return attempts[-1].ended is None and attempts[-1].slurm_state != UNKNOWN
-
-
-def _known_jobs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
-    """Return the ids of the jobs of `runs` that Slurm knows and that have not ended."""
-    return list(job_ids(queued_attempts(runs, store), store))

@@ -16,6 +16,7 @@ from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common.errors import UserError
 from orchestrator.common.files import at_once, disk_errors
 from orchestrator.common.text import counted
+from orchestrator.hardware.cluster import Cluster
 from orchestrator.slurm.arrays import Place, Script, batches
 from orchestrator.slurm.batch_script import batch_script
 from orchestrator.slurm.commands import SilenceError, ask_jobs, cancel_jobs, max_array_size
@@ -24,6 +25,7 @@ from orchestrator.slurm.sbatch_options import SbatchOptions, dependency, sbatch_
 from orchestrator.slurm.throttle import throttle_after
 from orchestrator.slurm.tracking import close, job_ids, queued_attempts, recover, refresh, withdraw
 from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.folders import BatchFolder
 from orchestrator.store.record_files import utc_now
 from orchestrator.store.records import Attempt, Intent, Receipt, RunBatch
 from orchestrator.submit.backend import StartOptions
@@ -48,13 +50,18 @@ class SlurmSession:
     store: CampaignStore
     lock: int | None
     _numbers: dict[str, int] = field(default_factory=dict)
+    _earlier_marks: frozenset[str] = frozenset()
 
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
         """Bring what was cut short to an end, and ask Slurm how everything is."""
+        self._earlier_marks = self.store.cancel_marks.names()
+        if self.lock is not None:
+            self.store.cancel_marks.remove(self._earlier_marks)
         self._restore(runs)
         # Before anything is decided: of two that decide the same, one gets the number.
         self._numbers = {run.run_id: self.store.run(run.run_id).next_number for run in runs}
-        notes = recover(runs, self.store, alone=self.lock is not None)
+        with disk_errors(self.store.path):
+            notes = recover(runs, self.store, alone=self.lock is not None)
         return [*notes, *refresh(runs, self.store)]
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
@@ -76,18 +83,13 @@ class SlurmSession:
         opened = queued_attempts(self.campaign.runs, self.store)
         places = {one.run_id: Place.of(job) for job, one in job_ids(opened, self.store).items()}
         scripts = self._scripts(fitting, texts, {one.run_id for one in opened})
-        asked = options.sbatch
-        if asked.throttle is None:
-            asked = replace(asked, throttle=cluster.throttle)
-        if asked.exclude and cluster.exclude:
-            # On sbatch's command line, the option replaces that of the script.
-            asked = replace(asked, exclude=f"{cluster.exclude},{asked.exclude}")
+        asked = _with_defaults(options.sbatch, cluster)
         size = cluster.max_array_size or (max_array_size() if len(scripts) > 1 else 1)
         # With a backslash in it, a path cannot hold an array's index.
         arrays = "\\" not in str(self.store.path)
         labels = {run.run_id: run.label for run in fitting}
         throttle = throttle_after(asked.throttle, list(job_ids(opened, self.store)))
-        done, total = 0, len(scripts)
+        done, total, before = 0, len(scripts), set(places)
         while ready := [one for one in scripts if one.after is None or one.after in places]:
             scripts = [one for one in scripts if one.after is not None and one.after not in places]
             for group in batches(ready, size, arrays=arrays, places=places):
@@ -105,9 +107,14 @@ class SlurmSession:
                     )
                     return
                 except UserError as error:
+                    done += sum(one.run_id in places for one in group)
                     if not done:
                         raise
-                    raise UserError(*error.problems, _halfway(done, total - done)) from None
+                    jobs = [places[run_id].job_id for run_id in places if run_id not in before]
+                    halfway = _halfway(done, total - done, list(dict.fromkeys(jobs)))
+                    raise UserError(*error.problems, halfway) from None
+                except _CancelledError:
+                    raise UserError(_cancelled(self.store.path, done, total - done)) from None
                 done += len(group)
                 for one in group:
                     if (place := places.get(one.run_id)) is not None:
@@ -117,6 +124,21 @@ class SlurmSession:
             yield f"{left} after is being submitted elsewhere"
         if line:
             yield line
+        self._refuse_missed([one for one in fitting if one.run_id not in places])
+
+    def _refuse_missed(self, runs: Sequence[PlannedRun]) -> None:
+        """Raise UserError if runs were not submitted because `teralog cancel` names them."""
+        named = self._named()
+        if missed := sum(one.run_id in named for one in runs):
+            them = "it" if missed == 1 else "them"
+            raise UserError(
+                f"{self.store.path}: {counted(missed, 'run was', 'runs were')} not submitted, for "
+                f"`teralog cancel` names {them}; `teralog retry` starts what was cancelled"
+            )
+
+    def _named(self) -> set[str]:
+        """Return the ids of the runs that `teralog cancel` has named since this submit began."""
+        return self.store.cancel_marks.runs(without=self._earlier_marks)
 
     def _scripts(
         self, runs: Sequence[PlannedRun], texts: Mapping[str, str], queued: Collection[str]
@@ -240,6 +262,7 @@ class SlurmSession:
             text = batch_script(claimed[0].text, folder.path, None if array else attempts[0].folder)
             if self.store.new_batch(batch, text) is None:
                 raise UserError(f"{folder.path}: was withdrawn by another submit; submit again")
+        self._heed_cancel(folder, attempts, claimed)
         output = sbatch_path(folder.path) + "/%a/output.log"
         if not array:
             output = sbatch_path(attempts[0].log)
@@ -252,9 +275,14 @@ class SlurmSession:
             indices=indices if array else (),
             after=dependency([before[one.run_id] for one in claimed if one.run_id in before]),
         )
+        unwritten = None
         try:
             job_id = executor.submit_script(folder.script, arguments)
-            receipt = folder.close(Receipt(job_id, utc_now()))
+            receipt = Receipt(job_id, utc_now())
+            try:
+                receipt = folder.close(receipt)
+            except OSError as error:
+                unwritten = error
             if receipt.withdrawn:
                 cancel_jobs([job_id])
                 raise UserError(f"job {job_id} was cancelled: another submit had withdrawn it")
@@ -264,6 +292,22 @@ class SlurmSession:
         places.update((one.run_id, place) for one, place in zip(claimed, now, strict=True))
         what = counted(len(claimed), "run") if array else f"{kind} {labels[claimed[0].run_id]}"
         yield f"{receipt.job_id}: {what}"
+        if unwritten is not None:
+            with disk_errors(folder.path):
+                raise unwritten
+
+    def _heed_cancel(
+        self, folder: BatchFolder, attempts: Sequence[Attempt], claimed: Sequence[Script]
+    ) -> None:
+        """Give claimed runs up, and raise _CancelledError, if `teralog cancel` names one of them.
+
+        After runs are claimed: a `cancel` that begins later sees that, and waits for this submit.
+        """
+        if self._named().isdisjoint(script.run_id for script in claimed):
+            return
+        with disk_errors(folder.path):
+            close(folder.close(Receipt(None, utc_now())), attempts)
+        raise _CancelledError
 
     def _refused(
         self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], refused: RefusedError
@@ -276,6 +320,11 @@ class SlurmSession:
             raise UserError(
                 f"sbatch: {said}; and whether there is a job cannot be known now ({silence}): "
                 "submit again when Slurm answers"
+            ) from None
+        except OSError as error:
+            path = self.store.path
+            raise UserError(
+                f"sbatch: {said}", f"{path}: cannot be written: {error.strerror}; submit again"
             ) from None
         if receipt.job_id is None:
             close(receipt, attempts)
@@ -302,16 +351,41 @@ class SlurmSession:
         return Attempt(number, folder, started=None, ended=None, intent=intent)
 
 
+class _CancelledError(Exception):
+    """`teralog cancel` names runs that are about to be submitted."""
+
+
+def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
+    """Return what is asked of sbatch, with what the profile adds to it."""
+    if asked.throttle is None:
+        asked = replace(asked, throttle=cluster.throttle)
+    if asked.exclude and cluster.exclude:
+        # On sbatch's command line, the option replaces that of the script.
+        asked = replace(asked, exclude=f"{cluster.exclude},{asked.exclude}")
+    return asked
+
+
 def _rank(run: PlannedRun) -> int:
     """Return how many runs of its series come before a run."""
     return 0 if run.series is None else len(run.series.before(run.run_id))
 
 
-def _halfway(done: int, left: int) -> str:
-    """Return what became of the runs before one that Slurm refused, and of the rest."""
+def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
+    """Return what became of the runs before one that failed, and of the rest."""
     before = counted(done, "run was", "runs were")
     stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
+    as_jobs = f" as {'job' if len(jobs) == 1 else 'jobs'} {', '.join(jobs)}" if jobs else ""
+    said = f"{before} submitted before that{as_jobs}, and {stay} so"
+    if not left:
+        return said
+    return f"{said}; {counted(left, 'was', 'were')} not: submit again when Slurm takes {them}"
+
+
+def _cancelled(path: Path, done: int, left: int) -> str:
+    """Return what became of the runs of a submit that `teralog cancel` has stopped."""
+    before = f"{counted(done, 'run was', 'runs were')} submitted before that, " if done else ""
     return (
-        f"{before} submitted before that, and {stay} so; {counted(left, 'was', 'were')} not: "
-        f"submit again when Slurm takes {them}"
+        f"{path}: `teralog cancel` has stopped this submit; {before}"
+        f"{counted(left, 'run was', 'runs were')} not submitted: `teralog submit` starts those "
+        "that were not cancelled"
     )

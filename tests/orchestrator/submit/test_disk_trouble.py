@@ -4,94 +4,22 @@ import contextlib
 import itertools
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
+from small_disk import Disk, small_disk
 
-# Mounts a file system, and keeps it until standard input is closed.
-HOLDER = 'mount -t tmpfs -o size=2m,nr_inodes=100 none "$1" && echo mounted && read -r'
-# How to make a mount namespace, and to enter another process's: as root, and as anybody.
-NAMESPACES = (
-    (["unshare", "--mount"], ["nsenter", "--mount"]),
-    (
-        ["unshare", "--map-root-user", "--mount"],
-        ["nsenter", "--user", "--preserve-credentials", "--mount"],
-    ),
-)
 ELSEWHERE = "give a folder you may write to with --results"
 FULL = f"No space left on device; free some space, or {ELSEWHERE}"
 READ_ONLY = f"Read-only file system; {ELSEWHERE}"
 COMMANDS = ("render", "submit", "cancel", "collect", "report")
 
 
-@dataclass
-class Disk:
-    """A file system that only its holder sees as the playground's results/."""
-
-    playground: Any
-    holder: "subprocess.Popen[str]"
-    enter: list[str]
-
-    @property
-    def path(self) -> Path:
-        """Where all others see it."""
-        return Path(f"/proc/{self.holder.pid}/root{self.playground.path}/results")
-
-    def make_read_only(self) -> None:
-        """Let nobody write to it who sees it by `path`."""
-        enter = [*self.enter, f"--target={self.holder.pid}"]
-        mounted = str(self.playground.path / "results")
-        subprocess.run([*enter, "mount", "-o", "remount,bind,ro", mounted], check=True)
-
-    def teralog(self, command: str, *options: str) -> "subprocess.CompletedProcess[str]":
-        """Run teralog on the playground's campaign, with its results on this disk."""
-        results = ("--results", str(self.path))
-        done: subprocess.CompletedProcess[str] = self.playground.teralog(
-            command, "campaign.yaml", *results, *options
-        )
-        return done
-
-    def fill(self) -> None:
-        """Leave room for no more than the names of files."""
-        with (self.path / "ballast").open("wb", buffering=0) as ballast:
-            try:
-                while ballast.write(bytes(4096)):
-                    pass
-            except OSError:
-                return
-
-    def files(self) -> dict[str, bytes]:
-        """Return all files on it by their path, apart from locks, which are empty, and ballast."""
-        return {
-            str(path.relative_to(self.path)): path.read_bytes()
-            for path in sorted(self.path.rglob("*"))
-            if path.is_file() and path.suffix != ".lock" and path.name != "ballast"
-        }
-
-
 @pytest.fixture
 def disk(playground) -> Iterator[Disk]:
     """Return a disk with room for a few runs, for the results of a campaign of two."""
     playground.write_campaign("echo trained", matrix="seed: [1, 2]")
-    (playground.path / "results").mkdir()
-    refused = ""
-    for unshare, enter in NAMESPACES:
-        holder = subprocess.Popen(
-            [*unshare, "bash", "-c", HOLDER, "bash", str(playground.path / "results")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert holder.stdout is not None
-        if holder.stdout.readline() == "mounted\n":
-            yield Disk(playground, holder, enter)
-            holder.communicate()
-            return
-        refused = holder.communicate()[1].strip()
-    pytest.skip(f"no file system may be mounted here: {refused}")
+    with small_disk(playground) as disk:
+        yield disk
 
 
 def the_sentence(done: "subprocess.CompletedProcess[str]") -> str:

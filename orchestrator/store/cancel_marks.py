@@ -1,0 +1,55 @@
+"""Marks that `teralog cancel` leaves for a submit that is at work on the same runs."""
+
+import secrets
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.store.record_files import read_record, utc_now, write_record
+
+
+@dataclass(frozen=True, slots=True)
+class CancelMark:
+    """Which runs one call of `cancel` ends, by their ids, and since when."""
+
+    runs: tuple[str, ...]
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelMarks:
+    """The folder of the marks, one file each; it need not exist.
+
+    A submit heeds only the marks that were not there when it began, so none outlives its purpose.
+    """
+
+    folder: Path
+
+    def leave(self, runs: Iterable[str]) -> str | None:
+        """Leave a mark for these runs and return its name; None if the disk refuses."""
+        name = f"{secrets.token_hex(6)}.json"
+        try:
+            self.folder.mkdir(exist_ok=True)
+            write_record(self.folder / name, CancelMark(tuple(runs), utc_now()))
+        except OSError:
+            with suppress(OSError):
+                self.folder.rmdir()
+            return None
+        return name
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all marks."""
+        return frozenset(path.name for path in self.folder.glob("[!.]*.json"))
+
+    def runs(self, without: Collection[str]) -> set[str]:
+        """Return the ids of the runs in all marks, except the marks with these names."""
+        marks = (read_record(self.folder / name, CancelMark) for name in self.names() - {*without})
+        return {run_id for mark in marks if mark is not None for run_id in mark.runs}
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Take marks away, as far as the disk lets it."""
+        with suppress(OSError):
+            for name in names:
+                (self.folder / name).unlink(missing_ok=True)
+            self.folder.rmdir()

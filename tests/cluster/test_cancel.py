@@ -1,0 +1,278 @@
+"""`teralog cancel` wins against a submit that is at work, and against a disk that takes nothing."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from practice.jobs import wait_until
+from small_disk import Disk, small_disk
+
+pytestmark = pytest.mark.slurm
+
+FULL = "No space left on device; free some space, or give a folder you may write to with --results"
+WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
+# The real sbatch, once it may; notes that it was called, and goes on with what comes after.
+HELD_SBATCH = """\
+#!/bin/bash
+echo called >> "$LEDGER.sbatch"
+while ! test -e "$LEDGER.sbatch-may"; do sleep 0.1; done
+{sbatch} "$@"
+code=$?
+{after}
+exit $code
+"""
+
+
+def hold_sbatch(play, after: str = "", *, held: bool = True) -> None:
+    """Put an sbatch first on the PATH that waits until it may go on."""
+    folder = play.path / "bin"
+    folder.mkdir(exist_ok=True)
+    path = play.environment["PATH"].removeprefix(f"{folder}{os.pathsep}")
+    real = shutil.which("sbatch", path=path)
+    (folder / "sbatch").write_text(HELD_SBATCH.format(sbatch=real, after=after))
+    (folder / "sbatch").chmod(0o755)
+    play.environment["PATH"] = f"{folder}{os.pathsep}{path}"
+    if not held:
+        let_sbatch_go_on(play)
+
+
+def let_sbatch_go_on(play) -> None:
+    """Let every sbatch go on."""
+    play.ledger.with_name("ledger.sbatch-may").touch()
+
+
+def sbatch_calls(play) -> int:
+    """Return how often sbatch was called."""
+    path = play.ledger.with_name("ledger.sbatch")
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def start_until_sbatch(play, *command: str) -> "subprocess.Popen[str]":
+    """Start teralog, and wait until it has called sbatch once more."""
+    before = sbatch_calls(play)
+    process: subprocess.Popen[str] = play.start(*command)
+    wait_until(lambda: sbatch_calls(play) > before, lambda: f"sbatch is not called: {process}")
+    return process
+
+
+def start_cancel(play, *options: str) -> "subprocess.Popen[str]":
+    """Start a cancel, and wait until it says that it waits for a submit."""
+    cancel: subprocess.Popen[str] = play.start("cancel", "campaign.yaml", *options)
+    assert cancel.stderr is not None
+    line = cancel.stderr.readline()
+    assert "a submit is at work on this campaign; waiting until it stops" in line
+    return cancel
+
+
+def queue(play) -> str:
+    """Return the names of the jobs that have not ended."""
+    environment = {**os.environ, **play.environment}
+    command = ["squeue", "-h", "-o", "%j %T", "-t", "PENDING,RUNNING"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_cancel_ends_what_a_submit_is_about_to_submit(bare) -> None:
+    """It waits for that sbatch, and cancels its job."""
+    bare.write_slurm_campaign(WAIT)
+    hold_sbatch(bare)
+    submit = start_until_sbatch(bare, "submit", "campaign.yaml")
+    assert bare.states() == ["SUBMITTING"] * 4
+    cancel = start_cancel(bare)
+    let_sbatch_go_on(bare)
+    said = cancel.communicate(timeout=120)[1]
+    assert (cancel.returncode, said.count("CANCELLED")) == (0, 4)
+    submit.communicate(timeout=120)
+    assert submit.returncode == 0
+    assert (queue(bare), bare.states()) == ("", ["CANCELLED"] * 4)
+
+
+def test_a_submit_calls_sbatch_no_more_after_a_cancel(bare) -> None:
+    """Of three arrays it has submitted one; its reason is a sentence."""
+    bare.write_slurm_campaign(
+        WAIT, matrix="seed: [1, 2, 3, 4, 5, 6]", profile="max_array_size: 2\n"
+    )
+    hold_sbatch(bare)
+    submit = start_until_sbatch(bare, "submit", "campaign.yaml")
+    cancel = start_cancel(bare)
+    let_sbatch_go_on(bare)
+    assert cancel.wait(timeout=120) == 0
+    said = submit.communicate(timeout=120)[1]
+    assert (submit.returncode, sbatch_calls(bare)) == (1, 1)
+    assert "4 runs were not submitted, for `teralog cancel` names them" in said
+    assert bare.states() == ["CANCELLED"] * 6
+    # What the cancel has left stops no later submit.
+    bare.go()
+    assert bare.teralog("retry", "campaign.yaml").returncode == 0
+    bare.wait_for(["COMPLETED"] * 6)
+
+
+def test_a_retry_stops_before_it_submits_what_a_cancel_names(bare) -> None:
+    """Runs that have ended are left as they are, and are not started again."""
+    bare.write_slurm_campaign(
+        f'test -e "$LEDGER.retry" || exit 3; {WAIT}', profile="max_array_size: 2\n"
+    )
+    bare.teralog("submit", "campaign.yaml")
+    bare.wait_for(["FAILED"] * 4)
+    bare.ledger.with_name("ledger.retry").touch()
+    hold_sbatch(bare)
+    retry = start_until_sbatch(bare, "retry", "campaign.yaml")
+    cancel = start_cancel(bare)
+    let_sbatch_go_on(bare)
+    assert cancel.wait(timeout=120) == 0
+    said = retry.communicate(timeout=120)[1]
+    assert (retry.returncode, sbatch_calls(bare)) == (1, 1)
+    assert (
+        "`teralog cancel` has stopped this submit; 2 runs were submitted before that, 2 runs were "
+        "not submitted"
+    ) in said
+    assert bare.states() == ["CANCELLED"] * 2 + ["FAILED"] * 2
+
+
+def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
+    """It does not even wait, for that run was not being submitted yet."""
+    bare.write_slurm_campaign("true", profile="max_array_size: 2\n")
+    hold_sbatch(bare)
+    submit = start_until_sbatch(bare, "submit", "campaign.yaml")
+    last = bare.status()[-1]["run_id"]
+    cancel = bare.teralog("cancel", "campaign.yaml", last)
+    assert (cancel.returncode, cancel.stderr) == (0, f"{last} seed=4: CANCELLED\n")
+    let_sbatch_go_on(bare)
+    said = submit.communicate(timeout=120)[1]
+    assert submit.returncode == 1
+    assert "1 run was not submitted, for `teralog cancel` names it" in said
+    bare.wait_for(["COMPLETED"] * 3 + ["CANCELLED"])
+
+
+def test_cancel_ends_what_a_killed_submit_has_left(bare) -> None:
+    """No sbatch is alive any more: there will be no job."""
+    bare.write_slurm_campaign("true")
+    hold_sbatch(bare)
+    submit = start_until_sbatch(bare, "submit", "campaign.yaml")
+    submit.kill()
+    submit.communicate()
+    for process in bare.processes():
+        process.kill()
+    cancel = bare.teralog("cancel", "campaign.yaml")
+    assert (cancel.returncode, cancel.stderr.count("CANCELLED")) == (0, 4), cancel.stderr
+    assert bare.states() == ["CANCELLED"] * 4
+    hold_sbatch(bare, held=False)
+    assert bare.teralog("retry", "campaign.yaml").returncode == 0
+    bare.wait_for(["COMPLETED"] * 4)
+
+
+def test_a_mark_that_was_left_stops_no_later_submit(bare) -> None:
+    """Such as one of a cancel that was killed; the submit takes it away."""
+    bare.write_slurm_campaign("true", matrix="seed: [1]")
+    run = bare.status()[0]["run_id"]
+    marks = bare.path / "results" / "play" / "cancels"
+    marks.mkdir(parents=True)
+    (marks / "left.json").write_text(f'{{"runs": ["{run}"], "created_at": ""}}')
+    assert bare.teralog("submit", "campaign.yaml").returncode == 0
+    bare.wait_for(["COMPLETED"])
+    assert not marks.exists()
+
+
+def wait_until_two_run(play) -> None:
+    """Wait until Slurm says so: under the path of such a disk, srun finds no current folder."""
+    wait_until(lambda: queue(play).count("RUNNING") == 2, lambda: "they do not start")
+
+
+@pytest.fixture
+def disk(bare) -> Iterator[Disk]:
+    """Return a disk with room for a few runs, for the results of two runs that wait."""
+    bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
+    with small_disk(bare) as disk:
+        yield disk
+
+
+def fill(disk: Disk) -> str:
+    """Fill a disk, and return what is said of it."""
+    disk.fill()
+    return "No space left on device"
+
+
+def make_read_only(disk: Disk) -> str:
+    """Let nobody write to a disk, and return what is said of it."""
+    disk.make_read_only()
+    return "Read-only file system"
+
+
+@pytest.mark.parametrize("trouble", [fill, make_read_only])
+def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
+    disk: Disk, trouble: Any
+) -> None:
+    """What cannot be recorded is a sentence."""
+    play = disk.playground
+    assert disk.teralog("submit").returncode == 0
+    wait_until_two_run(play)
+    reason = trouble(disk)
+    sentence = f"what Slurm says cannot be written: {reason}; it is shown all the same"
+    for command in (["status"], ["watch", "--once"], ["status", "--format", "csv"]):
+        shown = disk.teralog(*command)
+        assert (shown.returncode, shown.stdout.count("RUNNING") >= 2) == (0, True)
+        assert "SUBMITTED" not in shown.stdout
+        assert shown.stderr.count(sentence) == 1
+    assert not [path for path in disk.files() if path.endswith(("slurm.json", "ended.json"))]
+    cancelled = disk.teralog("cancel")
+    assert (cancelled.returncode, cancelled.stderr.count(": CANCELLED")) == (0, 2)
+    assert cancelled.stderr.count(sentence) == 1
+    assert queue(play) == ""
+
+
+def test_on_a_full_disk_what_cannot_be_marked_is_said_and_the_rest_is_cancelled(
+    disk: Disk,
+) -> None:
+    """A run that has not started would be started by the next submit."""
+    play = disk.playground
+    assert disk.teralog("submit").returncode == 0
+    wait_until_two_run(play)
+    play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3]")
+    disk.fill()
+    cancelled = disk.teralog("cancel")
+    assert cancelled.returncode == 1
+    assert "1 run that has not started cannot be marked as cancelled: " in cancelled.stderr
+    assert cancelled.stderr.endswith(f"{FULL}\n")
+    assert queue(play) == ""
+    (disk.path / "ballast").unlink()
+    assert disk.teralog("cancel").returncode == 0
+    shown = disk.teralog("status")
+    assert (shown.stdout.count(" CANCELLED "), shown.stderr) == (3, "")
+
+
+def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
+    """The message names the folder and the job; nothing is submitted twice."""
+    play = disk.playground
+    hold_sbatch(play, f"dd if=/dev/zero of={disk.path}/ballast 2> /dev/null", held=False)
+    submitted = disk.teralog("submit")
+    job = submitted.stdout.partition(":")[0]
+    assert (submitted.returncode, submitted.stdout) == (1, f"{job}: 2 runs\n")
+    assert f"{disk.path}/play/submissions/play-array-" in submitted.stderr
+    assert FULL in submitted.stderr
+    assert f"2 runs were submitted before that as job {job}, and stay so" in submitted.stderr
+    wait_until_two_run(play)
+    assert disk.teralog("status").stdout.count("RUNNING") == 2
+    (disk.path / "ballast").unlink()
+    assert disk.teralog("submit").stdout == ""
+    assert sbatch_calls(play) == 1
+    assert disk.teralog("cancel").returncode == 0
+    assert queue(play) == ""
+
+
+def test_cancel_waits_for_a_submit_also_if_no_mark_can_be_left(disk: Disk) -> None:
+    """The disk is full: the submit goes on, and its job is cancelled."""
+    play = disk.playground
+    hold_sbatch(play)
+    results = ("--results", str(disk.path))
+    submit = start_until_sbatch(play, "submit", "campaign.yaml", *results)
+    disk.fill()
+    cancel = start_cancel(play, *results)
+    let_sbatch_go_on(play)
+    said = cancel.communicate(timeout=120)[1]
+    assert (cancel.returncode, said.count(": CANCELLED")) == (0, 2), said
+    submit.communicate(timeout=120)
+    assert submit.returncode == 1
+    assert queue(play) == ""

@@ -1,0 +1,90 @@
+"""A small file system of its own under a playground's results/, to be full or read-only."""
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Mounts a file system, and keeps it until standard input is closed.
+HOLDER = 'mount -t tmpfs -o size=2m,nr_inodes=100 none "$1" && echo mounted && read -r'
+# How to make a mount namespace, and to enter another process's: as root, and as anybody.
+NAMESPACES = (
+    (["unshare", "--mount"], ["nsenter", "--mount"]),
+    (
+        ["unshare", "--map-root-user", "--mount"],
+        ["nsenter", "--user", "--preserve-credentials", "--mount"],
+    ),
+)
+
+
+@dataclass
+class Disk:
+    """A file system that only its holder sees as the playground's results/."""
+
+    playground: Any
+    holder: "subprocess.Popen[str]"
+    enter: list[str]
+
+    @property
+    def path(self) -> Path:
+        """Where all others see it."""
+        return Path(f"/proc/{self.holder.pid}/root{self.playground.path}/results")
+
+    def make_read_only(self) -> None:
+        """Let nobody write to it who sees it by `path`."""
+        enter = [*self.enter, f"--target={self.holder.pid}"]
+        mounted = str(self.playground.path / "results")
+        # A mount of its own, for the one below is busy while jobs write their logs.
+        subprocess.run([*enter, "mount", "--bind", mounted, mounted], check=True)
+        subprocess.run([*enter, "mount", "-o", "remount,bind,ro", mounted], check=True)
+
+    def teralog(self, command: str, *options: str) -> "subprocess.CompletedProcess[str]":
+        """Run teralog on the playground's campaign, with its results on this disk."""
+        results = ("--results", str(self.path))
+        done: subprocess.CompletedProcess[str] = self.playground.teralog(
+            command, "campaign.yaml", *results, *options
+        )
+        return done
+
+    def fill(self) -> None:
+        """Leave room for no more than the names of files."""
+        with (self.path / "ballast").open("wb", buffering=0) as ballast:
+            try:
+                while ballast.write(bytes(4096)):
+                    pass
+            except OSError:
+                return
+
+    def files(self) -> dict[str, bytes]:
+        """Return all files on it by their path, apart from locks, which are empty, and ballast."""
+        return {
+            str(path.relative_to(self.path)): path.read_bytes()
+            for path in sorted(self.path.rglob("*"))
+            if path.is_file() and path.suffix != ".lock" and path.name != "ballast"
+        }
+
+
+@contextlib.contextmanager
+def small_disk(playground: Any) -> Iterator[Disk]:
+    """Give a disk with room for a few runs; skip the test if none may be mounted."""
+    (playground.path / "results").mkdir()
+    refused = ""
+    for unshare, enter in NAMESPACES:
+        holder = subprocess.Popen(
+            [*unshare, "bash", "-c", HOLDER, "bash", str(playground.path / "results")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert holder.stdout is not None
+        if holder.stdout.readline() == "mounted\n":
+            yield Disk(playground, holder, enter)
+            holder.communicate()
+            return
+        refused = holder.communicate()[1].strip()
+    pytest.skip(f"no file system may be mounted here: {refused}")
