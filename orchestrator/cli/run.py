@@ -258,24 +258,37 @@ def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[
 @click.argument("runs", nargs=-1)
 @results_option
 @rehearsed_option
+@click.option("--all", "all_runs", is_flag=True, help="All runs that were submitted.")
 @click.option("--state", help="Only runs in this state, e.g. PENDING.")
 @slurm_timeout_option
 def cancel(
-    campaign: Path, runs: tuple[str, ...], results: Path, *, rehearsed: bool, state: str | None
+    campaign: Path,
+    runs: tuple[str, ...],
+    results: Path,
+    *,
+    rehearsed: bool,
+    all_runs: bool,
+    state: str | None,
 ) -> None:
-    """End the RUNS of CAMPAIGN, given by id or label; all where none is given.
+    """End the RUNS of CAMPAIGN, given by id or label, those in a --state, or --all.
 
-    A run that has not started is marked, and not started, until `retry` does; one that has ended
-    stays as it is, and is not named.
+    A run that has ended stays as it is, and is not named. With --all, so does one that was never
+    submitted. If you name a run that has not started, no `submit` starts it; `retry` does.
     """
     from orchestrator.common.errors import UserError, did_you_mean
     from orchestrator.store.job_state import UNENDED
     from orchestrator.store.records import SUBMITTED, SUBMITTING
     from orchestrator.submit.choose_backend import backend
-    from orchestrator.submit.selection import choose
+    from orchestrator.submit.selection import choose, submitted_runs
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    chosen = choose(loaded.runs, runs)
+    if not (runs or all_runs or state):
+        raise UserError(
+            f"{campaign}: which runs? Give their ids or labels, or --state STATE; --all cancels all"
+        )
+    if runs and all_runs:
+        raise UserError("--all: cancels all runs; leave it out, or the names of runs")
+    chosen = choose(loaded.runs, runs) if runs else submitted_runs(loaded, store)
     state = state and state.upper()
     if state in (SUBMITTING, SUBMITTED):
         # So they are called until Slurm has been asked, which is done first.
@@ -286,15 +299,16 @@ def cancel(
     if store.only_rehearsed and not runs:
         # Whoever has just rehearsed seldom means runs that nobody has started.
         raise UserError(
-            f"{loaded.name} was rehearsed, and no run of it was started: `teralog cancel "
-            f"{campaign} --rehearsed` cancels the rehearsal; name runs that are never to start"
+            f"{loaded.name} was rehearsed, and no run of it was started; name runs that are never "
+            f"to start: `teralog cancel {campaign} --rehearsed --all` cancels the rehearsal"
         )
     done = False
     for planned, now in backend(loaded).cancel(loaded, chosen, store, state, complain):
         click.echo(f"{planned.run_id} {planned.label}: {now}", err=True)
         done = True
     if not done:
-        click.echo("nothing to cancel", err=True)
+        why = "" if chosen else ": no run of it was submitted"
+        click.echo(f"nothing to cancel{why}", err=True)
 
 
 @click.command()

@@ -12,7 +12,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ("Resources", "no nodes are free that suit it; it starts when some are"),
     (
         "DependencyNeverSatisfied",
-        "the job it depends on failed, so it will never start: `teralog cancel`, then `retry`",
+        "the job it depends on failed, so it will never start: `teralog cancel` it, then `retry`",
     ),
     ("Dependency", "it starts when the job it depends on has ended as asked"),
     ("JobArrayTaskLimit", "--throttle allows no more at once; nothing to do"),

@@ -1,6 +1,7 @@
 """Choose the runs of a campaign to start."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.campaign.plan import problem_lines
 from orchestrator.collect.endings import endings
 from orchestrator.collect.outcomes import run_outcome
+from orchestrator.common import locks
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
 from orchestrator.common.validation import mapping_problems
@@ -43,6 +45,15 @@ def possible_runs(
             "no run is left",
         )
     return possible
+
+
+def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]:
+    """Return the runs that were submitted; all, if a submit is at work on the campaign."""
+    # If the file system has no locks, what is on record must do.
+    with suppress(OSError):
+        if locks.is_held(store.submit_lock):
+            return list(campaign.runs)
+    return [planned for planned in campaign.runs if store.run(planned.run_id).next_number > 1]
 
 
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:

@@ -127,7 +127,7 @@ def _asking(cluster: Cluster, folder: Path, sizes: list[int]) -> None:
             "submit": [TERALOG, "submit", campaign, "--hold"],
             "status, first": [TERALOG, "status", campaign],
             "status, again": [TERALOG, "status", campaign],
-            "cancel": [TERALOG, "cancel", campaign],
+            "cancel": [TERALOG, "cancel", campaign, "--all"],
         }
         yardstick = None
         for name, command in commands.items():

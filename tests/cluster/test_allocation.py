@@ -173,7 +173,7 @@ def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
     done = run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here")
     assert done.returncode == 0, done.stderr
     assert play.states() == ["PENDING"] * 2
-    play.teralog("cancel", "campaign.yaml")
+    play.teralog("cancel", "campaign.yaml", "--all")
 
 
 def test_a_run_that_slurm_has_forgotten_keeps_none_of_its_series_back(play) -> None:
@@ -206,7 +206,7 @@ def test_a_run_that_cannot_be_cancelled_keeps_no_other_going(play) -> None:
     lock = locks.acquire(folder / "run.lock")
     assert lock is not None
     try:
-        cancelled = play.teralog("cancel", "campaign.yaml")
+        cancelled = play.teralog("cancel", "campaign.yaml", "--all")
         assert cancelled.returncode == 1
         assert "was started on elsewhere" in cancelled.stderr
         assert play.states() == ["CANCELLED", "RUNNING"]
@@ -243,7 +243,7 @@ def test_a_run_in_an_allocation_is_ended_by_cancel(play) -> None:
     )
     play.wait_for(["RUNNING"])
     wait_until(lambda: "sleep" in play.process_names(), lambda: "the run has not begun")
-    assert play.teralog("cancel", "campaign.yaml").returncode == 0
+    assert play.teralog("cancel", "campaign.yaml", "--all").returncode == 0
     process.wait(timeout=60)
     assert play.states() == ["CANCELLED"]
     assert "sleep" not in play.process_names()

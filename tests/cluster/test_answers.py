@@ -105,7 +105,7 @@ def asked(play) -> list[str]:
 ASKING = [
     ["status", "campaign.yaml"],
     ["watch", "campaign.yaml", "--once"],
-    ["cancel", "campaign.yaml"],
+    ["cancel", "campaign.yaml", "--all"],
     ["submit", "campaign.yaml"],
     ["retry", "campaign.yaml"],
     ["report", "campaign.yaml"],

@@ -60,7 +60,7 @@ def start_until_sbatch(play, *command: str) -> "subprocess.Popen[str]":
 
 def start_cancel(play, *options: str) -> "subprocess.Popen[str]":
     """Start a cancel, and wait until it says that it waits for a submit."""
-    cancel: subprocess.Popen[str] = play.start("cancel", "campaign.yaml", *options)
+    cancel: subprocess.Popen[str] = play.start("cancel", "campaign.yaml", "--all", *options)
     assert cancel.stderr is not None
     line = cancel.stderr.readline()
     assert "a submit is at work on this campaign; waiting until it stops" in line
@@ -156,7 +156,7 @@ def test_cancel_ends_what_a_killed_submit_has_left(bare) -> None:
     submit.communicate()
     for process in bare.processes():
         process.kill()
-    cancel = bare.teralog("cancel", "campaign.yaml")
+    cancel = bare.teralog("cancel", "campaign.yaml", "--all")
     assert (cancel.returncode, cancel.stderr.count("CANCELLED")) == (0, 4), cancel.stderr
     assert bare.states() == ["CANCELLED"] * 4
     hold_sbatch(bare, held=False)
@@ -217,7 +217,7 @@ def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
         assert "SUBMITTED" not in shown.stdout
         assert shown.stderr.count(sentence) == 1
     assert not [path for path in disk.files() if path.endswith(("slurm.json", "ended.json"))]
-    cancelled = disk.teralog("cancel")
+    cancelled = disk.teralog("cancel", "--all")
     assert (cancelled.returncode, cancelled.stderr.count(": CANCELLED")) == (0, 2)
     assert cancelled.stderr.count(sentence) == 1
     assert queue(play) == ""
@@ -232,13 +232,14 @@ def test_on_a_full_disk_what_cannot_be_marked_is_said_and_the_rest_is_cancelled(
     wait_until_two_run(play)
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3]")
     disk.fill()
-    cancelled = disk.teralog("cancel")
+    names = ("seed=1", "seed=2", "seed=3")
+    cancelled = disk.teralog("cancel", *names)
     assert cancelled.returncode == 1
     assert "1 run that has not started cannot be marked as cancelled: " in cancelled.stderr
     assert cancelled.stderr.endswith(f"{FULL}\n")
     assert queue(play) == ""
     (disk.path / "ballast").unlink()
-    assert disk.teralog("cancel").returncode == 0
+    assert disk.teralog("cancel", *names).returncode == 0
     shown = disk.teralog("status")
     assert (shown.stdout.count(" CANCELLED "), shown.stderr) == (3, "")
 
@@ -258,7 +259,7 @@ def test_a_disk_that_fills_as_sbatch_answers_hides_no_job(disk: Disk) -> None:
     (disk.path / "ballast").unlink()
     assert disk.teralog("submit").stdout == ""
     assert sbatch_calls(play) == 1
-    assert disk.teralog("cancel").returncode == 0
+    assert disk.teralog("cancel", "--all").returncode == 0
     assert queue(play) == ""
 
 

@@ -98,7 +98,7 @@ def test_a_cancelled_campaign_stays_cancelled(play) -> None:
     sweep(play, WAIT)
     play.teralog("submit", "campaign.yaml")
     wait_until(lambda: bool(play.starts()), lambda: "no run has begun")
-    assert play.teralog("cancel", "campaign.yaml").returncode == 0
+    assert play.teralog("cancel", "campaign.yaml", "--all").returncode == 0
     assert play.states() == ["CANCELLED"] * 8
     assert play.teralog("submit", "campaign.yaml").stdout == ""
 

@@ -83,7 +83,7 @@ def test_nothing_of_a_value_is_run_by_any_command(play) -> None:
         assert (refused.returncode, "there is no run" in refused.stderr) == (1, True)
     play.teralog("cancel", "campaign.yaml", "--state", play.text)
     assert play.states() == ["PENDING"] * 2
-    assert play.teralog("cancel", "campaign.yaml").returncode == 0
+    assert play.teralog("cancel", "campaign.yaml", "--all").returncode == 0
     assert play.teralog("retry", "campaign.yaml", "--time", play.text).returncode == 1
     assert play.teralog("retry", "campaign.yaml").returncode == 0
     runs = play.wait_for(["COMPLETED"] * 2)

@@ -229,4 +229,4 @@ def test_the_account_of_the_profile_counts_before_that_of_the_environment(
     assert ("SBATCH_ACCOUNT: not used" in submitted.stderr) == bool(profile)
     shown = slurm.run("scontrol", "show", "job", submitted.stdout.partition(":")[0]).stdout
     assert f"Account={account}" in shown
-    playground.teralog("cancel", "campaign.yaml")
+    playground.teralog("cancel", "campaign.yaml", "--all")

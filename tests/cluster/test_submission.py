@@ -57,7 +57,7 @@ def test_an_array_asks_for_what_its_runs_ask_for_and_only_picks_their_scripts(ba
             for line in own
             if not line.startswith(("#SBATCH --job-n", "#SBATCH --c", "#SBATCH --out"))
         ] == [line for line in header if not line.startswith("#SBATCH --c")]
-    bare.teralog("cancel", "campaign.yaml")
+    bare.teralog("cancel", "campaign.yaml", "--all")
 
 
 def test_a_run_that_goes_alone_runs_what_was_rendered(bare, slurm, tmp_path) -> None:
@@ -72,7 +72,7 @@ def test_a_run_that_goes_alone_runs_what_was_rendered(bare, slurm, tmp_path) -> 
         rendered = (folder / "job.sh").read_text()
         assert directives(kept.read_text()) == directives(rendered)
         assert (folder / "attempt-1" / "job.sh").read_text() == rendered
-    bare.teralog("cancel", "campaign.yaml")
+    bare.teralog("cancel", "campaign.yaml", "--all")
 
 
 def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, slurm) -> None:
@@ -83,7 +83,7 @@ def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, s
     assert len(ids) == 3
     told = slurm.run("scontrol", "--oneliner", "show", "job", ids[0]).stdout
     assert "ArrayTaskThrottle=1" in told
-    bare.teralog("cancel", "campaign.yaml")
+    bare.teralog("cancel", "campaign.yaml", "--all")
 
 
 def wait_for_reasons(play: Any, reasons: list[str | None]) -> None:
@@ -106,7 +106,7 @@ def test_a_throttle_bounds_all_arrays_of_a_campaign_together(bare) -> None:
     assert bare.teralog("retry", "campaign.yaml", "--throttle", "2").returncode == 0
     bare.wait_for(["PENDING", "PENDING", "RUNNING", "RUNNING"])
     wait_for_reasons(bare, ["Dependency", "Dependency", None, None])
-    bare.teralog("cancel", "campaign.yaml")
+    bare.teralog("cancel", "campaign.yaml", "--all")
 
 
 def test_submit_wait_keeps_to_the_profile_s_submission_limit(bare) -> None:
@@ -204,7 +204,7 @@ def test_runs_are_cancelled_one_by_one_by_state_and_all(play) -> None:
     assert play.states() == ["RUNNING", "RUNNING", "CANCELLED", "PENDING"]
     play.teralog("cancel", "campaign.yaml", "--state", "pending")
     assert play.states() == ["RUNNING", "RUNNING", "CANCELLED", "CANCELLED"]
-    cancelled = play.teralog("cancel", "campaign.yaml")
+    cancelled = play.teralog("cancel", "campaign.yaml", "--all")
     assert cancelled.returncode == 0
     assert [line.partition(" ")[2] for line in cancelled.stderr.splitlines()] == [
         "seed=1: CANCELLED",
@@ -212,7 +212,7 @@ def test_runs_are_cancelled_one_by_one_by_state_and_all(play) -> None:
     ]
     assert play.states() == ["CANCELLED"] * 4
     assert {run["outcome"] for run in play.status()} == {"cancelled"}
-    assert play.teralog("cancel", "campaign.yaml").stderr == "nothing to cancel\n"
+    assert play.teralog("cancel", "campaign.yaml", "--all").stderr == "nothing to cancel\n"
     assert play.teralog("submit", "campaign.yaml").stdout == ""
     play.go()
     assert play.teralog("retry", "campaign.yaml", "--only", "cancelled").returncode == 0
@@ -443,7 +443,7 @@ def test_slurm_gets_what_the_profile_asks_for(bare, slurm) -> None:
             "Reason=BeginTime",
         ):
             assert field in job, job
-        bare.teralog("cancel", "campaign.yaml")
+        bare.teralog("cancel", "campaign.yaml", "--all")
         bare.wait_for(["CANCELLED"])
     finally:
         slurm.run("scontrol", "delete", "ReservationName=ours")
@@ -515,7 +515,7 @@ def test_a_retry_tells_how_much_host_memory_to_ask_for(playground, slurm_with_ac
     # The last sample may be of before the job had taken all that it would.
     assert re.fullmatch(r"try `retry --memory [23]G`", advice[1])
     playground.go()
-    playground.teralog("cancel", "campaign.yaml")
+    playground.teralog("cancel", "campaign.yaml", "--all")
     playground.wait_for(["CANCELLED"])
     again = playground.teralog("retry", "campaign.yaml", "--memory", "3G")
     assert "host's memory" not in again.stderr
@@ -558,7 +558,7 @@ def test_why_jobs_wait_is_told(bare, slurm) -> None:
     assert "\nJobHeldAdmin (1 run): held by an administrator" in printed
     assert f"1 run is held by Slurm until released: scontrol release '{job_id}_[3]'" in printed
     bare.go()
-    bare.teralog("cancel", "campaign.yaml")
+    bare.teralog("cancel", "campaign.yaml", "--all")
 
 
 def test_the_expected_start_of_a_job_that_waits_is_told(bare, slurm) -> None:

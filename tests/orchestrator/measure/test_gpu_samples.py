@@ -157,7 +157,7 @@ def test_sampling_ends_with_a_run_that_is_cancelled(playground: Any, calls: Path
     write_campaign(playground, "sleep 100")
     submit = playground.start("submit", "campaign.yaml")
     wait_for(calls)
-    playground.teralog("cancel", "campaign.yaml")
+    playground.teralog("cancel", "campaign.yaml", "--all")
     submit.communicate(timeout=60)
     assert_ended(calls)
     assert playground.processes() == []

@@ -125,7 +125,7 @@ def test_following_a_log_ends_quietly(playground) -> None:
     _, err = follow.communicate(timeout=60)
     assert (follow.returncode, err) == (130, "")
     assert playground.states() == ["RUNNING"]
-    playground.teralog("cancel", "campaign.yaml")
+    playground.teralog("cancel", "campaign.yaml", "--all")
     submit.communicate(timeout=60)
 
 
@@ -201,11 +201,34 @@ def test_cancel_tells_of_what_it_ended_and_of_nothing_else(playground) -> None:
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [1, 2, 3]")
-    told = playground.teralog("cancel", "campaign.yaml")
+    unsubmitted = playground.teralog("cancel", "campaign.yaml", "--all")
+    assert (unsubmitted.returncode, unsubmitted.stderr) == (0, "nothing to cancel\n")
+    told = playground.teralog("cancel", "campaign.yaml", "seed=3")
     assert [line.partition(" ")[2] for line in told.stderr.splitlines()] == ["seed=3: CANCELLED"]
-    again = playground.teralog("cancel", "campaign.yaml")
+    again = playground.teralog("cancel", "campaign.yaml", "--all")
     assert (again.returncode, again.stderr) == (0, "nothing to cancel\n")
     assert playground.states() == ["COMPLETED", "COMPLETED", "CANCELLED"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ((), 1, "which runs? Give their ids or labels, or --state STATE; --all cancels all"),
+        (("--rehearsed",), 1, "which runs? "),
+        (("",), 1, "there is no run ''"),
+        (("--all", "seed=1"), 1, "--all: cancels all runs; leave it out, or the names of runs"),
+        (("--all",), 0, "nothing to cancel: no run of it was submitted"),
+        (("--state", "running"), 0, "nothing to cancel: no run of it was submitted"),
+    ],
+)
+def test_cancel_ends_only_what_it_is_given(
+    playground, options: tuple[str, ...], code: int, said: str
+) -> None:
+    """Neither a forgotten name nor a campaign that was never started makes it mark runs."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    told = playground.teralog("cancel", "campaign.yaml", *options)
+    assert (told.returncode, said in told.stderr) == (code, True), told.stderr
+    assert playground.states() == ["NOT_STARTED"] * 2
 
 
 def test_cancel_ends_what_runs_and_keeps_what_waits_from_starting(playground) -> None:
@@ -213,7 +236,7 @@ def test_cancel_ends_what_runs_and_keeps_what_waits_from_starting(playground) ->
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600')
     submit = playground.start("submit", "campaign.yaml", "--slots", "1")
     wait_until(lambda: bool(playground.events()))
-    assert playground.teralog("cancel", "campaign.yaml").returncode == 0
+    assert playground.teralog("cancel", "campaign.yaml", "--all").returncode == 0
     submit.communicate(timeout=60)
     assert submit.returncode == 1
     assert playground.states() == ["CANCELLED"] * 4
@@ -416,7 +439,7 @@ def test_cancel_ends_a_job_that_nobody_supervises_any_more(playground) -> None:
     submit.kill()
     kill_supervisors(playground)
     submit.communicate()
-    playground.teralog("cancel", "campaign.yaml")
+    playground.teralog("cancel", "campaign.yaml", "--all")
     assert playground.processes() == []
     assert playground.states() == ["CANCELLED"]
 

@@ -68,9 +68,11 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
     assert "would start: nothing was trained" in log
     (record, _) = (playground.path / "results" / "play" / "rehearsal").glob("*/run.json")
     assert json.loads(record.read_text())["rehearsal"] is True
-    refused = playground.teralog("cancel", campaign.name)
+    refused = playground.teralog("cancel", campaign.name, "--all")
     assert refused.returncode == 1
-    assert "`teralog cancel campaign.yaml --rehearsed` cancels the rehearsal" in refused.stderr
+    assert (
+        "`teralog cancel campaign.yaml --rehearsed --all` cancels the rehearsal" in refused.stderr
+    )
     report = playground.teralog("report", campaign.name)
     assert report.stdout.count("not started") == 2
     assert "play was rehearsed, and no run of it was started" in report.stderr
