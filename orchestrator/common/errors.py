@@ -3,18 +3,21 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from orchestrator.common.text import shortened
+
 MAX_LISTED = 20
 
 
 class UserError(Exception):
     """One or more mistakes of the user's, each a sentence that says where, what, and what to try.
 
-    The command line prints the sentences and exits with 1; nothing else catches it.
+    The command line prints the sentences and exits with 1; nothing else catches it. Of a value that
+    is very long they hold the ends.
     """
 
     def __init__(self, *problems: str) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
+        self.problems = tuple(shortened(problem) for problem in problems)
+        super().__init__("\n".join(self.problems))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

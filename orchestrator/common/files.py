@@ -106,6 +106,24 @@ def write_json_once(path: Path, value: object) -> bool:
     return True
 
 
+def require_hard_links(folder: Path) -> None:
+    """Raise UserError if the file system of a folder has no hard links, for `write_json_once`."""
+    source, link = _temporary(folder / "link"), _temporary(folder / "link")
+    try:
+        source.touch()
+        os.link(source, link)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise UserError(
+            f"{folder}: this file system has no hard links ({error.strerror}), without which jobs "
+            "could be submitted twice; give a folder on another one with --results"
+        ) from None
+    finally:
+        source.unlink(missing_ok=True)
+        link.unlink(missing_ok=True)
+
+
 def claim_folder(
     folder: Path,
     texts: Mapping[str, str],
@@ -232,6 +250,8 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid4().hex}.tmp")
 
 
+# What file systems answer that have none, e.g. vfat and some of FUSE.
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 ELSEWHERE = "give a folder you may write to with --results"
 
 

@@ -1,22 +1,26 @@
 """Lock files with `flock`: a lock ends when the process that holds it ends."""
 
+import errno
 import fcntl
 import os
 from pathlib import Path
+
+from orchestrator.common.errors import UserError
 
 
 def acquire(path: Path) -> int | None:
     """Return a descriptor that holds the lock at `path`, or None where somebody else holds it.
 
     The lock lasts until the descriptor, and every copy of it that a child inherited, is closed:
-    when the last holder is killed the lock is free, whatever the holder had been doing.
+    when the last holder is killed the lock is free, whatever the holder had been doing. Raises
+    OSError, and UserError if `path` is a symbolic link.
     """
     return _flock(path, fcntl.LOCK_EX)
 
 
 def is_held(path: Path) -> bool:
-    """Return whether somebody holds the lock at `path`."""
-    if not path.exists():
+    """Return whether somebody holds the lock at `path`. Raises as `acquire` does."""
+    if not path.is_symlink() and not path.exists():
         return False
     descriptor = _flock(path, fcntl.LOCK_SH)
     if descriptor is None:
@@ -27,7 +31,13 @@ def is_held(path: Path) -> bool:
 
 def _flock(path: Path, mode: int) -> int | None:
     flags = os.O_RDONLY if mode == fcntl.LOCK_SH else os.O_RDWR | os.O_CREAT
-    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    # A link would let somebody have us make or lock a file elsewhere.
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UserError(f"{path}: is a symbolic link; remove it, for locks are files") from None
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:

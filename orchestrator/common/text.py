@@ -12,6 +12,27 @@ def printable(text: str) -> str:
     return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
 
 
+# A path may have 4,096 characters and must be shown whole if it is of a usual length.
+_LONG_WORD = 1000
+_LONG_SENTENCE = 10_000
+
+
+def shortened(sentence: str) -> str:
+    """Return a sentence without the middle of its very long words, and of itself.
+
+    A value of a megabyte would hide the rest: where it stands, what is wrong, and what to do.
+    """
+    if len(sentence) > _LONG_WORD:
+        sentence = re.sub(rf"\S{{{_LONG_WORD},}}", lambda word: _ends(word[0], 80), sentence)
+    return sentence if len(sentence) <= _LONG_SENTENCE else _ends(sentence, 1000)
+
+
+def _ends(text: str, length: int) -> str:
+    """Return the first and last characters of a text, and how many there are between."""
+    left_out = counted(len(text) - 2 * length, "character")
+    return f"{text[:length]}… [{left_out} left out] …{text[-length:]}"
+
+
 def counted(number: int, what: str, several: str | None = None) -> str:
     """Return how many of `what` there are: 1 run, 2 runs, 1,000 runs.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common.errors import UserError
-from orchestrator.common.files import at_once, disk_errors
+from orchestrator.common.files import at_once, disk_errors, require_hard_links
 from orchestrator.common.text import counted
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.slurm.arrays import Place, Script, batches
@@ -80,6 +80,8 @@ class SlurmSession:
         executor = ScriptExecutor(self.store.path, () if self.lock is None else (self.lock,))
         fitting, line = self._within_limit(runs)
         texts = render_runs(self.campaign, fitting, self.store)
+        with disk_errors(self.store.path):
+            require_hard_links(self.store.path)
         opened = queued_attempts(self.campaign.runs, self.store)
         places = {one.run_id: Place.of(job) for job, one in job_ids(opened, self.store).items()}
         scripts = self._scripts(fitting, texts, {one.run_id for one in opened})

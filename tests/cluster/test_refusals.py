@@ -230,3 +230,28 @@ def test_the_account_of_the_profile_counts_before_that_of_the_environment(
     shown = slurm.run("scontrol", "show", "job", submitted.stdout.partition(":")[0]).stdout
     assert f"Account={account}" in shown
     playground.teralog("cancel", "campaign.yaml", "--all")
+
+
+# Has os.link fail as on a file system without hard links.
+NO_LINKS = """\
+import errno, os
+def link(*_, **__):
+    raise OSError(errno.EPERM, "Operation not permitted")
+os.link = link
+"""
+
+
+def test_a_file_system_without_hard_links_is_noticed_before_sbatch(playground, slurm) -> None:
+    """Without them nobody could say who submits a run."""
+    playground.environment |= slurm.environment
+    (playground.path / "sitecustomize.py").write_text(NO_LINKS)
+    playground.write_slurm_campaign("true")
+    playground.environment["PYTHONPATH"] = str(playground.path)
+    submit = playground.start("submit", "campaign.yaml")
+    said = submit.communicate(timeout=60)
+    assert (submit.returncode, said[0]) == (1, "")
+    assert "play: this file system has no hard links (Operation not permitted)" in said[1]
+    assert "give a folder on another one with --results" in said[1]
+    del playground.environment["PYTHONPATH"]
+    assert playground.states() == ["NOT_STARTED"] * 4
+    assert not [*playground.path.glob("results/play/submissions/*")]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.common import locks
+from orchestrator.common.errors import UserError
 
 # Takes a lock if it can, says so, and stays until it is killed. It may have a child, which may
 # have been given the lock.
@@ -19,6 +20,7 @@ HOLDER = """\
 import subprocess, sys
 from pathlib import Path
 from orchestrator.common import locks
+from orchestrator.common.errors import UserError
 lock, family = sys.argv[1:]
 sys.stdin.readline()
 descriptor = locks.acquire(Path(lock))
@@ -158,3 +160,18 @@ def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         locks.acquire(tmp_path / "file" / "run.lock")
+
+
+@pytest.mark.parametrize("use", [locks.acquire, locks.is_held])
+@pytest.mark.parametrize("exists", [False, True], ids=["dangling", "to a file"])
+def test_a_lock_is_not_looked_for_behind_a_link(
+    tmp_path: Path, use: Callable[[Path], object], *, exists: bool
+) -> None:
+    """Nothing is made where it leads to."""
+    target, link = tmp_path / "target", tmp_path / "lock"
+    if exists:
+        target.touch()
+    link.symlink_to(target)
+    with pytest.raises(UserError, match="lock: is a symbolic link; remove it"):
+        use(link)
+    assert target.exists() == exists

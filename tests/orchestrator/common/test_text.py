@@ -2,7 +2,8 @@
 
 import pytest
 
-from orchestrator.common.text import counted, natural, printable
+from orchestrator.common.errors import UserError
+from orchestrator.common.text import counted, natural, printable, shortened
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,24 @@ def test_numbers_in_a_text_sort_by_their_size() -> None:
     assert sorted(texts, key=natural) == [
         *("9", "10", "a", "a 9", "a 09", "a 10 x", "a 1" + "0" * 5000, "b 1", "\u0665")
     ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "left"),
+    [
+        ("a" * 999, "a" * 999),
+        (
+            f"a.yaml: {'b' * 10**6} is no model",
+            f"a.yaml: {'b' * 80}… [999,840 characters left out] …{'b' * 80} is no model",
+        ),
+        (
+            f"a.yaml: {'1 ' * 10**6}is no list",
+            f"a.yaml: {'1 ' * 496}… [1,998,018 characters left out] …{'1 ' * 495}is no list",
+        ),
+    ],
+    ids=["short", "long word", "long sentence"],
+)
+def test_a_long_value_leaves_the_rest_of_a_sentence_to_be_read(sentence: str, left: str) -> None:
+    """Its ends are shown, and how much is not."""
+    assert shortened(sentence) == left
+    assert UserError(sentence).problems == (left,)
