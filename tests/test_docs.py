@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 import readme
 import record_frameworks
+import yaml
 from click.testing import CliRunner
 
 from orchestrator.campaign.starter import STARTER
 from orchestrator.cli.main import SECTIONS, main
 from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import Cluster, load_cluster
 from orchestrator.run.presets import PRESETS
 
 ROOT = Path(__file__).parent.parent
@@ -86,6 +88,16 @@ def test_every_common_parameter_is_in_the_campaign_file_s_document() -> None:
 
     document = (ROOT / "docs" / "campaign-file.md").read_text()
     assert {name for name in COMMON if f"`{name}`" not in document} == set()
+
+
+def test_every_key_of_a_cluster_profile_is_in_the_campaign_file_s_document(tmp_path: Path) -> None:
+    """The profile that the document shows has them all, and is a good one."""
+    document = (ROOT / "docs" / "campaign-file.md").read_text()
+    shown = document.partition("## Cluster profiles\n\n```yaml\n")[2].partition("```")[0]
+    assert {*yaml.safe_load(shown)} == {field.name for field in fields(Cluster)}
+    # Of these two a profile has one.
+    (tmp_path / "v100.yaml").write_text(shown.replace("memory_per_gpu: 40G\n", ""))
+    load_cluster("v100.yaml", tmp_path)
 
 
 def test_frameworks_are_documented_as_the_table_has_them() -> None:

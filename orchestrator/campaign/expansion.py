@@ -84,6 +84,8 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
         values.get("nodes", default("nodes")),
         values.get("gpus_per_node", default("gpus_per_node")),
         time_limit_seconds(values.get("time_limit", default("time_limit"))),
+        sbatch=tuple(values.get("sbatch", ())),
+        srun=tuple(values.get("srun", ())),
     )
     parallelism = _parallelism(values, resources.world_size)
     replicas, rest = divmod(resources.world_size, parallelism.ranks_per_replica)

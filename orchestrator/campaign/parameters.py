@@ -7,7 +7,7 @@ the reader share.
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, get_args
 
@@ -18,6 +18,7 @@ from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.common.validation import field_problems, field_types, mapping_problems
 from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.table import FRAMEWORKS, framework
+from orchestrator.hardware.free_lines import checked_lines
 from orchestrator.hardware.time_limit import time_limit_seconds
 from orchestrator.run.model import Parallelism, Resources, Training
 from orchestrator.run.presets import preset
@@ -104,6 +105,16 @@ class CommonParameters(ModelSizes):
         AfterValidator(time_limit_seconds),
         Field(description="Longest a run may take: minutes, or Slurm's H:MM:SS."),
     ] = _RESOURCES.time_limit_seconds // 60
+    sbatch: Annotated[
+        Arguments,
+        checked_lines("sbatch"),
+        Field(description="Further options of sbatch, e.g. --core-spec=2, beside the profile's."),
+    ] = field(default_factory=list)
+    srun: Annotated[
+        Arguments,
+        checked_lines("srun"),
+        Field(description="Further options of srun, e.g. --cpu-bind=cores, beside the profile's."),
+    ] = field(default_factory=list)
 
 
 COMMON = frozenset(field.name for field in dataclasses.fields(CommonParameters))
@@ -147,12 +158,13 @@ def option_names(framework: str) -> frozenset[str]:
 
 @cache
 def argument_names() -> frozenset[str]:
-    """Return the names of the parameters that are lists of arguments, of whatever framework."""
+    """Return the names of the parameters that are lists of arguments."""
+    kinds = (CommonParameters, *(one.options for one in FRAMEWORKS.values()))
     return frozenset(
         name
-        for one in FRAMEWORKS.values()
-        for name, kind in field_types(one.options).items()
-        if get_args(kind)[:1] == (Arguments,)
+        for kind in kinds
+        for name, type_ in field_types(kind).items()
+        if get_args(type_)[:1] == (Arguments,)
     )
 
 

@@ -13,6 +13,7 @@ from orchestrator.common.errors import MAX_LISTED, UserError
 from orchestrator.common.paths import absolute, unset_in
 from orchestrator.common.validation import field_types, mapping_problems
 from orchestrator.common.yaml_files import read_yaml
+from orchestrator.hardware.free_lines import checked_lines
 from orchestrator.hardware.gpus import Figure, peak_tflops
 from orchestrator.hardware.machine import visible_gpus
 from orchestrator.hardware.time_limit import time_limit_seconds
@@ -69,7 +70,9 @@ class Cluster:
         compared.
     reservation, nodelist, exclude, licenses: as sbatch takes them. A job gets all nodes of
         `nodelist`.
+    sbatch, srun: further options of these commands, for what no key is for: `--core-spec=2`.
     begin, nice: when a job may start, and how much its priority is lowered, as sbatch takes them.
+    gpus_per_task: GPUs that a task sees, if not all of its node.
     mail_user, mail_type: who gets mail, and about what: END,FAIL.
     time_limit: of runs that give none.
     requeue: whether Slurm may start a run again after a node failure or a preemption.
@@ -91,6 +94,7 @@ class Cluster:
     gpu_type: Annotated[str, _GPU_TYPE] | None = None
     gpu_peak_tflops: dict[Precision, Annotated[float, Field(gt=0)]] | None = None
     gpu_memory_gib: Annotated[float, Field(gt=0)] | None = None
+    gpus_per_task: Annotated[int, Field(ge=1)] | None = None
     cores_per_rank: Annotated[int, Field(ge=1)] | None = None
     partition: str | None = None
     constraint: str | None = None
@@ -107,6 +111,8 @@ class Cluster:
     nice: Annotated[int, Field(ge=-2147483645, le=2147483645)] | None = None
     mail_user: str | None = None
     mail_type: Annotated[str, _MAIL_TYPE] | None = None
+    sbatch: Annotated[list[str], checked_lines("sbatch")] | None = None
+    srun: Annotated[list[str], checked_lines("srun")] | None = None
     exclusive: bool | Literal["user"] = False
     switches: Annotated[str, _SWITCHES] | None = None
     time_limit: Annotated[int | str, AfterValidator(time_limit_seconds)] | None = None

@@ -48,11 +48,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What is asked of the machine; the time limit is no part of a run's identity."""
+    """What is asked of the machine; the time limit is no part of a run's identity.
+
+    sbatch, srun: further options of these commands, which may change how fast a run is.
+    """
 
     nodes: int = 1
     gpus_per_node: int = 1
     time_limit_seconds: int = field(default=1800, metadata={"identity": False})
+    sbatch: tuple[str, ...] = ()
+    srun: tuple[str, ...] = ()
 
     @property
     def world_size(self) -> int:
@@ -185,6 +190,8 @@ def sizes(run: Run) -> dict[str, Any]:
         "global_batch_size": run.batch.global_batch_size,
         "time_limit_seconds": resources.time_limit_seconds,
         "gpu_hours": resources.gpu_hours,
+        "sbatch": [*resources.sbatch],
+        "srun": [*resources.srun],
     }
 
 

@@ -42,7 +42,7 @@ record() {{
 }} 2> /dev/null
 began=$(now)
 record null null
-
+{comment}
 # What Slurm sends this shell alone is for the job script.
 for signal in HUP INT QUIT TERM USR1 USR2; do
   # shellcheck disable=SC2064
@@ -61,6 +61,14 @@ exit "$code"
 """
 
 
+# The tasks of an array share their name. Slurm need not answer for the run to begin.
+_COMMENT = """\
+# So that squeue shows which run this task is: `squeue --me -o "%i %T %k"`.
+run=$(sed -n '/^# Campaign /{s/^[^,]*, run //p;q}' job.sh)
+(scontrol update "JobId=${job}_$SLURM_ARRAY_TASK_ID" "Comment=$run" > /dev/null 2>&1 &)
+"""
+
+
 def batch_script(one: str, batch: Path, attempt: Path | None = None) -> str:
     """Return the script of a batch of runs that ask for the same as the script `one`.
 
@@ -68,5 +76,10 @@ def batch_script(one: str, batch: Path, attempt: Path | None = None) -> str:
     which each index in `batch` leads to the attempt of that task.
     """
     folder = '"$batch/$SLURM_ARRAY_TASK_ID"' if attempt is None else shlex.quote(str(attempt))
-    body = _BODY.format(batch=shlex.quote(str(batch)), folder=folder, patience=_PATIENCE_SECONDS)
+    body = _BODY.format(
+        batch=shlex.quote(str(batch)),
+        folder=folder,
+        patience=_PATIENCE_SECONDS,
+        comment=_COMMENT if attempt is None else "",
+    )
     return "\n".join(("#!/bin/bash", *directives(one), body))

@@ -24,9 +24,11 @@ from orchestrator.slurm.arrays import directives
 from orchestrator.slurm.commands import SilenceError
 from orchestrator.slurm.nodes import Node, job_nodes
 
-# What an allocation takes the sum or the most of; of the rest all runs of a campaign say the same.
+# What an allocation takes the sum or the most of; of the rest all its runs must say the same.
 _COUNTED = ("--nodes", "--ntasks-per-node", "--cpus-per-task", "--gres", "--time")
-_OF_BATCH_JOBS = ("--requeue", "--no-requeue")
+# What tasks get of it, each step says by itself.
+_OF_STEPS = ("--gpus-per-task",)
+_OF_BATCH_JOBS = ("--requeue", "--no-requeue", "--batch", "--ignore-pbs", "--propagate")
 # Apart from those that job scripts choose by themselves, and below those that systems hand out.
 _PORTS = range(30000, 32700)
 _PORTS_A_JOB = 100
@@ -129,8 +131,7 @@ class Allocation:
         )
         if memory_mib:
             options.append(f"--mem={memory_mib}M")
-        if "--gres" in asked:
-            options.append(f"--gres={asked['--gres']}")
+        options += [f"{name}={asked[name]}" for name in ("--gres", *_OF_STEPS) if name in asked]
         port = self.job_id * _PORTS_A_JOB + self._place(lease.devices[0])
         return {
             "SLURM_JOB_NODELIST": nodes,
@@ -205,7 +206,8 @@ def _together(parts: Sequence[Lease]) -> Lease:
 def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: int) -> list[str]:
     """Return what asks salloc, or sbatch, for what the largest of these job scripts asks for.
 
-    Each must fit, one after another; `time_limit_seconds` is for all together.
+    Each must fit, one after another; `time_limit_seconds` is for all together. Raises UserError if
+    the runs ask for different things that cannot be joined.
     """
     all_asked = [_asked(script) for script in scripts]
     nodes = max(int(asked["--nodes"]) for asked in all_asked)
@@ -228,10 +230,23 @@ def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: in
         found.append(f"--gres={''.join(gpus)}")
     found += [
         f"{option}={value}" if value else option
-        for option, value in all_asked[0].items()
-        if option not in (*_COUNTED, *_OF_BATCH_JOBS)
+        for option, value in _same_of_all(all_asked).items()
+        if option not in (*_COUNTED, *_OF_STEPS, *_OF_BATCH_JOBS)
     ]
     return [*found, f"--time={slurm_time(time_limit_seconds)}"]
+
+
+def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
+    """Return the options of all runs together. Raises UserError if two differ in one of them."""
+    found: dict[str, str] = {}
+    for option, value in (pair for asked in all_asked for pair in asked.items()):
+        if option not in _COUNTED and found.setdefault(option, value) != value:
+            raise UserError(
+                f"sbatch: of these runs one has {option}={found[option]}, another "
+                f"{option}={value}; an allocation has one for all: choose runs that agree, or "
+                "`teralog submit` them as jobs"
+            )
+    return found
 
 
 def _asked(script: str) -> dict[str, str]:

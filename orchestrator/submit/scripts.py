@@ -14,6 +14,7 @@ from orchestrator.common.errors import UserError
 from orchestrator.common.version import version
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
+from orchestrator.hardware.free_lines import together
 from orchestrator.hardware.time_limit import slurm_time, time_limit_seconds
 from orchestrator.workloads import rehearsal
 
@@ -86,6 +87,8 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         paths=paths,
         rehearsal=_rehearsal(folder) if campaign.rehearsal else None,
         time_limit=slurm_time(run.resources.time_limit_seconds),
+        sbatch_lines=together(campaign.cluster.sbatch, run.resources.sbatch),
+        srun=_Raw(shlex.join(["srun", *together(campaign.cluster.srun, run.resources.srun)])),
         version=version(),
     )
 
@@ -105,6 +108,7 @@ def shards_script(cluster: Cluster, folder: Path) -> str:
             folder=str(folder),
             python=cluster.python or sys.executable,
             time_limit=None if limit is None else slurm_time(time_limit_seconds(limit)),
+            sbatch_lines=cluster.sbatch or (),
             version=version(),
         )
     )

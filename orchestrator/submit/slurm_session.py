@@ -15,7 +15,7 @@ from pathlib import Path
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common.errors import UserError
 from orchestrator.common.files import at_once, disk_errors, require_hard_links
-from orchestrator.common.text import counted
+from orchestrator.common.text import counted, printable
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.slurm.arrays import Place, Script, batches
 from orchestrator.slurm.batch_script import batch_script
@@ -31,6 +31,8 @@ from orchestrator.store.records import Attempt, Intent, Receipt, RunBatch
 from orchestrator.submit.backend import StartOptions
 from orchestrator.submit.render import render_runs
 
+# Of a run's label, in Slurm's comment.
+_COMMENT_LENGTH = 200
 _LATER = "; submit again when some have ended, or let `submit --wait` do it"
 
 
@@ -270,7 +272,7 @@ class SlurmSession:
             output = sbatch_path(attempts[0].log)
         arguments = sbatch_options(
             name=name,
-            comment=claimed[0].run_id if not array else counted(len(claimed), "run"),
+            comment=counted(len(claimed), "run") if array else _comment(claimed[0].run_id, labels),
             output=output,
             folder=str(folder.path if array else attempts[0].folder),
             options=options,
@@ -351,6 +353,11 @@ class SlurmSession:
         number = self._numbers[run_id]
         folder = self.store.run(run_id).attempt_folder(number)
         return Attempt(number, folder, started=None, ended=None, intent=intent)
+
+
+def _comment(run_id: str, labels: Mapping[str, str]) -> str:
+    """Return what squeue shows of a run, as the tasks of an array say it themselves."""
+    return f"{run_id}: {printable(labels[run_id])[:_COMMENT_LENGTH]}"
 
 
 class _CancelledError(Exception):

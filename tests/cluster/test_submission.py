@@ -3,6 +3,9 @@
 import json
 import os
 import re
+import shlex
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,8 @@ from practice.jobs import fail_node, let_time_run_out, wait_until
 
 from orchestrator.common import locks
 from orchestrator.slurm.arrays import directives
+
+TERALOG = str(Path(sys.executable).parent / "teralog")
 
 pytestmark = pytest.mark.slurm
 
@@ -72,6 +77,20 @@ def test_a_run_that_goes_alone_runs_what_was_rendered(bare, slurm, tmp_path) -> 
         rendered = (folder / "job.sh").read_text()
         assert directives(kept.read_text()) == directives(rendered)
         assert (folder / "attempt-1" / "job.sh").read_text() == rendered
+    bare.teralog("cancel", "campaign.yaml", "--all")
+
+
+@pytest.mark.parametrize("seeds", [[1], [1, 2]], ids=["a job", "an array"])
+def test_squeue_shows_which_runs_are_running(bare, slurm, seeds: list[int]) -> None:
+    """By their comments."""
+    bare.write_slurm_campaign(WAIT, matrix=f"seed: {seeds}")
+    assert bare.teralog("submit", "campaign.yaml").returncode == 0
+    expected = {f"{run['run_id']}: {run['label']}" for run in bare.status()}
+
+    def shown() -> set[str]:
+        return {*slurm.run("squeue", "-h", "-t", "RUNNING", "-o", "%k").stdout.splitlines()}
+
+    wait_until(lambda: shown() == expected, lambda: f"{shown()} is not {expected}")
     bare.teralog("cancel", "campaign.yaml", "--all")
 
 
@@ -404,6 +423,51 @@ def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> 
         refused = playground.teralog("submit", "campaign.yaml", *option)
         assert refused.returncode == 1
         assert f"{option[0]}: is for jobs on a Slurm cluster" in refused.stderr
+
+
+@pytest.mark.parametrize("place", ["jobs", "allocation"])
+def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
+    """Of the profile and of a run; and a task sees as many GPUs as the profile says."""
+    epilog = bare.path / "epilog of mine"
+    epilog.write_text('#!/bin/sh\necho called >> "$LEDGER.epilog"\n')
+    epilog.chmod(0o755)
+    bare.write_slurm_campaign(
+        'echo "${CUDA_VISIBLE_DEVICES:-none}" >> "$LEDGER.seen"',
+        matrix='sbatch: [["--contiguous"], []]',
+        profile=f"""\
+        gpus_per_task: 1
+        sbatch: [--threads-per-core=1]
+        srun: ["--epilog={epilog}", --unbuffered]
+        """,
+        launcher="srun",
+        gpus_per_node=2,
+    )
+    allocate = shlex.split(bare.teralog("salloc", "campaign.yaml").stdout)
+    assert {"--contiguous", "--threads-per-core=1", "--gres=gpu:2"} < {*allocate}
+    if place == "jobs":
+        submitted = bare.teralog("submit", "campaign.yaml")
+        bare.wait_for(["COMPLETED"] * 2)
+        ids = [line.partition(":")[0] for line in submitted.stdout.splitlines()]
+        jobs = [slurm.run("scontrol", "--oneliner", "show", "job", one).stdout for one in ids]
+        assert ["Contiguous=1" in job for job in jobs] == [True, False]
+        assert all("ReqB:S:C:T=0:0:*:1" in job for job in jobs), jobs
+    else:
+        line = [*allocate, TERALOG, "submit", "campaign.yaml", "--here"]
+        environment = {**os.environ, **bare.environment}
+        subprocess.run(line, cwd=bare.path, env=environment, check=True, timeout=120)
+    assert bare.states() == ["COMPLETED"] * 2
+    assert bare.ledger.with_name("ledger.epilog").read_text() == "called\n" * 2
+    seen = bare.ledger.with_name("ledger.seen").read_text().splitlines()
+    assert len(seen) == 4
+    assert not [devices for devices in seen if not devices.isdigit()]
+
+
+def test_an_allocation_needs_runs_that_agree(bare) -> None:
+    """About the options that it has one of."""
+    bare.write_slurm_campaign("true", matrix='sbatch: [["--core-spec=1"], ["--core-spec=2"]]')
+    refused = bare.teralog("salloc", "campaign.yaml")
+    assert refused.returncode == 1
+    assert "one has --core-spec=1, another --core-spec=2; an allocation has one" in refused.stderr
 
 
 PROFILE = """\

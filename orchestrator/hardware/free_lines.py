@@ -1,0 +1,180 @@
+"""Check the options of sbatch and srun that a profile or a campaign adds to those of teralog."""
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+
+from pydantic.functional_validators import AfterValidator
+
+from orchestrator.common.errors import did_you_mean
+
+_OPTION = re.compile(r"--(?P<name>[a-z][a-z0-9_-]*)(=(?P<value>.*))?")
+_HELP_SECONDS = 5
+# The record has the options of all of these, and those of Pyxis, which runs containers.
+_RECORDED = "22.05 to 26.11"
+_VALUE, _FLAG = "value", "flag"
+
+# Of these teralog says something itself: what to use instead, of the profile or the campaign.
+_KEYS = {
+    **dict.fromkeys(("nodes", "use-min-nodes"), "nodes"),
+    **dict.fromkeys(
+        (
+            "gpus",
+            "gpus-per-node",
+            "gres",
+            "ntasks",
+            "ntasks-per-gpu",
+            "ntasks-per-node",
+            "ntasks-per-tres",
+            "tasks-per-node",
+        ),
+        "gpus_per_node",
+    ),
+    **dict.fromkeys(("cpus-per-task", "cpus-per-gpu"), "cores_per_rank"),
+    **dict.fromkeys(("gpus-per-task", "tres-per-task"), "gpus_per_task"),
+    "mem": "memory",
+    "mem-per-gpu": "memory_per_gpu",
+    "time": "time_limit",
+}
+_SBATCH_KEYS = {
+    **_KEYS,
+    **{
+        name.replace("_", "-"): name
+        for name in (
+            "account",
+            "begin",
+            "constraint",
+            "exclude",
+            "exclusive",
+            "hint",
+            "licenses",
+            "mail_type",
+            "mail_user",
+            "nice",
+            "nodelist",
+            "partition",
+            "qos",
+            "requeue",
+            "reservation",
+            "signal",
+            "switches",
+        )
+    },
+    "no-requeue": "requeue",
+    "array": "throttle",
+}
+_SBATCH_OPTIONS = {name: f"`teralog submit --{name}`" for name in ("dependency", "hold", "wait")}
+_NO_JOB = "help usage version quiet verbose test-only"
+_SBATCH_OWN = frozenset(
+    f"{_NO_JOB} job-name comment output error input open-mode chdir wrap parsable export "
+    "export-file cluster clusters external kill-on-invalid-dep uid gid".split()
+)
+_SRUN_OWN = frozenset(
+    f"{_NO_JOB} job-name comment output error input open-mode chdir export cluster clusters jobid "
+    "pty x11 interactive multi-prog no-allocate preserve-env kill-on-bad-exit label relative "
+    "nodefile hold dependency begin immediate uid gid mem-per-cpu".split()
+)
+# What a step takes from its job.
+_OF_THE_JOB = frozenset(_SBATCH_KEYS) - {"exclusive", "hint", "signal", "begin", "array"}
+
+
+def free_line_problem(command: str, line: str) -> str | None:
+    """Return what is wrong with an option for `sbatch` or `srun`, None if nothing is.
+
+    line: the option as the command takes it, e.g. `--contiguous` or `--core-spec=2`.
+    """
+    found = _OPTION.fullmatch(line)
+    if not line.isprintable():
+        return f"{line!r} holds a line break or a control character"
+    if found is None:
+        words = re.match(r"(--[a-z][a-z0-9_-]*)\s+(.*)", line)
+        written = f"{words[1]}={words[2]}" if words else "--name=value, or --name"
+        return f"{line!r}: write it as {written}"
+    name, value = found["name"], found["value"]
+    if (reserved := _reserved(command, name)) is not None:
+        return f"--{name}: {reserved}"
+    kind = _kind(command, name)
+    if kind is None:
+        return (
+            f"--{name} is no option of {command} in Slurm {_RECORDED}, nor one that "
+            f"`{command} --help` lists here{did_you_mean(name, _record()[command])}"
+        )
+    if kind == _VALUE and not value:
+        return f"--{name}: needs a value; write it as --{name}=VALUE"
+    if kind == _FLAG and value is not None:
+        return f"--{name}: takes no value; write it as --{name}"
+    return None
+
+
+def checked_lines(command: str) -> AfterValidator:
+    """Return a check that all of some options are such as may be added to a command."""
+
+    def check(lines: list[str]) -> list[str]:
+        problems = [said for line in lines if (said := free_line_problem(command, line))]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return lines
+
+    return AfterValidator(check)
+
+
+def together(profile: Sequence[str] | None, run: Sequence[str]) -> list[str]:
+    """Return the options of a profile and those of a run, which go before others of their name."""
+    names = {line.partition("=")[0] for line in run}
+    return [*(line for line in profile or () if line.partition("=")[0] not in names), *run]
+
+
+def _reserved(command: str, name: str) -> str | None:
+    """Return what to use instead of an option that teralog sets, None if it sets it not."""
+    if command == "srun":
+        if name in _KEYS:
+            return f"steps get it from the key {_KEYS[name]}; use that"
+        if name in _OF_THE_JOB:
+            return "is for the job, not for its steps; give it to the job"
+        return (
+            "teralog needs it for itself, or a job has no use for it" if name in _SRUN_OWN else None
+        )
+    if name in _SBATCH_KEYS:
+        return f"use the key {_SBATCH_KEYS[name]}"
+    if name in _SBATCH_OPTIONS:
+        return f"use {_SBATCH_OPTIONS[name]}"
+    return (
+        "teralog needs it for itself, or a job has no use for it" if name in _SBATCH_OWN else None
+    )
+
+
+def _kind(command: str, name: str) -> str | None:
+    """Return whether an option has a value; `optional` if that is as you like, None if unknown."""
+    return _record()[command].get(name) or _site_options(command).get(name)
+
+
+@cache
+def _record() -> Mapping[str, Mapping[str, str]]:
+    """Return the options of each command and their kinds, as recorded of Slurm's manual."""
+    text = (files("orchestrator.hardware") / "slurm_options.json").read_text(encoding="utf-8")
+    kinds: dict[str, dict[str, list[str]]] = json.loads(text)
+    return {
+        command: {name: kind for kind, names in by_kind.items() for name in names}
+        for command, by_kind in kinds.items()
+    }
+
+
+@cache
+def _site_options(command: str) -> Mapping[str, str]:
+    """Return the options that a command on this machine lists; none if it is not here."""
+    try:
+        done = subprocess.run(
+            [command, "--help"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_HELP_SECONDS,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return dict.fromkeys(re.findall(r"--([a-z][a-z0-9_-]*)", done.stdout), "optional")
