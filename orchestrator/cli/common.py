@@ -84,15 +84,20 @@ class Format(click.Choice[str]):
         return str(super().convert(_EARLIER_NAMES.get(value, value), param, ctx))
 
 
-def _format(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse what cannot be printed, before the command does its work."""
-    if value != "parquet":
-        return value
-    if sys.stdout is not None and sys.stdout.isatty():
+def check_format(layout: str, *, to_terminal: bool) -> str:
+    """Return the format; raise UserError if it cannot be written, or not to a terminal."""
+    if layout != "parquet":
+        return layout
+    if to_terminal:
         raise UserError("--format parquet: is not for a terminal; add `> table.parquet`")
     if find_spec("pyarrow") is None:
         raise UserError("--format parquet: needs pyarrow; pip install 'teralog[parquet]'")
-    return value
+    return layout
+
+
+def _format(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse what cannot be printed, before the command does its work."""
+    return check_format(value, to_terminal=sys.stdout is not None and sys.stdout.isatty())
 
 
 def _json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -226,13 +231,22 @@ def told_if_slow(sentence: str, seconds: float = 3.0) -> Iterator[None]:
 
 def print_json(value: object) -> None:
     """Print a value as JSON."""
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    click.echo(_indented(value))
+
+
+def _indented(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def _objects(values: Sequence[dict[str, Any]]) -> str:
+    """Return a JSON list, one object a line."""
+    lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
+    return f"[\n{lines}\n]" if lines else "[]"
 
 
 def print_objects(values: Sequence[dict[str, Any]]) -> None:
     """Print a JSON list, one object a line."""
-    lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
-    click.echo(f"[\n{lines}\n]" if lines else "[]")
+    click.echo(_objects(values))
 
 
 def print_table(
@@ -245,7 +259,24 @@ def print_table(
     sentences: Iterable[str] = (),
     text: Callable[[], str] | None = None,
 ) -> None:
-    """Print a table in one of FORMATS; only the function that a format needs is called.
+    """Print a table in one of FORMATS; the arguments are those of `table_text`."""
+    made = table_text(
+        layout, table, records, values=values, whole=whole, sentences=sentences, text=text
+    )
+    click.echo(made, nl=False)
+
+
+def table_text(
+    layout: str,
+    table: "Callable[[], Table]",
+    records: Callable[[], Sequence[dict[str, Any]]],
+    *,
+    values: "Callable[[], Table] | None" = None,
+    whole: object = None,
+    sentences: Iterable[str] = (),
+    text: Callable[[], str] | None = None,
+) -> str | bytes:
+    """Return a table in one of FORMATS; only the function that a format needs is called.
 
     table and sentences: for people. text: printed as `text` in place of both. records: for
     programs, one object a row. values: for CSV and Parquet, if it is not the table of the records.
@@ -263,24 +294,23 @@ def print_table(
 
     all_values = values or (lambda: records_table(records()))
     match layout:
-        case "text" if text is not None:
-            click.echo(text())
-        case "text":
-            click.echo("\n".join((as_text(table()), *sentences)))
+        case "csv":
+            return as_csv(all_values())
+        case "parquet":
+            return as_parquet(all_values())
         case "markdown":
             paragraphs = (escape_markdown(one) for one in sentences if one)
-            click.echo("\n\n".join((as_markdown(table()), *paragraphs)))
+            lines = "\n\n".join((as_markdown(table()), *paragraphs))
         case "latex":
             comments = (latex_comment(one) for one in sentences if one)
-            click.echo("\n".join((as_latex(table()), *comments)))
-        case "json" if whole is not None:
-            print_json(whole)
+            lines = "\n".join((as_latex(table()), *comments))
         case "json":
-            print_objects(records())
-        case "csv":
-            click.echo(as_csv(all_values()), nl=False)
-        case "parquet":
-            click.echo(as_parquet(all_values()), nl=False)
+            lines = _objects(records()) if whole is None else _indented(whole)
+        case _ if text is not None:
+            lines = text()
+        case _:
+            lines = "\n".join((as_text(table()), *sentences))
+    return f"{lines}\n"
 
 
 def submit_line(campaign: "Campaign") -> str:

@@ -1,13 +1,14 @@
 """The command that makes the table of a campaign, or a page of HTML of a published one's tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from orchestrator.cli.common import (
+    check_format,
     filter_option,
     for_people,
     format_option,
@@ -16,6 +17,7 @@ from orchestrator.cli.common import (
     refresh_records,
     results_option,
     slurm_timeout_option,
+    table_text,
 )
 from orchestrator.common.text import printable
 
@@ -24,6 +26,17 @@ if TYPE_CHECKING:
     from orchestrator.collect.collected import Collected
     from orchestrator.report.report import Report
     from orchestrator.store.campaign_store import CampaignStore
+
+# What the suffix of a file means; None is the page of HTML, which is not printed.
+_SUFFIXES = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".csv": "csv",
+    ".json": "json",
+    ".tex": "latex",
+    ".parquet": "parquet",
+    ".html": None,
+}
 
 
 @click.command()
@@ -41,7 +54,21 @@ if TYPE_CHECKING:
     "--html",
     "as_html",
     is_flag=True,
-    help="Write report.html too: tables and plots. Of PAGE.md, its tables as PAGE.html.",
+    help="Like --write, and report.html too: tables and plots. Of PAGE.md, its tables as "
+    "PAGE.html.",
+)
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Write report.md, report.csv and report.json into the campaign's folder of results.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the table to FILE rather than print it, in the format of its suffix (.txt, .md, "
+    ".csv, .json, .tex, .parquet, .html) or of --format.",
 )
 @format_option
 @filter_option
@@ -63,28 +90,39 @@ def report(
     *,
     by_node: bool,
     as_html: bool,
+    write: bool,
+    output: Path | None,
     layout: str,
     only: str | None,
     by: str | None,
     update: Path | None,
 ) -> None:
-    """Print the table of CAMPAIGN; write report.md, report.csv and report.json.
+    """Print the table of CAMPAIGN; write it with --write, -o, --update or --html.
 
-    Of PAGE.md, a page of tables, it writes PAGE.html with --html, and nothing else.
+    `submit` writes the report when all runs of a campaign have ended. Of PAGE.md, a page of tables,
+    this command writes PAGE.html with --html, and nothing else.
     """
     if campaign.suffix.lower() == ".md":
         _of_tables(campaign, as_html=as_html)
         return
-    from datetime import datetime
-
     from orchestrator.collect.collected import collect_campaign
     from orchestrator.report.missing import left_out
     from orchestrator.report.report import make_report
     from orchestrator.report.sort_and_filter import arranged
+    from orchestrator.report.write import today, write_report
 
-    if by_node and (as_html or only is not None or by is not None or update):
+    if by_node and (as_html or only is not None or by is not None or update or write or output):
         raise click.UsageError("--by-node prints another table, and goes with --format alone")
+    if only is not None and (write or as_html):
+        option = "--html" if as_html else "--write"
+        raise click.UsageError(
+            f"{option} writes the report of all runs, and --filter leaves some out; write these "
+            f"to a file of their own with `-o FILE{'.html' if as_html else '.md'}`"
+        )
+    file_layout = _file_layout(output, layout) if output else None
     loaded, store = open_campaign(campaign, results)
+    if only is not None and output:
+        _refuse_full_report(output, store)
     refresh_records(loaded, store)
     if by_node:
         _print_nodes(loaded, store, layout)
@@ -94,14 +132,63 @@ def report(
 
         refuse_foreign(store.path / "report.html", of_tables=False)
     collected = collect_campaign(loaded, store)
-    whole = make_report(loaded, collected, datetime.now().astimezone().date().isoformat())
+    whole = make_report(loaded, collected, today())
     made, runs = arranged(loaded, whole, collected, only=only, by=by)
     written = [_update(update, loaded, made)] if update else []
     gone = store.other_runs(loaded)
-    written.append(_write(loaded, store, made, runs, gone, as_html=as_html))
-    _print(loaded, made, runs, layout)
+    if output:
+        if file_layout is None:
+            from orchestrator.report.html.write import refuse_foreign, report_html
+
+            refuse_foreign(output, of_tables=False)
+            text: str | bytes = report_html(loaded, store, made, runs, gone)
+        else:
+            text = _formatted(table_text, loaded, made, runs, file_layout)
+        written.append(_write_file(output, text))
+    else:
+        _print(loaded, made, runs, layout)
     for sentence in (*left_out(loaded, collected, gone), *written):
         click.echo(sentence, err=True)
+    # Last, so that the table is printed even if the disk refuses.
+    if write or as_html:
+        click.echo(write_report(loaded, store, made, runs, gone, as_html=as_html), err=True)
+
+
+def _file_layout(file: Path, layout: str) -> str | None:
+    """Return the format that a file is to have; None for a page of HTML."""
+    context = click.get_current_context()
+    if context.get_parameter_source("layout") is ParameterSource.COMMANDLINE:
+        return layout
+    suffix = file.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise click.UsageError(
+            f"-o {printable(str(file))}: no format has the suffix {printable(suffix)!r}; end the "
+            f"name in {', '.join(_SUFFIXES)}, or add --format"
+        )
+    found = _SUFFIXES[suffix]
+    if found is not None:
+        check_format(found, to_terminal=False)
+    return found
+
+
+def _refuse_full_report(file: Path, store: "CampaignStore") -> None:
+    """Raise UserError if a table of some runs would replace the report of all."""
+    from orchestrator.common.errors import UserError
+
+    place = file.resolve()
+    if place.parent == store.path.resolve() and place.stem == "report":
+        raise UserError(
+            f"{file}: is the report of all runs, and --filter leaves some out; give another file"
+        )
+
+
+def _write_file(file: Path, text: str | bytes) -> str:
+    """Write a file of the user's choice; return what was done."""
+    from orchestrator.common.files import disk_errors, replacing
+
+    with disk_errors(file, "give another file"), replacing(file.resolve()) as temporary:
+        temporary.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return f"wrote {printable(str(file))}"
 
 
 def _of_tables(page: Path, *, as_html: bool) -> None:
@@ -149,44 +236,29 @@ def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
     return f"updated {page}"
 
 
-def _write(
-    campaign: "Campaign",
-    store: "CampaignStore",
-    report: "Report",
-    runs: "Sequence[Collected]",
-    gone: Sequence[str],
-    *,
-    as_html: bool,
-) -> str:
-    """Write the files of the report; return what was done."""
-    from orchestrator.common.files import json_text
-    from orchestrator.common.tables import as_csv
-    from orchestrator.report.report import report_json, report_markdown
-
-    page = store.write("report.md", report_markdown(campaign, report, runs, gone))
-    store.write("report.csv", as_csv(report.table))
-    store.write("report.json", json_text(report_json(campaign, report, runs)))
-    others = ".csv and .json"
-    if as_html:
-        from orchestrator.report.html.write import report_html
-
-        store.write("report.html", report_html(campaign, store, report, runs, gone))
-        others = ".csv, .json and .html"
-    return f"wrote {page}, and {others} beside it"
-
-
 def _print(
     campaign: "Campaign", report: "Report", runs: "Sequence[Collected]", layout: str
 ) -> None:
-    from orchestrator.report.report import report_json
-
     if layout == "text" and for_people():
         from orchestrator.report.terminal import show_report
 
         show_report(campaign, report, runs)
         return
+    _formatted(print_table, campaign, report, runs, layout)
+
+
+def _formatted(
+    make: Callable[..., Any],
+    campaign: "Campaign",
+    report: "Report",
+    runs: "Sequence[Collected]",
+    layout: str,
+) -> Any:
+    """Call `make`, e.g. print_table, with a report in a format."""
+    from orchestrator.report.report import report_json
+
     whole = report_json(campaign, report, runs)
-    print_table(
+    return make(
         layout,
         lambda: report.table,
         lambda: whole["runs"],

@@ -492,10 +492,26 @@ def _complain_all(notes: Iterable[str]) -> None:
 def _finish_submit(
     campaign: "Campaign", store: "CampaignStore", runs: "Sequence[PlannedRun]"
 ) -> None:
-    from orchestrator.status.table import run_statuses, totals
+    from orchestrator.status.table import is_complete, run_statuses, totals
 
     found = run_statuses(campaign, store)
+    if not campaign.rehearsal and is_complete(found):
+        _write_report(campaign, store)
     click.echo(totals(found, store.other_runs(campaign)), err=True)
     ids = {planned.run_id for planned in runs}
     failed = [one for one in found if one.planned.run_id in ids and one.unsuccessful]
     exit_for(failed, campaign)
+
+
+def _write_report(campaign: "Campaign", store: "CampaignStore") -> None:
+    """Write the report of a campaign that is complete; complain if that is impossible."""
+    from orchestrator.common.errors import UserError
+    from orchestrator.report.write import renew_report
+
+    try:
+        written = renew_report(campaign, store)
+        if written:
+            click.echo(written, err=True)
+    except UserError as error:
+        # The runs have ended, and that decides the exit code.
+        _complain_all(error.problems)

@@ -104,6 +104,15 @@ class RunStatus:
         return self.planned.run.world_size * ((attempt.ended.seconds or 0.0) + earlier) / 3600
 
 
+def is_complete(statuses: Sequence[RunStatus]) -> bool:
+    """Return whether some run was started, and no possible run is left for another `submit`."""
+    possible = [one for one in statuses if one.attempts or not one.planned.refusals]
+    left = (None, RunOutcome.INTERRUPTED)
+    return any(one.attempts for one in possible) and not any(
+        one.outcome in left for one in possible
+    )
+
+
 _COLUMNS: tuple[Column[RunStatus], ...] = (
     Column("run", "run_id", lambda status: status.planned.run_id),
     Column("label", "label", lambda status: status.planned.label),

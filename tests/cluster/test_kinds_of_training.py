@@ -81,7 +81,7 @@ def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[
     submitted = playground.teralog("submit", "campaign.yaml", "--throttle", "1")
     assert submitted.returncode == 0, submitted.stderr
     playground.wait_for(["COMPLETED"] * runs, seconds=1000)
-    report = playground.teralog("report", "campaign.yaml")
+    report = playground.teralog("report", "campaign.yaml", "--write")
     assert report.returncode == 0, report.stderr
     page = json.loads((playground.path / "results" / "kinds" / "report.json").read_text())
     found: list[dict[str, Any]] = page["runs"]

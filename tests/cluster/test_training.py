@@ -64,7 +64,7 @@ def test_one_and_sixteen_nodes_train_what_one_process_does(playground, sixteen_n
     with (results / "steps.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 3 * 6
 
-    assert playground.teralog("report", "campaign.yaml").returncode == 0
+    assert playground.teralog("report", "campaign.yaml", "--write").returncode == 0
     rows = json.loads((results / "report.json").read_text())["runs"]
     assert [row["nodes"] for row in rows] == [1, 1, 16]
     for row, ranks in zip(rows, RANKS, strict=True):

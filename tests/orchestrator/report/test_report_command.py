@@ -106,10 +106,10 @@ def test_without_colors_a_terminal_gets_what_a_pipe_gets(campaign: Path) -> None
 
 
 def test_each_format_goes_to_stdout_alone(campaign: Path) -> None:
-    """Files are written as ever, and their line goes to stderr."""
+    """Files are written with --write, and their line goes to stderr."""
     folder = campaign.parent / "results" / "mine"
     for layout in ("text", "markdown", "csv", "json", "latex"):
-        printed = report("--format", layout)
+        printed = report("--format", layout, "--write")
         assert "wrote" in printed.stderr
         assert "wrote" not in printed.stdout
     assert report("--format", "csv").stdout == (folder / "report.csv").read_text()
@@ -125,15 +125,89 @@ def test_each_format_goes_to_stdout_alone(campaign: Path) -> None:
 
 def test_what_is_sorted_and_filtered_is_printed_and_written_so(campaign: Path) -> None:
     """A hyphen before a column is no option."""
-    report("--sort", "-seed", "--filter", "strategy == 'zero1'")
-    folder = campaign.parent / "results" / "mine"
-    rows = list(csv.DictReader((folder / "report.csv").read_text().splitlines()))
+    folder = campaign.parent
+    for name in ("some.csv", "some.json", "some.md"):
+        done = report("--sort", "-seed", "--filter", "strategy == 'zero1'", "-o", name)
+        assert (done.stdout, done.stderr.splitlines()[-1]) == ("", f"wrote {name}")
+    rows = list(csv.DictReader((folder / "some.csv").read_text().splitlines()))
     assert [(row["strategy"], row["seed"]) for row in rows] == [("zero1", "2"), ("zero1", "1")]
-    record = json.loads((folder / "report.json").read_text())
+    record = json.loads((folder / "some.json").read_text())
     assert [run["seed"] for run in record["runs"]] == [2, 1]
     ending = "Shown are 2 of 4 runs: strategy == 'zero1'. Sorted by -seed."
     assert record["provenance"].endswith(ending)
-    assert ending in (folder / "report.md").read_text()
+    assert ending in (folder / "some.md").read_text()
+
+
+def files(folder: Path) -> dict[Path, tuple[bytes, int]]:
+    """Return the bytes of all files in a folder, and when each was written."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+
+
+LOOKING = (
+    [],
+    ["--filter", "seed == 1"],
+    ["--sort", "seed"],
+    ["--format", "json"],
+    ["--by-node"],
+)
+
+
+@pytest.mark.parametrize("options", LOOKING, ids=" ".join)
+def test_looking_writes_nothing(campaign: Path, options: list[str]) -> None:
+    """Only --write, -o, --update and --html write."""
+    report("--write")
+    before = files(campaign.parent)
+    assert report(*options).stdout
+    assert files(campaign.parent) == before
+
+
+@pytest.mark.parametrize("option", ["--write", "--html"])
+def test_a_table_of_some_runs_never_replaces_that_of_all(campaign: Path, option: str) -> None:
+    """The refusal names the option to use, and a file of its own is fine, but for that of all."""
+    report("--write")
+    before = files(campaign.parent)
+    assert "`-o FILE." in report(option, "--filter", "seed == 1", code=2).stderr
+    full = campaign.parent / "results" / "mine" / "report.csv"
+    refused = report("--filter", "seed == 1", "-o", str(full), code=1)
+    assert "is the report of all runs" in refused.stderr
+    assert files(campaign.parent) == before
+
+
+FILES = {
+    "text": "t.txt",
+    "markdown": "t.md",
+    "csv": "t.csv",
+    "json": "t.JSON",
+    "latex": "t.tex",
+}
+
+
+@pytest.mark.parametrize(("layout", "name"), FILES.items())
+def test_a_file_has_the_format_of_its_suffix(campaign: Path, layout: str, name: str) -> None:
+    """Or that of --format, and holds what would be printed."""
+    printed = report("--format", layout).stdout
+    report("-o", name)
+    assert (campaign.parent / name).read_text() == printed
+    report("-o", "other", "--format", layout)
+    assert (campaign.parent / "other").read_text() == printed
+
+
+WRONG_FILES = {
+    "no suffix": ("table", 2, "or add --format"),
+    "another suffix": ("table.docx", 2, "no format has the suffix '.docx'"),
+    "no such folder": ("nosuch/t.md", 1, "cannot be written: No such file or directory"),
+}
+
+
+@pytest.mark.parametrize(("name", "code", "said"), WRONG_FILES.values(), ids=WRONG_FILES)
+def test_a_file_that_cannot_be_written_is_a_sentence(
+    campaign: Path, name: str, code: int, said: str
+) -> None:
+    """Nothing is left behind."""
+    before = files(campaign.parent)
+    assert said in report("-o", name, code=code).stderr
+    assert files(campaign.parent) == before
 
 
 def test_what_the_table_leaves_out_is_told(campaign: Path) -> None:
@@ -218,14 +292,14 @@ def test_that_the_warm_up_leaves_no_step_is_told(campaign: Path, warmup: int) ->
     """Else runs completed with a dash for each time, and nobody says why."""
     assert "warm-up (" not in report().stderr
     campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
-    assert report().stderr.splitlines()[:-1] == [
+    assert report().stderr.splitlines() == [
         f"1 completed run tells no step time after its warm-up (warmup: {warmup}): zero1 seed=1"
     ]
     for log in campaign.parent.glob("results/*/*/*/*.log"):
         log.write_text(LOG)
         ended = log.with_name("ended.json")
         ended.write_text(ended.read_text().replace("FAILED", "COMPLETED"))
-    said, _ = report().stderr.splitlines()
+    [said] = report().stderr.splitlines()
     assert said.startswith("2 completed runs tell no step time after their warm-up (warmup: ")
     assert said.endswith(": zero1 seed=1, zero1 seed=2")
 
@@ -266,7 +340,7 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
     assert gone.stderr == "teralog: gone.md: No such file or directory\n"
 
 
-@pytest.mark.parametrize("option", ["--html", "--sort=seed", "--filter="])
+@pytest.mark.parametrize("option", ["--html", "--sort=seed", "--filter=", "--write", "-o=a.md"])
 def test_the_table_of_nodes_goes_with_none_of_the_others(campaign: Path, option: str) -> None:
     """It is another table."""
     assert "--by-node" in report("--by-node", option, code=2).stderr

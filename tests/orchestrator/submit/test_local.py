@@ -460,3 +460,18 @@ def test_what_a_log_says_does_not_speak_to_the_terminal(playground) -> None:
     submit = playground.teralog("submit", "campaign.yaml")
     assert "OOM: CUDA out of memory. Tried to allocate 2.00 GiB" in submit.stderr
     assert all(mark.isprintable() or mark == "\n" for mark in submit.stderr)
+
+
+def test_submit_writes_the_report_when_the_campaign_is_complete(playground) -> None:
+    """Not while runs are missing; and of all runs, failed ones too."""
+    page = playground.path / "results" / "play" / "report.md"
+    playground.write_campaign('test "$SEED" != 2', matrix="seed: [1, 2]")
+    first = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert not page.exists(), first.stderr
+    playground.teralog("submit", "campaign.yaml")
+    rows = json.loads(page.with_suffix(".json").read_text())["runs"]
+    assert len(rows) == 2
+    page.unlink()
+    again = playground.teralog("submit", "campaign.yaml")
+    assert f"wrote {page}, and .csv and .json beside it" in again.stderr
+    assert page.exists()

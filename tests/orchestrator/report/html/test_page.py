@@ -248,7 +248,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
         (tables, [*campaign, "--html"], "is a page of tables; move it away first"),
     ):
         for _ in range(2):
-            assert CliRunner().invoke(main, campaign).exit_code == 0
+            assert CliRunner().invoke(main, [*campaign, "--write"]).exit_code == 0
             assert CliRunner().invoke(main, first).exit_code == 0
         page = place.read_bytes()
         done = CliRunner().invoke(main, second)
