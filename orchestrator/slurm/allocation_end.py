@@ -55,11 +55,14 @@ def interrupted_by_end(job_id: str, log: str) -> str | None:
     """
     deadline = time.monotonic() + _SETTLE_SECONDS
     try:
-        while (now := standing(job_id).state) == _ENDING and time.monotonic() < deadline:
+        while (now := standing(job_id)).state == _ENDING and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
     except SilenceError:
         return _INTERRUPTED if _GONE.search(log) else None
-    return None if now is None else _STATES.get(now, _INTERRUPTED)
+    if now.state is None:
+        # At its time limit a job still runs for some seconds, but srun starts nothing in it.
+        return _INTERRUPTED if now.seconds_left == 0 and _GONE.search(log) else None
+    return _STATES.get(now.state, _INTERRUPTED)
 
 
 def _seconds(text: str | None) -> int | None:

@@ -102,3 +102,20 @@ def test_if_slurm_is_silent_the_log_must_do(scontrol: Path, log: str, expected: 
     with pytest.raises(SilenceError):
         standing("7")
     assert interrupted_by_end("7", log) == expected
+
+
+@pytest.mark.parametrize(
+    ("run_time", "log", "expected"),
+    [
+        ("00:01:00", SRUN, "INTERRUPTED"),
+        ("00:01:20", SRUN, "INTERRUPTED"),
+        ("00:01:00", "ValueError: out of range\n", None),
+        ("00:00:30", SRUN, None),
+    ],
+)
+def test_at_its_time_limit_an_allocation_ends_before_slurm_says_so(
+    scontrol: Path, run_time: str, log: str, expected: str | None
+) -> None:
+    """The job still runs, and srun starts no step in it."""
+    answers(scontrol, LINE.format(f"JobState=RUNNING RunTime={run_time} TimeLimit=00:01:00"))
+    assert interrupted_by_end("7", log) == expected
