@@ -49,7 +49,8 @@ def runs(source: _Path, results: _Path = "results") -> "pd.DataFrame":
     - nodes, gpus_per_node, world_size, tensor_parallel_size, pipeline_parallel_size,
       context_parallel_size, data_parallel_size: in ranks, but for nodes.
     - micro_batch_size, global_batch_size: sequences; num_microbatches: an optimizer step and rank.
-    - time_limit_seconds, gpu_hours: what is asked for.
+    - time_limit_seconds, gpu_hours: what is asked for; sbatch, srun: further options of these
+      commands, a list, or None.
     - state, outcome: docs/results.md has the words; outcome is None before the end.
     - what was measured after the warm-up, the fields of `Summary`: reports
       (how many), skipped_reports (how many more, with skipped updates), last_iteration,

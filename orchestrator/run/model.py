@@ -190,8 +190,8 @@ def sizes(run: Run) -> dict[str, Any]:
         "global_batch_size": run.batch.global_batch_size,
         "time_limit_seconds": resources.time_limit_seconds,
         "gpu_hours": resources.gpu_hours,
-        "sbatch": [*resources.sbatch],
-        "srun": [*resources.srun],
+        "sbatch": [*resources.sbatch] or None,
+        "srun": [*resources.srun] or None,
     }
 
 
