@@ -178,6 +178,14 @@ class Playground:
                 names.append(process.name())
         return names
 
+    def command_lines(self) -> list[tuple[psutil.Process, list[str]]]:
+        """Return `processes` with their command lines, of those that still exist when asked."""
+        found = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                found.append((process, process.cmdline()))
+        return found
+
     def processes(self) -> list[psutil.Process]:
         """Return every process that was started for a run in this folder and still lives."""
         found = []

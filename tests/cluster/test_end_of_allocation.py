@@ -133,8 +133,8 @@ def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
     # salloc's own command line has the words, too.
     [process] = [
         one
-        for one in play.processes()
-        if {"submit", "--here"} < {*one.cmdline()} and one.cmdline()[0] != "salloc"
+        for one, words in play.command_lines()
+        if {"submit", "--here"} < {*words} and words[0] != "salloc"
     ]
     process.send_signal(signal.SIGINT)
     printed = submit.communicate(timeout=120)[0]

@@ -1,5 +1,6 @@
 """Programs are asked and not trusted: they may be absent, fail, hang or mumble."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -113,8 +114,9 @@ def test_a_program_that_hangs_is_ended_with_its_children(
     found = examine(tmp_path, timeout_seconds=1, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
     assert "nvidia-smi --query-gpu=name gave no answer within 1 s" in (found.remedy or "")
     number = int(child.read_text())
-    # Whoever adopts orphans may not have collected it yet.
-    assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+    # The process that adopts orphans may not have collected it yet.
+    with contextlib.suppress(psutil.NoSuchProcess):
+        assert psutil.Process(number).status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_file_that_is_no_program_does_not_start(

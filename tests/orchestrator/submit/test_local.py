@@ -412,9 +412,9 @@ def test_more_gpus_than_there_are_is_said_before_anything_starts(playground) -> 
 
 def kill_supervisors(playground) -> None:
     """End the supervising processes as the kernel would: without a word."""
-    for process in playground.processes():
-        with contextlib.suppress(psutil.Error):
-            if "submitit.core._submit" in " ".join(process.cmdline()):
+    for process, words in playground.command_lines():
+        if "submitit.core._submit" in " ".join(words):
+            with contextlib.suppress(psutil.Error):
                 process.kill()
 
 
