@@ -23,6 +23,7 @@ from orchestrator.measure.summary import Summary
 from orchestrator.run.model import sizes
 from orchestrator.store.campaign_store import CampaignStore, campaign_store
 from orchestrator.store.recorded_runs import recorded_campaign
+from orchestrator.store.results_folder import folder_of, results_folder
 from parsers.records import Step
 from parsers.summary.frames import with_numbers
 
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
 _Path = str | PathLike[str]
 
 
-def runs(source: _Path, results: _Path = "results") -> "pd.DataFrame":
+def runs(source: _Path, results: _Path | None = None) -> "pd.DataFrame":
     """Return one row per run of a campaign file, or of a campaign's folder of results.
 
-    results: the folder of all campaigns' results, for a campaign file. Of a folder there are the
-    runs that were started; of a file all, and those that were not have no numbers. On Slurm the
-    states are those that the last command saw; `teralog status` brings them up to date.
+    results: the folder of all campaigns' results, for a campaign file; if None, the folder that
+    `teralog` uses for that file. A folder gives the runs that were started; a file gives all, and
+    those that were not started have no numbers. On Slurm the states are those that the last command
+    saw; `teralog status` brings them up to date.
 
     Columns, in this order:
 
@@ -66,7 +68,7 @@ def runs(source: _Path, results: _Path = "results") -> "pd.DataFrame":
     return collected_runs_frame(_collected(source, results))
 
 
-def steps(source: _Path, results: _Path = "results") -> "pd.DataFrame":
+def steps(source: _Path, results: _Path | None = None) -> "pd.DataFrame":
     """Return one row per run and iteration that its log reports; see `runs` for the arguments.
 
     Columns, in this order; what a program does not print is absent:
@@ -87,13 +89,14 @@ def steps(source: _Path, results: _Path = "results") -> "pd.DataFrame":
     return collected_steps_frame(_collected(source, results))
 
 
-def _collected(source: _Path, results: _Path) -> list[Collected]:
+def _collected(source: _Path, results: _Path | None) -> list[Collected]:
     if Path(source).is_dir():
         store = CampaignStore(Path(source).absolute())
         planned, warmup = recorded_campaign(store)
         return collect_runs(planned, warmup, store)
     campaign = load_campaign(Path(source))
-    store = campaign_store(Path(results), campaign.name)
+    place = results_folder(folder_of(Path(source))) if results is None else Path(results)
+    store = campaign_store(place, campaign.name)
     return collect_campaign(campaign, store)
 
 

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -141,7 +142,10 @@ class Playground:
     def teralog(self, *arguments: str, seconds: float = 120) -> "subprocess.CompletedProcess[str]":
         """Run teralog in the folder to its end."""
         environment = {**os.environ, **self.environment}
-        return run_forked([TERALOG, *arguments], self.path, environment, seconds)
+        done = run_forked([TERALOG, *arguments], self.path, environment, seconds)
+        # The line that names the folder of results, which has tests of its own.
+        done.stderr = re.sub(r"\Aresults: .*\n", "", done.stderr)
+        return done
 
     def status(self) -> list[dict[str, Any]]:
         """Return what `teralog status --json` says; in this process, for tests ask often."""

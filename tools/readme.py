@@ -42,6 +42,9 @@ def run_commands(listed: list[str]) -> Iterator[tuple[str, str]]:
     # With locks of their own they wait for nobody else's runs, and do not say so.
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as locks:
         shutil.copytree(ROOT / "examples", Path(folder) / "examples")
+        # As in the checkout, the examples' results belong in the folder above.
+        for one in (".git", "results"):
+            Path(folder, one).mkdir()
         for command in listed:
             done = subprocess.run(
                 ["bash", "-c", command],

@@ -1,5 +1,6 @@
 """Load a campaign: the runs of its file, each with its identity, label and problems."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -54,6 +55,7 @@ class Campaign:
 
     rehearsal: whether its runs are to be rehearsed rather than made.
     order_seed: None where runs start in the file's order, and else draws an interleaved one.
+    given_results: the folder of results, if the user named one.
     """
 
     path: Path
@@ -64,6 +66,13 @@ class Campaign:
     notes: tuple[str, ...]
     rehearsal: bool = False
     order_seed: int | None = None
+    given_results: Path | None = None
+
+    @property
+    def arguments(self) -> str:
+        """The words that stand for it on a command line, quoted for a shell."""
+        place = [] if self.given_results is None else ["--results", str(self.given_results)]
+        return shlex.join([str(self.path), *place])
 
 
 def load_campaign(path: Path) -> Campaign:

@@ -18,7 +18,7 @@ from orchestrator.common.text import counted
 @campaign_argument
 @results_option
 @slurm_timeout_option
-def collect(campaign: Path, results: Path) -> None:
+def collect(campaign: Path, results: Path | None) -> None:
     """Read the logs of CAMPAIGN's runs; write steps.csv and runs.csv."""
     from orchestrator.collect.collected import collect_campaign
     from orchestrator.frames import collected_runs_frame, collected_steps_frame

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -13,15 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from orchestrator.common.errors import UserError
-from orchestrator.common.text import printable
+from orchestrator.common.text import counted, printable
 
 if TYPE_CHECKING:
     from orchestrator.campaign.campaign import Campaign
     from orchestrator.common.tables import Table
     from orchestrator.status.table import RunStatus
     from orchestrator.store.campaign_store import CampaignStore
+    from orchestrator.store.results_folder import Elsewhere
 
 Command = Callable[..., None]
 
@@ -41,11 +44,10 @@ campaign_argument = click.argument("campaign", type=click.Path(dir_okay=False, p
 results_option = click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path("results"),
-    show_default=True,
     envvar="TERALOG_RESULTS",
     show_envvar=True,
-    help="Folder that holds all campaigns' results.",
+    help="Folder that holds all campaigns' results.  [default: the nearest `results` folder beside "
+    "the campaign file or above it, else a new one beside the file]",
 )
 
 
@@ -175,23 +177,59 @@ def for_people() -> bool:
 
 
 def open_campaign(
-    campaign: Path, results: Path, *, rehearsed: bool = False
+    campaign: Path, results: Path | None, *, rehearsed: bool = False
 ) -> "tuple[Campaign, CampaignStore]":
     """Return the campaign of a file, and where its results are; or those of its rehearsal.
 
-    Raises UserError with all that is wrong with the file.
+    It prints to stderr which folder that is, unless the user typed it in this command, and which
+    other folders hold results of the campaign.
+    results: what `--results` gives, else None. Raises UserError with all that is wrong with the
+    file.
     """
     from dataclasses import replace
 
     from orchestrator.campaign.campaign import load_campaign
     from orchestrator.store.campaign_store import campaign_store
+    from orchestrator.store.results_folder import folder_of, results_folder
 
-    loaded = load_campaign(campaign)
+    loaded = replace(load_campaign(campaign), given_results=results)
     if rehearsed:
         # Each script is tried, whatever became of the others, and needs no memory; nobody times it.
         runs = tuple(replace(planned, series=None, memory_problem=None) for planned in loaded.runs)
         loaded = replace(loaded, rehearsal=True, runs=runs, order_seed=None)
-    return loaded, campaign_store(results, loaded.name, rehearsal=rehearsed)
+    place = results_folder(folder_of(campaign)) if results is None else results
+    store = campaign_store(place, loaded.name, rehearsal=rehearsed)
+    if not _is_typed("results"):
+        click.echo(printable(f"results: {from_here(store.path)}"), err=True)
+    for other in other_results(loaded, store):
+        count = counted(len(other.runs), "run")
+        complain(
+            f"{count} of {loaded.name} started also in {from_here(other.store.path)}; "
+            f"`--results {shlex.quote(from_here(other.results))}` shows them"
+        )
+    return loaded, store
+
+
+def _is_typed(option: str) -> bool:
+    """Return whether the command line gives an option, rather than the environment or a default."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.COMMANDLINE
+
+
+def other_results(campaign: "Campaign", store: "CampaignStore") -> "list[Elsewhere]":
+    """Return the other folders near the file or the current directory with results of it."""
+    from orchestrator.store.results_folder import elsewhere, folder_of
+
+    if campaign.rehearsal:
+        return []
+    run_ids = [planned.run_id for planned in campaign.runs]
+    return elsewhere(campaign.name, run_ids, store.path.parent, folder_of(campaign.path))
+
+
+def from_here(path: Path) -> str:
+    """Return a path as one types it here: relative if it is in the current directory."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
@@ -209,7 +247,7 @@ def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
     if store.only_rehearsed:
         complain(
             f"{campaign.name} was rehearsed, and no run of it was started: "
-            f"`teralog status {campaign.path} --rehearsed` shows the rehearsal"
+            f"`teralog status {campaign.arguments} --rehearsed` shows the rehearsal"
         )
     return not notes
 
@@ -315,7 +353,7 @@ def table_text(
 
 def submit_line(campaign: "Campaign") -> str:
     """Return what starts the runs of a campaign, or of its rehearsal."""
-    return f"teralog submit {campaign.path}{' --rehearse' if campaign.rehearsal else ''}"
+    return f"teralog submit {campaign.arguments}{' --rehearse' if campaign.rehearsal else ''}"
 
 
 def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
@@ -325,7 +363,7 @@ def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
     for status in failed:
         click.echo(failure_line(status), err=True)
     if failed:
-        again = f"teralog retry {campaign.path}{' --rehearsed' if campaign.rehearsal else ''}"
+        again = f"teralog retry {campaign.arguments}{' --rehearsed' if campaign.rehearsal else ''}"
         click.echo(f"{again} starts what did not complete again", err=True)
         sys.exit(1)
 

@@ -68,7 +68,7 @@ def compare(
     expression_a: str | None,
     expression_b: str | None,
     fail_if_slower: float | None,
-    results: Path,
+    results: Path | None,
     layout: str,
 ) -> None:
     """Say whether A is faster than B, the baseline: yes, no, or cannot tell.
@@ -122,7 +122,7 @@ def compare(
 @results_option
 @slurm_timeout_option
 @format_option
-def noise(campaign: Path, results: Path, layout: str) -> None:
+def noise(campaign: Path, results: Path | None, layout: str) -> None:
     """Say how far the runs of CAMPAIGN vary, and whence: steps, runs, allocations, hours, nodes."""
     from orchestrator.compare.measured_run import measured_runs
     from orchestrator.compare.noise import noise_page, noise_record, noise_sentences, noise_table
@@ -202,7 +202,7 @@ class _Side:
     folder: Path
 
 
-def _side(path: str, results: Path, warmup: "Warmup | None" = None) -> _Side:
+def _side(path: str, results: Path | None, warmup: "Warmup | None" = None) -> _Side:
     """Return a campaign's file or folder of results as a side; its own warm-up if none is given."""
     from dataclasses import replace
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from orchestrator.campaign.campaign import PlannedRun
+    from orchestrator.store.campaign_store import CampaignStore
     from parsers.summary.warmup import Warmup
 
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @results_option
 @slurm_timeout_option
 @format_option
-def history(campaign: Path, run: str, *, results: Path, layout: str) -> None:
+def history(campaign: Path, run: str, *, results: Path | None, layout: str) -> None:
     """Show how fast a RUN of CAMPAIGN was over time, in all campaigns, and where that changed.
 
     CAMPAIGN is a campaign file, or a folder of results; RUN is given by id or label. Every attempt
@@ -44,14 +45,14 @@ def history(campaign: Path, run: str, *, results: Path, layout: str) -> None:
     from orchestrator.compare.past_runs import configuration, past_runs
     from orchestrator.submit.selection import choose
 
-    planned, warmup, damaged = _planned(campaign, results)
+    planned, warmup, store, damaged = _planned(campaign, results)
     for one in damaged:
         complain(f"not looked at: {one}")
     chosen = choose(planned, [run])
     if len({configuration(one.run) for one in chosen}) > 1:
         several = ", ".join(one.run_id for one in chosen)
         raise UserError(f"{run!r} is the label of several runs; give the id of one: {several}")
-    past = past_runs(results, chosen[0].run, warmup)
+    past = past_runs(results or store.path.parent, chosen[0].run, warmup)
     found = run_history(past.runs)
     record = history_record(found)
     print_table(
@@ -68,8 +69,10 @@ def history(campaign: Path, run: str, *, results: Path, layout: str) -> None:
         complain(f"not looked at, as this version does not know them: {', '.join(past.unknown)}")
 
 
-def _planned(campaign: Path, results: Path) -> "tuple[Sequence[PlannedRun], Warmup, Sequence[str]]":
-    """Return a campaign's runs, its warm-up, and what is damaged, so far as that was met."""
+def _planned(
+    campaign: Path, results: Path | None
+) -> "tuple[Sequence[PlannedRun], Warmup, CampaignStore, Sequence[str]]":
+    """Return a campaign's runs, its warm-up, its folder, and each damaged file that was met."""
     from orchestrator.common.errors import UserError
     from orchestrator.store.campaign_store import CampaignStore
     from orchestrator.store.recorded_runs import readable_records, recorded_campaign
@@ -77,10 +80,10 @@ def _planned(campaign: Path, results: Path) -> "tuple[Sequence[PlannedRun], Warm
     if campaign.is_dir():
         of_folder = CampaignStore(campaign.absolute())
         records, damaged = readable_records(of_folder)
-        return *recorded_campaign(of_folder, records), damaged
+        return *recorded_campaign(of_folder, records), of_folder, damaged
     loaded, store = open_campaign(campaign, results)
     try:
         refresh_records(loaded, store)
     except UserError as error:
-        return loaded.runs, loaded.warmup, error.problems
-    return loaded.runs, loaded.warmup, ()
+        return loaded.runs, loaded.warmup, store, error.problems
+    return loaded.runs, loaded.warmup, store, ()

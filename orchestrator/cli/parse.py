@@ -74,7 +74,7 @@ def parse(
     on_slurm: Path | None,
     shards: int | None,
     work: Path | None,
-    results: Path,
+    results: Path | None,
 ) -> None:
     """Say what training logs tell: step times, memory, and how each run ended.
 
@@ -87,6 +87,7 @@ def parse(
     from orchestrator.logs.find import find_logs
     from orchestrator.logs.read import closing_lines, gather_logs, read_logs
     from orchestrator.logs.tables import human_table, json_objects, rows_table
+    from orchestrator.store.results_folder import results_folder
 
     chosen = None if warmup is None else _warmup(warmup)
     found = find_logs(paths)
@@ -95,7 +96,7 @@ def parse(
     keep_skipped = skipped == "keep"
     if on_slurm is not None and found.logs:
         _refuse_unreadable(paths)
-        folder = work or results / ".parse"
+        folder = work or (results or results_folder(Path.cwd())) / ".parse"
         said = _read_on_slurm(
             found.logs, chosen, on_slurm, folder, keep_skipped=keep_skipped, count=shards
         )

@@ -44,7 +44,7 @@ def schema() -> None:
 @campaign_argument
 @results_option
 @format_option
-def plan(campaign: Path, results: Path, layout: str) -> None:
+def plan(campaign: Path, results: Path | None, layout: str) -> None:
     """Show every run of CAMPAIGN, its sizes, its memory and its problems; write nothing.
 
     What is possible and seldom meant is worth a look. Exits with 1 where a run is impossible, or
@@ -87,7 +87,7 @@ def plan(campaign: Path, results: Path, layout: str) -> None:
 @campaign_argument
 @results_option
 @skip_option
-def render(campaign: Path, results: Path, skip_impossible: bool) -> None:
+def render(campaign: Path, results: Path | None, skip_impossible: bool) -> None:
     """Write the folder of each run of CAMPAIGN: run.json, job.sh, configuration files."""
     from orchestrator.submit.render import render_runs
     from orchestrator.submit.selection import possible_runs

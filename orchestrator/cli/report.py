@@ -86,7 +86,7 @@ _SUFFIXES = {
 )
 def report(
     campaign: Path,
-    results: Path,
+    results: Path | None,
     *,
     by_node: bool,
     as_html: bool,

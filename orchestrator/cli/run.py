@@ -17,9 +17,11 @@ from orchestrator.cli.common import (
     exit_for,
     filter_option,
     format_option,
+    from_here,
     interruptible,
     open_campaign,
     options,
+    other_results,
     print_table,
     refresh_records,
     rehearsed_option,
@@ -96,7 +98,7 @@ start_options = options(
 )
 def submit(
     campaign: Path,
-    results: Path,
+    results: Path | None,
     *,
     skip_impossible: bool,
     force: bool,
@@ -117,7 +119,12 @@ def submit(
     from orchestrator.slurm.commands import ignored_variables
     from orchestrator.submit.backend import StartOptions
     from orchestrator.submit.choose_backend import backend
-    from orchestrator.submit.selection import missing_runs, possible_runs, refuse_edited
+    from orchestrator.submit.selection import (
+        missing_runs,
+        possible_runs,
+        refuse_edited,
+        refuse_runs_elsewhere,
+    )
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearse)
     place = backend(loaded, here=here)
@@ -126,6 +133,8 @@ def submit(
     runs = possible_runs(loaded, skip_impossible, force=force)
     if not accept_changes:
         refuse_edited(loaded, store)
+    if results is None:
+        refuse_runs_elsewhere(loaded, store, other_results(loaded, store))
     if test_only:
         missing = missing_runs(runs, store)
         for planned, said in place.estimates(loaded, missing, store):
@@ -171,7 +180,7 @@ def submit(
 @format_option
 def status(
     campaign: Path,
-    results: Path,
+    results: Path | None,
     *,
     rehearsed: bool,
     states: tuple[str, ...],
@@ -264,7 +273,7 @@ def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[
 def cancel(
     campaign: Path,
     runs: tuple[str, ...],
-    results: Path,
+    results: Path | None,
     *,
     rehearsed: bool,
     all_runs: bool,
@@ -300,7 +309,7 @@ def cancel(
         # Whoever has just rehearsed seldom means runs that nobody has started.
         raise UserError(
             f"{loaded.name} was rehearsed, and no run of it was started; name runs that are never "
-            f"to start: `teralog cancel {campaign} --rehearsed --all` cancels the rehearsal"
+            f"to start: `teralog cancel {loaded.arguments} --rehearsed --all` cancels the rehearsal"
         )
     done = False
     for planned, now in backend(loaded).cancel(loaded, chosen, store, state, complain):
@@ -330,7 +339,7 @@ def retry(
     runs: tuple[str, ...],
     only: str,
     time_limit: str | None,
-    results: Path,
+    results: Path | None,
     *,
     memory: str | None,
     partition: str | None,
@@ -410,21 +419,28 @@ def _say_nothing_ended(
 )
 @click.option("--run", "execute", is_flag=True, help="Run the line rather than print it.")
 def salloc(
-    campaign: Path, results: Path, *, time_limit: str | None, batch: bool, execute: bool
+    campaign: Path, results: Path | None, *, time_limit: str | None, batch: bool, execute: bool
 ) -> None:
     """Print the line that allocates nodes for the missing runs of CAMPAIGN.
 
     Within the allocation, `teralog submit --here` runs them.
     """
     from orchestrator.slurm.commands import ignored_variables, without_sbatch_variables
-    from orchestrator.submit.selection import missing_runs, parse_time_option, possible_runs
+    from orchestrator.submit.selection import (
+        missing_runs,
+        parse_time_option,
+        possible_runs,
+        refuse_runs_elsewhere,
+    )
     from orchestrator.submit.slurm import batch_line, salloc_line
 
     loaded, store = open_campaign(campaign, results)
+    if results is None:
+        refuse_runs_elsewhere(loaded, store, other_results(loaded, store))
     runs = missing_runs(possible_runs(loaded, skip_impossible=True), store)
     seconds = parse_time_option(time_limit)
     if batch:
-        line = batch_line(loaded, runs, store, seconds, _submit_here(campaign, results, loaded))
+        line = batch_line(loaded, runs, store, seconds, _submit_here(store.path.parent, loaded))
     else:
         line = salloc_line(loaded, runs, store, seconds)
     click.echo(shlex.join(line), err=execute)
@@ -435,12 +451,19 @@ def salloc(
         os.execvpe(line[0], line, environment)  # noqa: S606  (no shell is wanted)
 
 
-def _submit_here(path: Path, results: Path, campaign: "Campaign") -> list[str]:
+def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
     """Return the command that starts, in an allocation, what `salloc` was asked to allocate for."""
     skip = ["--skip-impossible"] * any(planned.refusals for planned in campaign.runs)
     # A venv need not be activated to run what is in it.
     program = "teralog" if shutil.which("teralog") else str(Path(sys.argv[0]).absolute())
-    return [program, "submit", str(path), f"--results={results}", "--here", *skip]
+    return [
+        program,
+        "submit",
+        str(campaign.path),
+        f"--results={from_here(results)}",
+        "--here",
+        *skip,
+    ]
 
 
 @click.command()
@@ -454,7 +477,7 @@ def _submit_here(path: Path, results: Path, campaign: "Campaign") -> list[str]:
 def logs(
     campaign: Path,
     run: str,
-    results: Path,
+    results: Path | None,
     *,
     rehearsed: bool,
     follow: bool,

@@ -43,7 +43,7 @@ _STOPPED = "no longer watching; the runs go on"
 )
 def watch(
     campaign: Path,
-    results: Path,
+    results: Path | None,
     *,
     rehearsed: bool,
     interval: float,

@@ -140,11 +140,11 @@ class LocalSession:
 
     def _left_lines(self, left: Mapping[str, str]) -> Iterator[str]:
         """Yield how many runs were not started for each reason, and what starts them."""
-        path = self.campaign.path
+        typed = self.campaign.arguments
         for why, count in Counter(left.values()).items():
             yield (
-                f"{counted(count, 'run')} left: {why}; `teralog submit {path} --here` in another "
-                f"allocation goes on, and `teralog salloc {path} --run` gets one"
+                f"{counted(count, 'run')} left: {why}; `teralog submit {typed} --here` in another "
+                f"allocation goes on, and `teralog salloc {typed} --run` gets one"
             )
 
     def _places(self, options: StartOptions) -> executor.Places:

@@ -77,7 +77,7 @@ def refuse_nodes(campaign: Campaign, nodes: int | None) -> None:
         return
     raise UserError(
         f"--nodes: another number of nodes makes another run: set `nodes: {nodes}` in "
-        f"{campaign.path} ({_places(campaign)}), then `teralog submit {campaign.path} "
+        f"{campaign.path} ({_places(campaign)}), then `teralog submit {campaign.arguments} "
         "--accept-changes`"
     )
 

@@ -1,5 +1,6 @@
 """Choose the runs of a campaign to start."""
 
+import shlex
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from orchestrator.hardware.cluster import Cluster
 from orchestrator.hardware.time_limit import time_limit_seconds
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import INTERRUPTED, NOT_STARTED
+from orchestrator.store.results_folder import Elsewhere
 from orchestrator.submit.edits import edits
 
 
@@ -71,6 +73,24 @@ def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
         f"{' and '.join(changes)}; nothing was started and all results are kept: pass "
         "--accept-changes to go on with the new file, or give it another name"
     )
+
+
+def refuse_runs_elsewhere(
+    campaign: Campaign, store: CampaignStore, others: Sequence[Elsewhere]
+) -> None:
+    """Raise UserError if runs that are missing here were started in another folder of results."""
+    runs = missing_runs(campaign.runs, store) if others else ()
+    missing = {planned.run_id for planned in runs}
+    problems = [
+        f"{campaign.path}: {counted(len(there), 'run')} missing in {store.path} "
+        f"{'was' if len(there) == 1 else 'were'} started in {other.store.path}; to go on there, "
+        f"give --results {shlex.quote(str(other.results))}; to run them again, give --results "
+        f"{shlex.quote(str(store.path.parent))}"
+        for other in others
+        if (there := missing.intersection(other.runs))
+    ]
+    if problems:
+        raise UserError(*problems, "nothing was started")
 
 
 def missing_runs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[PlannedRun]:

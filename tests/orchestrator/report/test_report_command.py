@@ -293,13 +293,14 @@ def test_that_the_warm_up_leaves_no_step_is_told(campaign: Path, warmup: int) ->
     assert "warm-up (" not in report().stderr
     campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
     assert report().stderr.splitlines() == [
-        f"1 completed run tells no step time after its warm-up (warmup: {warmup}): zero1 seed=1"
+        "results: results/mine",
+        f"1 completed run tells no step time after its warm-up (warmup: {warmup}): zero1 seed=1",
     ]
     for log in campaign.parent.glob("results/*/*/*/*.log"):
         log.write_text(LOG)
         ended = log.with_name("ended.json")
         ended.write_text(ended.read_text().replace("FAILED", "COMPLETED"))
-    [said] = report().stderr.splitlines()
+    _, said = report().stderr.splitlines()
     assert said.startswith("2 completed runs tell no step time after their warm-up (warmup: ")
     assert said.endswith(": zero1 seed=1, zero1 seed=2")
 
@@ -328,6 +329,7 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
     result = report("--update", "page.md", code=1)
     assert result.stdout == ""
     assert result.stderr == (
+        "results: results/mine\n"
         "teralog: page.md: has no place for the report of mine; paste these two where it is to "
         "stand, each alone on its line: <!-- teralog report mine --> and "
         "<!-- end of teralog report -->\n"
@@ -337,7 +339,7 @@ def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
     page.write_text("# Mine\n<!-- teralog report mine -->\n")
     assert "teralog: page.md:2: <!-- teralog" in report("--update", "page.md", code=1).stderr
     gone = report("--update", "gone.md", code=1)
-    assert gone.stderr == "teralog: gone.md: No such file or directory\n"
+    assert gone.stderr == "results: results/mine\nteralog: gone.md: No such file or directory\n"
 
 
 @pytest.mark.parametrize("option", ["--html", "--sort=seed", "--filter=", "--write", "-o=a.md"])

@@ -1,0 +1,74 @@
+"""Find the folder of results of a campaign file, and other folders that hold results of it."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.store.campaign_store import CampaignStore, campaign_store
+
+RESULTS = "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A campaign's folder that is not the one in use. runs: those of the campaign it contains."""
+
+    store: CampaignStore
+    runs: tuple[str, ...]
+
+    @property
+    def results(self) -> Path:
+        """The folder that holds it: what `--results` takes."""
+        return self.store.path.parent
+
+
+def folder_of(file: Path) -> Path:
+    """Return the folder of a campaign file; of the file itself if the path is a symbolic link."""
+    return file.resolve().parent
+
+
+def results_folder(folder: Path) -> Path:
+    """Return the folder of results for the campaign files of a folder.
+
+    This is the nearest folder named `results` in it or in its parents. The search ends at the root
+    of the repository, else at the home directory; outside both it looks in the folder only. If
+    there is none, it is a new one in the folder.
+    """
+    return next(_existing(folder), folder.resolve() / RESULTS)
+
+
+def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> list[Elsewhere]:
+    """Return the folders other than `used` with started runs of a campaign.
+
+    It looks where `results_folder` looks for the folder of the campaign's file, and for the current
+    directory: an earlier teralog wrote there.
+    """
+    near = (*_existing(folder), *_existing(Path.cwd()))
+    folders = dict.fromkeys(one for one in near if one.resolve() != used.resolve())
+    stores = [campaign_store(one, name) for one in folders]
+    ids = tuple(run_ids) if any(one.path.is_dir() for one in stores) else ()
+    found = [
+        Elsewhere(one, tuple(run for run in ids if one.run(run).attempts()))
+        for one in stores
+        if one.path.is_dir()
+    ]
+    return [one for one in found if one.runs]
+
+
+def _existing(folder: Path) -> Iterator[Path]:
+    """Yield the `results` folders of a folder and its parents, nearest first."""
+    for one in _searched(folder.resolve()):
+        # Unlike Path.is_dir, this is false for a folder that one may not look into.
+        if os.path.isdir(one / RESULTS):  # noqa: PTH112
+            yield one / RESULTS
+
+
+def _searched(folder: Path) -> list[Path]:
+    """Return a folder and those of its parents that belong to the same repository or home."""
+    upwards = [folder, *folder.parents]
+    last = next((one for one in upwards if os.path.exists(one / ".git")), None)  # noqa: PTH110
+    home = Path(os.path.expanduser("~")).resolve()  # noqa: PTH111  (Path.home() may raise)
+    if last is None and home in upwards:
+        last = home
+    return upwards[: upwards.index(last) + 1] if last else [folder]
