@@ -13,7 +13,7 @@ from orchestrator.campaign.exclude import Rule
 from orchestrator.campaign.expansion import Entry, difference, entries, make_run
 from orchestrator.campaign.file import KEYS_OF_FILE, CampaignFile, Checked, read_campaign_file
 from orchestrator.campaign.fit import capacity, memory_problem, run_forecast
-from orchestrator.campaign.labels import labels
+from orchestrator.campaign.labels import labels, with_repeat
 from orchestrator.campaign.parameters import parameter_problems
 from orchestrator.campaign.series import ParameterSeries, all_series
 from orchestrator.common.errors import UserError
@@ -156,7 +156,7 @@ def _runs(
             else:
                 # What is possible, and what it needs, does not depend on the repeat.
                 of_entry = of_entry or _planned_run(run, cluster, checked.warmup, folder)
-                title = f"{label} #{repeat}" if file.repeats > 1 else label
+                title = with_repeat(label, repeat) if file.repeats > 1 else label
                 planned[identity] = replace(of_entry, run=run, run_id=identity, label=title)
                 if file.give_up is not None:
                     others.append((identity, *difference(entry, file.give_up, repeat)))

@@ -1,17 +1,36 @@
 """Make the labels of runs: the shortest values that tell them apart."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
 from typing import Any
 
-from orchestrator.campaign.expansion import Entry, default
+from orchestrator.campaign.expansion import Entry, default, model_shape
 from orchestrator.campaign.file import CampaignFile
 from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.run.shape import ModelShape
 
 MAX_LABEL = 120
+# What engineers call these parameters: the value follows at once, as in `tp8`.
+_SHORT_NAMES = {
+    "nodes": "nodes",
+    "gpus_per_node": "gpus",
+    "tensor_parallel_size": "tp",
+    "pipeline_parallel_size": "pp",
+    "context_parallel_size": "cp",
+    "micro_batch_size": "mb",
+    "num_microbatches": "gas",
+    "global_batch_size": "gb",
+    "zero_stage": "zero",
+}
+# An earlier teralog recorded `#2`.
+_REPEAT = re.compile(r" (?:r|#)[0-9]+\Z")
+# Separators of a shell, and its wildcards; what is only a quote or a bracket is left out.
+_SEPARATORS = re.compile(r"[;&|<>*?]+")
+_QUOTES = re.compile(r"""["'`#$(){}\[\]\\!]+""")
 # A list or a mapping that is longer is told by what not all runs have of it.
 _LONG = 40
 
@@ -20,7 +39,8 @@ def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
     """Return a label for each entry: the values of what varies, in the file's order.
 
     A value that is the campaign's default is left out unless the matrix names the parameter. A
-    label is for people; it need not be unique.
+    label is for people; it need not be unique. It contains nothing that a shell interprets, apart
+    from spaces.
     """
     candidates = dict.fromkeys((*file.matrix, *(key for entry in file.include for key in entry)))
     texts = {}
@@ -41,8 +61,25 @@ def _label(entry: Entry, texts: Mapping[str, Mapping[str, str]], file: CampaignF
         for name, value in chosen.items()
         if value is not None and (name in file.matrix or value != usual[name])
     ]
-    text = " ".join(parts) or str(framework)
+    text = shell_safe(" ".join(parts) or str(framework))
     return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
+
+
+def with_repeat(label: str, repeat: int) -> str:
+    """Return the label of one repeat of a configuration."""
+    return f"{label} r{repeat}"
+
+
+def without_repeat(label: str) -> str:
+    """Return the label of a configuration, from that of one of its repeats."""
+    return _REPEAT.sub("", label)
+
+
+def shell_safe(text: str) -> str:
+    """Return a text without what a shell interprets, apart from spaces; at least `_`."""
+    words = _QUOTES.sub("", _SEPARATORS.sub("_", text)).replace(": ", ":").replace(", ", ",")
+    # A tilde at the beginning of a word stands for a home directory.
+    return " ".join(filter(None, (word.lstrip("~") for word in words.split()))) or "_"
 
 
 def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
@@ -57,7 +94,9 @@ def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
         known = {key: PurePath(value).parts for key, value in values.items() if value}
         ends = _ends(known.values())
         short = {key: "/".join(ends[parts]) for key, parts in known.items()}
-    elif name != "model" and long:
+    elif name == "model":
+        short = {key: size for key, value in values.items() if (size := _size(value))}
+    elif long:
         short = _what_differs(long)
     else:
         return found
@@ -68,11 +107,23 @@ def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
     return {key: text if many[text] == 1 else found[key] for key, text in said.items()}
 
 
+def _size(model: Any) -> str | None:
+    """Return the size of a model that is given by its sizes, e.g. 18.4B; None for a preset."""
+    shape = model_shape({"model": model}) if isinstance(model, Mapping) else None
+    if not isinstance(shape, ModelShape) or "preset" in model:
+        return None
+    count = shape.parameters(shape.vocab_size)
+    unit, sign = next(one for one in ((1e9, "B"), (1e6, "M"), (1e3, "k")) if count >= one[0])
+    return f"{count / unit:.3g}{sign}"
+
+
 def _whole(name: str, value: Any) -> str:
     if name == "model" and isinstance(value, Mapping):
         return "-".join(str(size) for size in value.values())
     if name in _clear_without_name():
         return str(value)
+    if name in _SHORT_NAMES and isinstance(value, int):
+        return f"{_SHORT_NAMES[name]}{value}"
     return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
 
 

@@ -1,7 +1,6 @@
 """Read the runs to compare: what was chosen, step times, places and dates."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from orchestrator.campaign.campaign import Campaign
+from orchestrator.campaign.labels import without_repeat
 from orchestrator.campaign.parameters import option_names
 from orchestrator.collect.attempt_log import read_attempt_log
 from orchestrator.collect.endings import Ending, endings
@@ -21,7 +21,6 @@ from orchestrator.store.recorded_runs import started_records
 from parsers.summary.launches import Configured
 from parsers.summary.warmup import Warmup
 
-_REPEAT = re.compile(r" #[0-9]+\Z")
 # What follows from other parameters, or does not matter for speed.
 _NO_CHOICE = frozenset(
     [
@@ -85,7 +84,7 @@ class MeasuredRun:
     @property
     def kind(self) -> str:
         """What to call it and its repeats."""
-        return _REPEAT.sub("", self.label)
+        return without_repeat(self.label)
 
     @cached_property
     def choices(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
+from orchestrator.campaign.labels import without_repeat
 from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.common.tables import Column, Table, as_text, make_table
@@ -84,7 +85,7 @@ def _words(status: RunStatus, hung: Mapping[str, HungRun]) -> frozenset[str]:
 
 def configuration_label(status: RunStatus) -> str:
     """Return the label of a run without its repeat."""
-    return status.planned.label.removesuffix(f" #{status.planned.run.repeat}")
+    return without_repeat(status.planned.label)
 
 
 def many_runs_text(

@@ -72,8 +72,8 @@ def test_of_what_a_limit_leaves_room_for_the_least_come_first(bare) -> None:
     bare.teralog("submit", "campaign.yaml")
     waiting = [run["label"] for run in bare.status() if run["state"] == "NOT_STARTED"]
     assert waiting == [
-        *("ddp micro_batch_size=4", "zero1 micro_batch_size=2"),
-        *("zero2 micro_batch_size=4", "zero2 micro_batch_size=2"),
+        *("ddp mb4", "zero1 mb2"),
+        *("zero2 mb4", "zero2 mb2"),
     ]
 
 
@@ -108,7 +108,7 @@ def test_what_slurm_cancelled_for_a_cancelled_run_is_free_to_be_submitted(bare) 
     sweep(bare, WAIT)
     bare.teralog("submit", "campaign.yaml")
     wait_until(lambda: bool(bare.starts()), lambda: "no run has begun")
-    bare.teralog("cancel", "campaign.yaml", "ddp micro_batch_size=1")
+    bare.teralog("cancel", "campaign.yaml", "ddp mb1")
     bare.go()
     wait_until_ended(bare, ["NOT_STARTED", "CANCELLED", "NOT_STARTED"])
     bare.teralog("submit", "campaign.yaml")

@@ -32,12 +32,12 @@ def test_a_run_has_its_identity_its_label_and_its_place(campaign_of: CampaignOf)
         f"{HEAD}matrix: {{strategy: [ddp, zero1]}}\ninclude: [{{seed: 2}}]\nrepeats: 2\n"
     )
     assert [planned.label for planned in campaign.runs] == [
-        "ddp #1",
-        "ddp #2",
-        "zero1 #1",
-        "zero1 #2",
-        "ddp seed=2 #1",
-        "ddp seed=2 #2",
+        "ddp r1",
+        "ddp r2",
+        "zero1 r1",
+        "zero1 r2",
+        "ddp seed=2 r1",
+        "ddp seed=2 r2",
     ]
     assert [planned.run.repeat for planned in campaign.runs] == [1, 2] * 3
     assert len({planned.run_id for planned in campaign.runs}) == 6

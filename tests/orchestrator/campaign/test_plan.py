@@ -43,9 +43,9 @@ def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
     possible = {"num_microbatches": 2, "global_batch_size": 16, "problems": None}
     impossible = {"num_microbatches": None, "global_batch_size": 12, "problems": 1}
     assert rows == [
-        {"label": "ddp global_batch_size=16", **sizes, **possible},
-        {"label": "zero3 global_batch_size=16", **sizes, **possible},
-        {"label": "zero3 global_batch_size=12", **sizes, **impossible},
+        {"label": "ddp gb16", **sizes, **possible},
+        {"label": "zero3 gb16", **sizes, **possible},
+        {"label": "zero3 gb12", **sizes, **impossible},
     ]
 
 
@@ -69,8 +69,7 @@ def test_a_warning_is_said_once_and_forbids_nothing(campaign_of: CampaignOf):
     assert warning_lines(campaign) == [
         (
             "tensor_parallel_size=2 does not divide gpus_per_node=1: layers are split across "
-            "nodes, and wait for the network (tensor_parallel_size=2 seed=1, "
-            "tensor_parallel_size=2 seed=2)"
+            "nodes, and wait for the network (tp2 seed=1, tp2 seed=2)"
         )
     ]
     assert [len(record["warnings"]) for record in plan_records(campaign, {})] == [0, 0, 1, 1]

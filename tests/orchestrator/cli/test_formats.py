@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "report by node": ("report", CAMPAIGN, "--by-node"),
     "compare": ("compare", CAMPAIGN, "--by", "num_layers"),
     "noise": ("noise", CAMPAIGN),
-    "history": ("history", CAMPAIGN, "num_layers=1 #1"),
+    "history": ("history", CAMPAIGN, "num_layers=1 r1"),
     "parse": ("parse", "results"),
     "parse steps": ("parse", "results", "--steps"),
     "estimate params": ("estimate", "params", "--model", "xl"),

@@ -33,7 +33,7 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
     assert (
         "num_layers=9 cannot be compared with num_layers=1: no run of num_layers=9 has a step time."
     ) in lines
-    assert "No part of it, as OOM: num_layers=9 #1, num_layers=9 #2" in done.stdout
+    assert "No part of it, as OOM: num_layers=9 r1, num_layers=9 r2" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
     results = str(folder.path / "results" / "made-up")
     for what, baseline in (("made-up.yaml", 16), (results, 2)):
         found = folder.compared(what, "--by", "micro_batch_size")
-        assert {one["b"] for one in found} == {f"micro_batch_size={baseline}"}
+        assert {one["b"] for one in found} == {f"mb{baseline}"}
 
 
 def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
@@ -199,16 +199,16 @@ def test_the_batch_is_asked_about_where_it_stands_on_both_sides_too(folder: Fold
     found = folder.compared("made-up.yaml", "--by", "num_microbatches")
     assert [(one["a"], one["b"]) for one in found] == [
         (
-            f"micro_batch_size={size} num_microbatches=2",
-            f"micro_batch_size={size} num_microbatches=1",
+            f"mb{size} gas2",
+            f"mb{size} gas1",
         )
         for size in (2, 4)
     ]
     # The global batch is the same of one pair alone, and no other is compared by another rule.
     (one,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
     assert (one["a"], one["b"]) == (
-        "micro_batch_size=4 num_microbatches=1",
-        "micro_batch_size=2 num_microbatches=2",
+        "mb4 gas1",
+        "mb2 gas2",
     )
 
 

@@ -193,7 +193,7 @@ def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) ->
     folder.campaign("may", "matrix: {seed: [5, 6]}\n", 0.3, 0.4)
     folder.campaign("other", "matrix: {micro_batch_size: [2, 1], precision: [bf16]}\n", 0.5, 0.6)
     folder.campaign("later", "  time_limit: 5\n", 0.7)
-    found = folder.runs(june, "gpt #1")
+    found = folder.runs(june, "gpt r1")
     assert [one["campaign"] for one in found] == ["june", "june", "may", "may", "later"]
     assert [one["step_seconds"] for one in found] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.7])
     assert found[0]["started_at"] == "2026-01-01T00:00:00+00:00"
@@ -228,7 +228,7 @@ def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> Non
         job = JobState(f"7_{day}", "COMPLETED", "sacct", nodes=node, started_at=start)
         write_job_state(attempt.folder, job)
         write_ended(attempt.folder, Ended("COMPLETED", "2026-01-09T00:00:00+00:00", 1.0))
-    found = folder.runs(file, "gpt #1")
+    found = folder.runs(file, "gpt r1")
     assert [one["nodes"] for one in found] == ["here", "here", "n3", "n[1-2]"]
     assert [one["allocation"] for one in found[2:]] == ["7_6", "7_7"]
 
@@ -261,7 +261,7 @@ def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -
     """A line a run, and what can be said below."""
     folder.campaign("old", "repeats: 5\n", *noisy(*[0.1] * 5))
     file = folder.campaign("new", "repeats: 4\n", *noisy(*[0.13] * 4), torch="2.2")
-    done = folder.history(file, "gpt #1")
+    done = folder.history(file, "gpt r1")
     assert done.exit_code == 0, done.output
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("2026-")]
     assert len(rows) == 9

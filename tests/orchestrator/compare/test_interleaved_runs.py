@@ -22,7 +22,7 @@ def started(play: Any) -> list[dict[str, Any]]:
     """Return attempt.json of every attempt, and its run's label, in the order of the ledger."""
     found = {}
     for run in play.path.glob("results/play/*/run.json"):
-        label = json.loads(run.read_text())["label"].split(" #")[0]
+        label = json.loads(run.read_text())["label"].split(" r")[0]
         for attempt in run.parent.glob("attempt-*/attempt.json"):
             found[run.parent.name] = {"label": label, **json.loads(attempt.read_text())}
     return [found[words[0]] for words in play.events() if words[1] == "start"]

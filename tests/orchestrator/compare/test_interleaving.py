@@ -29,7 +29,7 @@ def blocks(campaign: Campaign, seed: int = 0) -> list[list[Placed]]:
 
 def kinds(block: list[Placed]) -> list[str]:
     """Return what a block runs, without the repeats' numbers."""
-    return [placed.planned.label.split(" #")[0] for placed in block]
+    return [placed.planned.label.split(" r")[0] for placed in block]
 
 
 @pytest.mark.parametrize("seed", range(5))

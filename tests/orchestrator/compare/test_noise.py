@@ -206,7 +206,7 @@ def test_noise_is_told_as_a_table_in_sentences_and_for_programs(layers: Folder) 
     assert done.exit_code == 0
     assert "runs in an allocation" in done.stdout
     assert "Allocations: cannot be told; it takes several allocations" in done.stdout
-    assert "No part of it, as OOM: num_layers=9 #1" in done.stdout
+    assert "No part of it, as OOM: num_layers=9 r1" in done.stdout
     page = json.loads(layers.teralog("noise", "made-up.yaml", "--json").stdout)
     percents = {one["source"]: one["percent"] for one in page["sources"]}
     assert percents["steps"] == pytest.approx(0.09, abs=0.02)

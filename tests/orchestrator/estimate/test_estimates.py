@@ -293,7 +293,7 @@ def test_a_run_whose_batch_is_not_known_has_a_dash(campaign: str):
     assert [record["flops"] is None for record in records] == [False] * 12 + [True] * 6
     assert records[-1]["symbols"] is None
     text = estimate("flops", campaign).stdout
-    assert text.endswith("tensor_parallel_size=8:\n\nthe global batch is not known\n")
+    assert text.endswith("tp8:\n\nthe global batch is not known\n")
 
 
 MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {

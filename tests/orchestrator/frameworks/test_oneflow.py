@@ -117,7 +117,7 @@ export ON_NODE; exec "$@"
 @pytest.mark.parametrize("on_node", ["n1", "n2", "n3", "login"])
 def test_addresses_are_those_by_which_the_other_nodes_know_a_node(tmp_path: Path, on_node: str):
     """As the program wants them: with commas, in the nodes' order; wherever the script runs."""
-    text = recorded("oneflow_gpt-v100-nodes-4-gpus_per_node-8-optimizer_placement-on")
+    text = recorded("oneflow_gpt-v100-nodes4-gpus8-optimizer_placement-on")
     begin, end = text.index("address_of()"), text.index("program=(")
     for name, body in STAND_INS.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")

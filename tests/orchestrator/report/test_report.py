@@ -143,7 +143,7 @@ def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..
     assert heading == "## Runs that did not complete"
     assert "OOM — torch.OutOfMemoryError: CUDA out of memory." in failures
     assert r"\<script\>\|\`x\`" in failures
-    assert r"\<b\>\|x\`" in failures
+    assert r"name:\_b_x" in failures
     assert gone == r"Measured earlier and no longer in the campaign file: old \| run, other."
     assert "\n\n\n" not in page
 

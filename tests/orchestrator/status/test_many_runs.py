@@ -80,7 +80,7 @@ def status_of(tmp_path: Path, *arguments: str) -> Result:
 
 def test_a_configuration_is_a_label_without_its_repeat(statuses: list[RunStatus]) -> None:
     labels = [configuration_label(status) for status in statuses]
-    assert labels[:6] == ["ddp micro_batch_size=1"] * 5 + ["ddp micro_batch_size=2"]
+    assert labels[:6] == ["ddp mb1"] * 5 + ["ddp mb2"]
 
 
 def test_the_summary_counts_by_configuration_then_shows_what_needs_attention(
@@ -90,15 +90,15 @@ def test_the_summary_counts_by_configuration_then_shows_what_needs_attention(
     monkeypatch.setenv("COLUMNS", "80")
     first, second = many_runs_text(statuses, {}, {}).split("\n\n")
     assert [line.split("  ")[0] for line in first.splitlines()[2:4]] == [
-        "ddp micro_batch_size=1",
-        "ddp micro_batch_size=2",
+        "ddp mb1",
+        "ddp mb2",
     ]
     assert "4 completed, 1 failed" in first.splitlines()[2]
     assert "3 completed, 2 not started" in first.splitlines()[-1]
     failed, oom = statuses[3].planned.run_id[:4], statuses[13].planned.run_id[:4]
     assert second.splitlines()[2:] == [
-        f"{failed}  ddp micro_batch_size=1 #4  failed  —",
-        f"{oom}  ddp micro_batch_size=4 #4  oom     torch.cuda.OutOfMemoryError: CUDA out …",
+        f"{failed}  ddp mb1 r4  failed  —",
+        f"{oom}  ddp mb4 r4  oom     torch.cuda.OutOfMemoryError: CUDA out of memory.",
         "and 48 more: 46 completed, 2 not started; --all shows every run",
     ]
 
@@ -112,10 +112,10 @@ def test_what_needs_attention_most_comes_first(statuses: list[RunStatus]) -> Non
     statuses[23] = with_job(statuses[23], "RUNNING", nodes="gpu002")
     text = many_runs_text(statuses, {}, hung(statuses[23])).split("\n\n")[-1]
     lines = text.splitlines()[2:9]
-    assert [re.search("#[0-9]", line)[0] for line in lines] == [  # type: ignore[index]
-        *("#4", "#4", "#4", "#3", "#2", "#2", "#1")
+    assert [re.search(" r[0-9]", line)[0] for line in lines] == [  # type: ignore[index]
+        *(" r4", " r4", " r4", " r3", " r2", " r2", " r1")
     ]
-    states = [re.split("#[0-9]", line)[1].split()[0] for line in lines]
+    states = [re.split(" r[0-9]", line)[1].split()[0] for line in lines]
     assert states == ["failed", "oom", "hung", "pending", "running", "cancelled", "pending"]
 
 
@@ -127,12 +127,12 @@ def test_the_summary_fits_a_terminal_of_80_columns(
     for number in range(20, 45):
         reason = "ReqNodeNotAvail, UnavailableNodes:gpu[001-003,007,009,011]"
         status = with_job(statuses[number], "PENDING", reason=reason)
-        label = f"a_very_long_parameter_of_a_framework={number} and_another_one=7 #12"
+        label = f"a_very_long_parameter_of_a_framework={number} and_another_one=7 r12"
         planned = replace(status.planned, label=label)
         statuses[number] = replace(status, planned=planned)
     text = many_runs_text(statuses, {}, {})
     assert max(map(len, text.splitlines())) <= 80
-    assert "avlpoaf=21 aao=7 #12" in text
+    assert "avlpoaf=21 aao=7 r12" in text
     attention = text.split("\n\n")[-1].splitlines()
     assert "avlpoaf: a_very_long_parameter_of_a_framework" in attention[MOST_ROWS + 2]
 
@@ -151,7 +151,7 @@ def test_configurations_never_look_the_same(
     """In a terminal that is too narrow for their labels."""
     monkeypatch.setenv("COLUMNS", "60")
     for number, status in enumerate(statuses[:20]):
-        text = f"{label.format(number // 5)} #{status.planned.run.repeat}"
+        text = f"{label.format(number // 5)} r{status.planned.run.repeat}"
         statuses[number] = replace(status, planned=replace(status.planned, label=text))
     lines = many_runs_text(statuses[:20], {}, {}).split("\n\n")[0].splitlines()[2:6]
     assert [line.split("  ")[0] for line in lines] == [
@@ -159,7 +159,7 @@ def test_configurations_never_look_the_same(
     ]
 
 
-@pytest.mark.parametrize(("count", "last"), [(5, "#5"), (30, "and 25 more hang: --state hung")])
+@pytest.mark.parametrize(("count", "last"), [(5, "r5"), (30, "and 25 more hang: --state hung")])
 def test_of_many_runs_that_hang_the_first_are_told(count: int, last: str) -> None:
     """A file system that is away hangs all of them."""
     one = HungRun(
@@ -170,7 +170,7 @@ def test_of_many_runs_that_hang_the_first_are_told(count: int, last: str) -> Non
         report_seconds=0.2,
         last_line=None,
     )
-    lines = hung_lines([replace(one, label=f"#{number + 1}") for number in range(count)])
+    lines = hung_lines([replace(one, label=f"r{number + 1}") for number in range(count)])
     assert len(lines) <= 6
     assert lines[-1].startswith(last)
 
@@ -189,7 +189,7 @@ def test_of_many_configurations_those_are_shown_in_which_something_differs(
     many = []
     for number in range(60):
         status = statuses[3] if number == 59 else statuses[0]
-        label = f"n={number // 2} #{status.planned.run.repeat}"
+        label = f"n={number // 2} r{status.planned.run.repeat}"
         many.append(replace(status, planned=replace(status.planned, label=label)))
     text = many_runs_text(many, {}, {}).split("\n\n")[0]
     assert len(text.splitlines()) == MOST_ROWS + 3
@@ -267,7 +267,7 @@ def test_every_run_that_is_asked_for_has_a_row(
     """Programs get every run, unless they ask for some."""
     printed = status_of(tmp_path, *arguments)
     assert printed.exit_code == 0, printed.output
-    assert sum("micro_batch_size=" in line for line in printed.output.splitlines()) == rows
+    assert sum(" mb" in line for line in printed.output.splitlines()) == rows
     assert "more configurations" not in printed.output
 
 

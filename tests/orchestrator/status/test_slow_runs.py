@@ -98,7 +98,7 @@ def test_a_run_is_compared_with_the_same_in_other_campaigns_where_nothing_nearer
 
 
 SLOW = SlowRun(
-    label="zero1 #3",
+    label="zero1 r3",
     node_list="gpu002",
     step_seconds=0.4056,
     usual_seconds=0.21,
@@ -110,16 +110,16 @@ SLOW = SlowRun(
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({}, "zero1 #3 on gpu002: 0.41 s a step, 1.9 x its 4 siblings' 0.21 s"),
-        ({"count": 1}, "zero1 #3 on gpu002: 0.41 s a step, 1.9 x its sibling's 0.21 s"),
-        ({"node_list": None}, "zero1 #3: 0.41 s a step, 1.9 x its 4 siblings' 0.21 s"),
+        ({}, "zero1 r3 on gpu002: 0.41 s a step, 1.9 x its 4 siblings' 0.21 s"),
+        ({"count": 1}, "zero1 r3 on gpu002: 0.41 s a step, 1.9 x its sibling's 0.21 s"),
+        ({"node_list": None}, "zero1 r3: 0.41 s a step, 1.9 x its 4 siblings' 0.21 s"),
         (
             {"others": "earlier attempts", "count": 1, "step_seconds": 12.6, "usual_seconds": 1.0},
-            "zero1 #3 on gpu002: 13 s a step, 13 x its earlier attempt's 1.0 s",
+            "zero1 r3 on gpu002: 13 s a step, 13 x its earlier attempt's 1.0 s",
         ),
         (
             {"others": "earlier attempts", "count": 2, "node_list": "gpu[001-004]"},
-            "zero1 #3 on gpu[001-004]: 0.41 s a step, 1.9 x its 2 earlier attempts' 0.21 s",
+            "zero1 r3 on gpu[001-004]: 0.41 s a step, 1.9 x its 2 earlier attempts' 0.21 s",
         ),
         (
             {"label": "a\x1b[2J", "node_list": "\x07"},
@@ -140,7 +140,7 @@ def test_the_slowest_is_named_first() -> None:
     worse = replace(SLOW, label="worse", step_seconds=0.9)
     assert [line.partition(" on")[0] for line in slow_run_lines([SLOW, worse])] == [
         "worse",
-        "zero1 #3",
+        "zero1 r3",
     ]
 
 

@@ -128,7 +128,7 @@ def test_the_slow_one_of_the_siblings_is_told_while_it_runs(
     with log.open("a") as file:
         file.write(STEP.format(number=5, seconds=0.4))
     (slow,) = watch.look().slow
-    assert str(slow).startswith("gpt #4 on here: 0.40 s a step, 2.0 ")
+    assert str(slow).startswith("gpt r4 on here: 0.40 s a step, 2.0 ")
 
 
 def test_a_run_that_is_started_again_is_compared_with_itself(
@@ -282,7 +282,7 @@ def said(looks: list[Look]) -> tuple[list[str], list[str]]:
 
 def labels(text: str) -> list[str]:
     """Return the numbers of the runs that a table tells of."""
-    return re.findall(r"^[0-9a-f]{12}  gpt (#\d)", text, re.MULTILINE)
+    return re.findall(r"^[0-9a-f]{12}  gpt (r\d)", text, re.MULTILINE)
 
 
 def test_a_pipe_gets_what_is_new(look: Look) -> None:
@@ -290,13 +290,13 @@ def test_a_pipe_gets_what_is_new(look: Look) -> None:
     going = replace(look.runs[0], progress=Progress(iteration=13, iterations=20))
     later = replace(look, runs=(going, *look.runs[1:]))
     texts, _ = said([look, look, later, replace(later, under_way=False)])
-    assert [labels(text) for text in texts] == [["#1", "#2", "#3", "#4"], ["#1"]]
+    assert [labels(text) for text in texts] == [["r1", "r2", "r3", "r4"], ["r1"]]
     ended = replace(going, progress=Progress(iteration=20, iterations=20))
     last = replace(later, runs=(ended, *look.runs[1:]), under_way=False)
     texts, _ = said([look, later, last])
     assert [len(labels(text)) for text in texts] == [4, 1, 4]
     assert "4 runs: 1 running, 1 completed, 1 failed, 1 not started" in texts[0]
-    assert "gpt #1 on here: 0.50 s a step, 2.5" in texts[0]
+    assert "gpt r1 on here: 0.50 s a step, 2.5" in texts[0]
 
 
 def test_a_note_is_said_once(look: Look) -> None:
@@ -311,7 +311,7 @@ def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> N
     many = tuple(
         replace(
             one,
-            status=replace(one.status, planned=replace(one.status.planned, label=f"{'x' * 70} #7")),
+            status=replace(one.status, planned=replace(one.status.planned, label=f"{'x' * 70} r7")),
         )
         for one in look.runs * 25
     )
@@ -323,7 +323,7 @@ def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> N
         assert len(lines) < height
         assert all(len(line) <= width for line in lines)
     # A label is cut in its middle: at its end stands which repeat it is.
-    assert width < 80 or any("#7" in line for line in lines)
+    assert width < 80 or any("r7" in line for line in lines)
 
 
 def test_what_a_file_says_does_not_speak_to_the_terminal(look: Look) -> None:
@@ -435,6 +435,6 @@ def test_once_is_once_and_an_end_is_the_end(
     runs.end(0, "FAILED")
     ended = watch("--interval", "0.1")
     assert ended.exit_code == 1
-    assert "gpt #1: FAILED" in ended.stderr
+    assert "gpt r1: FAILED" in ended.stderr
     assert "teralog retry" in ended.stderr
     assert watch("--interval", "0").exit_code == 2

@@ -68,7 +68,7 @@ EDITS = {
     "differently": (
         "matrix: {seed: [1, 2, 3]}",
         "include: [{seed: 1, nodes: 2}, {seed: 2}, {seed: 3}]",
-        ["1 new (seed=1 nodes=2)", "1 gone (seed=1)"],
+        ["1 new (seed=1 nodes2)", "1 gone (seed=1)"],
     ),
 }
 

@@ -73,11 +73,11 @@ def test_a_series_is_of_runs_that_differ_in_the_parameter_alone(campaign_of: Cam
     campaign = campaign_of(SWEEP + "repeats: 2\n")
     by_label = {run.label: run for run in campaign.runs}
     ids = {run.run_id: run.label for run in campaign.runs}
-    run = by_label["zero2 micro_batch_size=4 #2"]
+    run = by_label["zero2 mb4 r2"]
     assert run.series is not None
     assert [ids[one] for one in run.series.before(run.run_id)] == [
-        "zero2 micro_batch_size=1 #2",
-        "zero2 micro_batch_size=2 #2",
+        "zero2 mb1 r2",
+        "zero2 mb2 r2",
     ]
 
 
@@ -134,18 +134,18 @@ def test_only_what_more_of_it_would_not_mend_gives_up(
 ):
     """Nothing is recorded of those given up: a second try of the first sets them free."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
-    one = next(run for run in campaign.runs if run.label == "ddp micro_batch_size=1")
+    one = next(run for run in campaign.runs if run.label == "ddp mb1")
     if first is not None:
         attempt_in(store.run(one.run_id), **first)
     labels = [run.label for run in campaign.runs]
     found = dict(zip(labels, endings(campaign.runs, store), strict=True))
     why = "given up: micro_batch_size=1 failed" if given_up else None
-    for label in ("ddp micro_batch_size=2", "ddp micro_batch_size=4"):
+    for label in ("ddp mb2", "ddp mb4"):
         assert found[label].given_up == why
         assert found[label].state == ("GIVEN_UP" if given_up else "NOT_STARTED")
-    assert found["zero2 micro_batch_size=4"].given_up is None
+    assert found["zero2 mb4"].given_up is None
     missing = {run.label for run in missing_runs(campaign.runs, store)}
-    assert ("ddp micro_batch_size=4" in missing) != given_up
+    assert ("ddp mb4" in missing) != given_up
     if given_up:
         attempt_in(store.run(one.run_id), state="COMPLETED")
         assert not any(end.given_up for end in endings(campaign.runs, store))
@@ -168,11 +168,11 @@ def test_status_and_report_keep_the_row_and_say_why(
 ):
     """The run that failed is listed with its log; those given up for it are not listed again."""
     campaign, store = campaign_of(SWEEP), CampaignStore(tmp_path / "results")
-    one = next(run for run in campaign.runs if run.label == "ddp micro_batch_size=2")
+    one = next(run for run in campaign.runs if run.label == "ddp mb2")
     attempt_in(store.run(one.run_id), state="FAILED", log=OOM_LOG)
     statuses = run_statuses(campaign, store)
     (record,) = [each for each in status_records(statuses, {}, {}) if each["state"] == "GIVEN_UP"]
-    assert (record["label"], record["outcome"]) == ("ddp micro_batch_size=4", "given_up")
+    assert (record["label"], record["outcome"]) == ("ddp mb4", "given_up")
     assert record["reason"] == "given up: micro_batch_size=2 failed"
     assert [row["outcome"] for row in as_records(status_table(statuses))][:3] == [
         "given up: micro_batch_size=2 failed",
@@ -241,11 +241,11 @@ def test_on_this_machine_a_series_goes_up_to_its_first_failure(playground):
     sweep(playground, 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) exit 3 ;; esac')
     submitted = playground.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 1
-    assert "ddp micro_batch_size=4: GIVEN_UP [" in submitted.stderr
+    assert "ddp mb4: GIVEN_UP [" in submitted.stderr
     assert playground.states() == ["GIVEN_UP", "COMPLETED", "FAILED", *["COMPLETED"] * 3]
     for strategy, sizes in (("ddp", (1, 2)), ("zero1", (1, 2, 4))):
         order = [label for label in starts(playground) if label.startswith(strategy)]
-        assert order == [f"{strategy} micro_batch_size={size}" for size in sizes]
+        assert order == [f"{strategy} mb{size}" for size in sizes]
     again = playground.teralog("submit", "campaign.yaml")
     assert (again.returncode, "to start" in again.stderr) == (1, False)
     assert len(starts(playground)) == 5
@@ -266,6 +266,6 @@ def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(
 def test_a_cancelled_run_gives_up_nothing(playground):
     """It says nothing of those after it."""
     sweep(playground, "true")
-    playground.teralog("cancel", "campaign.yaml", "ddp micro_batch_size=1")
+    playground.teralog("cancel", "campaign.yaml", "ddp mb1")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     assert playground.states() == ["COMPLETED", "CANCELLED", *["COMPLETED"] * 4]

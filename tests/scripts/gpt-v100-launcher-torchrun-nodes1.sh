@@ -1,0 +1,86 @@
+#!/bin/bash
+#SBATCH --job-name=gpt-v100-1151d3744a40
+#SBATCH --comment=1151d3744a40
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:4
+#SBATCH --cpus-per-task=40
+#SBATCH --partition=gpu_p13
+#SBATCH --constraint=v100-32g
+#SBATCH --account=abc@v100
+#SBATCH --qos=qos_gpu-t3
+#SBATCH --hint=nomultithread
+#SBATCH --mem=160G
+#SBATCH --exclusive
+#SBATCH --switches=1@2:00:00
+#SBATCH --signal=USR2@90
+#SBATCH --no-requeue
+#SBATCH --time=30:00:00
+#SBATCH --output=/results/gpt-v100/1151d3744a40/slurm-%j.out
+# Campaign gpt-v100, run 1151d3744a40: 'launcher=torchrun nodes1'
+# Rendered by teralog VERSION.
+set -eo pipefail
+
+if [[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]]; then
+  echo "[teralog] job $SLURM_JOB_ID starts again: restart $SLURM_RESTART_COUNT"
+fi
+module purge
+module load cuda/12.1.0
+module load nccl/2.18
+export NCCL_DEBUG=WARN
+export HF_HOME="$SCRATCH/hugging face"
+# Only now: modules and activation scripts may use variables that are not set.
+set -u
+python=/usr/bin/python3
+# ninja, which DeepSpeed compiles with, lies beside Python where pip installed it.
+PATH="$(dirname "$python"):$PATH"
+export PATH
+# DeepSpeed compiles small extensions at first use; all runs share them.
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
+# A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
+# Who compiles may be on another node, and nothing compiles for more than ten minutes.
+for turn in {1..300}; do
+  lock="$(find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock ! -mmin +10 -print -quit 2> /dev/null || true)"
+  [[ -n "$lock" ]] || break
+  [[ "$turn" != 2 ]] || echo "[teralog] $lock: a program compiles, or was killed as it did; waiting, 10 minutes at most"
+  sleep 2
+done
+find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock -mmin +10 -delete 2> /dev/null || true
+# The optimizer steps on the CPU, with all cores of a rank.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-10}"
+
+program=(-m orchestrator.workloads.gpt)
+args=(
+  --strategy zero3
+  --num-layers 48
+  --hidden-size 1600
+  --ffn-hidden-size 6400
+  --num-attention-heads 25
+  --vocab-size 50257
+  --seq-length 1024
+  --micro-batch-size 1
+  --num-microbatches 8
+  --train-iters 20
+  --precision fp16
+  --learning-rate 0.00015
+  --seed 1234
+  --deepspeed-config /results/gpt-v100/1151d3744a40/ds_config.json
+)
+
+# Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
+if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
+  export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"
+fi
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)"
+export MASTER_ADDR
+# One port a job, so that jobs that share a node do not meet.
+export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
+
+# One launcher a node, told which: launchers that meet of themselves number the nodes as they come.
+# shellcheck disable=SC2016  # each task expands its own
+srun --ntasks-per-node=1 --kill-on-bad-exit=1 bash -c \
+  'exec "$1" -u -m "$2" --node_rank "$SLURM_NODEID" "${@:3}"' node \
+  "$python" torch.distributed.run \
+  --nnodes 1 --nproc_per_node 4 \
+  --master_addr "$MASTER_ADDR" --master_port "$MASTER_PORT" \
+  "${program[@]}" "${args[@]}"

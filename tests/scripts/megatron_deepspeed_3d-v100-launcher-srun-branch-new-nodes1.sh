@@ -1,0 +1,102 @@
+#!/bin/bash
+#SBATCH --job-name=megatron_deepspeed_3d-v100-f7961b27581f
+#SBATCH --comment=f7961b27581f
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=4
+#SBATCH --gres=gpu:4
+#SBATCH --cpus-per-task=10
+#SBATCH --partition=gpu_p13
+#SBATCH --constraint=v100-32g
+#SBATCH --account=abc@v100
+#SBATCH --qos=qos_gpu-t3
+#SBATCH --hint=nomultithread
+#SBATCH --mem=160G
+#SBATCH --exclusive
+#SBATCH --switches=1@2:00:00
+#SBATCH --signal=USR2@90
+#SBATCH --no-requeue
+#SBATCH --time=0:30:00
+#SBATCH --output=/results/megatron_deepspeed_3d-v100/f7961b27581f/slurm-%j.out
+# Campaign megatron_deepspeed_3d-v100, run f7961b27581f: 'launcher=srun branch=new nodes1'
+# Rendered by teralog VERSION.
+set -eo pipefail
+
+if [[ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]]; then
+  echo "[teralog] job $SLURM_JOB_ID starts again: restart $SLURM_RESTART_COUNT"
+fi
+module purge
+module load cuda/12.1.0
+module load nccl/2.18
+export NCCL_DEBUG=WARN
+export HF_HOME="$SCRATCH/hugging face"
+# Only now: modules and activation scripts may use variables that are not set.
+set -u
+python=/usr/bin/python3
+# ninja, which DeepSpeed compiles with, lies beside Python where pip installed it.
+PATH="$(dirname "$python"):$PATH"
+export PATH
+# DeepSpeed compiles small extensions at first use; all runs share them.
+export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
+# A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
+# Who compiles may be on another node, and nothing compiles for more than ten minutes.
+for turn in {1..300}; do
+  lock="$(find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock ! -mmin +10 -print -quit 2> /dev/null || true)"
+  [[ -n "$lock" ]] || break
+  [[ "$turn" != 2 ]] || echo "[teralog] $lock: a program compiles, or was killed as it did; waiting, 10 minutes at most"
+  sleep 2
+done
+find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock -mmin +10 -delete 2> /dev/null || true
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+
+program=(/programs/megatron-lm/pretrain_gpt.py)
+args=(
+  --tensor-model-parallel-size 4
+  --pipeline-model-parallel-size 1
+  --micro-batch-size 4
+  --global-batch-size 1024
+  --num-layers 64
+  --hidden-size 8192
+  --num-attention-heads 32
+  --seq-length 1024
+  --max-position-embeddings 1024
+  --ffn-hidden-size 32768
+  --train-iters 20
+  --lr 0.00015
+  --lr-decay-style cosine
+  --min-lr 1e-05
+  --weight-decay 0.01
+  --clip-grad 1.0
+  --seed 1234
+  --fp16
+  --log-interval 1
+  --eval-iters 0
+  --distributed-backend nccl
+  --lr-warmup-fraction 0.01
+  --vocab-file /data/gpt2-vocab.json
+  --merge-file /data/gpt2-merges.txt
+  --data-path /data/meg-gpt2_text_document
+  --data-impl mmap
+  --split '949,50,1'
+  --checkpoint-activations
+  --checkpoint-num-layers 1
+  --loss-scale 12
+  --deepspeed-activation-checkpointing
+  --deepspeed
+  --deepspeed_config /results/megatron_deepspeed_3d-v100/f7961b27581f/ds_config.json
+  --zero-stage 0
+)
+
+# Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
+if [[ -n "${SLURM_CPUS_PER_TASK:-}" ]]; then
+  export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"
+fi
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)"
+export MASTER_ADDR
+# One port a job, so that jobs that share a node do not meet.
+export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
+
+# Every task is a rank, and finds the variables that torch.distributed expects of a launcher.
+# shellcheck disable=SC2016  # each task expands its own
+srun --ntasks=4 --kill-on-bad-exit=1 bash -c \
+  'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS exec "$@"' rank \
+  "$python" -u "${program[@]}" "${args[@]}"
