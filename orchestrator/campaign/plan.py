@@ -56,8 +56,13 @@ def _row(planned: PlannedRun, cluster: Cluster, known: Calibrations) -> _Planned
 
 
 def _of_run(column: Column[Run]) -> Column[_Planned]:
+    """Return a column of runs as a minor one: what of it differs is in the labels, too."""
     return Column(
-        column.title, column.name, lambda row: column.value(row.planned.run), column.style
+        column.title,
+        column.name,
+        lambda row: column.value(row.planned.run),
+        column.style,
+        minor=True,
     )
 
 
@@ -158,4 +163,8 @@ def _lines(campaign: Campaign, said_of: Callable[[PlannedRun], Sequence[str]]) -
     for planned in campaign.runs:
         for sentence in said_of(planned):
             runs.setdefault(sentence, []).append(planned.label)
-    return [f"{sentence} ({named(labels)})" for sentence, labels in runs.items()]
+    every = len(campaign.runs)
+    return [
+        f"{sentence} ({f'all {every} runs' if len(labels) == every > 1 else named(labels)})"
+        for sentence, labels in runs.items()
+    ]

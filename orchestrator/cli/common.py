@@ -17,6 +17,8 @@ import click
 from click.core import ParameterSource
 
 from orchestrator.common.errors import UserError
+from orchestrator.common.fitted import fitted_text, wrapped
+from orchestrator.common.terminal import show_wide, terminal_width
 from orchestrator.common.text import counted, printable
 
 if TYPE_CHECKING:
@@ -111,6 +113,11 @@ def _json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     ctx.params["layout"] = "json"
 
 
+def _wide(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        show_wide()
+
+
 # The first is eager, so that the second finds its value.
 format_option = options(
     click.option(
@@ -129,6 +136,13 @@ format_option = options(
         expose_value=False,
         callback=_json,
         help="The same as --format json.",
+    ),
+    click.option(
+        "--wide",
+        is_flag=True,
+        expose_value=False,
+        callback=_wide,
+        help="Show all columns on a terminal, however narrow it is.",
     ),
 )
 
@@ -167,7 +181,9 @@ skip_option = click.option(
 
 def complain(text: str) -> None:
     """Print a sentence to stderr, in red on a terminal."""
-    click.secho(printable(text), err=True, fg=None if os.environ.get("NO_COLOR") else "red")
+    plain = bool(os.environ.get("NO_COLOR"))
+    lines = "\n".join(wrapped(printable(text), terminal_width(sys.stderr)))
+    click.secho(lines, err=True, fg=None if plain else "red", reset=not plain)
 
 
 def for_people() -> bool:
@@ -325,7 +341,6 @@ def table_text(
     from orchestrator.common.tables import (
         as_csv,
         as_markdown,
-        as_text,
         escape_markdown,
         records_table,
     )
@@ -347,7 +362,9 @@ def table_text(
         case _ if text is not None:
             lines = text()
         case _:
-            lines = "\n".join((as_text(table()), *sentences))
+            width = terminal_width()
+            folded = (line for one in sentences for line in wrapped(one, width))
+            lines = "\n".join((fitted_text(table(), width), *folded))
     return f"{lines}\n"
 
 

@@ -8,16 +8,32 @@ from orchestrator.cli.common import format_option, print_table
 
 
 @click.command()
+@click.option("--all", "everything", is_flag=True, help="Show every check, the good ones too.")
 @format_option
-def doctor(layout: str) -> None:
-    """Say what this machine has, what it lacks, and what to type."""
-    from orchestrator.doctor.findings import examine, finding_records, finding_table
+def doctor(layout: str, *, everything: bool) -> None:
+    """Show what this machine lacks for teralog, and what to type.
+
+    Other formats than text have every check.
+    """
+    from orchestrator.doctor.findings import (
+        examine,
+        finding_records,
+        finding_table,
+        findings_summary,
+        problem_table,
+    )
 
     findings = examine()
+    brief = layout == "text" and not everything
+    if brief and all(finding.ok for finding in findings):
+        click.echo(findings_summary(findings))
+        return
+    hint = "; `teralog doctor --all` shows them" if brief else ""
     print_table(
         layout,
-        lambda: finding_table(findings),
+        lambda: problem_table(findings) if brief else finding_table(findings),
         lambda: finding_records(findings),
+        sentences=[f"{findings_summary(findings)}{hint}"],
     )
     if not all(finding.ok or finding.optional for finding in findings):
         sys.exit(1)

@@ -31,12 +31,16 @@ EXACT = Style(exact=True)
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column: its title, the name of its value for programs, the value of a row, its style."""
+    """A column: its title, the name of its value for programs, the value of a row, its style.
+
+    minor: the first to be left out if a terminal is too narrow.
+    """
 
     title: str
     name: str
     value: Callable[[Row], Cell]
     style: Style = MEASURED
+    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class Table:
     """Titles, names, styles and the cells of every row, as values.
 
     changes: by row and column, what people are shown behind a cell, as `(↓31.3%)`.
-    breaks: the rows before which a page shows a blank one.
+    breaks: the rows before which a page shows a blank one. minor: the columns that are minor; if it
+    is empty, none.
     """
 
     titles: tuple[str, ...]
@@ -53,6 +58,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     changes: Mapping[tuple[int, int], str] = field(default_factory=dict)
     breaks: frozenset[int] = frozenset()
+    minor: tuple[bool, ...] = ()
 
 
 def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
@@ -62,6 +68,7 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
         tuple(column.name for column in columns),
         tuple(column.style for column in columns),
         tuple(tuple(column.value(row) for column in columns) for row in rows),
+        minor=tuple(column.minor for column in columns),
     )
 
 

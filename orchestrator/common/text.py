@@ -48,10 +48,10 @@ def natural(text: str) -> list[tuple[int, str]]:
     return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)]
 
 
-def named(labels: Sequence[str]) -> str:
-    """Return the labels of runs, the first three where there are more: a, b, c and 2 more runs."""
+def named(labels: Sequence[str], what: str = "more run") -> str:
+    """Return labels, of many the first three and how many others: a, b, c and 2 more runs."""
     first, more = ", ".join(labels[:3]), len(labels) - 3
-    return first if more <= 0 else f"{first} and {counted(more, 'more run')}"
+    return first if more <= 0 else f"{first} and {counted(more, what)}"
 
 
 def signal_name(number: int) -> str:

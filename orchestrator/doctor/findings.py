@@ -14,6 +14,7 @@ from typing import Any
 
 from orchestrator.common.ask import TIMEOUT_SECONDS, Answer, ask_all
 from orchestrator.common.tables import Column, Table, make_table
+from orchestrator.common.text import counted, named
 from orchestrator.doctor.packages import (
     DISTRIBUTION,
     Needed,
@@ -29,6 +30,7 @@ from orchestrator.hardware.machine import cores, visible_gpus
 MINIMUM_PYTHON = (3, 11)
 EXTRAS = ("train", "hf")
 SLURM_COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "srun", "salloc", "sinfo")
+_WHOLE_EXTRA = "all of it"
 COMPILERS = ("c++", "g++", "clang++")
 NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 
@@ -74,6 +76,37 @@ def finding_table(findings: Sequence[Finding]) -> Table:
         for before, finding in pairwise(findings)
     ]
     return make_table(COLUMNS, [*findings[:1], *shown])
+
+
+def _names_of(group: Sequence[Finding]) -> str:
+    names = [one.name for one in group if one.name != _WHOLE_EXTRA] or [group[0].name]
+    return f"{group[0].topic}: {named(names, 'other')}"
+
+
+_PROBLEM_COLUMNS: tuple[Column[list[Finding]], ...] = (
+    Column("what", "topic", _names_of),
+    Column("state", "state", lambda group: _state(group[0])),
+    Column("what to do", "remedy", lambda group: group[0].remedy),
+)
+
+
+def problem_table(findings: Sequence[Finding]) -> Table:
+    """Return what is missing or wrong, a row for all that has the same remedy; needs first."""
+    groups: dict[tuple[str, bool, str], list[Finding]] = {}
+    for one in findings:
+        if not one.ok:
+            # Each program of Slurm names itself in the same complaint.
+            same = (one.remedy or "").replace(one.name, "")
+            groups.setdefault((one.topic, one.optional, same), []).append(one)
+    rows = sorted(groups.values(), key=lambda group: group[0].optional)
+    return make_table(_PROBLEM_COLUMNS, rows)
+
+
+def findings_summary(findings: Sequence[Finding]) -> str:
+    """Return one line: how many checks found what."""
+    states = Counter(_state(finding) for finding in findings)
+    counts = ", ".join(f"{count} {state.replace(', ', ' but ')}" for state, count in states.items())
+    return f"{counted(len(findings), 'check')}: {counts}"
 
 
 def finding_records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
@@ -133,7 +166,7 @@ def _extra(extra: str, needed: Sequence[Needed]) -> Iterator[Finding]:
     ready = sum(finding.ok for finding in each)
     complete = ready == len(each)
     found = f"{ready} of {len(each)} packages"
-    yield Finding(topic, "all of it", complete, True, found, None if complete else remedy)
+    yield Finding(topic, _WHOLE_EXTRA, complete, True, found, None if complete else remedy)
     yield from each
 
 

@@ -7,7 +7,9 @@ from typing import Any
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.campaign.fit import Capacity, capacity, fits, gib
 from orchestrator.common.errors import UserError
-from orchestrator.common.tables import Column, Style, Table, as_text, make_table
+from orchestrator.common.fitted import fitted_text
+from orchestrator.common.tables import Column, Style, Table, make_table
+from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import printable
 from orchestrator.estimate.case import ESTIMATED_PRECISION, option_case
 from orchestrator.hardware.gpus import Figure, memory_gib
@@ -108,7 +110,9 @@ def estimates_table(estimates: Sequence[MemoryEstimate]) -> Table:
 
 def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
     """Return the table of several estimates, and the parts of each."""
-    table = [as_text(estimates_table(estimates))] if len(estimates) > 1 else []
+    table = (
+        [fitted_text(estimates_table(estimates), terminal_width())] if len(estimates) > 1 else []
+    )
     return "\n\n".join([*table, *map(_parts_text, estimates)])
 
 
@@ -130,7 +134,9 @@ def _parts_text(estimate: MemoryEstimate) -> str:
     if room is not None:
         told += f"; {room.owner} has {gib(room.gib)}; fits: {fits(whole, room)}"
     sentences = [printable(said) for said in (told, estimate.unknown) if said]
-    return "\n".join([as_text(make_table(_PARTS, whole.parts)), "", *sentences])
+    return "\n".join(
+        [fitted_text(make_table(_PARTS, whole.parts), terminal_width()), "", *sentences]
+    )
 
 
 def _parallelism(values: Mapping[str, Any]) -> Parallelism:

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.common.errors import UserError
-from orchestrator.common.tables import EXACT, Column, Style, Table, as_text, make_table
+from orchestrator.common.fitted import fitted_text
+from orchestrator.common.tables import EXACT, Column, Style, Table, make_table
+from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import printable
 from orchestrator.estimate.case import Case
 from orchestrator.estimate.size_labels import label_sentence, label_unit
@@ -53,7 +55,7 @@ def parameters_table(cases: Sequence[Case]) -> Table:
 
 def parameters_text(cases: Sequence[Case]) -> str:
     """Return the table of the cases' sizes, and the derivation of every one that differs."""
-    table = [as_text(parameters_table(cases))] if len(cases) > 1 else []
+    table = [fitted_text(parameters_table(cases), terminal_width())] if len(cases) > 1 else []
     return "\n\n".join([*table, *_derivations(cases, _parameters_derived)])
 
 
@@ -86,7 +88,7 @@ def _parameters_derived(case: Case) -> str:
     formula = " + ".join(case.model.parameter_formulas().values())
     told = label_sentence(case.label, case.parameters)
     lines = (
-        as_text(make_table(_PARTS, _parts(case))),
+        fitted_text(make_table(_PARTS, _parts(case)), terminal_width()),
         "",
         f"P = {formula}",
         *([f"  = {GPT2_PARAMETERS}"] if case.model.is_gpt2 else []),
@@ -168,7 +170,7 @@ def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
     shown = {column.name for column in _SPEEDS} & {*table.names}
     peaks = dict.fromkeys(_peak_sentence(case) for case in cases) if shown else ()
     parts = (
-        "\n".join((as_text(table), *filter(None, peaks))),
+        "\n".join((fitted_text(table, terminal_width()), *filter(None, peaks))),
         *_derivations(cases, _flops_derived),
     )
     return "\n\n".join(parts)

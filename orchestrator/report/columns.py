@@ -91,10 +91,15 @@ _MEASURED: tuple[Column[Collected], ...] = (
         "samples/s (avg)",
         "running_samples_per_second",
         lambda run: run.summary.running_samples_per_second,
+        minor=True,
     ),
     Column("samples/s (last)", "samples_per_second", lambda run: run.summary.samples_per_second),
     Column(
-        "mem (GiB)", "memory_allocated_gib", lambda run: run.summary.memory_allocated_gib, _SHORT
+        "mem (GiB)",
+        "memory_allocated_gib",
+        lambda run: run.summary.memory_allocated_gib,
+        _SHORT,
+        minor=True,
     ),
     Column(
         "peak (GiB)",
@@ -102,7 +107,13 @@ _MEASURED: tuple[Column[Collected], ...] = (
         lambda run: run.summary.max_memory_allocated_gib,
         _SHORT,
     ),
-    Column("step mean (s)", "step_seconds_mean", lambda run: run.summary.step_seconds_mean, _SHORT),
+    Column(
+        "step mean (s)",
+        "step_seconds_mean",
+        lambda run: run.summary.step_seconds_mean,
+        _SHORT,
+        minor=True,
+    ),
     Column(
         "median (s)", "step_seconds_median", lambda run: run.summary.step_seconds_median, _SHORT
     ),
@@ -111,12 +122,15 @@ _MEASURED: tuple[Column[Collected], ...] = (
         "step_seconds_spread",
         lambda run: run.summary.step_seconds_spread,
         Style(digits=2),
+        minor=True,
     ),
-    Column("n", "reports", lambda run: run.summary.reports or None),
+    Column("n", "reports", lambda run: run.summary.reports or None, minor=True),
     Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run.summary.tflops_per_gpu, _SHORT),
 )
 _ENDED: tuple[Column[Collected], ...] = (
-    Column("final loss", "final_loss", lambda run: run.summary.final_loss, Style(digits=6)),
+    Column(
+        "final loss", "final_loss", lambda run: run.summary.final_loss, Style(digits=6), minor=True
+    ),
     Column("ended", "outcome", ended),
 )
 # Known of a run whose program tells of no steps.

@@ -11,11 +11,14 @@ from itertools import pairwise
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.collect.outcomes import RunOutcome
-from orchestrator.common.tables import MEASURED, Table, as_text
+from orchestrator.common.fitted import fitted, wrapped
+from orchestrator.common.tables import MEASURED, Table
+from orchestrator.common.terminal import terminal_width
 from orchestrator.report.report import Report
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 16
+_NO_LIMIT = 10_000
 # What is within a quarter of the fastest step is no mountain.
 _LEAST_SPAN = 0.25
 
@@ -23,19 +26,25 @@ _LEAST_SPAN = 0.25
 def show_report(campaign: Campaign, report: Report, runs: Sequence[Collected]) -> None:
     """Print the table and the line below it to the terminal.
 
-    It is the text that a pipe gets, in color, with a column more.
+    It is the text that a pipe gets, in color, with a column more, and fitted to the width.
     """
     from rich.console import Console
     from rich.text import Text
 
     times = [sparkline(run.reports.seconds) for run in runs]
-    lines = as_text(_with_step_times(report.table, times)).splitlines()
-    titles = len(lines) - len(runs) - 1
-    ends = ("red" if run.outcome == RunOutcome.OOM else "" for run in runs)
-    styles = (*["bold"] * titles, "", *ends)
-    shown = (Text(line, style) for line, style in zip(lines, styles, strict=True))
+    width = terminal_width()
+    table = fitted(_with_step_times(report.table, times), width or _NO_LIMIT)
+    ends = ["red" if run.outcome == RunOutcome.OOM else "" for run in runs]
+    if len(table.rows) < len(ends):
+        ends = [""] * len(table.rows)
+    shown = [
+        *(Text(line) for line in table.above),
+        *(Text(line, "bold") for line in table.titles),
+        *(Text(line, end) for row, end in zip(table.rows, ends, strict=True) for line in row),
+        *(Text(line) for line in (*table.below, *wrapped(report.provenance, width))),
+    ]
     console = Console(highlight=False)
-    console.print(Text("\n").join((*shown, Text(report.provenance))), soft_wrap=True)
+    console.print(Text("\n").join(shown), soft_wrap=True)
 
 
 def _with_step_times(table: Table, times: Sequence[str | None]) -> Table:
@@ -44,6 +53,7 @@ def _with_step_times(table: Table, times: Sequence[str | None]) -> Table:
         titles=(*table.titles, "step times"),
         names=(*table.names, "step_times"),
         styles=(*table.styles, MEASURED),
+        minor=(*table.minor, True),
         rows=tuple((*row, time) for row, time in zip(table.rows, times, strict=True)),
     )
 

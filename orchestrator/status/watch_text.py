@@ -6,7 +6,9 @@ from contextlib import suppress
 from datetime import timedelta
 
 from orchestrator.collect.outcomes import decided_by
-from orchestrator.common.tables import Column, Style, as_text, make_table
+from orchestrator.common.fitted import fitted_text
+from orchestrator.common.tables import Column, Style, make_table
+from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import named
 from orchestrator.status import slow_runs
 from orchestrator.status.table import RunStatus, held_line, totals, word
@@ -78,7 +80,7 @@ def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
     nodes = (_NODES,) if has_nodes(look.runs) else ()
     slow = (_SLOW,) if look.slow else ()
     columns = (*_BEFORE_NODES, *nodes, *_BEHIND_NODES, *slow)
-    table = as_text(make_table(columns, runs))
+    table = fitted_text(make_table(columns, runs), terminal_width())
     return "\n".join((table, totals(look.statuses, ()), *watch_warnings(look)))
 
 

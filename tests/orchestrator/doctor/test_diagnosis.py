@@ -181,12 +181,45 @@ def test_doctor_exits_with_one_only_over_what_is_essential(
 ) -> None:
     """Optional lacks are told, and are no failure; both outputs name the same findings."""
     bare = program(tmp_path / "bin", "bash", "true").parent
-    status, text, errors = doctor(tmp_path, PATH=bare)
+    status, text, errors = doctor(tmp_path, "--all", PATH=bare)
     assert (status, errors) == (0, "")
     assert "missing, optional" in text
     status, printed, errors = doctor(tmp_path, "--json", PATH=bare)
     assert (status, errors) == (0, "")
     findings = [Finding(**each) for each in json.loads(printed)]
-    assert as_text(diagnosis.finding_table(findings)) == text.rstrip("\n")
+    assert text.startswith(as_text(diagnosis.finding_table(findings)))
     (tmp_path / "parsers.py").write_text("")
     assert doctor(tmp_path, PATH=bare)[0] == 1
+
+
+def test_doctor_shows_what_to_do_and_nothing_else(
+    tmp_path: Path, doctor: Callable[..., tuple[int, str, str]], program: Callable[..., Path]
+) -> None:
+    """One line for all programs of Slurm; what is fine is counted."""
+    bare = program(tmp_path / "bin", "bash", "true").parent
+    for name in diagnosis.SLURM_COMMANDS:
+        program(bare, name, f"echo {name}: error: no host >&2; exit 1")
+    _, text, _ = doctor(tmp_path, PATH=bare)
+    [line] = [line for line in text.splitlines() if line.startswith("Slurm")]
+    assert "sbatch, squeue, sacct and 5 others" in line
+    assert "sbatch --version exits with 1: sbatch: error: no host" in line
+    assert " ok " not in text.rpartition("checks: ")[0]
+    assert "`teralog doctor --all` shows them" in text.splitlines()[-1]
+
+
+def test_problems_come_before_what_is_optional() -> None:
+    """The same remedy is one row; other topics have their own."""
+    lacks = [
+        Finding("extra hf", "all of it", False, True, "0 of 2 packages", "pip install hf"),
+        Finding("extra hf", "accelerate", False, True, None, "pip install hf"),
+        Finding("extra hf", "transformers", False, True, None, "pip install hf"),
+        Finding("Python", "version", False, False, "3.9", "make an environment"),
+        Finding("CPU", "cores", True, True, "2", None),
+    ]
+    assert diagnosis.problem_table(lacks).rows == (
+        ("Python: version", "problem", "make an environment"),
+        ("extra hf: accelerate, transformers", "problem, optional", "pip install hf"),
+    )
+    assert diagnosis.findings_summary(lacks) == (
+        "5 checks: 1 problem but optional, 2 missing but optional, 1 problem, 1 ok"
+    )

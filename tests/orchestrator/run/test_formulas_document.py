@@ -72,6 +72,6 @@ def test_every_option_that_changes_a_model_stands_in_it():
     plain = {
         *("--model", "--num-layers", "--hidden-size", "--num-attention-heads", "--vocab-size"),
         *("--seq-length", "--tensor-parallel-size", "--position-table", "--help"),
-        *("--format", "--json"),
+        *("--format", "--json", "--wide"),
     }
     assert told == offered - plain

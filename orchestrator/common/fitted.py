@@ -1,0 +1,241 @@
+"""Fit a table into the width of a terminal, without cutting a number.
+
+Columns without a value are left out. Columns with one value for all rows go into a line above the
+table. If the rest is too wide, titles wrap, ids are shortened to what tells them apart, texts wrap,
+and at last columns are left out and named, from the right: minor ones first, the first and the last
+column never. A single row that is too wide has a line for each column.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.common.tables import DASH, Table, numeric_columns, shown_rows
+
+_GAP = "  "
+_LEAST_TEXT = 14
+_LEAST_ID = 4
+# The first columns say which row it is.
+_IDENTITY = ("run_id", "label")
+_UNIT = re.compile(r"(?P<name>.*) \((?P<unit>[^()]+)\)")
+_QUOTED = re.compile(r"`[^`]*`")
+_ANY_SPACE = "\N{NO-BREAK SPACE}"
+
+
+@dataclass(frozen=True, slots=True)
+class FittedTable:
+    """The lines of a table: those above it, its titles with their rule, of each row, and below."""
+
+    above: tuple[str, ...]
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    below: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Return all lines."""
+        rows = [line for row in self.rows for line in row]
+        return [*self.above, *self.titles, *rows, *self.below]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A column as it is shown: the texts of its cells."""
+
+    title: str
+    name: str
+    cells: tuple[str, ...]
+    number: bool
+    minor: bool
+
+    @property
+    def natural(self) -> int:
+        """The width that its longest cell needs, and the longest word of its title."""
+        return max(map(len, (*self.cells, *_title_words(self.title))))
+
+    @property
+    def roomy(self) -> int:
+        """The width in which only the unit of its title is on a line of its own."""
+        return max(map(len, (*self.cells, *self.title.replace(" (", "\n(").split("\n"))))
+
+    @property
+    def least(self) -> int:
+        """The width below which it is left out."""
+        return self.natural if self.number else min(self.natural, _LEAST_TEXT)
+
+
+def fitted_text(table: Table, width: int | None) -> str:
+    """Return the lines of `fitted`; if the width is None, the whole table."""
+    from orchestrator.common.tables import as_text
+
+    return as_text(table) if width is None else "\n".join(fitted(table, width).lines())
+
+
+def fitted(table: Table, width: int) -> FittedTable:
+    """Return the table in at most `width` columns, as the module describes."""
+    columns = _columns(table)
+    # Rows that are the same in everything are still so many rows.
+    first = columns[0] if all(map(_is_same, columns)) else None
+    same = [one for one in columns if _is_same(one) and one is not first]
+    above = _same_line(same, width)
+    left = [one for one in columns if one not in same]
+    if len(table.rows) == 1 and _total(one.natural for one in left) > width:
+        return FittedTable((), (), (tuple(_lines_of_one(columns, width)),), ())
+    hidden: list[_Shown] = []
+    if _total(one.natural for one in left) > width:
+        left = [_with_short_ids(one) for one in left]
+    while _total(one.least for one in left) > width and len(left) > 2:
+        hidden.append(left.pop(_least_wanted(left)))
+    below = []
+    if hidden:
+        names = ", ".join(one.title for one in columns if one.name in {two.name for two in hidden})
+        below = wrapped(f"not shown: {names}; `--wide` shows all columns", width)
+    titles, rows = _drawn(left, _widths(left, width), len(table.rows))
+    return FittedTable(tuple(above), titles, rows, tuple(below))
+
+
+def wrapped(sentence: str, width: int | None) -> list[str]:
+    """Return the lines of a sentence; what is in backquotes stays on one line."""
+    if width is None or len(sentence) <= width:
+        return [sentence]
+    whole = _QUOTED.sub(lambda match: match[0].replace(" ", _ANY_SPACE), sentence)
+    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_ANY_SPACE, " ") for line in lines]
+
+
+def _columns(table: Table) -> list[_Shown]:
+    """Return the columns that have a value in some row."""
+    rows, numbers = shown_rows(table), numeric_columns(table)
+    minor = table.minor or (False,) * len(table.titles)
+    every = [
+        _Shown(title, table.names[at], tuple(row[at] for row in rows), numbers[at], minor[at])
+        for at, title in enumerate(table.titles)
+    ]
+    return [one for one in every if any(cell != DASH for cell in one.cells)] or every
+
+
+def _is_same(column: _Shown) -> bool:
+    return len(column.cells) > 1 and len(set(column.cells)) == 1 and column.name not in _IDENTITY
+
+
+def _same_line(columns: Sequence[_Shown], width: int) -> list[str]:
+    """Return what all rows have in common: `in all rows: nodes 1, memory 4 GiB`."""
+    if not columns:
+        return []
+    return [*wrapped(f"in all rows: {', '.join(map(_with_unit, columns))}", width), ""]
+
+
+def _with_unit(column: _Shown) -> str:
+    match = _UNIT.fullmatch(column.title)
+    if match is None:
+        return f"{column.title} {column.cells[0]}"
+    return f"{match['name']} {column.cells[0]} {match['unit']}"
+
+
+def _lines_of_one(columns: Sequence[_Shown], width: int) -> list[str]:
+    """Return a line for each column of the only row."""
+    most = max(len(column.title) for column in columns)
+    indent = " " * (most + len(_GAP))
+    return [
+        line
+        for column in columns
+        for line in textwrap.wrap(
+            f"{column.title.ljust(most)}{_GAP}{column.cells[0]}", width, subsequent_indent=indent
+        )
+    ]
+
+
+def _with_short_ids(column: _Shown) -> _Shown:
+    """Return a column of run ids cut to what tells them apart: commands take the beginning."""
+    if column.name != "run_id":
+        return column
+    longest = max(map(len, column.cells), default=0)
+    size = next(
+        (
+            size
+            for size in range(_LEAST_ID, longest)
+            if len({cell[:size] for cell in column.cells}) == len(column.cells)
+        ),
+        longest,
+    )
+    return replace(column, cells=tuple(cell[:size] for cell in column.cells))
+
+
+def _least_wanted(columns: Sequence[_Shown]) -> int:
+    """Return the place of the column to leave out next; the outermost ones stay longest."""
+    last = max((at for at, one in enumerate(columns) if not one.minor), default=0)
+    return max(range(1, len(columns)), key=lambda at: (columns[at].minor, at != last, at))
+
+
+def _total(widths: Iterable[int]) -> int:
+    found = tuple(widths)
+    return sum(found) + len(_GAP) * (len(found) - 1)
+
+
+def _widths(columns: Sequence[_Shown], width: int) -> list[int]:
+    """Return the width of each column; the widest texts give way first."""
+    found = [column.roomy for column in columns]
+    if _total(found) <= width:
+        return found
+    found = [column.natural for column in columns]
+    while _total(found) > width:
+        able = [at for at, column in enumerate(columns) if found[at] > column.least]
+        if not able:
+            break
+        widest = max(able, key=lambda at: found[at])
+        found[widest] -= 1
+    return found
+
+
+def _title_words(title: str) -> list[str]:
+    """Return the parts of a title that stay on one line: words, and a unit in parentheses."""
+    return re.sub(r"-(?=\w)", "- ", title).split()
+
+
+def _drawn(
+    columns: Sequence[_Shown], widths: Sequence[int], count: int
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the lines of the titles and their rule, and those of each row."""
+    pairs = list(zip(columns, widths, strict=True))
+    titles = _beside([(_wrapped_title(one.title, wide), wide, one.number) for one, wide in pairs])
+    rule = _GAP.join("-" * wide for wide in widths)
+    rows = (
+        _beside([(_wrapped_cell(one.cells[row], wide), wide, one.number) for one, wide in pairs])
+        for row in range(count)
+    )
+    return (*titles, rule), tuple(tuple(row) for row in rows)
+
+
+def _wrapped_title(title: str, width: int) -> list[str]:
+    lines: list[str] = []
+    for word in _title_words(title):
+        if lines and len(lines[-1]) + len(word) + 1 <= width and not word.startswith("("):
+            lines[-1] += word if lines[-1].endswith("-") else f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def _wrapped_cell(text: str, width: int) -> list[str]:
+    """Return the lines of a text, which end at spaces and after slashes, if they can."""
+    lines = [""]
+    for piece in re.findall(r"[^\s/]*(?:/+|\s+)|[^\s/]+", text):
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
+            lines.append("")
+        parts = [piece[at : at + width] for at in range(0, len(piece.rstrip()), width)]
+        lines[-1] += piece if len(parts) < 2 else parts[0]
+        lines += parts[1:] if len(parts) > 1 else []
+    return [line.rstrip() for line in lines]
+
+
+def _beside(cells: Sequence[tuple[list[str], int, bool]]) -> list[str]:
+    """Return cells beside each other, each a list of lines, its width, and whether to the right."""
+    height = max(len(lines) for lines, _, _ in cells)
+    padded = [(lines + [""] * (height - len(lines)), wide, right) for lines, wide, right in cells]
+    return [
+        _GAP.join(
+            lines[at].rjust(wide) if right else lines[at].ljust(wide)
+            for lines, wide, right in padded
+        ).rstrip()
+        for at in range(height)
+    ]

@@ -1,0 +1,141 @@
+"""Tables at the width of a terminal: nothing is wider, and no number is cut."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.common.fitted import fitted, fitted_text, wrapped
+from orchestrator.common.tables import Column, Table, as_text, make_table, shown
+
+
+def _column(name: str, *, minor: bool) -> Column[dict[str, Any]]:
+    return Column(name, name, lambda row: row.get(name), minor=minor)
+
+
+def table(rows: list[dict[str, Any]], *, minor: tuple[str, ...] = ()) -> Table:
+    """Return a table of dictionaries; a name is its column's title, too."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = [_column(name, minor=name in minor) for name in names]
+    return make_table(columns, rows)
+
+
+RUNS = [
+    {"run_id": "abcd12345678", "label": "zero1 mb4", "n": 30, "state": "OOM", "x (GiB)": 1.5},
+    {"run_id": "abff12345678", "label": "zero2 mb8", "n": 30, "state": "COMPLETED", "x (GiB)": 2.5},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "expected"),
+    [
+        pytest.param(
+            RUNS,
+            80,
+            [
+                "in all rows: n 30",
+                "",
+                "run_id        label      state          x",
+                "                                    (GiB)",
+                "------------  ---------  ---------  -----",
+                "abcd12345678  zero1 mb4  OOM        1.500",
+                "abff12345678  zero2 mb8  COMPLETED  2.500",
+            ],
+            id="what is the same is said once",
+        ),
+        pytest.param(
+            RUNS,
+            36,
+            [
+                "in all rows: n 30",
+                "",
+                "run_id  label      state          x",
+                "                              (GiB)",
+                "------  ---------  ---------  -----",
+                "abcd    zero1 mb4  OOM        1.500",
+                "abff    zero2 mb8  COMPLETED  2.500",
+            ],
+            id="ids are shortened",
+        ),
+        pytest.param(
+            [{"a": 1, "why": "one two three four five", "b": None}, {"a": 2, "why": "six"}],
+            20,
+            [
+                "a  why",
+                "-  -----------------",
+                "1  one two three",
+                "   four five",
+                "2  six",
+            ],
+            id="texts wrap and empty columns go",
+        ),
+    ],
+)
+def test_a_table_fits(rows: list[dict[str, Any]], width: int, expected: list[str]) -> None:
+    """By the means that the module lists, in their order."""
+    assert fitted(table(rows), width).lines() == expected
+
+
+def test_a_single_row_that_is_too_wide_has_a_line_for_each_column() -> None:
+    """Its texts wrap beside their titles."""
+    only = table([{"step time (s)": 0.5, "log": "one two three", "loss": 3.25}])
+    assert fitted(only, 23).lines() == [
+        "step time (s)  0.5000",
+        "log            one two",
+        "               three",
+        "loss           3.250",
+    ]
+
+
+def test_minor_columns_are_left_out_first_and_named() -> None:
+    """From the right; the first column stays."""
+    rows = [{"label": f"run {n}", **{f"column{k}": n * 1000 + k for k in range(8)}} for n in (1, 2)]
+    lines = fitted(table(rows, minor=("column1", "column3")), 50).lines()
+    assert lines[0].split() == ["label", *(f"column{n}" for n in (0, 2, 4, 5, 7))]
+    assert lines[-2:] == [
+        "not shown: column1, column3, column6; `--wide`",
+        "shows all columns",
+    ]
+
+
+def test_a_pipe_gets_the_whole_table() -> None:
+    """However wide it is."""
+    wide = table([{"label": "x" * 300, "n": 1}, {"label": "y", "n": 1}])
+    assert fitted_text(wide, None) == as_text(wide)
+
+
+CELLS = st.one_of(
+    st.none(),
+    st.integers(-(10**9), 10**9),
+    st.floats(-1e12, 1e12),
+    st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=60),
+)
+
+
+@given(
+    st.lists(st.fixed_dictionaries(dict.fromkeys("abcdef", CELLS)), min_size=1, max_size=5),
+    st.integers(60, 120),
+)
+def test_no_line_is_wider_and_no_number_is_cut(rows: list[dict[str, Any]], width: int) -> None:
+    """A number is whole in the lines, or its column is named as not shown."""
+    made = table(rows)
+    lines = fitted(made, width).lines()
+    assert max(map(len, lines)) <= width
+    text = " ".join(lines)
+    hidden = re.search(r"not shown: ([a-f, ]+);", text)
+    left_out = hidden[1].split(", ") if hidden else []
+    for row in rows:
+        for name, cell in row.items():
+            if isinstance(cell, int | float) and name not in left_out:
+                assert shown(cell) in text
+
+
+@given(st.lists(st.sampled_from(["word", "`teralog plan a.yaml`", "longer-word"]), max_size=30))
+def test_a_command_in_a_sentence_stays_on_its_line(words: list[str]) -> None:
+    """It is there to be copied."""
+    sentence = " ".join(words)
+    lines = wrapped(sentence, 40)
+    assert " ".join(lines) == sentence
+    assert all(line.count("`") % 2 == 0 and len(line) <= 40 for line in lines)
