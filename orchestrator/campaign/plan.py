@@ -1,8 +1,10 @@
 """Make the table, the JSON and the messages of `teralog plan`."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.campaign.fit import Capacity, capacity, fits, gib
@@ -14,8 +16,10 @@ from orchestrator.memory.forecast import MemoryForecast
 from orchestrator.run import run_columns
 from orchestrator.run.model import Run, sizes
 
-if TYPE_CHECKING:
-    pass
+# What became of runs, in words, by run id.
+States = Mapping[str, str]
+NO_STATES: States = MappingProxyType({})
+_TO_START, _IMPOSSIBLE = "to start", "impossible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +98,26 @@ def _columns(campaign: Campaign) -> tuple[Column[_Planned], ...]:
     )
 
 
-def plan_table(campaign: Campaign, known: Calibrations) -> Table:
-    """Return the table of all runs, the impossible ones among them."""
-    return make_table(_columns(campaign), _rows(campaign, known))
+def plan_table(campaign: Campaign, known: Calibrations, states: States = NO_STATES) -> Table:
+    """Return the table of all runs, the impossible ones among them; their states, if any has one.
+
+    states: words, by run id, of the runs that `submit` leaves as they are.
+    """
+    state: Column[_Planned] = Column("state", "state", lambda row: _state(row.planned, states))
+    identity, label, *sizes_of_run = _columns(campaign)
+    columns = (identity, label, *([state] if states else []), *sizes_of_run)
+    return make_table(columns, _rows(campaign, known))
 
 
-def plan_records(campaign: Campaign, known: Calibrations) -> list[dict[str, Any]]:
-    """Return one object a run: identity, label, every size, its memory, problems, warnings."""
+def plan_records(
+    campaign: Campaign, known: Calibrations, states: States = NO_STATES
+) -> list[dict[str, Any]]:
+    """Return one object a run: identity, label, state, sizes, memory, problems, warnings."""
     return [
         {
             "run_id": row.planned.run_id,
             "label": row.planned.label,
+            "state": _state(row.planned, states),
             **sizes(row.planned.run),
             "memory": _memory_record(row),
             "problems": list(row.planned.refusals),
@@ -136,16 +149,26 @@ def calibration_lines(known: Calibrations) -> list[str]:
     ]
 
 
-def plan_totals(campaign: Campaign) -> str:
-    """Return one line: how many runs, the GPU-hours they ask for, what was left out."""
-    possible = [planned for planned in campaign.runs if not planned.refusals]
-    hours = sum(planned.run.resources.gpu_hours for planned in possible)
-    impossible = len(campaign.runs) - len(possible)
-    parts = [f"{counted(len(campaign.runs), 'run')} on {campaign.cluster.name}"]
-    if impossible:
-        parts.append(f"{impossible} impossible")
-    parts.append(f"{shown(hours, EXACT)} GPU-hours asked for at most")
-    return "; ".join((*parts, *campaign.notes))
+def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
+    """Return one line: how many runs are in which state, and the GPU-hours of those to start."""
+    words = Counter(_state(planned, states) for planned in campaign.runs)
+    hours = sum(
+        planned.run.resources.gpu_hours
+        for planned in campaign.runs
+        if _state(planned, states) == _TO_START
+    )
+    # What is done comes first, what cannot be done last.
+    order = sorted(words, key=lambda word: (word == _IMPOSSIBLE, word == _TO_START))
+    counts = ", ".join(f"{words[word]} {word}" for word in order)
+    asked = f"{shown(hours, EXACT)} GPU-hours asked for at most"
+    total = f"{counted(len(campaign.runs), 'run')} on {campaign.cluster.name}: {counts}"
+    return "; ".join((total, *([asked] if words[_TO_START] else []), *campaign.notes))
+
+
+def _state(planned: PlannedRun, states: States) -> str:
+    """Return the state of a run: where it has none, what `submit` does with it."""
+    known = states.get(planned.run_id)
+    return known or (_IMPOSSIBLE if planned.refusals else _TO_START)
 
 
 def problem_lines(campaign: Campaign) -> list[str]:

@@ -47,8 +47,8 @@ def schema() -> None:
 def plan(campaign: Path, results: Path | None, layout: str) -> None:
     """Show every run of CAMPAIGN, its sizes, its memory and its problems; write nothing.
 
-    What is possible and seldom meant is worth a look. Exits with 1 where a run is impossible, or
-    will not fit.
+    It counts what is done as of the last command that asked Slurm. Exits with 1 if a run is
+    impossible, or will not fit.
     """
     from orchestrator.campaign.plan import (
         calibration_lines,
@@ -59,19 +59,22 @@ def plan(campaign: Path, results: Path | None, layout: str) -> None:
         warning_lines,
     )
     from orchestrator.collect.calibrations import calibrations_by
+    from orchestrator.collect.collected import collect_campaign
+    from orchestrator.store.records import INTERRUPTED, NOT_STARTED
 
     loaded, store = open_campaign(campaign, results)
-    runs = []
-    if store.path.is_dir():
-        from orchestrator.collect.collected import collect_campaign
-
-        runs = collect_campaign(loaded, store)
+    runs = collect_campaign(loaded, store) if store.path.is_dir() else []
+    states = {
+        one.planned.run_id: (one.outcome or one.state).lower().replace("_", " ")
+        for one in runs
+        if one.state not in (NOT_STARTED, INTERRUPTED)
+    }
     known = calibrations_by(loaded, runs)
     print_table(
         layout,
-        lambda: plan_table(loaded, known),
-        lambda: plan_records(loaded, known),
-        sentences=(plan_totals(loaded), *calibration_lines(known)),
+        lambda: plan_table(loaded, known, states),
+        lambda: plan_records(loaded, known, states),
+        sentences=(plan_totals(loaded, states), *calibration_lines(known)),
     )
     # A program finds them in its records.
     if layout in FOR_PEOPLE:

@@ -90,18 +90,24 @@ def test_a_plan_for_programs_has_every_size_and_the_problems(campaign_of: Campai
 
 
 TOTALS = {
-    "as many as there are": (MIXED.replace(", 12]", "]"), "2 runs on local; 4 GPU-hours"),
+    "as many as there are": (
+        MIXED.replace(", 12]", "]"),
+        "2 runs on local: 2 to start; 4 GPU-hours",
+    ),
     "the impossible ask for nothing": (
         MIXED,
         (
-            "3 runs on local; 1 impossible; 4 GPU-hours asked for at most; "
+            "3 runs on local: 2 to start, 1 impossible; 4 GPU-hours asked for at most; "
             "1 excluded by 'strategy: ddp, global_batch_size: 12'"
         ),
     ),
-    "one run": (MIXED.replace("zero3, ", "").replace("ddp, zero3", "ddp"), "1 run on local"),
+    "one run": (
+        MIXED.replace("zero3, ", "").replace("ddp, zero3", "ddp"),
+        "1 run on local: 1 to start;",
+    ),
     "many hours are whole ones": (
         MIXED.replace("time_limit: 30", "time_limit: 4000-0").replace("16, 12", "16"),
-        "2 runs on local; 768,000 GPU-hours asked for at most",
+        "2 runs on local: 2 to start; 768,000 GPU-hours asked for at most",
     ),
 }
 
@@ -110,6 +116,21 @@ TOTALS = {
 def test_the_totals_are_one_line(campaign_of: CampaignOf, text: str, line: str):
     """Runs, GPU-hours of the possible ones, what was left out."""
     assert plan_totals(campaign_of(text)).startswith(line)
+
+
+def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
+    """Hours are asked for by the runs to start only; each has its state in table and JSON."""
+    campaign = campaign_of(MIXED)
+    first, *_ = campaign.runs
+    states = {first.run_id: "completed"}
+    line = "3 runs on local: 1 completed, 1 to start, 1 impossible; 2 GPU-hours asked for at most;"
+    assert plan_totals(campaign, states).startswith(line)
+    cells = [row[2] for row in plan_table(campaign, {}, states).rows]
+    assert cells == ["completed", "to start", "impossible"]
+    assert [one["state"] for one in plan_records(campaign, {}, states)] == cells
+    assert "state" not in plan_table(campaign, {}).names
+    done = {planned.run_id: "completed" for planned in campaign.runs}
+    assert plan_totals(campaign, done).startswith("3 runs on local: 3 completed; 1 excluded")
 
 
 def test_each_problem_is_said_once_with_the_runs_that_have_it(campaign_of: CampaignOf):

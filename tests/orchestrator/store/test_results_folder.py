@@ -82,6 +82,7 @@ def test_every_folder_has_the_same_view_of_a_campaign(
     for folder, path in (("sub", "../c.yaml"), ("..", "project/c.yaml"), ("..", "link/c.yaml")):
         monkeypatch.chdir(project / folder)
         assert "2 runs: 2 completed" in teralog("status", path).stdout
+        assert "2 runs on here: 2 completed" in teralog("plan", path).stdout
         again = teralog("submit", path)
         assert (again.exit_code, "2 runs: 2 completed" in again.stderr) == (0, True)
     assert [len(list(project.glob(f"results/play/*/attempt-{n}"))) for n in (1, 2)] == [2, 0]
