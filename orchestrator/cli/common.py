@@ -42,7 +42,6 @@ def options(*several: Callable[[Command], Command]) -> Callable[[Command], Comma
     return add
 
 
-campaign_argument = click.argument("campaign", type=click.Path(dir_okay=False, path_type=Path))
 results_option = click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli.arguments import campaign_argument
 from orchestrator.cli.common import (
-    campaign_argument,
     complain,
     format_option,
     open_campaign,
@@ -46,7 +46,7 @@ class Percent(click.ParamType[float]):
 
 
 @click.command()
-@click.argument("a", metavar="A")
+@click.argument("a", metavar="[A]", required=False)
 @click.argument("b", metavar="[B]", required=False)
 @click.option("--by", metavar="PARAMETER", help="Compare A's runs that differ in this alone.")
 @click.option("--a", "expression_a", metavar="EXPRESSION", help="Which runs are A.")
@@ -61,7 +61,7 @@ class Percent(click.ParamType[float]):
 @slurm_timeout_option
 @format_option
 def compare(
-    a: str,
+    a: str | None,
     b: str | None,
     *,
     by: str | None,
@@ -85,7 +85,12 @@ def compare(
         comparison_sentences,
         verdict_table,
     )
+    from orchestrator.store.campaign_files import only_campaign_file
 
+    if a is None:
+        found_here = only_campaign_file()
+        click.echo(f"campaign: {found_here}", err=True)
+        a = str(found_here)
     _refuse_misuse(a, b, by, expression_a, expression_b)
     side = _side(a, results)
     runs = side.runs

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchestrator.cli.arguments import runs_argument
 from orchestrator.cli.common import (
     complain,
     format_option,
@@ -24,12 +25,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("campaign", type=click.Path(path_type=Path))
-@click.argument("run")
+@runs_argument("[CAMPAIGN] RUN", one=True, folders=True)
 @results_option
 @slurm_timeout_option
 @format_option
-def history(campaign: Path, run: str, *, results: Path | None, layout: str) -> None:
+def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layout: str) -> None:
     """Show how fast a RUN of CAMPAIGN was over time, in all campaigns, and where that changed.
 
     CAMPAIGN is a campaign file, or a folder of results; RUN is given by id or label. Every attempt
@@ -48,10 +48,10 @@ def history(campaign: Path, run: str, *, results: Path | None, layout: str) -> N
     planned, warmup, store, damaged = _planned(campaign, results)
     for one in damaged:
         complain(f"not looked at: {one}")
-    chosen = choose(planned, [run])
+    chosen = choose(planned, runs)
     if len({configuration(one.run) for one in chosen}) > 1:
         several = ", ".join(one.run_id for one in chosen)
-        raise UserError(f"{run!r} is the label of several runs; give the id of one: {several}")
+        raise UserError(f"{runs[0]!r} is the label of several runs; give the id of one: {several}")
     past = past_runs(results or store.path.parent, chosen[0].run, warmup)
     found = run_history(past.runs)
     record = history_record(found)

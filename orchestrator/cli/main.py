@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from orchestrator.cli.campaigns import list_campaigns
 from orchestrator.cli.check_tables import check_tables
-from orchestrator.cli.collect import collect
 from orchestrator.cli.common import complain
 from orchestrator.cli.compare import compare, noise
 from orchestrator.cli.doctor import doctor
@@ -16,7 +16,7 @@ from orchestrator.cli.history import history
 from orchestrator.cli.parse import parse
 from orchestrator.cli.prepare import init, plan, render, schema
 from orchestrator.cli.regenerate import regenerate_tflops
-from orchestrator.cli.report import report
+from orchestrator.cli.report import collect, report
 from orchestrator.cli.run import cancel, logs, retry, salloc, status, submit
 from orchestrator.cli.watch import watch
 from orchestrator.common.errors import UserError
@@ -25,7 +25,7 @@ from orchestrator.common.errors import UserError
 _WHOLE_SENTENCE = 200
 
 SECTIONS = {
-    "Prepare": (init, schema, plan, render),
+    "Prepare": (init, list_campaigns, schema, plan, render),
     "Run": (submit, salloc, status, watch, logs, cancel, retry),
     "Read": (collect, report, compare, noise, history, parse),
     "Numbers": (

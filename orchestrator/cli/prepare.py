@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from orchestrator.cli.arguments import campaign_argument
 from orchestrator.cli.common import (
     FOR_PEOPLE,
-    campaign_argument,
     complain,
     format_option,
     open_campaign,

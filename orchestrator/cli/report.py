@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from orchestrator.cli.arguments import campaign_argument, campaign_argument_of
 from orchestrator.cli.common import (
     check_format,
     filter_option,
@@ -19,7 +20,7 @@ from orchestrator.cli.common import (
     slurm_timeout_option,
     table_text,
 )
-from orchestrator.common.text import printable
+from orchestrator.common.text import counted, printable
 
 if TYPE_CHECKING:
     from orchestrator.campaign.campaign import Campaign
@@ -40,9 +41,7 @@ _SUFFIXES = {
 
 
 @click.command()
-@click.argument(
-    "campaign", metavar="CAMPAIGN|PAGE.md", type=click.Path(dir_okay=False, path_type=Path)
-)
+@campaign_argument_of("[CAMPAIGN|PAGE.md]")
 @results_option
 @slurm_timeout_option
 @click.option(
@@ -285,3 +284,23 @@ def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> N
     print_table(
         layout, lambda: table, lambda: as_records(table), values=lambda: table, sentences=sentences
     )
+
+
+@click.command()
+@campaign_argument
+@results_option
+@slurm_timeout_option
+def collect(campaign: Path, results: Path | None) -> None:
+    """Read the logs of CAMPAIGN's runs; write steps.csv and runs.csv."""
+    from orchestrator.collect.collected import collect_campaign
+    from orchestrator.frames import collected_runs_frame, collected_steps_frame
+
+    loaded, store = open_campaign(campaign, results)
+    refresh_records(loaded, store)
+    runs = collect_campaign(loaded, store)
+    steps = collected_steps_frame(runs)
+    for name, frame in (("steps.csv", steps), ("runs.csv", collected_runs_frame(runs))):
+        click.echo(store.write(name, frame.to_csv(index=False)))
+    logs = sum(run.log is not None for run in runs)
+    read = f"read {counted(logs, 'log')} of {counted(len(runs), 'run')}"
+    click.echo(f"{read}: {counted(len(steps), 'step')}", err=True)

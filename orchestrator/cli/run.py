@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.cli.arguments import campaign_argument, runs_argument
 from orchestrator.cli.common import (
-    campaign_argument,
     complain,
     exit_for,
     filter_option,
@@ -263,8 +263,7 @@ def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[
 
 
 @click.command()
-@campaign_argument
-@click.argument("runs", nargs=-1)
+@runs_argument("[CAMPAIGN] [RUNS]...")
 @results_option
 @rehearsed_option
 @click.option("--all", "all_runs", is_flag=True, help="All runs that were submitted.")
@@ -321,8 +320,7 @@ def cancel(
 
 
 @click.command()
-@campaign_argument
-@click.argument("runs", nargs=-1)
+@runs_argument("[CAMPAIGN] [RUNS]...")
 @click.option("--only", default="", help="Outcomes to start again, as failed,oom,node_fail.")
 @click.option("--time", "time_limit", help="Another time limit: minutes, or H:MM:SS.")
 @click.option("--memory", help="Slurm: another amount of memory on each node, e.g. 160G.")
@@ -467,8 +465,7 @@ def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
 
 
 @click.command()
-@campaign_argument
-@click.argument("run")
+@runs_argument("[CAMPAIGN] RUN", one=True)
 @results_option
 @rehearsed_option
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows, until the run ends.")
@@ -476,7 +473,7 @@ def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
 @slurm_timeout_option
 def logs(
     campaign: Path,
-    run: str,
+    runs: tuple[str, ...],
     results: Path | None,
     *,
     rehearsed: bool,
@@ -489,7 +486,7 @@ def logs(
     from orchestrator.submit.selection import choose, has_ended, log_of
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
-    chosen = choose(loaded.runs, [run])
+    chosen = choose(loaded.runs, runs)
     log = log_of(chosen, store, attempt, waiting=follow)
 
     noted: set[str] = set()

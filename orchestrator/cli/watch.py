@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from orchestrator.cli.arguments import campaign_argument
 from orchestrator.cli.common import (
     Positive,
-    campaign_argument,
     complain,
     exit_for,
     for_people,

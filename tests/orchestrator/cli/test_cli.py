@@ -219,5 +219,5 @@ def test_a_long_wait_is_told_on_a_terminal(
 
 def test_a_usage_error_exits_with_2(tmp_path: Path) -> None:
     """As programs do."""
-    assert run(tmp_path, "plan").exit_code == 2
+    assert run(tmp_path, "plan", "--wdie").exit_code == 2
     assert run(tmp_path, "plam").exit_code == 2

@@ -35,7 +35,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "estimate memory of a campaign": ("estimate", "memory", CAMPAIGN),
     "estimate time": ("estimate", "time", "--train-iters", "7", "--step-seconds", "2"),
     "check-tables": ("check-tables", "page.md"),
-    "doctor": ("doctor",),
+    "doctor": ("doctor", "--all"),
+    "list": ("list",),
 }
 # Its two products contradict its size, with text that has a meaning for every format.
 PAGE = """\

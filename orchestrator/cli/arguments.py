@@ -1,0 +1,112 @@
+"""The arguments that name a campaign and its runs; shells complete both."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from orchestrator.common.errors import UserError
+
+if TYPE_CHECKING:
+    from orchestrator.campaign.campaign import Campaign
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def _or_only_one(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """Return the given campaign, or the only one of the current directory."""
+    if value is not None or ctx.resilient_parsing:
+        return value
+    from orchestrator.store.campaign_files import only_campaign_file
+
+    found = only_campaign_file()
+    click.echo(f"campaign: {found}", err=True)
+    return found
+
+
+def campaign_argument_of(
+    metavar: str = "[CAMPAIGN]",
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the argument that names a campaign file, with another metavar."""
+    return click.argument(
+        "campaign",
+        metavar=metavar,
+        required=False,
+        type=click.Path(dir_okay=False, path_type=Path),
+        callback=_or_only_one,
+    )
+
+
+campaign_argument = campaign_argument_of()
+
+
+def runs_argument(
+    metavar: str, *, one: bool = False, folders: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the argument that names a campaign, if it is given, and then runs.
+
+    The command gets `campaign`, a path, and `runs`, a tuple. one: it takes one run. folders: a
+    folder of results stands for a campaign, too.
+    """
+
+    def split(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> None:
+        campaign: Path | None = None
+        if words and _is_campaign(words[0], folders=folders):
+            campaign, words = Path(words[0]), words[1:]
+        if not ctx.resilient_parsing:
+            if one and not words:
+                raise click.UsageError("Missing argument 'RUN': the id or the label of a run.")
+            if one:
+                # A label may have spaces, and need not be quoted.
+                words = (" ".join(words),)
+            campaign = _or_only_one(ctx, param, campaign)
+        ctx.params |= {"campaign": campaign, "runs": words}
+
+    return click.argument(
+        "words",
+        metavar=metavar,
+        nargs=-1,
+        callback=split,
+        expose_value=False,
+        shell_complete=_complete_runs,
+    )
+
+
+def _is_campaign(word: str, *, folders: bool) -> bool:
+    path = Path(word)
+    return word.endswith(_SUFFIXES) or path.is_file() or (folders and path.is_dir())
+
+
+def _complete_runs(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the labels and ids of runs that begin so, and let the shell complete files.
+
+    A mistake in the campaign file completes nothing: a message would stand in the command line.
+    """
+    files = [CompletionItem(incomplete, type="file")] if not ctx.params.get("campaign") else []
+    try:
+        campaign = _loaded(ctx.params.get("campaign"))
+    except (UserError, OSError):
+        return files
+    labels = [one.label for one in campaign.runs if one.label.startswith(incomplete)]
+    # Few people begin to type an id, and a list with both is hard to read.
+    ids = [one.run_id for one in campaign.runs if incomplete and one.run_id.startswith(incomplete)]
+    return [*(CompletionItem(_escaped(one)) for one in (*dict.fromkeys(labels), *ids)), *files]
+
+
+def _loaded(campaign: Path | None) -> "Campaign":
+    from orchestrator.campaign.campaign import load_campaign
+    from orchestrator.store.campaign_files import only_campaign_file
+
+    return load_campaign(campaign or only_campaign_file())
+
+
+def _escaped(label: str) -> str:
+    """Return a label as the shell has to insert it; zsh and fish quote it by themselves."""
+    # click's script for bash reads each line with `read`, which takes one backslash away.
+    in_bash = os.environ.get("_TERALOG_COMPLETE", "").startswith("bash")
+    return label.replace(" ", "\\\\ ") if in_bash else label

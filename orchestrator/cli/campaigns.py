@@ -1,0 +1,35 @@
+"""The command that lists campaigns."""
+
+from pathlib import Path
+
+import click
+
+from orchestrator.cli.common import format_option, print_table, results_option
+
+
+@click.command("list")
+@click.argument(
+    "folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=Path()
+)
+@results_option
+@format_option
+def list_campaigns(folder: Path, results: Path | None, layout: str) -> None:
+    """List the campaigns of FOLDER and the states of their runs.
+
+    It looks at campaign files in FOLDER, by default the current directory, and two levels below,
+    and at the folder of results. It does not ask Slurm; `teralog status` does.
+    """
+    from orchestrator.status.known_campaigns import (
+        campaign_records,
+        campaigns_table,
+        known_campaigns,
+    )
+
+    found = known_campaigns(folder, results)
+    if not found and layout == "text":
+        click.echo(
+            f"{folder}: contains no campaign file and no results; `teralog init` writes a campaign",
+            err=True,
+        )
+        return
+    print_table(layout, lambda: campaigns_table(found), lambda: campaign_records(found))

@@ -1,0 +1,109 @@
+"""Find the campaigns of a folder, and how far each of them is."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.campaign.campaign import load_campaign
+from orchestrator.common.errors import UserError
+from orchestrator.common.tables import Column, Table, make_table
+from orchestrator.status.table import run_statuses, word
+from orchestrator.store.campaign_files import campaign_files
+from orchestrator.store.campaign_store import CampaignStore, campaign_store
+from orchestrator.store.recorded_runs import campaign_stores
+from orchestrator.store.results_folder import folder_of, results_folder
+
+# Deep enough for a folder of folders of campaigns, and not for all of a home directory.
+_DEPTH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCampaign:
+    """A campaign file, or a folder of results without one.
+
+    name: None if the file has mistakes; problem is then the first one. states: how many runs are in
+    which state, in words, as of the last command that asked Slurm.
+    """
+
+    name: str | None
+    file: Path | None
+    states: Counter[str]
+    results: Path | None
+    problem: str | None = None
+
+    @property
+    def other_name(self) -> str | None:
+        """The name, if it is not that of the file."""
+        return None if self.file and self.file.stem == self.name else self.name
+
+    @property
+    def text(self) -> str:
+        """The states as a cell shows them, or the problem."""
+        counts = ", ".join(f"{count} {what}" for what, count in self.states.items())
+        return self.problem or counts
+
+
+def known_campaigns(folder: Path, results: Path | None) -> list[KnownCampaign]:
+    """Return the campaigns whose files or results are in a folder.
+
+    results: where all of them have their results; if None, each where its file says.
+    """
+    found = [_of_file(file, results) for file in campaign_files(folder, depth=_DEPTH)]
+    known = {one.results for one in found}
+    place = results or results_folder(folder)
+    return [*found, *(one for one in _of_results(place) if one.results not in known)]
+
+
+def _of_file(file: Path, results: Path | None) -> KnownCampaign:
+    try:
+        campaign = load_campaign(file)
+        store = campaign_store(results or results_folder(folder_of(file)), campaign.name)
+        states = Counter(map(word, run_statuses(campaign, store)))
+    except UserError as error:
+        problem = error.problems[0].removeprefix(f"{file}: ")
+        return KnownCampaign(None, file, Counter(), None, problem)
+    return KnownCampaign(campaign.name, file, states, store.path)
+
+
+def _of_results(results: Path) -> Iterator[KnownCampaign]:
+    for store in campaign_stores(results):
+        name = store.path.name
+        try:
+            yield KnownCampaign(name, None, _recorded_states(store), store.path)
+        except UserError as error:
+            yield KnownCampaign(name, None, Counter(), store.path, error.problems[0])
+
+
+def _recorded_states(store: CampaignStore) -> Counter[str]:
+    runs = store.submitted_runs() or [one["run_id"] for one in store.run_records()]
+    return Counter(store.run(one).state().lower().replace("_", " ") for one in runs)
+
+
+_COLUMNS: tuple[Column[KnownCampaign], ...] = (
+    Column("file", "file", lambda one: str(one.file) if one.file else None),
+    Column("campaign", "name", lambda one: one.other_name),
+    Column("runs", "runs", lambda one: one.states.total() or None),
+    Column("states", "states", lambda one: one.text),
+)
+
+
+def campaigns_table(campaigns: Sequence[KnownCampaign]) -> Table:
+    """Return a row for each campaign."""
+    return make_table(_COLUMNS, campaigns)
+
+
+def campaign_records(campaigns: Sequence[KnownCampaign]) -> list[dict[str, Any]]:
+    """Return one object for each campaign, for programs."""
+    return [
+        {
+            "name": one.name,
+            "file": str(one.file) if one.file else None,
+            "runs": one.states.total() or None,
+            "states": dict(one.states),
+            "results": str(one.results) if one.results else None,
+            "problem": one.problem,
+        }
+        for one in campaigns
+    ]

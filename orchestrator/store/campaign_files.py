@@ -1,0 +1,61 @@
+"""Find campaign files in folders, without reading them in full."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.text import named
+from orchestrator.store.results_folder import RESULTS
+
+_NAME = re.compile(r"^name:", re.MULTILINE)
+# A cluster profile has none of these keys. A file with mistakes in it counts, too.
+_RUNS = re.compile(r"^(?:defaults|matrix|include):", re.MULTILINE)
+_SUFFIXES = (".yaml", ".yml")
+_MOST_BYTES = 200_000
+
+
+def is_campaign_file(path: Path) -> bool:
+    """Return whether a file looks like a campaign: YAML with a name, and runs or defaults."""
+    if path.suffix not in _SUFFIXES or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return False
+    return bool(_NAME.search(text) and _RUNS.search(text))
+
+
+def campaign_files(folder: Path, *, depth: int = 0) -> Iterator[Path]:
+    """Yield the campaign files of a folder by name, then those of its folders, `depth` levels down.
+
+    Hidden folders and folders of results are left out.
+    """
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    yield from (path for one in entries if is_campaign_file(path := folder / one.name))
+    for one in entries if depth else ():
+        own = not one.name.startswith(".") and one.name != RESULTS
+        if own and one.is_dir(follow_symlinks=False):
+            yield from campaign_files(folder / one.name, depth=depth - 1)
+
+
+def only_campaign_file() -> Path:
+    """Return the campaign file in the current directory.
+
+    Raises UserError if there is none, or more than one.
+    """
+    found = list(campaign_files(Path()))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UserError(
+            "CAMPAIGN: the current directory contains no campaign file; name one, or write one "
+            "with `teralog init`"
+        )
+    names = named([str(path) for path in found], "other")
+    raise UserError(f"CAMPAIGN: which one? The current directory contains {names}")
