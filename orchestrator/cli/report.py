@@ -1,6 +1,7 @@
 """The command that makes the table of a campaign, or a page of HTML of a published one's tables."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ _SUFFIXES = {
 @campaign_argument_of("[CAMPAIGN|PAGE.md]")
 @results_option
 @slurm_timeout_option
+@click.option("--runs", "singly", is_flag=True, help="List repeats and seeds singly.")
 @click.option(
     "--by-node",
     is_flag=True,
@@ -87,6 +89,7 @@ def report(
     campaign: Path,
     results: Path | None,
     *,
+    singly: bool,
     by_node: bool,
     as_html: bool,
     write: bool,
@@ -105,6 +108,7 @@ def report(
         _of_tables(campaign, as_html=as_html)
         return
     from orchestrator.collect.collected import collect_campaign
+    from orchestrator.report.configurations import report_for_people
     from orchestrator.report.missing import left_out
     from orchestrator.report.report import make_report
     from orchestrator.report.sort_and_filter import arranged
@@ -133,7 +137,8 @@ def report(
     collected = collect_campaign(loaded, store)
     whole = make_report(loaded, collected, today())
     made, runs = arranged(loaded, whole, collected, only=only, by=by)
-    written = [_update(update, loaded, made)] if update else []
+    both = Reports(made, report_for_people(loaded, made, runs, singly=singly, by=by))
+    written = [_update(update, loaded, both.for_people)] if update else []
     gone = store.other_runs(loaded)
     if output:
         if file_layout is None:
@@ -142,10 +147,10 @@ def report(
             refuse_foreign(output, of_tables=False)
             text: str | bytes = report_html(loaded, store, made, runs, gone)
         else:
-            text = _formatted(table_text, loaded, made, runs, file_layout)
+            text = _formatted(table_text, loaded, both, runs, file_layout)
         written.append(_write_file(output, text))
     else:
-        _print(loaded, made, runs, layout)
+        _print(loaded, both, runs, layout)
     for sentence in (*left_out(loaded, collected, gone), *written):
         click.echo(sentence, err=True)
     # Last, so that the table is printed even if the disk refuses.
@@ -235,35 +240,43 @@ def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
     return f"updated {page}"
 
 
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """A report with a row for each run, for programs, and the one for people."""
+
+    of_runs: "Report"
+    for_people: "Report"
+
+
 def _print(
-    campaign: "Campaign", report: "Report", runs: "Sequence[Collected]", layout: str
+    campaign: "Campaign", reports: Reports, runs: "Sequence[Collected]", layout: str
 ) -> None:
     if layout == "text" and for_people():
         from orchestrator.report.terminal import show_report
 
-        show_report(campaign, report, runs)
+        show_report(reports.for_people, runs)
         return
-    _formatted(print_table, campaign, report, runs, layout)
+    _formatted(print_table, campaign, reports, runs, layout)
 
 
 def _formatted(
     make: Callable[..., Any],
     campaign: "Campaign",
-    report: "Report",
+    reports: Reports,
     runs: "Sequence[Collected]",
     layout: str,
 ) -> Any:
     """Call `make`, e.g. print_table, with a report in a format."""
     from orchestrator.report.report import report_json
 
-    whole = report_json(campaign, report, runs)
+    whole = report_json(campaign, reports.of_runs, runs)
     return make(
         layout,
-        lambda: report.table,
+        lambda: reports.for_people.table,
         lambda: whole["runs"],
-        values=lambda: report.table,
+        values=lambda: reports.of_runs.table,
         whole=whole,
-        sentences=[report.provenance],
+        sentences=[reports.for_people.provenance],
     )
 
 

@@ -49,6 +49,12 @@ def arranged(
     return made, [runs[row] for row in order]
 
 
+def sorted_report(report: Report, by: str) -> Report:
+    """Return a report with its rows sorted as `arranged` sorts them."""
+    order = _sorted(range(len(report.table.rows)), report.table, by)
+    return replace(report, table=replace(_taken(report.table, order), breaks=frozenset()))
+
+
 def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
     """Return the numbers of rows sorted by the columns that were written."""
     keys = [key.strip() for key in written.split(",")]

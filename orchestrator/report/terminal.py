@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.fitted import fitted, wrapped
@@ -23,18 +22,22 @@ _NO_LIMIT = 10_000
 _LEAST_SPAN = 0.25
 
 
-def show_report(campaign: Campaign, report: Report, runs: Sequence[Collected]) -> None:
+def show_report(report: Report, runs: Sequence[Collected]) -> None:
     """Print the table and the line below it to the terminal.
 
-    It is the text that a pipe gets, in color, with a column more, and fitted to the width.
+    It is the text that a pipe gets, in color and fitted to the width. If each run has a row, it has
+    a column more, with the step times.
     """
     from rich.console import Console
     from rich.text import Text
 
-    times = [sparkline(run.reports.seconds) for run in runs]
     width = terminal_width()
-    table = fitted(_with_step_times(report.table, times), width or _NO_LIMIT)
-    ends = ["red" if run.outcome == RunOutcome.OOM else "" for run in runs]
+    whole = report.table
+    if len(whole.rows) == len(runs):
+        whole = _with_step_times(whole, [sparkline(run.reports.seconds) for run in runs])
+    table = fitted(whole, width or _NO_LIMIT)
+    out_of_memory = RunOutcome.OOM.upper()
+    ends = ["red" if out_of_memory in map(str, row) else "" for row in whole.rows]
     if len(table.rows) < len(ends):
         ends = [""] * len(table.rows)
     shown = [

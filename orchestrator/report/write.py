@@ -9,6 +9,7 @@ from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected, collect_campaign
 from orchestrator.common.files import json_text
 from orchestrator.common.tables import as_csv
+from orchestrator.report.configurations import report_for_people
 from orchestrator.report.report import Report, make_report, report_json, report_markdown
 from orchestrator.store.campaign_store import CampaignStore
 
@@ -62,7 +63,9 @@ def _texts(
 ) -> dict[str, str]:
     """Return the files of the report by their names."""
     return {
-        "report.md": report_markdown(campaign, report, runs, gone),
+        "report.md": report_markdown(
+            campaign, report_for_people(campaign, report, runs), runs, gone
+        ),
         "report.csv": as_csv(report.table),
         "report.json": json_text(report_json(campaign, report, runs)),
     }

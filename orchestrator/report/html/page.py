@@ -9,6 +9,7 @@ from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.tables import Cell, shown_rows
+from orchestrator.report.configurations import configurations
 from orchestrator.report.html.size_plots import TFLOPS, Plot, size_plots
 from orchestrator.report.report import Report, json_number
 from orchestrator.run.model import sizes
@@ -49,7 +50,8 @@ class Page:
 
     noun: what a row of the table is. identity: what tells it from the others, in its address too.
     about: what stands behind how many rows there are. beside: the file with the same tables that
-    needs no browser. best: the place of the run that completed with the most TFLOPs per GPU.
+    needs no browser. best: the place of the median run of the configuration with the most TFLOPs
+        per GPU.
     curves: whether runs have step times and losses, iteration by iteration.
     memory_of: what the forecast of memory is of, and the peak.
     gone: labels of runs that were measured and are no longer in the campaign file.
@@ -130,11 +132,17 @@ def _best(report: Report, runs: Sequence[Collected]) -> int | None:
     if TFLOPS not in report.table.names:
         return None
     reached = {
-        place: tflops
+        run.planned.run_id: (tflops, place)
         for place, (run, tflops) in enumerate(zip(runs, _column(report, TFLOPS), strict=True))
         if run.outcome == RunOutcome.COMPLETED and tflops is not None
     }
-    return max(reached, key=reached.__getitem__, default=None)
+    groups = [
+        sorted(reached[one] for one in group.run_ids if one in reached)
+        for group in configurations(runs)
+    ]
+    # The run in the middle, the lower of two: a single run that was lucky is no best one.
+    middle = [group[(len(group) - 1) // 2] for group in groups if group]
+    return max(middle)[1] if middle else None
 
 
 def _memory(campaign: Campaign, run: Collected) -> tuple[float, float, float] | None:

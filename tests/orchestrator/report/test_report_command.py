@@ -87,8 +87,8 @@ def on_terminal(*options: str, columns: int = 60, **environment: str) -> str:
 
 def test_on_a_terminal_the_table_has_colors_and_step_times(campaign: Path) -> None:
     """Titles are bold, a run out of memory is red."""
-    sent = on_terminal(columns=200)
-    assert "\x1b[1mseed" in sent
+    sent = on_terminal("--runs", columns=200)
+    assert "\x1b[1mrun id" in sent
     (red,) = [line for line in sent.splitlines() if "\x1b[31m" in line]
     assert "OOM" in red
     assert "step times" in sent
@@ -126,8 +126,8 @@ def test_each_format_goes_to_stdout_alone(campaign: Path) -> None:
     table = report("--format", "markdown").stdout
     assert table.strip() in (folder / "report.md").read_text()
     assert table.count("\n\n") == 1
-    latex = report("--format", "latex").stdout.splitlines()
-    assert (latex[0], latex[-2]) == (r"\begin{tabular}{rlllrrrrrrrrrrl}", r"\end{tabular}")
+    latex = report("--runs", "--format", "latex").stdout.splitlines()
+    assert (latex[0], latex[-2]) == (r"\begin{tabular}{lrlllrrrrrrrrrrl}", r"\end{tabular}")
     assert latex[-1].startswith("% TFLOPs per GPU: ")
     assert r"\addlinespace" in latex
 

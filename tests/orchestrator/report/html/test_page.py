@@ -76,9 +76,16 @@ def test_the_table_is_the_report_s(reported: Callable[..., Reported]):
 def test_the_best_run_is_the_fastest_that_completed(reported: Callable[..., Reported]):
     """One that failed may have been fast."""
     attempts = (ended(2.0), ended(1.0, "FAILED"), ended(1.5), None)
-    page = page_of(reported("matrix: {seed: [1, 2, 3, 4]}\n", *attempts))
+    page = page_of(reported("matrix: {strategy: [ddp, zero1, zero2, zero3]}\n", *attempts))
     assert page.best == 2
     assert page.ended == (("completed", 2), ("FAILED", 1), ("not started", 1))
+
+
+def test_a_lucky_run_makes_no_configuration_the_best(reported: Callable[..., Reported]):
+    """The median of its runs counts; the run in the middle is shown."""
+    attempts = map(ended, (1.0, 4.0, 4.0, 2.0, 1.9, 2.1))
+    matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
+    assert page_of(reported(matrix, *attempts)).best == 3
 
 
 def test_where_nothing_completed_none_is_best(reported: Callable[..., Reported]):

@@ -1,0 +1,109 @@
+"""Repeats and seeds of a configuration are one row, with the ids of its runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import Collected
+from orchestrator.report.configurations import configurations, report_for_people, short_ids
+from orchestrator.report.report import Report
+
+Reported = tuple[Campaign, list[Collected], Report]
+MATRIX = "matrix: {strategy: [ddp, zero1], seed: [1, 2]}\nrepeats: 2\n"
+
+
+def log(seconds: float, device: str = "cpu") -> str:
+    """Return the lines of a run that made two steps of so many seconds."""
+    start = (
+        f"[teralog] start | strategy ddp | world_size 2 | backend gloo | device {device} "
+        "| precision fp16 | parameters 136960 | torch 2.13.0\n"
+    )
+    return start + "".join(
+        f"[teralog] iteration {number}/4 | step_seconds {seconds} | samples_per_second 8 "
+        "| loss nan | memory_allocated_gib 0.25 | max_memory_allocated_gib 0.5\n"
+        for number in (1, 2)
+    )
+
+
+def ended(seconds: float, state: str = "COMPLETED", device: str = "cpu") -> dict[str, Any]:
+    """Return an attempt that ended so."""
+    return {"log": log(seconds, device), "state": state}
+
+
+@pytest.fixture
+def rows(reported: Callable[..., Reported]) -> Callable[..., list[dict[str, Any]]]:
+    """Return a function that gives the rows for people, of runs with such attempts."""
+
+    def make(text: str, *attempts: dict[str, Any] | None, **options: Any) -> list[dict[str, Any]]:
+        campaign, runs, report = reported(text, *attempts)
+        table = report_for_people(campaign, report, runs, **options).table
+        return [dict(zip(table.names, row, strict=True)) for row in table.rows]
+
+    return make
+
+
+def test_a_configuration_is_a_row_of_medians(rows: Callable[..., list[dict[str, Any]]]) -> None:
+    """Seed and repeat are no columns; the range is of the TFLOPs."""
+    attempts = [ended(seconds) for seconds in (1, 2, 4, 5, 3, 3, 3, 3)]
+    ddp, zero1 = rows(MATRIX, *attempts)
+    assert [row["strategy"] for row in (ddp, zero1)] == ["ddp", "zero1"]
+    assert [row["runs"] for row in (ddp, zero1)] == [4, 4]
+    assert ddp["step_seconds_median"] == pytest.approx(3)
+    assert not {"seed", "repeat", "label"} & ddp.keys()
+    low, high = map(float, ddp["tflops_per_gpu_range"].split(" to "))
+    assert high == pytest.approx(5 * low, rel=0.01)
+    assert low < ddp["tflops_per_gpu"] < high
+    assert len({*ddp["run_ids"].split(), *zero1["run_ids"].split()}) == 8
+
+
+def test_only_runs_that_completed_count(rows: Callable[..., list[dict[str, Any]]]) -> None:
+    """How the others ended is said."""
+    attempts = (ended(1), ended(1, "FAILED"), ended(3), None, *[ended(3, "FAILED")] * 4)
+    ddp, zero1 = rows(MATRIX, *attempts)
+    assert ddp["step_seconds_median"] == pytest.approx(2)
+    assert ddp["outcome"] == "2 completed, 1 FAILED, 1 not started"
+    assert (zero1["outcome"], zero1["step_seconds_median"]) == ("FAILED", pytest.approx(3))
+
+
+@pytest.mark.parametrize("options", [{"singly": True}, {"by": "-seed"}, {"by": "strategy,repeat"}])
+def test_runs_are_listed_singly(
+    rows: Callable[..., list[dict[str, Any]]], options: dict[str, Any]
+) -> None:
+    """On request, and if one sorts by what tells them apart; each has its id."""
+    found = rows(MATRIX, *[ended(1)] * 8, **options)
+    assert len(found) == 8
+    assert len({row["run_ids"] for row in found}) == 8
+
+
+def test_rows_are_sorted_by_what_they_show(rows: Callable[..., list[dict[str, Any]]]) -> None:
+    """Not by the fastest run of each."""
+    attempts = [ended(seconds) for seconds in (1, 9, 9, 9, 3, 3, 3, 3)]
+    found = rows(MATRIX, *attempts, by="-tflops_per_gpu")
+    assert [row["strategy"] for row in found] == ["zero1", "ddp"]
+
+
+def test_a_campaign_without_repeats_has_a_row_for_each_run(
+    reported: Callable[..., Reported],
+) -> None:
+    """As it always had, and its id."""
+    campaign, runs, report = reported("matrix: {strategy: [ddp, zero1]}\n", ended(1), ended(2))
+    shown = report_for_people(campaign, report, runs)
+    assert [row[1:] for row in shown.table.rows] == list(report.table.rows)
+    assert shown.provenance == report.provenance
+    assert [len(one.runs) for one in configurations(runs)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (["abcd1234"], ["abcd"]),
+        (["abcd1234", "abce1234"], ["abcd", "abce"]),
+        (["abcd1234", "abcd1934"], ["abcd12", "abcd19"]),
+        (["abc", "abd"], ["abc", "abd"]),
+    ],
+)
+def test_ids_are_as_short_as_tells_them_apart(ids: list[str], expected: list[str]) -> None:
+    """And no shorter than four digits."""
+    assert list(short_ids(ids).values()) == expected
