@@ -1,6 +1,8 @@
 """The commands that work numbers out before anything runs."""
 
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -24,13 +26,34 @@ _SIZE = click.IntRange(min=1)
 _POSITIVE = Positive()
 
 
-def _count(ctx: click.Context, param: click.Parameter, value: float | None) -> int | None:
-    """Return a whole number that may be written as 300e9."""
-    if value is None:
-        return None
-    if not (value >= 1 and value.is_integer()):
-        raise click.BadParameter(f"{value:g} is not a whole number from 1 on, as 300e9", ctx, param)
-    return int(value)
+_COUNT = re.compile(
+    r"(?P<number>[0-9]+(\.[0-9]+)?(e\+?[0-9]{1,2})?)(?P<unit>[kmbt]?)", re.IGNORECASE
+)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+
+
+class _Count(click.ParamType[int]):
+    """A whole number from 1 on, which may be written as 300e9 or 300B."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number."""
+        match = _COUNT.fullmatch(str(value).replace(",", ""))
+        number = Decimal(match["number"]) * _UNITS[match["unit"].lower()] if match else Decimal(0)
+        if number < 1 or number % 1:
+            self.fail(f"{value} is not a whole number from 1 on; write 300B or 300e9", param, ctx)
+        return int(number)
+
+
+def _preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a preset; print a note if another differs from it in case only."""
+    from orchestrator.run.presets import other_preset_note
+
+    note = value and other_preset_note(value)
+    if note:
+        click.echo(f"--model: {note}", err=True)
+    return value
 
 
 def _option(name: str, help_text: str, **settings: Any) -> Callable[[Command], Command]:
@@ -41,7 +64,11 @@ _campaign = click.argument(
     "campaign", required=False, type=click.Path(dir_okay=False, path_type=Path)
 )
 _model = options(
-    _option("--model", "Preset to start from, as 52B; sizes given beside it change it."),
+    _option(
+        "--model",
+        "Preset to start from, e.g. 52B; sizes that you give change it.",
+        callback=_preset,
+    ),
     _option("--num-layers", "Transformer layers.", type=_SIZE),
     _option("--hidden-size", "Width of the model.", type=_SIZE),
     _option("--num-attention-heads", "Attention heads a layer.", type=_SIZE),
@@ -106,19 +133,21 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
 @_step_seconds
 @_option("--gpu", "Name of the GPU, for MFU and HFU.")
 @_option("--precision", "Of the peak.  [default: fp16]", type=click.Choice(PRECISIONS))
-@_option("--gpu-peak-tflops", "Dense peak of a GPU that is not in the table.", type=_POSITIVE)
+@_option(
+    "--gpu-peak-tflops", "Dense peak in TFLOP/s, of a GPU that is not in the table.", type=_POSITIVE
+)
 @format_option
 def flops(campaign: Path | None, layout: str, step_seconds: float | None, **options: Any) -> None:
     """Count the FLOPs of an iteration by every convention, of a model or CAMPAIGN's runs.
 
-    With --world-size and --step-seconds also TFLOPs per GPU; with --gpu also MFU and HFU.
+    With --world-size and --step-seconds also TFLOP/s per GPU; with --gpu also MFU and HFU.
     """
     from orchestrator.estimate.params_and_flops import flops_records, flops_table, flops_text
 
     cases = _cases(campaign, options)
     timed = step_seconds is not None and cases[0].world_size is not None
     if campaign is None and not timed and (step_seconds is not None or cases[0].peak is not None):
-        complain("TFLOPs per GPU, MFU and HFU need both --world-size and --step-seconds")
+        complain("TFLOP/s per GPU, MFU and HFU need both --world-size and --step-seconds")
     print_table(
         layout,
         lambda: flops_table(cases, step_seconds),
@@ -140,6 +169,7 @@ def flops(campaign: Path | None, layout: str, step_seconds: float | None, **opti
 @_option("--offload-optimizer", "Its states to the host.", is_flag=True, default=None)
 @_option("--offload-parameters", "ZeRO-3's, to the host.", is_flag=True, default=None)
 @_option("--gpu", "Name of the GPU, for whether it fits.")
+@_option("--gpu-memory", "Memory of the GPU, instead.", type=_POSITIVE, metavar="GIB")
 @format_option
 def memory(campaign: Path | None, layout: str, **options: Any) -> None:
     """Forecast the memory that a rank needs, of a model or of CAMPAIGN's runs, part by part."""
@@ -168,11 +198,11 @@ def memory(campaign: Path | None, layout: str, **options: Any) -> None:
 @estimate.command()
 @_campaign
 @_model
-@_option("--parameters", "In place of a model: how many it has.", type=float, callback=_count)
+@_option("--parameters", "In place of a model: how many it has, e.g. 52B.", type=_Count())
 @_recomputed
 @_world_size
-@_option("--tokens", "To train on.", type=float, callback=_count)
-@_option("--tflops-per-gpu", "As BigScience counts them.", type=_POSITIVE)
+@_option("--tokens", "To train on, e.g. 300B.", type=_Count())
+@_option("--tflops-per-gpu", "TFLOP/s of each GPU, as BigScience counts FLOPs.", type=_POSITIVE)
 @_option("--train-iters", "Iterations.", type=_SIZE)
 @_step_seconds
 @format_option

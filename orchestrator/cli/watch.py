@@ -52,7 +52,7 @@ def watch(
 ) -> None:
     """Show how the runs of CAMPAIGN go, until all have ended.
 
-    For each its state, iterations, step time and TFLOPs so far, and the time that is left; and
+    For each its state, iterations, step time and TFLOP/s so far, and the time that is left; and
     which runs are far slower than their repeats, or hang. On a terminal one table stays in place;
     elsewhere, or with NO_COLOR, lines are printed as there is news. Ctrl-C ends the watching, and
     no run. Exits with 1 if a run failed.

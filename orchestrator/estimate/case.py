@@ -1,8 +1,8 @@
 """Collect what an estimate is made from: a model and its training."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.common.errors import UserError
@@ -15,6 +15,36 @@ from orchestrator.workloads.precision import Precision
 # Of a model on the command line; the help of `teralog estimate` names it.
 ESTIMATED_PRECISION: Precision = "fp16"
 _NEEDED = ("num_layers", "hidden_size", "vocab_size", "seq_length")
+
+
+class Labelled(Protocol):
+    """A dataclass with the label of the run that it is of."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def label(self) -> str:
+        """The label of a run or the key of a preset; may be empty."""
+
+
+Of = TypeVar("Of", bound=Labelled)
+
+
+def distinct(values: Sequence[Of], key: Callable[[Of], Hashable]) -> list[Of]:
+    """Return the first of the values with each key; its label counts the others with that key."""
+    groups: dict[Hashable, list[Of]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return [
+        replace(first, label=first_label([first.label, *(one.label for one in more)]))
+        for first, *more in groups.values()
+    ]
+
+
+def first_label(labels: Sequence[str]) -> str:
+    """Return the first label and the number of the others: `ddp and 6 more`."""
+    first, *more = labels
+    return f"{first} and {len(more)} more" if more else first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +153,7 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
 def _peak(values: Mapping[str, Any]) -> Figure | None:
     given, name = values.get("gpu_peak_tflops"), values.get("gpu")
     if given is not None:
-        return Figure(given, f"{given:g} TFLOPs, as given")
+        return Figure(given, f"{given:g} TFLOP/s, as given")
     return (
         None if name is None else peak_tflops(name, values.get("precision") or ESTIMATED_PRECISION)
     )

@@ -11,8 +11,9 @@ from orchestrator.common.fitted import fitted_text
 from orchestrator.common.tables import Column, Style, Table, make_table
 from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import printable
-from orchestrator.estimate.case import ESTIMATED_PRECISION, option_case
-from orchestrator.hardware.gpus import Figure, memory_gib
+from orchestrator.estimate.case import ESTIMATED_PRECISION, distinct, option_case
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.hardware.gpus import memory_sizes_gib
 from orchestrator.memory.forecast import MemoryForecast, Part, forecast
 from orchestrator.memory.placement import (
     Placement,
@@ -27,12 +28,24 @@ _SHORT = Style(digits=3)
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """The forecast of one run, what a rank can have, and why that is not known if it is not."""
+    """The forecast of one run, and what a rank can have.
+
+    rooms: one for each memory of the GPUs that may be meant. unknown: why there is none.
+    """
 
     label: str
     forecast: MemoryForecast
-    room: Capacity | None
+    rooms: tuple[Capacity, ...]
     unknown: str | None = None
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Whether it fits each of the rooms; which room a verdict is for, if they differ."""
+        verdicts = [str(fits(self.forecast, room)) for room in self.rooms]
+        if len({*verdicts}) < 2:
+            return verdicts[:1]
+        pairs = zip(self.rooms, verdicts, strict=True)
+        return [f"{verdict} with {gib(room.gib)} GiB" for room, verdict in pairs]
 
 
 _PARTS: tuple[Column[Part], ...] = (
@@ -45,7 +58,7 @@ _ESTIMATES: tuple[Column[MemoryEstimate], ...] = (
     Column("run", "label", lambda one: one.label),
     Column("low (GiB)", "low_gib", lambda one: one.forecast.low_gib, _SHORT),
     Column("high (GiB)", "high_gib", lambda one: one.forecast.high_gib, _SHORT),
-    Column("fits", "fits", lambda one: fits(one.forecast, one.room)),
+    Column("fits", "fits", lambda one: ", ".join(one.verdicts) or None),
 )
 
 
@@ -55,7 +68,7 @@ def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
     Raises UserError where none has.
     """
     found = [
-        MemoryEstimate(planned.label, planned.memory, capacity(planned.run, campaign.cluster))
+        MemoryEstimate(planned.label, planned.memory, _run_rooms(planned.run, campaign.cluster))
         for planned in campaign.runs
         if planned.memory is not None
     ]
@@ -95,44 +108,74 @@ def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
             f"--world-size {run.world_size} is not divisible by --tensor-parallel-size times "
             f"--pipeline-parallel-size, {run.parallelism.ranks_per_replica}"
         )
-    name = values.get("gpu")
-    known = Figure(None, "") if name is None else memory_gib(name)
-    room = Capacity(known.value, name) if name and known.value else None
-    return MemoryEstimate(case.label, found, room, known.said if name and not room else None)
+    name, given = values.get("gpu"), values.get("gpu_memory")
+    if given is not None:
+        return MemoryEstimate(case.label, found, (Capacity(given, name or "a GPU"),))
+    rooms = _gpu_rooms(name) if name else ()
+    unknown = f"{name!r} is not in the table of GPUs; give --gpu-memory GIB"
+    return MemoryEstimate(case.label, found, rooms, unknown if name and not rooms else None)
+
+
+def _run_rooms(run: Run, cluster: Cluster) -> tuple[Capacity, ...]:
+    room = capacity(run, cluster)
+    if room is not None:
+        return (room,)
+    return _gpu_rooms(cluster.gpu) if cluster.gpu else ()
+
+
+def _gpu_rooms(name: str) -> tuple[Capacity, ...]:
+    """Return the memory of each GPU that `name` may stand for."""
+    return tuple(Capacity(size, name) for size in memory_sizes_gib(name))
 
 
 def estimates_table(estimates: Sequence[MemoryEstimate]) -> Table:
-    """Return the table of several estimates; of a single one, that of its parts."""
+    """Return the table of several estimates; of a single one, that of its parts.
+
+    Runs that need the same have one row.
+    """
     if len(estimates) > 1:
-        return make_table(_ESTIMATES, estimates)
+        return make_table(_ESTIMATES, distinct(estimates, lambda one: replace(one, label="")))
     return make_table(_PARTS, estimates[0].forecast.parts)
 
 
 def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
-    """Return the table of several estimates, and the parts of each."""
+    """Return the table of several estimates, and the parts of each that differs."""
     table = (
         [fitted_text(estimates_table(estimates), terminal_width())] if len(estimates) > 1 else []
     )
-    return "\n\n".join([*table, *map(_parts_text, estimates)])
+    different = distinct(estimates, lambda one: replace(one, label=""))
+    return "\n\n".join([*table, *map(_parts_text, different)])
 
 
 def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
-    """Return an estimate for programs."""
+    """Return an estimate for programs.
+
+    `capacity_gib` and `fits` are null if the GPU may have several memories with different verdicts;
+    `capacities` has each.
+    """
+    capacities = [
+        {"gpu": room.owner, "gib": room.gib, "fits": fits(estimate.forecast, room)}
+        for room in estimate.rooms
+    ]
+    verdicts = {one["fits"] for one in capacities}
     return {
         "label": estimate.label,
         **asdict(estimate.forecast),
-        "capacity_gib": estimate.room and estimate.room.gib,
-        "fits": fits(estimate.forecast, estimate.room),
+        "capacity_gib": estimate.rooms[0].gib if len(estimate.rooms) == 1 else None,
+        "fits": verdicts.pop() if len(verdicts) == 1 else None,
+        "capacities": capacities,
     }
 
 
 def _parts_text(estimate: MemoryEstimate) -> str:
-    whole, room = estimate.forecast, estimate.room
+    whole = estimate.forecast
     told = f"the rank that needs most needs {gib(whole.low_gib)} to {gib(whole.high_gib)} GiB"
     if estimate.label:
         told = f"{estimate.label}: {told}"
-    if room is not None:
-        told += f"; {room.owner} has {gib(room.gib)}; fits: {fits(whole, room)}"
+    if estimate.rooms:
+        sizes = " or ".join(gib(room.gib) for room in estimate.rooms)
+        verdicts = ", ".join(estimate.verdicts)
+        told += f"; {estimate.rooms[0].owner} has {sizes}; fits: {verdicts}"
     sentences = [printable(said) for said in (told, estimate.unknown) if said]
     return "\n".join(
         [fitted_text(make_table(_PARTS, whole.parts), terminal_width()), "", *sentences]

@@ -1,7 +1,7 @@
 """Estimate parameters and FLOPs, with their derivations, as text and as JSON."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.common.errors import UserError
@@ -9,7 +9,7 @@ from orchestrator.common.fitted import fitted_text
 from orchestrator.common.tables import EXACT, Column, Style, Table, make_table
 from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import printable
-from orchestrator.estimate.case import Case
+from orchestrator.estimate.case import Case, distinct, first_label
 from orchestrator.estimate.size_labels import label_sentence, label_unit
 from orchestrator.run.flops import CONVENTIONS, Convention, Iteration, tflops_per_gpu, utilization
 from orchestrator.run.formulas import substitute_numbers, symbols_used, value
@@ -49,12 +49,14 @@ _SIZES: tuple[Column[Case], ...] = (
 
 
 def parameters_table(cases: Sequence[Case]) -> Table:
-    """Return the table of the cases' sizes; of a single case, that of its parts."""
-    return make_table(_SIZES, cases) if len(cases) > 1 else make_table(_PARTS, _parts(cases[0]))
+    """Return the size of each model among the cases; of a single case, the table of its parts."""
+    if len(cases) == 1:
+        return make_table(_PARTS, _parts(cases[0]))
+    return make_table(_SIZES, distinct(cases, lambda case: (case.model, case.padded_vocab_size)))
 
 
 def parameters_text(cases: Sequence[Case]) -> str:
-    """Return the table of the cases' sizes, and the derivation of every one that differs."""
+    """Return the size of each model among the cases, and the derivation of each."""
     table = [fitted_text(parameters_table(cases), terminal_width())] if len(cases) > 1 else []
     return "\n\n".join([*table, *_derivations(cases, _parameters_derived)])
 
@@ -105,9 +107,8 @@ def _derivations(cases: Sequence[Case], derived: Callable[[Case], str]) -> Itera
     labels: dict[str, list[str]] = {}
     for case in cases:
         labels.setdefault(derived(case), []).append(case.label)
-    for text, (first, *more) in labels.items():
-        of = f"{first} and {len(more)} more" if more else first
-        yield f"{printable(of)}:\n\n{text}" if len(labels) > 1 else text
+    for text, of in labels.items():
+        yield f"{printable(first_label(of))}:\n\n{text}" if len(labels) > 1 else text
 
 
 def _letters(formula: str, symbols: Mapping[str, int]) -> str:
@@ -140,14 +141,14 @@ _COUNTS: tuple[Column[_Count], ...] = (
         lambda count: "hardware" if count.convention.counts_recomputation else "model",
     ),
     Column(
-        "TFLOPs (per iteration)",
+        "10**12 FLOPs (per iteration)",
         "flops",
         lambda count: None if count.flops is None else count.flops / 1e12,
         Style(digits=6),
     ),
 )
 _SPEEDS: tuple[Column[_Count], ...] = (
-    Column("TFLOPs/GPU", "tflops_per_gpu", lambda count: count.tflops_per_gpu),
+    Column("TFLOP/s (per GPU)", "tflops_per_gpu", lambda count: count.tflops_per_gpu),
     Column("MFU %", "mfu", lambda count: _percent(count.mfu), Style(digits=3)),
     Column("HFU %", "hfu", lambda count: _percent(count.hfu), Style(digits=3)),
 )
@@ -155,11 +156,11 @@ _RUN: Column[_Count] = Column("run", "label", lambda count: count.case.label)
 
 
 def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
-    """Return what every convention counts in an iteration of each case.
+    """Return what every convention counts in an iteration of the cases; equal ones have one row.
 
-    With `step_seconds` also TFLOPs per GPU, MFU and HFU. Raises UserError if no batch is known.
+    With `step_seconds` also TFLOP/s per GPU, MFU and HFU. Raises UserError if no batch is known.
     """
-    counts = _counts(cases, step_seconds)
+    counts = _counts(distinct(cases, lambda case: replace(case, label="")), step_seconds)
     speeds = [column for column in _SPEEDS if any(map(column.value, counts))]
     return make_table((*([_RUN] if len(cases) > 1 else []), *_COUNTS, *speeds), counts)
 

@@ -1,12 +1,12 @@
 """Estimate how long a training takes, from tokens and speed or from iterations."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.common.errors import UserError
 from orchestrator.common.tables import EXACT, Column, Table, make_table
-from orchestrator.estimate.case import Case, option_case
+from orchestrator.estimate.case import Case, distinct, option_case
 from orchestrator.run.flops import training_seconds
 
 _DAY = 86400
@@ -88,7 +88,7 @@ def durations(
 ) -> list[Duration]:
     """Return how long each training takes, in every way that what is given allows.
 
-    From tokens and TFLOPs per GPU, counted as BigScience counts, and from the seconds of an
+    From tokens and TFLOP/s per GPU, counted as BigScience counts, and from the seconds of an
     iteration. Raises UserError where neither is given whole, or a training lacks what it takes.
     """
     if (tokens is None) != (tflops_per_gpu is None):
@@ -142,9 +142,10 @@ def _of_iterations(training: KnownTraining, step_seconds: float) -> Duration:
 
 
 def durations_table(found: Sequence[Duration]) -> Table:
-    """Return the table of the durations."""
+    """Return the table of the durations; equal ones have one row."""
     several = len({duration.label for duration in found}) > 1
-    return make_table((*([_RUN] if several else []), *_COLUMNS), found)
+    rows = distinct(found, lambda duration: replace(duration, label=""))
+    return make_table((*([_RUN] if several else []), *_COLUMNS), rows)
 
 
 def derivations(found: Sequence[Duration]) -> list[str]:

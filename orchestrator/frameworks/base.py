@@ -125,7 +125,7 @@ class OwnColumns:
         that column.
     measured_by: how the measures are made, for the line under the table.
     partner: the other run that some cells are compared with.
-    unreckoned: return a run's further arguments that sizes and TFLOPs do not take into account.
+    unreckoned: return a run's further arguments that sizes and FLOPs do not take into account.
     """
 
     chosen: tuple[Column[Run], ...] = ()

@@ -142,7 +142,7 @@ class Cluster:
             return None
         for known, peak in (self.gpu_peak_tflops or {}).items():
             if known == precision:
-                return Figure(peak, f"{peak:g} TFLOPs in {precision}, cluster profile {self.name}")
+                return Figure(peak, f"{peak:g} TFLOP/s in {precision}, cluster profile {self.name}")
         return None if name is None else peak_tflops(name, precision)
 
 

@@ -116,7 +116,7 @@ class Figure:
 
 
 def peak_tflops(name: str, precision: str) -> Figure:
-    """Return the dense peak, in TFLOPs, of the GPU that `name` stands for, at a precision.
+    """Return the dense peak, in TFLOP/s, of the GPU that `name` stands for, at a precision.
 
     One of PRECISIONS. Nothing is sparse, and nothing assumed.
     """
@@ -126,7 +126,7 @@ def peak_tflops(name: str, precision: str) -> Figure:
     missing = [gpu.name for gpu in found if precision not in gpu.peak_tflops]
     if missing:
         return Figure(None, f"no {precision} peak is known of {_listed(missing)}; give {_PEAK}")
-    unit = f"TFLOPs in dense {precision}"
+    unit = f"TFLOP/s in dense {precision}"
     return _agreed(name, found, lambda gpu: (gpu.peak_tflops[precision],), unit, _PEAK)
 
 
@@ -135,12 +135,18 @@ def memory_gib(name: str) -> Figure:
     found = matching(name)
     if not found:
         return _unknown(name, _CAPACITY)
+    return _agreed(name, found, lambda gpu: _sizes(gpu, name), "GiB", _CAPACITY)
+
+
+def memory_sizes_gib(name: str) -> list[int]:
+    """Return every memory, in GiB, that the GPU called `name` may have; none if it is unknown."""
+    return sorted({size for gpu in matching(name) for size in _sizes(gpu, name)})
+
+
+def _sizes(gpu: Gpu, name: str) -> tuple[int, ...]:
+    """Return the sizes that a GPU is sold with; if `name` has one of them, only that."""
     named = [int(match["gib"]) for word in _words(name) if (match := _MEMORY.fullmatch(word))]
-
-    def sizes(gpu: Gpu) -> tuple[int, ...]:
-        return tuple(size for size in gpu.memory_gib if size in named) or gpu.memory_gib
-
-    return _agreed(name, found, sizes, "GiB", _CAPACITY)
+    return tuple(size for size in gpu.memory_gib if size in named) or gpu.memory_gib
 
 
 def matching(name: str) -> list[Gpu]:

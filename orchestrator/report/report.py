@@ -191,7 +191,7 @@ def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
         for option in FRAMEWORKS[planned.run.framework].report.unreckoned(planned.run):
             labels.setdefault(option, []).append(planned.label)
     for option, of_these in labels.items():
-        yield f"sizes and TFLOPs know nothing of {option} ({named(of_these)}); "
+        yield f"sizes and FLOPs know nothing of {option} ({named(of_these)}); "
 
 
 def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:

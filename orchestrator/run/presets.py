@@ -93,10 +93,32 @@ PRESETS: dict[str, ModelShape] = {
 
 
 def preset(key: str) -> ModelShape:
-    """Return the shape called `key`; upper and lower case differ (18b is GPT's, 18B the V100's).
+    """Return the shape called `key`, in this case or, if no preset is, in another.
 
-    Raises UserError, with the nearest known key, where there is none.
+    Two presets may differ in case only: 18b is GPT's, 18B the V100 page's. Raises UserError, with
+    the nearest known key, if there is none.
     """
-    if key not in PRESETS:
-        raise UserError(f"there is no model preset {key!r}{did_you_mean(key, PRESETS)}")
-    return PRESETS[key]
+    if key in PRESETS:
+        return PRESETS[key]
+    for other in _in_other_case(key):
+        return PRESETS[other]
+    raise UserError(f"there is no model preset {key!r}{did_you_mean(key, PRESETS)}")
+
+
+def other_preset_note(key: str) -> str | None:
+    """Return a sentence if another preset differs from `key` in case only; None if none does."""
+    others = [other for other in _in_other_case(key) if PRESETS[other] != preset(key)]
+    if not others:
+        return None
+    (other,) = others
+    return (
+        f"{key} is {_described(preset(key))}; {other} is another model, {_described(preset(other))}"
+    )
+
+
+def _in_other_case(key: str) -> list[str]:
+    return [known for known in PRESETS if known != key and known.casefold() == key.casefold()]
+
+
+def _described(shape: ModelShape) -> str:
+    return f"{shape.num_layers} layers of width {shape.hidden_size}"

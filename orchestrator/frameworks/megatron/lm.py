@@ -136,7 +136,7 @@ def warnings(run: Run) -> Iterator[str]:
     yield from pipeline.forecast_warnings(run)
     yield from memory.warnings(run)
     for option in _selective(run):
-        yield f"extra_args: TFLOPs do not count what {option} computes again"
+        yield f"extra_args: FLOPs do not count what {option} computes again"
     if run.options.sequence_parallel and run.parallelism.tensor_parallel_size == 1:
         yield (
             "sequence_parallel=true with tensor_parallel_size=1 has no effect: the program turns "
@@ -156,7 +156,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments that change what sizes and TFLOPs are reckoned from."""
+    """Return the further arguments that change what sizes and FLOPs are reckoned from."""
     return shared.unreckoned(run) + _selective(run)
 
 

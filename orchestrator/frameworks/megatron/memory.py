@@ -83,7 +83,7 @@ def may_save(run: Run) -> bool:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield which of them are not told of already, as what changes sizes and TFLOPs, too."""
+    """Yield which of them are not told of already, as what changes sizes and FLOPs, too."""
     told = shared.unreckoned(run)
     for option in given(run.options.extra_args):
         if option in _SAVES and option not in told:

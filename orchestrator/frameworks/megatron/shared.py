@@ -173,7 +173,7 @@ def data_problems(run: Run) -> Iterator[str]:
         yield f"framework {run.framework} makes up no tokens: give {', '.join(missing)}"
 
 
-# What these change, sizes and TFLOPs are not told of.
+# What these change, sizes and FLOPs do not count.
 _CHANGES_MODEL = (
     "--num-experts", "--expert-model-parallel-size", "--swiglu", "--group-query-attention",
     "--num-query-groups", "--untie-embeddings-and-output-weights", "--kv-channels",
@@ -187,13 +187,13 @@ _ENDS = ("--exit-interval", "--exit-duration-in-mins")
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments that change what sizes and TFLOPs are reckoned from."""
+    """Return the further arguments that change what sizes and FLOPs are reckoned from."""
     return [option for option in given(run.options.extra_args) if option in _CHANGES_MODEL]
 
 
 def _argument_warnings(run: Run) -> Iterator[str]:
     for option in unreckoned(run):
-        yield f"extra_args: sizes, TFLOPs and the forecast know nothing of {option}"
+        yield f"extra_args: sizes, FLOPs and the forecast know nothing of {option}"
     for option in given(run.options.extra_args):
         if option in _TOUCHES_DISK:
             yield f"extra_args: {option} has runs share checkpoints, and is timed with the steps"

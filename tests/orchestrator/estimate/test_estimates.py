@@ -167,7 +167,7 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
         assert record["hfu"] == (pytest.approx(tflops / 125) if of_hardware else None)
         assert record["mfu"] == (None if of_hardware else pytest.approx(tflops / 125))
     text = estimate("flops", *FLOPS, *SPEED, "--gpu=V100-SXM2-32GB").stdout
-    assert "MFU and HFU: over 125 TFLOPs in dense fp16, V100 SXM2: NVIDIA V100 data" in text
+    assert "MFU and HFU: over 125 TFLOP/s in dense fp16, V100 SXM2: NVIDIA V100 data" in text
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
     [
         (("--gpu=V100",), None, "MFU and HFU unknown: 'V100' may be"),
         (("--gpu=V100-SXM2", "--precision=bf16"), None, "no bf16 peak is known of V100 SXM2"),
-        (("--gpu=V100-SXM2", "--precision=fp32"), 15.7, "15.7 TFLOPs in dense fp32"),
-        (("--gpu=Foo", "--gpu-peak-tflops=50"), 50, "over 50 TFLOPs, as given"),
+        (("--gpu=V100-SXM2", "--precision=fp32"), 15.7, "15.7 TFLOP/s in dense fp32"),
+        (("--gpu=Foo", "--gpu-peak-tflops=50"), 50, "over 50 TFLOP/s, as given"),
         ((), None, ""),
     ],
 )
@@ -274,9 +274,9 @@ def test_a_campaign_has_every_run_with_a_model(campaign: str):
 
 
 def test_runs_with_the_same_model_share_a_derivation(campaign: str):
-    """A table of all of them, and what differs below."""
+    """A table of the models, and what differs below."""
     params = estimate("params", campaign).stdout
-    assert params.count("activation_checkpointing=") == 2
+    assert params.count("activation_checkpointing=false and 1 more") == 1
     assert params.count("P = ") == 1
     flops = estimate("flops", campaign).stdout
     assert flops.count("model: exact") == 2
@@ -399,3 +399,78 @@ def test_a_speed_that_cannot_be_worked_out_is_told(options: str, told: bool) -> 
     done = estimate("flops", "--model", "52B", "--global-batch-size", "8", *options.split())
     assert done.exit_code == 0
     assert ("need both --world-size and --step-seconds" in done.stderr) == told
+
+
+COUNTS: dict[str, int | None] = {
+    "300e9": 300 * 10**9,
+    "300B": 300 * 10**9,
+    "300b": 300 * 10**9,
+    "1.5T": 1_500 * 10**9,
+    "0.35k": 350,
+    "7m": 7 * 10**6,
+    "300,000": 300_000,
+    "1e+3": 1_000,
+    "12": 12,
+    "0": None,
+    "0.5": None,
+    "1.5": None,
+    "-3B": None,
+    "inf": None,
+    "nan": None,
+    "B": None,
+    "3GB": None,
+    "1e999": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize(("text", "number"), COUNTS.items(), ids=COUNTS)
+def test_a_count_may_have_a_unit_in_either_case(text: str, number: int | None):
+    """A count that is no whole number is refused with an example."""
+    others = ("--parameters=1", "--world-size=1", "--tflops-per-gpu=1")
+    if number is None:
+        refused = estimate("time", f"--tokens={text}", *others)
+        assert refused.exit_code == 2
+        assert "is not a whole number from 1 on; write 300B or 300e9" in refused.stderr
+        return
+    (record,) = of_json("time", f"--tokens={text}", *others)
+    assert record["numbers"] == f"6·{number}·1 / (1·1e12)"
+    (record,) = of_json("time", "--tokens=1", f"--parameters={text}", *others[1:])
+    assert record["numbers"] == f"6·1·{number} / (1·1e12)"
+
+
+def test_a_preset_is_found_in_any_case():
+    """If two presets differ in case only, the exact one counts, and a note names the other."""
+    assert of_json("params", "--model=52b")["parameters"] == 51_966_533_632
+    assert estimate("params", "--model=52b").stderr == ""
+    small, large = estimate("params", "--model=18b"), estimate("params", "--model=18B")
+    assert small.stdout != large.stdout
+    assert "18b is 90 layers of width 4096; 18B is another model, 40 layers" in small.stderr
+    assert "18B is 40 layers of width 6144; 18b is another model, 90 layers" in large.stderr
+
+
+def test_runs_with_the_same_numbers_have_one_row(tmp_path: Path):
+    """For people; programs get each run, and the counts of a run stay together."""
+    path = tmp_path / "campaign.yaml"
+    path.write_text(
+        CAMPAIGN.partition("matrix")[0].replace("v100.yaml", "local")
+        + """\
+matrix:
+  strategy: [ddp, zero1, zero2]
+  model: [{preset: s}, {preset: m}]
+"""
+    )
+    rows = estimate("params", str(path)).stdout.splitlines()[3:5]
+    assert [row.partition("  ")[0] for row in rows] == [
+        "ddp s and 2 more",
+        "ddp m and 2 more",
+    ], rows
+    assert len(of_json("params", str(path))) == 6
+    flops = estimate("flops", str(path), "--format=csv", "--step-seconds=1").stdout
+    assert len(flops.splitlines()) == 1 + 6 * len(CONVENTIONS)
+    names = re.findall(
+        r"^\|\s*(\S.*?) +\|", estimate("flops", str(path), "--format=markdown").stdout, re.MULTILINE
+    )
+    assert names[1:] == ["ddp s and 2 more"] * 6 + ["ddp m and 2 more"] * 6
+    times = estimate("time", str(path), "--step-seconds=1").stdout
+    assert "ddp s and 5 more" in times

@@ -331,8 +331,8 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             ]
         ),
         [
-            "extra_args: sizes, TFLOPs and the forecast know nothing of --swiglu",
-            "extra_args: sizes, TFLOPs and the forecast know nothing of --use-megatron-fsdp",
+            "extra_args: sizes, FLOPs and the forecast know nothing of --swiglu",
+            "extra_args: sizes, FLOPs and the forecast know nothing of --use-megatron-fsdp",
             "extra_args: --save has runs share checkpoints, and is timed with the steps",
         ],
     ),
@@ -346,7 +346,7 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
             extra_args=["--use-precision-aware-optimizer", "--optimizer-cpu-offload"],
         ),
         [
-            ("extra_args: sizes, TFLOPs and the forecast know nothing of --optimizer-cpu-offload"),
+            ("extra_args: sizes, FLOPs and the forecast know nothing of --optimizer-cpu-offload"),
             "extra_args: the forecast knows nothing of --use-precision-aware-optimizer",
         ],
     ),
@@ -356,15 +356,15 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "tokens of another vocabulary": (
         core(extra_args=["--tokenizer-type", "HuggingFaceTokenizer"]),
-        ["extra_args: sizes, TFLOPs and the forecast know nothing of --tokenizer-type"],
+        ["extra_args: sizes, FLOPs and the forecast know nothing of --tokenizer-type"],
     ),
     "scores computed again": (
         core(extra_args=["--recompute-granularity", "selective"]),
-        ["extra_args: TFLOPs do not count what --recompute-granularity computes again"],
+        ["extra_args: FLOPs do not count what --recompute-granularity computes again"],
     ),
     "the same in short": (
         core(extra_args=["--recompute-activations"]),
-        ["extra_args: TFLOPs do not count what --recompute-activations computes again"],
+        ["extra_args: FLOPs do not count what --recompute-activations computes again"],
     ),
     "sequences split among one": (
         core(sequence_parallel=True),

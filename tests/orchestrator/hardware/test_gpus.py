@@ -68,13 +68,13 @@ def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
 @pytest.mark.parametrize(
     ("name", "precision", "said"),
     [
-        ("V100-SXM2-32GB", "fp16", "125 TFLOPs in dense fp16, V100 SXM2: NVIDIA V100 data sheet"),
+        ("V100-SXM2-32GB", "fp16", "125 TFLOP/s in dense fp16, V100 SXM2: NVIDIA V100 data sheet"),
         (
             "V100",
             "fp16",
             (
-                "'V100' may be V100 SXM2 with 125 TFLOPs in dense fp16, "
-                "V100 PCIe with 112 TFLOPs in dense fp16; give a fuller name, or gpu_peak_tflops"
+                "'V100' may be V100 SXM2 with 125 TFLOP/s in dense fp16, "
+                "V100 PCIe with 112 TFLOP/s in dense fp16; give a fuller name, or gpu_peak_tflops"
             ),
         ),
         (
@@ -82,7 +82,7 @@ def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
             "bf16",
             "no bf16 peak is known of V100 SXM2; give gpu_peak_tflops",
         ),
-        ("A100", "bf16", "312 TFLOPs in dense bf16, A100 SXM4 or A100 PCIe: NVIDIA A100"),
+        ("A100", "bf16", "312 TFLOP/s in dense bf16, A100 SXM4 or A100 PCIe: NVIDIA A100"),
         ("A10G", "fp16", "'A10G' is not in the table of GPUs; give gpu_peak_tflops"),
     ],
 )

@@ -70,10 +70,50 @@ def test_every_option_is_looked_at(arguments: tuple[str, ...]):
     assert record(*LARGE, *arguments)["high_gib"] < usual["high_gib"]
 
 
-def test_a_gpu_that_is_not_known_has_no_verdict_and_is_named():
-    """Half a name may be several."""
-    assert record(*LARGE, "--zero-stage", "3", "--gpu", "V100")["fits"] is None
-    assert "'V100' may be" in memory(*LARGE, "--zero-stage", "3", "--gpu", "V100").stdout
+CAPACITIES: dict[str, tuple[tuple[str, ...], list[tuple[float, str]], str]] = {
+    "one size": (("--gpu=V100-SXM2-32GB",), [(32, "yes")], "has 32; fits: yes"),
+    "two sizes": (
+        ("--gpu=V100",),
+        [(16, "maybe"), (32, "yes")],
+        "V100 has 16 or 32; fits: maybe with 16 GiB, yes with 32 GiB",
+    ),
+    "two sizes, the same verdict": (
+        ("--gpu=A100",),
+        [(40, "yes"), (80, "yes")],
+        "A100 has 40 or 80; fits: yes",
+    ),
+    "a size of one's own": (("--gpu-memory=16",), [(16, "maybe")], "a GPU has 16; fits: maybe"),
+    "both": (("--gpu=V100", "--gpu-memory=64"), [(64, "yes")], "V100 has 64; fits: yes"),
+    "not known": (("--gpu=B900",), [], "'B900' is not in the table of GPUs; give --gpu-memory GIB"),
+    "not given": ((), [], "the rank that needs most needs"),
+}
+
+
+@pytest.mark.parametrize(("options", "verdicts", "text"), CAPACITIES.values(), ids=CAPACITIES)
+def test_every_memory_that_a_gpu_may_have_gets_a_verdict(
+    options: tuple[str, ...], verdicts: list[tuple[float, str]], text: str
+):
+    """Half a name may be several; capacity_gib and fits are null if they differ."""
+    found = record(*LARGE, "--zero-stage", "3", *options)
+    assert [(one["gib"], one["fits"]) for one in found["capacities"]] == verdicts
+    assert found["capacity_gib"] == (verdicts[0][0] if len(verdicts) == 1 else None)
+    different = {verdict for _, verdict in verdicts}
+    assert found["fits"] == (different.pop() if len(different) == 1 else None)
+    assert text in memory(*LARGE, "--zero-stage", "3", *options).stdout
+
+
+def test_a_campaign_on_gpus_of_two_sizes_has_both_verdicts(tmp_path: Path):
+    """In the table, and under the parts of each run that differs."""
+    (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100\n")
+    path = tmp_path / "campaign.yaml"
+    path.write_text(
+        "name: a\ncluster: v100.yaml\ndefaults: {framework: gpt, model: xl, precision: fp16}\n"
+        "matrix: {seed: [1, 2]}"
+    )
+    text = memory(str(path)).stdout
+    assert "seed=1 and 1 more" in text.splitlines()[3]
+    assert "no with 16 GiB, maybe with 32 GiB" in text.splitlines()[3]
+    assert text.count("the rank that needs most") == 1
 
 
 @pytest.mark.parametrize(

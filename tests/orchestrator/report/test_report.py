@@ -215,7 +215,7 @@ def test_where_the_gpu_is_known_there_is_an_mfu(reported: Callable[..., Reported
     assert first["mfu_percent"] == pytest.approx(100 * tflops / 125)
     assert second["mfu_percent"] is None
     assert (
-        "MFU: FLOPs without recomputation, over 125 TFLOPs in dense fp16, V100 SXM2: NVIDIA V100 "
+        "MFU: FLOPs without recomputation, over 125 TFLOP/s in dense fp16, V100 SXM2: NVIDIA V100 "
         "data sheet, r5 (January 2020); MFU unknown: no bf16 peak is known of V100 SXM2"
     ) in report.provenance
     done, unknown = report_json(campaign, report, runs)["runs"]
@@ -231,7 +231,7 @@ def test_the_gpu_is_the_one_that_the_log_names(reported: Callable[..., Reported]
     assert as_records(report.table)[0]["mfu_percent"] == pytest.approx(
         100 * 226_492_416 / 2.0 / 112e12
     )
-    assert "112 TFLOPs in dense fp16, V100 PCIe" in report.provenance
+    assert "112 TFLOP/s in dense fp16, V100 PCIe" in report.provenance
 
 
 def test_where_no_mfu_is_known_there_is_no_column_and_the_reason(

@@ -249,7 +249,7 @@ def test_a_table_says_what_its_numbers_know_nothing_of(playground) -> None:
         source="here",
     )
     told = playground.teralog("report", "campaign.yaml", "--format", "markdown").stdout
-    assert "sizes and TFLOPs know nothing of --swiglu (megatron); " in told
+    assert "sizes and FLOPs know nothing of --swiglu (megatron); " in told
 
 
 SKIPPED = (
