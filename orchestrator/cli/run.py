@@ -469,6 +469,7 @@ def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
 @results_option
 @rehearsed_option
 @click.option("-f", "--follow", is_flag=True, help="Go on as the log grows, until the run ends.")
+@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N lines.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which one.  [default: the last]")
 @slurm_timeout_option
 def logs(
@@ -478,10 +479,14 @@ def logs(
     *,
     rehearsed: bool,
     follow: bool,
+    tail: int | None,
     attempt: int | None,
 ) -> None:
-    """Print what a RUN of CAMPAIGN, given by id or label, has printed."""
-    from orchestrator.status.log_text import follow_log, read_from
+    """Print the log of a RUN of CAMPAIGN, given by id or label.
+
+    A file or pipe gets the log as it is; a terminal gets it without colours and control characters.
+    """
+    from orchestrator.status.log_text import follow_log, last_lines, read_from, terminal_text
     from orchestrator.submit.choose_backend import backend
     from orchestrator.submit.selection import choose, has_ended, log_of
 
@@ -497,7 +502,13 @@ def logs(
         noted.update(notes)
         return has_ended(chosen[0], store)
 
-    parts = follow_log(log, ended) if follow else read_from(log)
+    offset = last_lines(log, tail) if tail and log.exists() else 0
+    parts = follow_log(log, ended, offset) if follow else read_from(log, offset)
+    if sys.stdout.isatty():
+        encoding = sys.stdout.encoding
+        parts = (text.encode(encoding, "replace") for text in terminal_text(parts))
+    elif not follow and not log.stat().st_size:
+        click.echo(f"{log}: is empty", err=True)
     with interruptible():
         for part in parts:
             sys.stdout.buffer.write(part)

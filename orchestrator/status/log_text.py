@@ -1,8 +1,10 @@
 """Show the last lines of a log, or the whole log while it grows."""
 
+import codecs
 import os
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +17,11 @@ QUIET_SECONDS = 3.0
 _CHUNK = 1 << 16
 
 
-def follow_log(log: Path, ended: Callable[[], bool]) -> Iterator[bytes]:
-    """Yield what is in a log and what is added to it, until `ended` and nothing more comes.
+def follow_log(log: Path, ended: Callable[[], bool], offset: int = 0) -> Iterator[bytes]:
+    """Yield a log from a byte on, and what is added, until `ended` and nothing more comes.
 
     The log need not be there yet. One that became shorter is read from its beginning.
     """
-    offset = 0
     quiet_since = time.monotonic()
     last_look = False
     while True:
@@ -47,6 +48,50 @@ def read_from(log: Path, offset: int = 0) -> Iterator[bytes]:
         file.seek(offset)
         while chunk := file.read(_CHUNK):
             yield chunk
+
+
+def last_lines(log: Path, lines: int) -> int:
+    """Return the byte at which the last `lines` lines of a log begin; 0 if it has no more."""
+    with log.open("rb") as file:
+        # The last byte, usually a newline, ends the last line.
+        end = file.seek(0, os.SEEK_END) - 1
+        while end > 0:
+            begin = max(end - _CHUNK, 0)
+            file.seek(begin)
+            place = end - begin
+            chunk = file.read(place)
+            while (place := chunk.rfind(b"\n", 0, place)) >= 0:
+                lines -= 1
+                if not lines:
+                    return begin + place + 1
+            end = begin
+    return 0
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+# A part of a log may end in the middle of one of these.
+_UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;:]{0,30})?)\Z")
+_LINE_END = re.compile(r"\r\n?")
+
+
+def terminal_text(parts: Iterable[bytes]) -> Iterator[str]:
+    """Yield the text of a log so that no character of it controls the terminal that shows it.
+
+    Colours are left out, a carriage return becomes a new line, any other control character U+FFFD.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    unfinished = ""
+    for part in parts:
+        text = unfinished + decoder.decode(part)
+        match = _UNFINISHED.search(text)
+        unfinished = match[0] if match else ""
+        yield _harmless(text.removesuffix(unfinished))
+    yield _harmless(unfinished + decoder.decode(b"", final=True))
+
+
+def _harmless(text: str) -> str:
+    lines = _LINE_END.sub("\n", _COLOUR.sub("", text)).split("\n")
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in lines)
 
 
 _BYTES = 1 << 16

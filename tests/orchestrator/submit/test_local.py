@@ -350,19 +350,12 @@ def test_an_out_of_memory_is_told_from_another_failure(playground) -> None:
     assert "CUDA out of memory. Tried to allocate 2.00 GiB" in page
 
 
-def test_a_terminal_gets_a_live_display(playground) -> None:
-    """On a terminal the display is drawn by rich; `script` gives the submit a terminal."""
-    playground.write_campaign("sleep 0.2", matrix="seed: [1, 2]")
+def on_a_terminal(playground, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of teralog on a terminal, which `script` gives it."""
     teralog = playground.start("--version").args[0]
-    done = subprocess.run(
-        [
-            "script",
-            "--quiet",
-            "--return",
-            "--command",
-            f"{teralog} submit campaign.yaml",
-            os.devnull,
-        ],
+    words = ["script", "--quiet", "--return", "--command", f"{teralog} {command}", os.devnull]
+    return subprocess.run(
+        words,
         cwd=playground.path,
         env={**os.environ, **playground.environment, "TERM": "xterm-256color"},
         capture_output=True,
@@ -370,6 +363,12 @@ def test_a_terminal_gets_a_live_display(playground) -> None:
         timeout=60,
         check=False,
     )
+
+
+def test_a_terminal_gets_a_live_display(playground) -> None:
+    """On a terminal the display is drawn by rich."""
+    playground.write_campaign("sleep 0.2", matrix="seed: [1, 2]")
+    done = on_a_terminal(playground, "submit campaign.yaml")
     assert done.returncode == 0
     assert "\x1b[" in done.stdout
     assert "2/2" in done.stdout
@@ -460,6 +459,22 @@ def test_what_a_log_says_does_not_speak_to_the_terminal(playground) -> None:
     submit = playground.teralog("submit", "campaign.yaml")
     assert "OOM: CUDA out of memory. Tried to allocate 2.00 GiB" in submit.stderr
     assert all(mark.isprintable() or mark == "\n" for mark in submit.stderr)
+
+
+def test_a_log_is_printed_to_a_pipe_as_it_is_and_to_a_terminal_without_escapes(playground) -> None:
+    """From its end with --tail; an empty log gets a sentence."""
+    body = "printf 'first\\n\\033]0;p\\007\\033[31mlast\\033[0m\\n'"
+    playground.write_campaign(body, matrix="seed: [1]")
+    playground.teralog("submit", "campaign.yaml")
+    printed = playground.teralog("logs", "campaign.yaml", "gpt").stdout
+    assert printed == "first\n\x1b]0;p\x07\x1b[31mlast\x1b[0m\n"
+    tail = playground.teralog("logs", "campaign.yaml", "gpt", "--tail", "1").stdout
+    assert tail == "\x1b]0;p\x07\x1b[31mlast\x1b[0m\n"
+    shown = on_a_terminal(playground, "logs campaign.yaml gpt --tail 1").stdout
+    assert shown.splitlines() == ["\ufffd]0;p\ufffdlast"]
+    [log] = playground.path.glob("results/play/*/attempt-1/output.log")
+    log.write_bytes(b"")
+    assert playground.teralog("logs", "campaign.yaml", "gpt").stderr == f"{log}: is empty\n"
 
 
 def test_submit_writes_the_report_when_the_campaign_is_complete(playground) -> None:
