@@ -12,7 +12,7 @@ from orchestrator.campaign.entry_problems import entry_problems
 from orchestrator.campaign.exclude import Rule
 from orchestrator.campaign.expansion import Entry, difference, entries, make_run
 from orchestrator.campaign.file import KEYS_OF_FILE, CampaignFile, Checked, read_campaign_file
-from orchestrator.campaign.fit import capacity, memory_problem, run_forecast
+from orchestrator.campaign.fit import capacity, core_problem, memory_problem, run_forecast
 from orchestrator.campaign.labels import labels, with_repeat
 from orchestrator.campaign.parameters import parameter_problems
 from orchestrator.campaign.series import ParameterSeries, all_series
@@ -31,7 +31,8 @@ class PlannedRun:
 
     warnings: what is possible, and seldom meant.
     memory: what a rank will need; memory_problem: why that will not fit, which is a forecast, and
-    may be overruled. series: those among which it is given up, where the campaign says so.
+    may be overruled. core_problem: why this machine has too few cores; --oversubscribe overrules
+    it. series: those among which it is given up, where the campaign says so.
     """
 
     run: Run
@@ -41,12 +42,13 @@ class PlannedRun:
     warnings: tuple[str, ...] = ()
     memory: MemoryForecast | None = None
     memory_problem: str | None = None
+    core_problem: str | None = None
     series: ParameterSeries | None = None
 
     @property
     def refusals(self) -> tuple[str, ...]:
         """Everything that submit refuses it for."""
-        return (*self.problems, *([self.memory_problem] if self.memory_problem else ()))
+        return (*self.problems, *filter(None, (self.memory_problem, self.core_problem)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,7 @@ def _planned_run(run: Run, cluster: Cluster, warmup: Warmup, folder: Path) -> Pl
         warnings=tuple(run_warnings(run, cluster, folder)),
         memory=memory,
         memory_problem=memory_problem(memory, capacity(run, cluster)),
+        core_problem=core_problem(run, cluster),
     )
 
 

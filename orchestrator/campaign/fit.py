@@ -1,11 +1,16 @@
-"""Check whether a run fits: compare its memory forecast with the memory of a rank."""
+"""Check whether a run fits: its memory forecast into a rank's memory, its ranks onto cores."""
 
 from dataclasses import dataclass, replace
 
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.hardware.gpus import compute_capability, memory_gib
-from orchestrator.hardware.machine import host_memory_gib
+from orchestrator.hardware.machine import (
+    cores,
+    host_memory_gib,
+    oversubscription_problem,
+    visible_gpus,
+)
 from orchestrator.memory.forecast import MemoryForecast, forecast
 from orchestrator.run.model import Run
 
@@ -75,3 +80,13 @@ def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> st
         f"a rank needs at least {gib(forecast.low_gib)} GiB of memory ({named}), and {room.owner} "
         f"has {gib(room.gib)}; submit --force tries it nevertheless"
     )
+
+
+def core_problem(run: Run, cluster: Cluster) -> str | None:
+    """Return why this machine has too few cores for the ranks of a run; None if it has enough.
+
+    None too if ranks are GPUs, or if runs are started elsewhere.
+    """
+    if cluster.scheduler != "local" or (cluster.has_gpus and visible_gpus()):
+        return None
+    return oversubscription_problem(run.resources.gpus_per_node, cores())

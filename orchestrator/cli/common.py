@@ -210,7 +210,10 @@ def open_campaign(
     loaded = replace(load_campaign(campaign), given_results=results)
     if rehearsed:
         # Each script is tried, whatever became of the others, and needs no memory; nobody times it.
-        runs = tuple(replace(planned, series=None, memory_problem=None) for planned in loaded.runs)
+        runs = tuple(
+            replace(planned, series=None, memory_problem=None, core_problem=None)
+            for planned in loaded.runs
+        )
         loaded = replace(loaded, rehearsal=True, runs=runs, order_seed=None)
     place = results_folder(folder_of(campaign)) if results is None else results
     store = campaign_store(place, loaded.name, rehearsal=rehearsed)

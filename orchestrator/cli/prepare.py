@@ -96,6 +96,6 @@ def render(campaign: Path, results: Path | None, skip_impossible: bool) -> None:
     from orchestrator.submit.selection import possible_runs
 
     loaded, store = open_campaign(campaign, results)
-    runs = possible_runs(loaded, skip_impossible, force=True)
+    runs = possible_runs(loaded, skip_impossible, force=True, oversubscribe=True)
     render_runs(loaded, runs, store)
     click.echo(f"wrote {counted(len(runs), 'run')} to {store.path}", err=True)

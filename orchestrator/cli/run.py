@@ -46,6 +46,11 @@ start_options = options(
         help="This machine: most runs at once.  [default: as many as GPUs, or cores, allow]",
     ),
     click.option(
+        "--oversubscribe",
+        is_flag=True,
+        help="This machine: start also runs with more ranks than it has cores; reports mark them.",
+    ),
+    click.option(
         "--blocks",
         type=click.IntRange(min=1),
         help="order: interleaved: start at most so many blocks now.  [default: all]",
@@ -130,7 +135,7 @@ def submit(
     place = backend(loaded, here=here)
     options = StartOptions.of(wait=wait, overrun=overrun, **start)
     place.refuse(options)
-    runs = possible_runs(loaded, skip_impossible, force=force)
+    runs = possible_runs(loaded, skip_impossible, force=force, oversubscribe=options.oversubscribe)
     if not accept_changes:
         refuse_edited(loaded, store)
     if results is None:

@@ -43,6 +43,11 @@ class Collected:
     attempts: tuple[Attempt, ...] = ()
 
     @property
+    def crowded(self) -> str | None:
+        """What its last attempt shared this machine's cores with; None if nothing."""
+        return self.attempts[-1].crowded if self.attempts else None
+
+    @property
     def steps(self) -> list[Step]:
         """Every iteration reported, warm-up included."""
         return self.reports.steps

@@ -116,6 +116,12 @@ def history_sentences(told: History) -> list[str]:
     missing = len(told.runs) - told.timed
     if missing:
         said.append(f"{counted(missing, 'run')} completed without a step time.")
+    crowded = sum(run.crowded is not None for run in told.runs)
+    if crowded:
+        said.append(
+            f"{counted(crowded, 'run was', 'runs were')} crowded (more ranks than cores, or other "
+            "runs at once), which makes steps slower."
+        )
     return [printable(one) for one in said]
 
 
@@ -131,6 +137,7 @@ def history_record(told: History) -> dict[str, Any]:
                 "label": run.label,
                 "attempt": run.attempt,
                 "nodes": run.nodes,
+                "crowded": run.crowded,
                 "allocation": run.allocation,
                 "step_seconds": run.step_seconds,
                 "tflops_per_gpu": run.tflops_per_gpu,

@@ -14,7 +14,7 @@ from orchestrator.campaign.parameters import option_names
 from orchestrator.collect.attempt_log import read_attempt_log
 from orchestrator.collect.endings import Ending, endings
 from orchestrator.collect.outcomes import RunOutcome, run_outcome
-from orchestrator.common.text import natural
+from orchestrator.common.text import named, natural
 from orchestrator.run.model import sizes
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.recorded_runs import started_records
@@ -47,7 +47,7 @@ class MeasuredRun:
 
     values: every parameter and size by name. step_seconds: of the reports after the warm-up, where
     it completed. overflowed: whether each of these holds a skipped update. allocation, block,
-    place, started_at, nodes: as `attempts` tells them.
+    place, started_at, nodes: as `attempts` tells them. crowded: what it shared the machine with.
     """
 
     run_id: str
@@ -62,6 +62,7 @@ class MeasuredRun:
     place: int | None = None
     started_at: str | None = None
     nodes: str | None = None
+    crowded: str | None = None
 
     @property
     def seconds(self) -> float | None:
@@ -120,6 +121,16 @@ def trouble_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
             labels.setdefault(run.trouble, []).append(run.label)
     for trouble, names in labels.items():
         yield f"No part of it, as {trouble}: {', '.join(names)}."
+
+
+def crowded_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
+    """Yield a sentence that names the crowded runs among those that have a step time, if any."""
+    crowded = [f"{run.label} ({run.crowded})" for run in runs if run.crowded and run.seconds]
+    if crowded:
+        yield (
+            f"Crowded on this machine, which makes steps slower: {named(crowded)}; "
+            "`teralog submit --slots 1` starts one run at a time."
+        )
 
 
 def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]:
@@ -194,4 +205,5 @@ def _measured(
         place=started.place if started else None,
         started_at=last.started_at,
         nodes=last.nodes,
+        crowded=last.crowded,
     )

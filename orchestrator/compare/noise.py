@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.common.tables import Column, Style, Table, make_table, shown
 from orchestrator.common.text import counted
 from orchestrator.compare.intervals import welch_degrees
-from orchestrator.compare.measured_run import MeasuredRun, trouble_lines
+from orchestrator.compare.measured_run import MeasuredRun, crowded_lines, trouble_lines
 from orchestrator.compare.sample_size import blocks_to_find, runs_to_find
 from orchestrator.compare.variance_components import Component, components, pooled
 
@@ -36,11 +36,15 @@ class NoiseSource:
 
 @dataclass(frozen=True, slots=True)
 class NoisePage:
-    """The sources, from the smallest unit to the largest, and the runs that tell nothing."""
+    """The sources, from the smallest unit to the largest, and the runs that tell nothing.
+
+    crowded: a sentence that names the crowded runs, if there are any.
+    """
 
     sources: tuple[NoiseSource, ...]
     runs: int
     troubled: tuple[MeasuredRun, ...]
+    crowded: tuple[str, ...] = ()
 
     def spread(self, name: str) -> float | None:
         """Return the standard deviation of a source, in logarithms."""
@@ -74,7 +78,8 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
         _source("hours", "hours of the day", _known(between, hours), _OF_HOURS),
         _source("nodes", "nodes", _known(between, nodes), _OF_NODES),
     )
-    return NoisePage(sources, len(timed), tuple(run for run in runs if run.trouble))
+    troubled = tuple(run for run in runs if run.trouble)
+    return NoisePage(sources, len(timed), troubled, tuple(crowded_lines(timed)))
 
 
 # What each source means where it is known, and why it may not be.
@@ -171,6 +176,7 @@ def noise_sentences(page: NoisePage) -> Iterator[str]:
                 else "."
             )
         )
+    yield from page.crowded
     yield from trouble_lines(page.troubled)
 
 

@@ -26,7 +26,8 @@ class PastRun:
     started_at: ISO 8601, as `Attempt.started_at` tells it, else when it ended.
     allocation: what it shared with other runs.
     step_seconds: the median after the warm-up, or the mean of all where no step has a time.
-    versions: of the software, by package, as the log tells them.
+    crowded: what it shared this machine's cores with. versions: of the software, by package, as
+    the log tells them.
     """
 
     campaign: str
@@ -36,6 +37,7 @@ class PastRun:
     started_at: str | None = None
     allocation: str | None = None
     nodes: str | None = None
+    crowded: str | None = None
     step_seconds: float | None = None
     tflops_per_gpu: float | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +100,7 @@ def _completed(
             started_at=attempt.started_at or (attempt.ended.ended_at if attempt.ended else None),
             allocation=attempt.allocation,
             nodes=attempt.nodes,
+            crowded=attempt.crowded,
             step_seconds=summary.step_seconds_mean if median is None else median,
             tflops_per_gpu=summary.tflops_per_gpu,
             versions=_versions(attempt, read.records),

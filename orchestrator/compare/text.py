@@ -6,7 +6,7 @@ from typing import Any
 
 from orchestrator.common.tables import DASH, Column, Style, Table, make_table, shown
 from orchestrator.common.text import counted, printable
-from orchestrator.compare.measured_run import MeasuredRun, trouble_lines
+from orchestrator.compare.measured_run import MeasuredRun, crowded_lines, trouble_lines
 from orchestrator.compare.pairing import Pairing
 from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare_timings
 
@@ -95,6 +95,7 @@ def comparison_sentences(one: Compared) -> Iterator[str]:
     yield _verdict(one)
     if one.is_measured:
         yield from _remarks(one)
+        yield from crowded_lines((*one.pairing.runs, *one.pairing.others))
     yield from trouble_lines(one.troubled)
 
 

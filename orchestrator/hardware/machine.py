@@ -5,6 +5,8 @@ import re
 from itertools import takewhile
 from pathlib import Path
 
+from orchestrator.common.text import counted
+
 _GPU_DEVICE = re.compile(r"nvidia(\d+)")
 _GPU_NAME = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 
@@ -32,3 +34,17 @@ def host_memory_gib() -> float:
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def oversubscription_problem(ranks: int, core_count: int) -> str | None:
+    """Return why so many ranks are not started on these cores; None if they are.
+
+    TERALOG_OVERSUBSCRIBE=1 lets any number start.
+    """
+    if ranks <= core_count or os.environ.get("TERALOG_OVERSUBSCRIBE", "0") not in ("", "0"):
+        return None
+    return (
+        f"gpus_per_node={ranks} starts {ranks} ranks, and this machine has "
+        f"{counted(core_count, 'core')}: step times would be of no use; lower it, or pass "
+        "--oversubscribe to start them nevertheless, which reports mark"
+    )

@@ -84,11 +84,15 @@ def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
     """
     gpus = visible_gpus() if gpus_wanted else ()
     if gpus:
-        return Devices("gpu", gpus, _lock_folder())
-    return Devices("core", tuple(str(number) for number in range(cores())), _lock_folder())
+        return Devices("gpu", gpus, lock_folder())
+    return Devices("core", tuple(str(number) for number in range(cores())), lock_folder())
 
 
-def _lock_folder() -> Path:
+def lock_folder() -> Path:
+    """Return the folder of this user's lock files on this machine; make it if it is missing.
+
+    Raises UserError if that is impossible, or if it is the folder of another user.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     base = Path(runtime) if runtime else Path(tempfile.gettempdir())
     folder = base / f"teralog-{os.getuid()}"

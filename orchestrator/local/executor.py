@@ -72,6 +72,10 @@ class Places(Protocol):
         """Return why a run must not be started now or later, None if it may be."""
 
     @property
+    def cores(self) -> int | None:
+        """How many cores of this machine runs share; None if each has devices to itself."""
+
+    @property
     def allocation(self) -> str | None:
         """The id of the Slurm job whose nodes these are; None on this machine."""
 
@@ -279,7 +283,7 @@ def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
         if len(attempts) > waiting.attempts and attempts[-1].ended is not None:
             return attempts[-1].ended.state
         environment = places.environment(lease, waiting.folder.script)
-        return _start(waiting, lease, lock, environment, places.allocation)
+        return _start(waiting, lease, lock, environment, places)
     finally:
         # The supervising process has its own hold on them now.
         lease.close()
@@ -291,7 +295,7 @@ def _start(
     lease: Lease,
     lock: int,
     environment: dict[str, str],
-    allocation: str | None,
+    places: Places,
 ) -> _Job:
     planned, folder = waiting.planned, waiting.folder
     with disk_errors(folder.path):
@@ -303,7 +307,9 @@ def _start(
             devices=lease.devices,
             environment=environment,
             position=waiting.position,
-            allocation=allocation,
+            allocation=places.allocation,
+            ranks=planned.run.resources.gpus_per_node,
+            cores=places.cores,
         )
         executor = RunExecutor(
             attempt.folder / "submitit",

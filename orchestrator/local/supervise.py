@@ -20,6 +20,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from orchestrator.common.text import signal_name
+from orchestrator.local.devices import lock_folder
+from orchestrator.local.neighbours import Neighbours
 from orchestrator.local.processes import MARK, end_all
 from orchestrator.store.folders import write_ended, write_started
 from orchestrator.store.record_files import utc_now
@@ -43,7 +45,8 @@ class Order:
     """What to start: a script, its log's folder, its limits, and what to add to its environment.
 
     position: when it is started, beside others; None if nobody has said. allocation: the id of the
-    Slurm job whose nodes it has; None on this machine.
+    Slurm job whose nodes it has; None on this machine. cores: how many cores of this machine runs
+    share, if they do; ranks: how many processes it starts.
     """
 
     script: Path
@@ -53,6 +56,8 @@ class Order:
     environment: Mapping[str, str]
     position: Position | None = None
     allocation: str | None = None
+    ranks: int | None = None
+    cores: int | None = None
 
 
 class _Stop:
@@ -81,12 +86,15 @@ def supervise(order: Order) -> None:
     threading.Thread(target=_watch_parent, args=(stop,), daemon=True).start()
     token = uuid.uuid4().hex
     write_started(order.attempt, _started(order, token))
+    neighbours = None if order.cores is None else Neighbours.join(lock_folder(), token)
     begun = time.monotonic()
     job = _start(order, token)
     deadline = begun + order.time_limit_seconds
     while job.poll() is None and stop.state is None:
         if time.monotonic() > deadline:
             stop.set(TIMEOUT)
+        if neighbours is not None:
+            neighbours.look()
         stop.wait(0.1)
     seconds = time.monotonic() - begun
     exit_code = job.poll()
@@ -95,6 +103,9 @@ def supervise(order: Order) -> None:
     ended = _ended(exit_code, stop.state, seconds)
     if order.allocation is not None and ended.state in {FAILED, CANCELLED, INTERRUPTED}:
         ended = replace(ended, state=_end_of_allocation(order) or ended.state)
+    if neighbours is not None:
+        ended = replace(ended, other_runs=neighbours.most)
+        neighbours.leave()
     write_ended(order.attempt, ended)
 
 
@@ -131,6 +142,8 @@ def _started(order: Order, token: str) -> Started:
         started_at=utc_now(),
         time_limit_seconds=order.time_limit_seconds,
         devices=order.devices,
+        ranks=order.ranks,
+        cores=order.cores,
         **position,
     )
 

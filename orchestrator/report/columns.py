@@ -133,6 +133,8 @@ _ENDED: tuple[Column[Collected], ...] = (
     ),
     Column("ended", "outcome", ended),
 )
+# In the table of a campaign that has such runs.
+_CROWDED: Column[Collected] = Column("crowded", "crowded", lambda run: run.crowded)
 # Known of a run whose program tells of no steps.
 _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 
@@ -170,6 +172,7 @@ def measured_columns(
         *sampled_columns(runs),
         *_common(_MEASURED, runs),
         *_utilization(campaign, runs),
+        *([_CROWDED] if any(run.crowded for run in runs) else []),
         *_common(_ENDED, runs),
     )
 

@@ -51,6 +51,10 @@ _OF_WHOLE_RUNS = (
     "where there is no n, the program times its run as a whole: the mean is the global batch over "
     "its samples/s, warm-up included, and stands for the median; "
 )
+_CROWDED = (
+    "crowded: more ranks than cores, or other runs on this machine at once: such runs are slower "
+    "than alone, and are left out of scaling efficiency; "
+)
 _SAMPLES = (
     "GPU mem, GPU util: nvidia-smi every 5 s, the highest memory of a device and the median of the "
     "use from when GPUs are first busy to when they last are; "
@@ -171,6 +175,8 @@ def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
         yield _OF_WHOLE_RUNS
     if sampled_columns(runs):
         yield _SAMPLES
+    if any(run.crowded for run in runs):
+        yield _CROWDED
     if "tflops_per_gpu" in there:
         yield peaks_told(campaign, runs)
         yield from _of_unreckoned(runs)

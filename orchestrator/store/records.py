@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.common.text import counted
 from orchestrator.store.job_state import JobState
 
 NOT_STARTED = "NOT_STARTED"
@@ -51,8 +52,9 @@ class Position:
 class Started:
     """Who supervises an attempt, since when (UTC, ISO 8601), on which devices.
 
-    Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT. The last three
-    are those of its `Position`, which attempts of earlier versions do not tell.
+    Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT. allocation,
+    place and block are those of its `Position`. cores: how many cores runs share; None if ranks
+    are GPUs or have shares of nodes. Attempts of earlier versions have None from `allocation` on.
     """
 
     pid: int
@@ -64,17 +66,23 @@ class Started:
     allocation: str | None = None
     place: int | None = None
     block: int | None = None
+    ranks: int | None = None
+    cores: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an attempt ended: its state, and the job script's exit code or signal."""
+    """How an attempt ended: its state, and the job script's exit code or signal.
+
+    other_runs: how many other runs were on this machine at once, at most; None if not counted.
+    """
 
     state: str
     ended_at: str
     seconds: float | None = None
     exit_code: int | None = None
     signal: str | None = None
+    other_runs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,20 @@ class Attempt:
         # A share of a node is its name and a number.
         shares = (share.partition("/")[0] for share in self.started.devices)
         return ",".join(dict.fromkeys(shares))
+
+    @property
+    def crowded(self) -> str | None:
+        """What it shared its cores with, e.g. `8 ranks on 2 cores, 1 other run at once`, or None.
+
+        An attempt on GPUs or on nodes of a cluster has its devices to itself.
+        """
+        if self.started is None or self.started.cores is None:
+            return None
+        ranks, cores = self.started.ranks or 0, self.started.cores
+        others = self.ended.other_runs if self.ended else None
+        parts = [f"{ranks} ranks on {counted(cores, 'core')}"] if ranks > cores else []
+        parts += [f"{counted(others, 'other run')} at once"] if others else []
+        return ", ".join(parts) or None
 
     @property
     def started_at(self) -> str | None:

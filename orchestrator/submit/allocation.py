@@ -51,6 +51,11 @@ class Allocation:
     overrun: bool = False
 
     @property
+    def cores(self) -> int | None:
+        """None: a run has its shares of nodes to itself."""
+        return None
+
+    @property
     def allocation(self) -> str:
         """The id of its job."""
         return str(self.job_id)

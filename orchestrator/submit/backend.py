@@ -14,13 +14,15 @@ from orchestrator.store.campaign_store import CampaignStore
 class StartOptions:
     """How to start runs; absent is None.
 
-    slots: most runs at once on this machine. blocks: most blocks of an interleaved order to start
+    slots: most runs at once on this machine. oversubscribe: whether a run may have more ranks than
+    this machine has cores. blocks: most blocks of an interleaved order to start
     now. wait: whether the submit goes on when Slurm has room again. overrun: whether runs are
     started whose time limit exceeds the time left in an allocation. sbatch: options for jobs on a
     Slurm cluster.
     """
 
     slots: int | None = None
+    oversubscribe: bool = False
     blocks: int | None = None
     wait: bool = False
     overrun: bool = False
@@ -32,6 +34,7 @@ class StartOptions:
         *,
         slots: int | None,
         blocks: int | None,
+        oversubscribe: bool = False,
         wait: bool = False,
         overrun: bool = False,
         **sbatch: Any,
@@ -39,6 +42,7 @@ class StartOptions:
         """Return the options of the command line, where sbatch's are not apart."""
         return cls(
             slots=slots,
+            oversubscribe=oversubscribe,
             blocks=blocks,
             wait=wait,
             overrun=overrun,

@@ -14,6 +14,7 @@ from orchestrator.common import locks
 from orchestrator.common.errors import UserError
 from orchestrator.common.files import disk_errors
 from orchestrator.common.text import counted
+from orchestrator.hardware.machine import oversubscription_problem
 from orchestrator.local import executor
 from orchestrator.local.devices import Devices, Lease, this_machines_devices
 from orchestrator.local.display import show_progress
@@ -26,9 +27,13 @@ from orchestrator.submit.render import render_runs
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine's devices, as runs are given them."""
+    """This machine's devices, as runs are given them.
+
+    oversubscribe: whether a run may have more ranks than there are cores.
+    """
 
     devices: Devices
+    oversubscribe: bool = False
 
     @property
     def what(self) -> str:
@@ -37,8 +42,13 @@ class Machine:
         return counted(len(self.devices.names), kind)
 
     def require(self, run: Run) -> None:
-        """Raise UserError where a run wants more GPUs than there are."""
-        self.devices.require(run.resources.gpus_per_node)
+        """Raise UserError if a run has more ranks than there are GPUs, or cores."""
+        ranks = run.resources.gpus_per_node
+        self.devices.require(ranks)
+        if self.cores is not None and not self.oversubscribe:
+            problem = oversubscription_problem(ranks, self.cores)
+            if problem is not None:
+                raise UserError(problem)
 
     def lease(self, run: Run, script: Path) -> Lease | None:
         """Return a device for each rank, or None where too few are free just now."""
@@ -51,6 +61,11 @@ class Machine:
     def refusal(self, run: Run) -> executor.Refusal | None:
         """Return None: this machine has no end."""
         return None
+
+    @property
+    def cores(self) -> int | None:
+        """How many cores runs share; None if they are given GPUs."""
+        return len(self.devices.names) if self.devices.kind == "core" else None
 
     @property
     def allocation(self) -> str | None:
@@ -152,7 +167,10 @@ class LocalSession:
             from orchestrator.submit.allocation import this_allocation
 
             return this_allocation(has_gpus=self.campaign.cluster.has_gpus, overrun=options.overrun)
-        return Machine(this_machines_devices(gpus_wanted=self.campaign.cluster.has_gpus))
+        return Machine(
+            this_machines_devices(gpus_wanted=self.campaign.cluster.has_gpus),
+            oversubscribe=options.oversubscribe or self.campaign.rehearsal,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +255,8 @@ class LocalBackend:
         for name, value in given.items():
             if value is not None:
                 raise _no_queue(name)
+        if options.oversubscribe and self.here:
+            raise UserError("--oversubscribe: is for this machine; leave out --here or the option")
         if options.overrun and not self.here:
             raise UserError("--overrun: is for an allocation; give --here, too")
 

@@ -24,17 +24,19 @@ from orchestrator.submit.edits import edits
 
 
 def possible_runs(
-    campaign: Campaign, skip_impossible: bool, *, force: bool = False
+    campaign: Campaign, skip_impossible: bool, *, force: bool = False, oversubscribe: bool = False
 ) -> list[PlannedRun]:
     """Return the runs that can be made; with `force` also those that by their forecast do not fit.
 
-    Raises UserError with all problems where some cannot, unless those are to be skipped; and
-    where none is left.
+    With `oversubscribe` also those with more ranks than this machine has cores. Raises UserError
+    with all problems if some cannot, unless those are to be skipped, and if no run is left.
     """
     possible = [
         planned
         for planned in campaign.runs
-        if not (planned.problems if force else planned.refusals)
+        if not planned.problems
+        and (force or planned.memory_problem is None)
+        and (oversubscribe or planned.core_problem is None)
     ]
     if len(possible) < len(campaign.runs) and not skip_impossible:
         raise UserError(

@@ -111,7 +111,14 @@ def make_page(
         ),
         ended=tuple(Counter(map(str, ended)).most_common()),
         best=_best(report, runs),
-        plots=tuple(size_plots([sizes(run.planned.run) for run in runs], _reached(report), "runs")),
+        plots=tuple(
+            size_plots(
+                [sizes(run.planned.run) for run in runs],
+                _reached(report),
+                "runs",
+                crowded=[run.crowded is not None for run in runs],
+            )
+        ),
         curves=True,
         memory_of=_memory_of(campaign),
         gone=tuple(gone),

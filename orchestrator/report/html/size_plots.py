@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from orchestrator.report.html.groups import Sizes, efficiencies, groups
 
@@ -34,11 +35,12 @@ def size_plots(
     rows: Sequence[Sizes],
     reached: Mapping[str, tuple[str, Sequence[float | None]]],
     nouns: str,
+    crowded: Sequence[bool] = (),
 ) -> Iterator[Plot]:
     """Yield what is reached over each size that varies, and what is left of it as GPUs grow.
 
     `rows` have the sizes of every row, `reached` the title and the numbers of a column by its name,
-    `nouns` what rows are called.
+    `nouns` what rows are called. Scaling efficiency leaves out the rows that are `crowded`.
     """
     for size, title in _SIZES:
         x = tuple(row[size] for row in rows)
@@ -60,13 +62,20 @@ def size_plots(
             )
         # Whether it is weak or strong scaling, the batch tells.
         if size == "world_size" and joined and way and TFLOPS in reached:
+            alone = [
+                None if is_crowded else number
+                for number, is_crowded in zip_longest(reached[TFLOPS][1], crowded, fillvalue=False)
+            ]
+            left_out = (
+                f" {nouns.capitalize()} that are crowded are left out." if any(crowded) else ""
+            )
             yield Plot(
                 title="Scaling efficiency",
                 x_title=title,
                 y_title="% of the fewest GPUs' TFLOPs/GPU",
                 x=x,
-                y=efficiencies(rows, found.of, reached[TFLOPS][1]),
+                y=efficiencies(rows, found.of, alone),
                 group=found.of,
                 note=f"100 %: the TFLOPs/GPU of the fewest GPUs among {nouns} equal in all else"
-                f"{way}.",
+                f"{way}.{left_out}",
             )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.report.html.groups import efficiencies, groups
+from orchestrator.report.html.size_plots import TFLOPS, size_plots
 from orchestrator.run.model import Run, sizes
 
 # What each run is given, the size that is looked at, and the groups found.
@@ -110,3 +111,21 @@ def test_the_fewest_gpus_that_have_a_number_are_the_base(run_of: Callable[..., R
     """Where those with fewer failed."""
     runs = [sizes(run_of(gpus_per_node=gpus)) for gpus in (1, 2, 4)]
     assert efficiencies(runs, [0, 0, 0], [None, 10.0, 9.0]) == (None, 100.0, 90.0)
+
+
+def test_crowded_runs_are_left_out_of_scaling_efficiency(run_of: Callable[..., Run]):
+    """A run that shared its cores would make more ranks look better than they are."""
+    rows = [sizes(run_of(gpus_per_node=ranks)) for ranks in (1, 2, 4)]
+    reached = {TFLOPS: ("TFLOPs/GPU", (2.0, 10.0, 9.0))}
+    shown = {
+        crowded: next(
+            plot
+            for plot in size_plots(rows, reached, "runs", crowded=crowded)
+            if plot.title == "Scaling efficiency"
+        )
+        for crowded in ((), (True, False, False))
+    }
+    assert shown[()].y == (100.0, 500.0, 450.0)
+    assert shown[True, False, False].y == (None, 100.0, 90.0)
+    assert "crowded" not in shown[()].note
+    assert "Runs that are crowded are left out." in shown[True, False, False].note

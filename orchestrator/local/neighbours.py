@@ -1,0 +1,53 @@
+"""Count the runs that are on this machine at once."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.common import locks
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """One run's presence on this machine, and the most other runs it has seen at once.
+
+    Each run holds the lock of a file of its own, which the kernel frees when its supervisor ends.
+    """
+
+    presence: Path
+    descriptor: int
+    most: int = 0
+
+    @classmethod
+    def join(cls, folder: Path, token: str) -> "Neighbours | None":
+        """Show in the folder of locks that a run is here; return None if the disk refuses."""
+        begun, presence = folder / f".run-{token}", folder / f"run-{token}.lock"
+        try:
+            descriptor = locks.acquire(begun)
+            if descriptor is None:
+                return None
+            # Only a file that is locked has this name: what is not locked is left over.
+            begun.rename(presence)
+        except OSError:
+            return None
+        return cls(presence, descriptor)
+
+    def look(self) -> None:
+        """Count the other runs that are here now; remove what runs that were killed left."""
+        others = 0
+        for path in self.presence.parent.glob("run-*.lock"):
+            if path == self.presence:
+                continue
+            try:
+                if locks.is_held(path):
+                    others += 1
+                else:
+                    path.unlink(missing_ok=True)
+            except OSError:
+                continue
+        self.most = max(self.most, others)
+
+    def leave(self) -> None:
+        """Show that the run has ended."""
+        self.presence.unlink(missing_ok=True)
+        os.close(self.descriptor)

@@ -1,0 +1,135 @@
+"""More ranks than cores, and several runs at once on one machine: refused, or marked."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.hardware.machine import cores
+from orchestrator.local.neighbours import Neighbours
+from orchestrator.store.records import Attempt, Ended, Started
+
+MANY = cores() + 1
+PROBLEM = f"gpus_per_node={MANY} starts {MANY} ranks, and this machine has {cores()} core"
+
+
+@pytest.fixture
+def strict(playground, monkeypatch: pytest.MonkeyPatch):
+    """A playground without TERALOG_OVERSUBSCRIBE, whose run has more ranks than there are cores."""
+    monkeypatch.delenv("TERALOG_OVERSUBSCRIBE")
+    playground.write_campaign("true", matrix="seed: [1]", gpus_per_node=MANY)
+    return playground
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """Return what the records of all attempts contain, oldest first."""
+    return [
+        json.loads(path.read_text()) | json.loads(path.with_name("ended.json").read_text())
+        for path in sorted(folder.glob("results/play/*/attempt-*/attempt.json"))
+    ]
+
+
+def test_plan_and_submit_refuse_more_ranks_than_cores(strict) -> None:
+    """Nothing starts, and the message has the option that starts it."""
+    plan = strict.teralog("plan", "campaign.yaml")
+    assert plan.returncode == 1
+    assert PROBLEM in plan.stderr
+    refused = strict.teralog("submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert PROBLEM in refused.stderr
+    assert "--oversubscribe" in refused.stderr
+    assert strict.events() == []
+    assert strict.teralog("render", "campaign.yaml").returncode == 0
+
+
+def test_oversubscribed_runs_start_and_are_marked(strict) -> None:
+    """In the attempt's record, the report and its JSON; a retry needs the option too."""
+    strict.write_campaign('test "$SEED" || exit 1', matrix="seed: [1]", gpus_per_node=MANY)
+    strict.teralog("submit", "campaign.yaml", "--oversubscribe")
+    refused = strict.teralog("retry", "campaign.yaml")
+    assert refused.returncode == 1
+    assert PROBLEM in refused.stderr
+    strict.teralog("retry", "campaign.yaml", "--oversubscribe")
+    counts = [(one["ranks"], one["cores"], one["other_runs"]) for one in recorded(strict.path)]
+    assert counts == [(MANY, cores(), 0)] * 2
+    shown = json.loads(strict.teralog("report", "campaign.yaml", "--json").stdout)
+    assert shown["runs"][0]["crowded"].startswith(f"{MANY} ranks on {cores()} core")
+    assert "crowded: more ranks than cores" in shown["provenance"]
+
+
+@pytest.mark.parametrize(("value", "refused"), [("1", False), ("0", True), ("", True)])
+def test_a_variable_allows_it_too(strict, value: str, refused: bool) -> None:
+    """Unless it is 0 or empty."""
+    strict.environment["TERALOG_OVERSUBSCRIBE"] = value
+    done = strict.teralog("submit", "campaign.yaml")
+    assert (PROBLEM in done.stderr) == refused
+    assert (strict.events() == []) == refused
+
+
+def test_a_rehearsal_may_have_more_ranks_than_cores(strict) -> None:
+    """Its ranks check what they see, and are not timed."""
+    done = strict.teralog("submit", "campaign.yaml", "--rehearse")
+    assert PROBLEM not in done.stderr
+
+
+@pytest.mark.skipif(cores() < 2, reason="two runs at once need two cores")
+def test_runs_at_once_count_each_other(playground) -> None:
+    """Runs of two campaigns, each of which waits for the other; a run after them is alone."""
+    meet = 'touch "$LEDGER.$run.here"; until [[ $(ls "$LEDGER".*.here | wc -l) -ge 2 ]]; do :; done'
+    playground.write_campaign(f"{meet}; sleep 1", matrix="seed: [1]")
+    text = (playground.path / "campaign.yaml").read_text()
+    (playground.path / "other.yaml").write_text(
+        text.replace("seed: [1]", "seed: [2]").replace("name: play", "name: other")
+    )
+    submits = [playground.start("submit", name) for name in ("campaign.yaml", "other.yaml")]
+    assert [submit.wait(60) for submit in submits] == [0, 0]
+    playground.write_campaign("true", matrix="seed: [1, 3]")
+    playground.teralog("submit", "campaign.yaml", "--accept-changes")
+    by_run = {one["run"]: one["crowded"] for one in playground_report(playground)}
+    assert list(by_run.values()) == ["1 other run at once", None]
+
+
+def playground_report(playground) -> list[dict[str, Any]]:
+    """Return the runs of the report, by label."""
+    runs = json.loads(playground.teralog("report", "campaign.yaml", "--json").stdout)["runs"]
+    return [{"run": run["label"], "crowded": run["crowded"]} for run in runs]
+
+
+CROWDED: dict[str, tuple[int | None, int | None, int | None, str | None]] = {
+    "alone": (2, 2, 0, None),
+    "more ranks than cores": (8, 2, 0, "8 ranks on 2 cores"),
+    "beside a run": (1, 2, 1, "1 other run at once"),
+    "both": (3, 1, 2, "3 ranks on 1 core, 2 other runs at once"),
+    "not counted": (1, 2, None, None),
+    "on GPUs": (8, None, None, None),
+    "of an earlier version": (None, None, None, None),
+}
+
+
+@pytest.mark.parametrize(("ranks", "core_count", "others", "text"), CROWDED.values(), ids=CROWDED)
+def test_an_attempt_says_what_it_shared_its_cores_with(
+    ranks: int | None, core_count: int | None, others: int | None, text: str | None
+) -> None:
+    """One on GPUs has them to itself; records of earlier versions have no counts."""
+    started = Started(1, "here", "t", "2026", 60, (), ranks=ranks, cores=core_count)
+    attempt = Attempt(1, Path(), started, Ended("COMPLETED", "2026", other_runs=others))
+    assert attempt.crowded == text
+
+
+def test_a_run_that_was_killed_counts_no_more(tmp_path: Path) -> None:
+    """The kernel frees its lock, and the next look removes its file."""
+    first, second = Neighbours.join(tmp_path, "a"), Neighbours.join(tmp_path, "b")
+    assert first is not None
+    assert second is not None
+    first.look()
+    assert first.most == 1
+    os.close(second.descriptor)
+    third = Neighbours.join(tmp_path, "c")
+    assert third is not None
+    third.look()
+    assert third.most == 1
+    third.leave()
+    first.leave()
+    assert list(tmp_path.iterdir()) == []
