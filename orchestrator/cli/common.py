@@ -146,6 +146,11 @@ format_option = options(
 )
 
 
+def json_option(what: str) -> Callable[[Command], Command]:
+    """Return the option of a command that prints no table: its JSON, which has `what`."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
 def _slurm_timeout(ctx: click.Context, param: click.Parameter, value: float) -> None:
     from orchestrator.slurm.commands import patience
 

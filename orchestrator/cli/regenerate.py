@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.common import Positive, complain
+from orchestrator.cli.common import Positive, complain, json_option, print_objects
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.common.text import printable
 
@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     default="",
     help="More columns: tflops, mfu, hfu, tokens_per_second, samples_per_second.",
 )
+@click.option(
+    "--column",
+    "column_names",
+    multiple=True,
+    metavar="TITLE=NAME",
+    help="What the column TITLE holds, e.g. 'Bsz=micro_batch_size' or 'Dur=step_seconds'.",
+)
+@json_option("with --check, one object for each cell")
 def regenerate_tflops(
     files: tuple[str, ...],
     *,
@@ -59,6 +67,8 @@ def regenerate_tflops(
     gpu: str | None,
     gpu_peak_tflops: float | None,
     add: str,
+    column_names: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Compute the TFLOPs column of the markdown tables in FILE again.
 
@@ -66,14 +76,17 @@ def regenerate_tflops(
     <!-- teralog: seq_length=2048 factor=4 --> in FILE goes before the options. Rows that look
     like results and are not understood are listed. FILE may be - for standard input.
     """
-    from orchestrator.markdown.meaning.columns import Meaning
+    from orchestrator.markdown.meaning.columns import Meaning, title_key
     from orchestrator.markdown.meaning.settings import Formula, PageSettings
-    from orchestrator.markdown.regenerate.page import regenerate
+    from orchestrator.markdown.regenerate.page import regenerate, title_keys
 
     if in_place and (diff or check):
         raise click.UsageError("--in-place goes neither with --diff nor with --check")
     if in_place and "-" in files:
         raise click.UsageError("--in-place cannot write to standard input")
+    if as_json and not check:
+        raise click.UsageError("--json prints what would change; add --check")
+    given = dict(map(_column_name, column_names))
     settings = PageSettings(
         formula=Formula(formula),
         factor=int(factor),
@@ -81,7 +94,9 @@ def regenerate_tflops(
         gpu=gpu,
         gpu_peak_tflops=gpu_peak_tflops,
         constants={} if seq_length is None else {Meaning.SEQ_LENGTH: seq_length},
+        columns={title_key(title): name for title, name in given.items()},
     )
+    read: dict[str, tuple[bytes, Regenerated]] = {}
     columns = _columns(add)
     exit_code = 0
     for file in files:
@@ -89,7 +104,8 @@ def regenerate_tflops(
             data = _read(file)
             made = regenerate(data, settings, columns)
             _tell(file, made)
-            _write(file, data, made, in_place=in_place, diff=diff, check=check)
+            read[file] = data, made
+            _write(file, data, made, in_place=in_place, diff=diff, check=check, lines=not as_json)
         except UserError as error:
             exit_code = 1
             for problem in error.problems:
@@ -100,7 +116,41 @@ def regenerate_tflops(
         else:
             if check and made.data != data:
                 exit_code = 1
-    sys.exit(exit_code)
+    if as_json:
+        print_objects(
+            [change for file, (_, made) in read.items() for change in _changes(file, made)]
+        )
+    titles = {key for data, _ in read.values() for key in title_keys(data)} if given else set()
+    unused = [title for title in given if title_key(title) not in titles]
+    for title in unused:
+        complain(f"teralog: --column: no table has a column {title!r}")
+    sys.exit(1 if unused else exit_code)
+
+
+def _column_name(text: str) -> tuple[str, str]:
+    """Return the title and the name of an option --column."""
+    from orchestrator.markdown.meaning.columns import COLUMN_NAMES, title_key
+
+    title, _, name = (part.strip() for part in text.rpartition("="))
+    if not title_key(title):
+        raise click.BadParameter(
+            f"{text!r} is not TITLE=NAME; write e.g. 'Bsz=micro_batch_size'", param_hint="--column"
+        )
+    if name not in COLUMN_NAMES:
+        raise click.BadParameter(
+            f"{name!r} is not what a column can hold{did_you_mean(name, COLUMN_NAMES)}; "
+            f"choose one of {', '.join(COLUMN_NAMES)}",
+            param_hint="--column",
+        )
+    return title, name
+
+
+def _changes(file: str, made: "Regenerated") -> list[dict[str, Any]]:
+    """Return the cells of a page that would change, one object each."""
+    return [
+        {"file": file, "line": line, "column": title, "before": before or None, "after": after}
+        for line, title, before, after in made.changes
+    ]
 
 
 def _columns(add: str) -> Sequence[str]:
@@ -132,7 +182,14 @@ def _tell(file: str, made: "Regenerated") -> None:
 
 
 def _write(
-    file: str, old: bytes, made: "Regenerated", *, in_place: bool, diff: bool, check: bool
+    file: str,
+    old: bytes,
+    made: "Regenerated",
+    *,
+    in_place: bool,
+    diff: bool,
+    check: bool,
+    lines: bool = True,
 ) -> None:
     if sys.stdout is None and not in_place:
         raise UserError(" standard output is closed")
@@ -141,7 +198,7 @@ def _write(
 
         sys.stdout.buffer.writelines(line_diff(old, made.data, file))
     elif check:
-        for line, title, before, after in made.changes:
+        for line, title, before, after in made.changes if lines else ():
             shown = f"{file}:{line}: {title} is {before or 'blank'}, should be {after}"
             click.echo(printable(shown))
     elif not in_place:

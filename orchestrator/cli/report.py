@@ -14,7 +14,9 @@ from orchestrator.cli.common import (
     filter_option,
     for_people,
     format_option,
+    json_option,
     open_campaign,
+    print_json,
     print_table,
     refresh_records,
     results_option,
@@ -303,7 +305,8 @@ def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> N
 @campaign_argument
 @results_option
 @slurm_timeout_option
-def collect(campaign: Path, results: Path | None) -> None:
+@json_option("the files, and how many logs, runs and steps they are of,")
+def collect(campaign: Path, results: Path | None, as_json: bool) -> None:
     """Read the logs of CAMPAIGN's runs; write steps.csv and runs.csv."""
     from orchestrator.collect.collected import collect_campaign
     from orchestrator.frames import collected_runs_frame, collected_steps_frame
@@ -312,8 +315,12 @@ def collect(campaign: Path, results: Path | None) -> None:
     refresh_records(loaded, store)
     runs = collect_campaign(loaded, store)
     steps = collected_steps_frame(runs)
-    for name, frame in (("steps.csv", steps), ("runs.csv", collected_runs_frame(runs))):
-        click.echo(store.write(name, frame.to_csv(index=False)))
+    frames = (("steps.csv", steps), ("runs.csv", collected_runs_frame(runs)))
+    files = [str(store.write(name, frame.to_csv(index=False))) for name, frame in frames]
     logs = sum(run.log is not None for run in runs)
+    if as_json:
+        print_json({"files": files, "logs": logs, "runs": len(runs), "steps": len(steps)})
+        return
+    click.echo("\n".join(files))
     read = f"read {counted(logs, 'log')} of {counted(len(runs), 'run')}"
     click.echo(f"{read}: {counted(len(steps), 'step')}", err=True)

@@ -19,9 +19,12 @@ from orchestrator.cli.common import (
     format_option,
     from_here,
     interruptible,
+    json_option,
     open_campaign,
     options,
     other_results,
+    print_json,
+    print_objects,
     print_table,
     refresh_records,
     rehearsed_option,
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 
 # Between two rounds of `submit --wait`, as between two questions of `watch` to Slurm.
 WAIT_SECONDS = 10.0
+
+runs_json_option = json_option("id, label, state, outcome and job of each run")
 
 start_options = options(
     click.option(
@@ -101,6 +106,7 @@ start_options = options(
     is_flag=True,
     help="Slurm: show when each run would start, by Slurm's own estimate; submit nothing.",
 )
+@runs_json_option
 def submit(
     campaign: Path,
     results: Path | None,
@@ -113,6 +119,7 @@ def submit(
     wait: bool,
     rehearse: bool,
     test_only: bool,
+    as_json: bool,
     **start: Any,
 ) -> None:
     """Start the runs of CAMPAIGN that are missing.
@@ -142,8 +149,17 @@ def submit(
         refuse_runs_elsewhere(loaded, store, other_results(loaded, store))
     if test_only:
         missing = missing_runs(runs, store)
-        for planned, said in place.estimates(loaded, missing, store):
-            click.echo(f"{planned.run_id} {planned.label}: {said}")
+        estimates = place.estimates(loaded, missing, store)
+        if as_json:
+            print_objects(
+                [
+                    {"run_id": planned.run_id, "label": planned.label, "estimate": said}
+                    for planned, said in estimates
+                ]
+            )
+        else:
+            for planned, said in estimates:
+                click.echo(f"{planned.run_id} {planned.label}: {said}")
         _complain_all(ignored_variables(loaded.cluster.account))
         if not missing:
             click.echo("nothing to start: no run is missing", err=True)
@@ -159,13 +175,13 @@ def submit(
                 store.save_submission(loaded)
                 for line in session.start(missing, options):
                     if line not in told:
-                        click.echo(line)
+                        click.echo(line, err=as_json)
                     told.add(line)
                 told.update(notes)
             if not wait or not missing_runs(runs, store):
                 break
             time.sleep(WAIT_SECONDS)
-    _finish_submit(loaded, store, runs)
+    _finish_submit(loaded, store, runs, as_json=as_json)
 
 
 @click.command()
@@ -274,6 +290,7 @@ def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[
 @click.option("--all", "all_runs", is_flag=True, help="All runs that were submitted.")
 @click.option("--state", help="Only runs in this state, e.g. PENDING.")
 @slurm_timeout_option
+@runs_json_option
 def cancel(
     campaign: Path,
     runs: tuple[str, ...],
@@ -282,6 +299,7 @@ def cancel(
     rehearsed: bool,
     all_runs: bool,
     state: str | None,
+    as_json: bool,
 ) -> None:
     """End the RUNS of CAMPAIGN, given by id or label, those in a --state, or --all.
 
@@ -315,11 +333,17 @@ def cancel(
             f"{loaded.name} was rehearsed, and no run of it was started; name runs that are never "
             f"to start: `teralog cancel {loaded.arguments} --rehearsed --all` cancels the rehearsal"
         )
-    done = False
-    for planned, now in backend(loaded).cancel(loaded, chosen, store, state, complain):
-        click.echo(f"{planned.run_id} {planned.label}: {now}", err=True)
-        done = True
-    if not done:
+    from orchestrator.status.table import run_records, run_statuses
+
+    ended: list[PlannedRun] = []
+    try:
+        for planned, now in backend(loaded).cancel(loaded, chosen, store, state, complain):
+            click.echo(f"{planned.run_id} {planned.label}: {now}", err=True)
+            ended.append(planned)
+    finally:
+        if as_json:
+            print_objects(run_records(run_statuses(loaded, store), ended))
+    if not ended:
         why = "" if chosen else ": no run of it was submitted"
         click.echo(f"nothing to cancel{why}", err=True)
 
@@ -337,6 +361,7 @@ def cancel(
 @rehearsed_option
 @start_options
 @slurm_timeout_option
+@runs_json_option
 def retry(
     campaign: Path,
     runs: tuple[str, ...],
@@ -350,6 +375,7 @@ def retry(
     constraint: str | None,
     nodes: int | None,
     rehearsed: bool,
+    as_json: bool,
     **start: Any,
 ) -> None:
     """Start runs of CAMPAIGN again that did not complete; their earlier logs are kept.
@@ -390,8 +416,8 @@ def retry(
         for line in memory_advice(loaded, chosen, store, memory=memory):
             click.echo(line, err=True)
         for line in session.start(with_time_limit(chosen, time_limit), options):
-            click.echo(line)
-    _finish_submit(loaded, store, chosen)
+            click.echo(line, err=as_json)
+    _finish_submit(loaded, store, chosen, as_json=as_json)
 
 
 def _stopped(campaign: "Campaign", *, here: bool = False) -> str:
@@ -421,8 +447,15 @@ def _say_nothing_ended(
     "of a job for each block, one after another.",
 )
 @click.option("--run", "execute", is_flag=True, help="Run the line rather than print it.")
+@json_option("the words of the line")
 def salloc(
-    campaign: Path, results: Path | None, *, time_limit: str | None, batch: bool, execute: bool
+    campaign: Path,
+    results: Path | None,
+    *,
+    time_limit: str | None,
+    batch: bool,
+    execute: bool,
+    as_json: bool,
 ) -> None:
     """Print the line that allocates nodes for the missing runs of CAMPAIGN.
 
@@ -437,6 +470,8 @@ def salloc(
     )
     from orchestrator.submit.slurm import batch_line, salloc_line
 
+    if as_json and execute:
+        raise click.UsageError("--json prints the line, and --run runs it; leave one out")
     loaded, store = open_campaign(campaign, results)
     if results is None:
         refuse_runs_elsewhere(loaded, store, other_results(loaded, store))
@@ -446,6 +481,9 @@ def salloc(
         line = batch_line(loaded, runs, store, seconds, _submit_here(store.path.parent, loaded))
     else:
         line = salloc_line(loaded, runs, store, seconds)
+    if as_json:
+        print_json({"command": line})
+        return
     click.echo(shlex.join(line), err=execute)
     if execute:
         if batch:
@@ -526,14 +564,16 @@ def _complain_all(notes: Iterable[str]) -> None:
 
 
 def _finish_submit(
-    campaign: "Campaign", store: "CampaignStore", runs: "Sequence[PlannedRun]"
+    campaign: "Campaign", store: "CampaignStore", runs: "Sequence[PlannedRun]", *, as_json: bool
 ) -> None:
-    from orchestrator.status.table import is_complete, run_statuses, totals
+    from orchestrator.status.table import is_complete, run_records, run_statuses, totals
 
     found = run_statuses(campaign, store)
     if not campaign.rehearsal and is_complete(found):
         _write_report(campaign, store)
     click.echo(totals(found, store.other_runs(campaign)), err=True)
+    if as_json:
+        print_objects(run_records(found, runs))
     ids = {planned.run_id for planned in runs}
     failed = [one for one in found if one.planned.run_id in ids and one.unsuccessful]
     exit_for(failed, campaign)

@@ -188,6 +188,22 @@ def status_records(
     ]
 
 
+def run_records(statuses: Sequence[RunStatus], runs: Sequence[PlannedRun]) -> list[dict[str, Any]]:
+    """Return id, label, state, outcome and Slurm's job id of those among the statuses in `runs`."""
+    ids = {planned.run_id for planned in runs}
+    return [
+        {
+            "run_id": status.planned.run_id,
+            "label": status.planned.label,
+            "state": status.state,
+            "outcome": status.outcome,
+            "job_id": status.job and status.job.job_id,
+        }
+        for status in statuses
+        if status.planned.run_id in ids
+    ]
+
+
 def word(status: RunStatus) -> str:
     """Return the outcome of a run that has ended, else its state, as it stands in a sentence."""
     return (status.outcome or status.state).lower().replace("_", " ")

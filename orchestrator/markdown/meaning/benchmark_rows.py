@@ -72,9 +72,14 @@ class BenchmarkColumns:
     notes: Mapping[Meaning, Note]
 
     @classmethod
-    def of(cls, table: MarkdownTable, notes: Mapping[Meaning, Note]) -> "BenchmarkColumns":
-        """Return the columns of a table."""
-        in_order = read_columns([cell.text for cell in table.header.cells])
+    def of(
+        cls,
+        table: MarkdownTable,
+        notes: Mapping[Meaning, Note],
+        given: Mapping[str, str] | None = None,
+    ) -> "BenchmarkColumns":
+        """Return the columns of a table; `given` as for `read_columns`."""
+        in_order = read_columns([cell.text for cell in table.header.cells], given)
         by_meaning: dict[Meaning, list[TableColumn]] = {}
         for column in in_order:
             if column.meaning:

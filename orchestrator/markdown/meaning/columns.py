@@ -1,7 +1,7 @@
 """Recognize the columns of people's benchmark tables by the spellings of their titles."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -64,6 +64,18 @@ class TableColumn:
     unit: Unit | None
     rank: int = 0
 
+
+# What a user may call a time or a rate whose title does not say which it is.
+_PACES = {
+    str(quantity): quantity
+    for quantity in (
+        Quantity.STEP_SECONDS,
+        Quantity.SAMPLES_PER_SECOND,
+        Quantity.TOKENS_PER_SECOND,
+        Quantity.ITERATIONS_PER_SECOND,
+    )
+}
+COLUMN_NAMES = (*(str(meaning) for meaning in Meaning if meaning is not Meaning.PACE), *_PACES)
 
 # Letters and digits of a title decide, in lower case: "Glob-BS", "glob bs" and "GLOB_BS" are one.
 _SPELLINGS = {
@@ -142,10 +154,37 @@ def without_markup(text: str) -> str:
     return _MARKUP.sub(lambda found: found["text"] or "", text).strip()
 
 
-def read_columns(titles: Sequence[str]) -> list[TableColumn]:
-    """Return the columns of a table, by the texts of its titles."""
+def title_key(title: str) -> str:
+    """Return the letters and digits of a title, in lower case: `Mic-BS` and `mic bs` are one."""
+    return _NO_LETTER.sub("", _NUMBER_OF.sub("n", without_markup(title)).lower())
+
+
+def read_columns(
+    titles: Sequence[str], given: Mapping[str, str] | None = None
+) -> list[TableColumn]:
+    """Return the columns of a table, by the texts of its titles.
+
+    given: a name of COLUMN_NAMES for titles, by their keys; it goes before what the title means.
+    """
     columns = [_column(index, title) for index, title in enumerate(titles)]
-    return [_of_ours(column) for column in columns] if is_ours(titles) else columns
+    if is_ours(titles):
+        columns = [_of_ours(column) for column in columns]
+    return [_as_given(column, (given or {}).get(title_key(column.title))) for column in columns]
+
+
+def _as_given(column: TableColumn, name: str | None) -> TableColumn:
+    """Return a column with the meaning that the user gives it, if any."""
+    if name is None:
+        return column
+    if name in _PACES:
+        told = _UNIT.fullmatch(without_markup(column.title))
+        text = (told and (told["round"] or told["square"] or told["comma"])) or ""
+        unit = pace_unit(text)
+        if unit is None or unit.quantity != name:
+            unit = Unit(_PACES[name], 1.0)
+        return replace(column, meaning=Meaning.PACE, unit=unit)
+    meaning = Meaning(name)
+    return column if column.meaning is meaning else replace(column, meaning=meaning, unit=None)
 
 
 def is_ours(titles: Sequence[str]) -> bool:

@@ -38,6 +38,7 @@ class PageSettings:
     decimals: of TFLOPs; None keeps those that a cell has.
     gpu, gpu_peak_tflops: for utilizations; the peak goes before the name's.
     constants: numbers that hold if a table has no column for them.
+    columns: what columns hold, by the key of their title, if the title does not say it.
     """
 
     formula: Formula = Formula.BIGSCIENCE
@@ -46,6 +47,7 @@ class PageSettings:
     gpu: str | None = None
     gpu_peak_tflops: float | None = None
     constants: Mapping[Meaning, int] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 # Numbers that a page may give once instead of in a column.
@@ -119,7 +121,7 @@ def overridden(options: PageSettings, page: PageSettings) -> Iterator[str]:
 
 
 def _values(settings: PageSettings) -> dict[str, object]:
-    names = (one.name for one in fields(settings) if one.name != "constants")
+    names = (one.name for one in fields(settings) if one.name not in ("constants", "columns"))
     constants = {str(meaning): number for meaning, number in settings.constants.items()}
     return {**{name: getattr(settings, name) for name in names}, **constants}
 

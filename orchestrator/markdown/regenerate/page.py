@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from orchestrator.common.errors import UserError
 from orchestrator.markdown.document.tables import Document, MarkdownTable, edited, read_document
-from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.columns import Meaning, title_key
 from orchestrator.markdown.meaning.settings import (
     PageSettings,
     overridden,
@@ -75,6 +75,12 @@ def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> R
         raise UserError(*problems)
     edits = [edit for table in tables for edit in table.edits]
     return Regenerated(data=edited(data, edits), tables=tuple(tables), notes=tuple(sorted(notes)))
+
+
+def title_keys(data: bytes) -> set[str]:
+    """Return the keys of all titles in the tables of a page."""
+    tables = read_document(data).tables
+    return {title_key(cell.text) for table in tables for cell in table.header.cells}
 
 
 def _with_settings(

@@ -79,7 +79,7 @@ def regenerate_table(
 ) -> RegeneratedTable:
     """Return the edits of a table. Raises UserError if a GPU's peak is needed and not known."""
     line = table.header.line
-    columns = BenchmarkColumns.of(table, as_notes(settings.constants))
+    columns = BenchmarkColumns.of(table, as_notes(settings.constants), settings.columns)
     unclear: list[Remark] = []
     try:
         targets = _targets(columns, add)

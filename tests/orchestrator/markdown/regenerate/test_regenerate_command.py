@@ -1,5 +1,6 @@
 """`teralog regenerate-tflops` on files, standard input, and what goes wrong with them."""
 
+import json
 import re
 import subprocess
 import sys
@@ -193,3 +194,58 @@ def test_a_peak_that_is_no_number_above_zero_is_refused(peak: str, stale: Path) 
     """It would be written into the page."""
     done = run("--add", "mfu", "--gpu-peak-tflops", peak, str(stale))
     assert (done.exit_code, done.stdout) == (2, "")
+
+
+ODD = b"""\
+| Kind | Cards | Bsz | Dur (ms) | TFLOPs |
+|---|---|---|---|---|
+| 1.3B | 8 | 16 | 2500 | 1 |
+"""
+COLUMNS = ("--column=Kind=parameters", "--column=**cards** = world_size", "--seq-length=2048")
+GIVEN: dict[str, tuple[tuple[str, ...], float]] = {
+    "a time with its unit": (
+        ("--column=Bsz=global_batch_size", "--column=Dur (ms)=step_seconds"),
+        2.5,
+    ),
+    "a rate": (
+        ("--column=Bsz=global_batch_size", "--column=Dur (ms)=samples_per_second"),
+        16 / 2500,
+    ),
+}
+
+
+@pytest.mark.parametrize(("columns", "seconds"), GIVEN.values(), ids=GIVEN)
+def test_a_column_holds_what_the_user_says(columns: tuple[str, ...], seconds: float) -> None:
+    """Without that the table is not understood."""
+    assert run("-", "--seq-length=2048", page=ODD).stdout_bytes == ODD
+    done = run("-", *COLUMNS, *columns, "--decimals=3", page=ODD)
+    expected = 1.3e9 * 4 * 2 * 2048 * 16 / (seconds * 8 * 1e12)
+    assert f"| {expected:.3f} |" in done.stdout
+    assert done.exit_code == 0
+
+
+MISUSED: dict[str, tuple[str, int, str]] = {
+    "no such title": ("Sort=notes", 1, "--column: no table has a column 'Sort'"),
+    "no such name": ("Bsz=micro_batch", 2, "did you mean 'micro_batch_size'?"),
+    "no title": ("=notes", 2, "'=notes' is not TITLE=NAME"),
+    "no name": ("Bsz", 2, "'Bsz' is not TITLE=NAME"),
+}
+
+
+@pytest.mark.parametrize(("column", "code", "sentence"), MISUSED.values(), ids=MISUSED)
+def test_a_column_that_is_not_understood_is_refused(column: str, code: int, sentence: str) -> None:
+    """With what to write instead."""
+    done = run("-", f"--column={column}", page=ODD)
+    assert done.exit_code == code
+    assert sentence in " ".join(done.stderr.split())
+
+
+def test_check_has_json(stale: Path) -> None:
+    """One object for each cell; without --check there is nothing to print so."""
+    done = run("--check", "--json", stale)
+    assert done.exit_code == 1
+    (cell,) = json.loads(done.stdout)
+    assert (cell["file"], cell["before"], cell["after"]) == (str(stale), "9.9", "24.9")
+    assert run("--json", stale).exit_code == 2
+    stale.write_bytes(RIGHT)
+    assert json.loads(run("--check", "--json", stale).stdout) == []
