@@ -145,7 +145,7 @@ def test_the_python_of_the_document_on_logs_runs(
 def test_the_starter_and_the_examples_plan_without_a_problem(tmp_path: Path) -> None:
     """What we give people to start from works."""
     starter = tmp_path / "campaign.yaml"
-    starter.write_text(STARTER.format(file=starter.name))
+    starter.write_text(STARTER.format(file=starter.name, schema="teralog.schema.json"))
     for path in (starter, *sorted((ROOT / "examples").glob("*.yaml"))):
         # Rows of a page that cannot be run are planned as they stand, and the file says so.
         says_so = "--skip-impossible" in path.read_text()

@@ -3,10 +3,15 @@
 import shlex
 from pathlib import Path
 
+from orchestrator.campaign.schema import campaign_schema
 from orchestrator.common.errors import UserError
-from orchestrator.common.files import disk_errors, write_text
+from orchestrator.common.files import disk_errors, json_text, write_text
+
+# Of campaign files, for editors; beside the file that `teralog init` writes.
+SCHEMA_FILE = "teralog.schema.json"
 
 STARTER = """\
+# yaml-language-server: $schema={schema}
 # A campaign for teralog: what to measure, in one file.
 #   teralog plan {file}      shows every run, and writes nothing
 #   teralog submit {file}    runs what is missing
@@ -50,8 +55,12 @@ warmup: 25%                   # iterations left out of the numbers: a part, or h
 
 
 def write_starter(file: Path, force: bool) -> None:
-    """Write the starter to `file`; UserError where it is there already, unless `force` is set."""
+    """Write the starter to `file`, and the schema of campaign files for editors beside it.
+
+    Raises UserError if the file is there already, unless `force` is set.
+    """
     if file.exists() and not force:
         raise UserError(f"{file}: is there already; give another name, or --force to overwrite it")
     with disk_errors(file, "give another file"):
-        write_text(file, STARTER.format(file=shlex.quote(str(file))))
+        write_text(file, STARTER.format(file=shlex.quote(str(file)), schema=SCHEMA_FILE))
+        write_text(file.with_name(SCHEMA_FILE), json_text(campaign_schema()))

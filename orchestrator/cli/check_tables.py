@@ -44,6 +44,8 @@ def check_tables(files: tuple[Path, ...], gpu: str | None, layout: str) -> None:
                 complain(f"teralog: {file}:{problem}")
         else:
             name = printable(str(file))
+            if not page.tables:
+                complain(f"teralog: {name}: has no table")
             findings += ((name, finding) for finding in check_page(page, measured_on))
             tables, read = tables + len(page.tables), read + 1
     columns: tuple[Column[tuple[str, TableFinding]], ...] = (

@@ -25,11 +25,12 @@ from orchestrator.common.text import counted
 )
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def init(file: Path, force: bool) -> None:
-    """Write a commented campaign file to start from."""
-    from orchestrator.campaign.starter import write_starter
+    """Write a commented campaign file to start from, and the schema by which editors check it."""
+    from orchestrator.campaign.starter import SCHEMA_FILE, write_starter
 
     write_starter(file, force)
-    click.echo(f"wrote {file}; now: teralog plan {file}", err=True)
+    schema = file.with_name(SCHEMA_FILE)
+    click.echo(f"wrote {file}, and {schema} for editors; now: teralog plan {file}", err=True)
 
 
 @click.command()

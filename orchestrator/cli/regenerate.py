@@ -106,6 +106,8 @@ def regenerate_tflops(
             _tell(file, made)
             read[file] = data, made
             _write(file, data, made, in_place=in_place, diff=diff, check=check, lines=not as_json)
+            if not made.tables:
+                complain(f"teralog: {file}: has no table")
         except UserError as error:
             exit_code = 1
             for problem in error.problems:

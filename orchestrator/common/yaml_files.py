@@ -145,8 +145,10 @@ def read_yaml(path: Path, what: str, *, arguments: frozenset[str] = frozenset())
         raise UserError(f"{path}{line}: {error.problem}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise UserError(f"{path}: {str(error).splitlines()[0]}") from None
+    if data is None:
+        raise UserError(f"{path}: is empty; {what} is a mapping, e.g. `name: my-campaign`")
     if not isinstance(data, dict):
-        raise UserError(f"{path}: {what} is a mapping, as `name: my-campaign`")
+        raise UserError(f"{path}: {what} is a mapping, e.g. `name: my-campaign`")
     problems = [f"{path}: {problem}" for problem in _unprintable("", data, set())]
     if problems:
         raise UserError(*problems)

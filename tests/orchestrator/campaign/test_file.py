@@ -187,7 +187,7 @@ def test_what_is_wrong_with_the_cluster_is_said_with_the_rest(problems_of: Probl
     ("text", "problem"),
     [
         ("name: a\nname: b\n", ", line 2: the key 'name' stands twice"),
-        ("just a text", "a campaign file is a mapping, as `name: my-campaign`"),
+        ("just a text", "a campaign file is a mapping, e.g. `name: my-campaign`"),
         ('name: "a\\nb"\n', "name: 'a\\nb' holds a control character or a line break"),
     ],
 )

@@ -37,7 +37,7 @@ def test_every_example_fits(validator: Draft202012Validator, path: Path):
 def test_the_starter_fits(validator: Draft202012Validator, tmp_path: Path):
     """What `teralog init` writes."""
     path = tmp_path / "starter.yaml"
-    path.write_text(STARTER.format(file="starter.yaml"))
+    path.write_text(STARTER.format(file="starter.yaml", schema="teralog.schema.json"))
     assert errors(validator, read_yaml(path, "a campaign file")) == []
 
 

@@ -1,5 +1,6 @@
 """The campaign file that `teralog init` writes."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.campaign.campaign import load_campaign
+from orchestrator.campaign.schema import campaign_schema
 from orchestrator.campaign.starter import write_starter
 from orchestrator.common.errors import UserError
 
@@ -75,3 +77,11 @@ def test_a_folder_that_is_not_there_is_a_users_mistake(tmp_path: Path):
     with pytest.raises(UserError, match="cannot be written: No such file or directory"):
         write_starter(tmp_path / "missing" / "mine.yaml", force=False)
     assert not (tmp_path / "missing").exists()
+
+
+def test_an_editor_finds_the_schema(tmp_path: Path):
+    """The first line names a file with what `teralog schema` prints."""
+    write_starter(tmp_path / "mine.yaml", force=False)
+    first = (tmp_path / "mine.yaml").read_text().splitlines()[0]
+    name = first.removeprefix("# yaml-language-server: $schema=")
+    assert json.loads((tmp_path / name).read_text()) == campaign_schema()

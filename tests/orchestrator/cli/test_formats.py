@@ -130,20 +130,54 @@ def test_people_are_shown_the_same_rows_in_every_format(command: tuple[str, ...]
 
 
 def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the words of every command that has a format."""
+    """Yield the words of every command that has `--format` or `--json`."""
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from commands(command, (*names, name))
-        elif any("--format" in option.opts or "--json" in option.opts for option in command.params):
-            assert {"--format", "--json"} <= {opt for one in command.params for opt in one.opts}
+            continue
+        given = {option for one in command.params for option in one.opts}
+        if given & {"--format", "--json"}:
+            assert "--json" in given
             yield (*names, name)
 
 
 def test_no_command_is_left_out() -> None:
-    """A new one with `--json` or `--format` has both, and stands in the table of this file."""
-    given = [" ".join(command) for command in COMMANDS.values()]
+    """A new one with `--format` has `--json` too; each with `--json` is in a table of this file."""
+    given = [" ".join(command) for command in (*COMMANDS.values(), *JSON_ONLY.values())]
     for words in commands(main):
         assert any(one.startswith(" ".join(words)) for one in given), words
+
+
+# What these print for people is no table.
+JSON_ONLY: dict[str, tuple[str, ...]] = {
+    "submit": ("submit", CAMPAIGN),
+    "retry": ("retry", CAMPAIGN, "num_layers=1 #1", "--only", "oom"),
+    "cancel": ("cancel", CAMPAIGN, "--all"),
+    "collect": ("collect", CAMPAIGN),
+    "salloc": ("salloc", "slurm.yaml"),
+    "regenerate-tflops": ("regenerate-tflops", "page.md", "--check"),
+}
+
+
+@pytest.mark.parametrize("command", JSON_ONLY.values(), ids=JSON_ONLY)
+def test_json_is_all_that_is_printed(folder: Path, command: tuple[str, ...]) -> None:
+    """What is for people goes to stderr."""
+    (folder / "gpus.yaml").write_text("gpus_per_node: 4\n")
+    text = (folder / CAMPAIGN).read_text()
+    (folder / "slurm.yaml").write_text(f"cluster: gpus.yaml\n{text}".replace("made-up", "slurm"))
+    value = json.loads(teralog(*command, "--json").stdout)
+    match command[0]:
+        case "submit":
+            names = {"run_id", "label", "state", "outcome", "job_id"}
+            assert [set(one) for one in value] == [names] * 6
+            assert {one["state"] for one in value} == {"COMPLETED", "FAILED"}
+        case "collect":
+            assert [Path(file).name for file in value["files"]] == ["steps.csv", "runs.csv"]
+            assert value["runs"] == 6
+        case "salloc":
+            assert value["command"][0] == "salloc"
+        case _:
+            assert value == []
 
 
 @pytest.mark.usefixtures("folder")

@@ -461,6 +461,32 @@ def test_what_a_log_says_does_not_speak_to_the_terminal(playground) -> None:
     assert all(mark.isprintable() or mark == "\n" for mark in submit.stderr)
 
 
+def test_submit_retry_and_cancel_have_json(playground) -> None:
+    """One object for each run that they were about, and nothing else on stdout."""
+    playground.write_campaign("true", matrix="seed: [1, 2]")
+    assert playground.teralog("cancel", "campaign.yaml", "--all", "--json").stdout == "[]\n"
+    submit = playground.teralog("submit", "campaign.yaml", "--json")
+    assert submit.returncode == 0
+    runs = json.loads(submit.stdout)
+    assert [(one["label"], one["state"], one["job_id"]) for one in runs] == [
+        ("seed=1", "COMPLETED", None),
+        ("seed=2", "COMPLETED", None),
+    ]
+    playground.write_campaign("exit 1", matrix="seed: [1, 2, 3]")
+    added = playground.teralog("submit", "campaign.yaml", "--json", "--accept-changes")
+    assert added.returncode == 1
+    assert [one["outcome"] for one in json.loads(added.stdout)] == ["completed"] * 2 + ["failed"]
+    retry = playground.teralog("retry", "campaign.yaml", "--json")
+    assert [(one["label"], one["state"]) for one in json.loads(retry.stdout)] == [
+        ("seed=3", "FAILED")
+    ]
+    playground.write_campaign("true", matrix="seed: [1, 4]")
+    cancel = playground.teralog("cancel", "campaign.yaml", "seed=4", "--json")
+    assert [(one["label"], one["state"]) for one in json.loads(cancel.stdout)] == [
+        ("seed=4", "CANCELLED")
+    ]
+
+
 def test_a_log_is_printed_to_a_pipe_as_it_is_and_to_a_terminal_without_escapes(playground) -> None:
     """From its end with --tail; an empty log gets a sentence."""
     body = "printf 'first\\n\\033]0;p\\007\\033[31mlast\\033[0m\\n'"
