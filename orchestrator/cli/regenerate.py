@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     metavar="TITLE=NAME",
     help="What the column TITLE holds, e.g. 'Bsz=micro_batch_size' or 'Dur=step_seconds'.",
 )
-@json_option("with --check, one object for each cell")
+@json_option("the cells of --check")
 def regenerate_tflops(
     files: tuple[str, ...],
     *,

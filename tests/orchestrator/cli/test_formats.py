@@ -151,7 +151,7 @@ def test_no_command_is_left_out() -> None:
 # What these print for people is no table.
 JSON_ONLY: dict[str, tuple[str, ...]] = {
     "submit": ("submit", CAMPAIGN),
-    "retry": ("retry", CAMPAIGN, "num_layers=1 #1", "--only", "oom"),
+    "retry": ("retry", CAMPAIGN, "num_layers=1 r1", "--only", "oom"),
     "cancel": ("cancel", CAMPAIGN, "--all"),
     "collect": ("collect", CAMPAIGN),
     "salloc": ("salloc", "slurm.yaml"),

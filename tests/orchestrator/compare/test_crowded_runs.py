@@ -9,13 +9,16 @@ from made_up_runs import Folder, by_layers
 COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
     "compare": (
         ("compare", "made-up.yaml", "--by", "num_layers"),
-        "Crowded on this machine, which makes steps slower: num_layers=1 #1 (8 ranks on 2 cores)",
+        "Crowded on this machine, which makes steps slower: num_layers=1 r1 (8 ranks on 2 cores)",
     ),
     "noise": (
         ("noise", "made-up.yaml"),
-        "Crowded on this machine, which makes steps slower: num_layers=1 #1 (8 ranks on 2 cores)",
+        "Crowded on this machine, which makes steps slower: num_layers=1 r1 (8 ranks on 2 cores)",
     ),
-    "history": (("history", "made-up.yaml", "num_layers=1 #1"), "1 run was crowded (more ranks"),
+    "history": (
+        ("history", "made-up.yaml", "num_layers=1 r1"),
+        "1 run was crowded (more ranks",
+    ),
 }
 
 
@@ -31,8 +34,8 @@ def test_crowded_runs_are_named(
     for run in (tmp_path / "results" / "made-up").glob("*/run.json"):
         label = json.loads(run.read_text())["label"]
         path = run.parent / "attempt-1" / "attempt.json"
-        ranks = {"num_layers=1 #1": 8, "num_layers=2 #1": 2}.get(label)
+        ranks = {"num_layers=1 r1": 8, "num_layers=2 r1": 2}.get(label)
         path.write_text(json.dumps(json.loads(path.read_text()) | {"ranks": ranks, "cores": 2}))
     shown = folder.teralog(*command).stdout
     assert sentence in " ".join(shown.split())
-    assert "num_layers=2 #1 (" not in shown
+    assert "num_layers=2 r1 (" not in shown
