@@ -37,7 +37,7 @@ def cores() -> int:
 
 
 def oversubscription_problem(ranks: int, core_count: int) -> str | None:
-    """Return why so many ranks are not started on these cores; None if they are.
+    """Return why this number of ranks is not started on the cores; None if it is.
 
     TERALOG_OVERSUBSCRIBE=1 lets any number start.
     """

@@ -1,4 +1,4 @@
-"""A file without content gets one sentence that says so, from every command that reads it."""
+"""A file without content gets one sentence from every command that reads it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Runs with more ranks than cores, or beside others on one machine, are named where times are."""
+"""Runs with more ranks than cores, or next to others on one machine, are named where times are."""
 
 import json
 from pathlib import Path

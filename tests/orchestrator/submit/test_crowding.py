@@ -100,7 +100,7 @@ def playground_report(playground) -> list[dict[str, Any]]:
 CROWDED: dict[str, tuple[int | None, int | None, int | None, str | None]] = {
     "alone": (2, 2, 0, None),
     "more ranks than cores": (8, 2, 0, "8 ranks on 2 cores"),
-    "beside a run": (1, 2, 1, "1 other run at once"),
+    "next to a run": (1, 2, 1, "1 other run at once"),
     "both": (3, 1, 2, "3 ranks on 1 core, 2 other runs at once"),
     "not counted": (1, 2, None, None),
     "on GPUs": (8, None, None, None),
