@@ -4,6 +4,7 @@ Who may import whom is kept by import-linter: the contracts are in pyproject.tom
 """
 
 import ast
+import os
 import subprocess
 import sys
 import zipfile
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("orchestrator", "parsers", "slurm_templates")
+PACKAGES = ("orchestrator", "parsers", "slurm_templates", "teralog")
 FOLDERS = sorted(path.parent for name in PACKAGES for path in (ROOT / name).rglob("__init__.py"))
 MOST_MODULES = 15
 
@@ -23,7 +24,9 @@ def relative(path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "folder", [path for path in FOLDERS if path.name != "parsers"], ids=relative
+    "folder",
+    [path for path in FOLDERS if path not in (ROOT / "parsers", ROOT / "teralog")],
+    ids=relative,
 )
 def test_init_holds_one_sentence_and_no_code(folder: Path) -> None:
     """Importing a package does nothing; its sentence says what it is for."""
@@ -73,7 +76,7 @@ def test_help_loads_nothing_heavy() -> None:
         "psutil",
         "plotly",
     }
-    code = "import sys, orchestrator.cli.main; print(*{name.split('.')[0] for name in sys.modules})"
+    code = "import sys, teralog.__main__; print(*{name.split('.')[0] for name in sys.modules})"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
@@ -89,7 +92,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
 
-def test_the_wheel_ships_the_three_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_ships_the_four_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     """Names as plain as these must not bring anything along."""
     roots = {name.split("/")[0] for name in wheel.namelist()}
     assert {root for root in roots if not root.endswith(".dist-info")} == set(PACKAGES)
@@ -101,3 +104,21 @@ def test_the_wheel_ships_every_source_template_and_record(wheel: zipfile.ZipFile
         ["git", "ls-files", *PACKAGES], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
     assert set(tracked) <= set(wheel.namelist())
+
+
+def test_the_wheel_finds_its_own_packages(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """Installed, too, teralog is not hidden by a package that comes first on the path."""
+    wheel.extractall(tmp_path / "site")
+    (tmp_path / "parsers").mkdir()
+    (tmp_path / "parsers" / "__init__.py").write_text("")
+    code = "import teralog.__main__, parsers.runs as ours; print(ours.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{tmp_path / 'site'}"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == str(tmp_path / "site" / "parsers" / "runs" / "__init__.py")

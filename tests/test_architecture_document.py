@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENT = (ROOT / "docs" / "architecture.md").read_text()
 PACKAGES = sorted(
     path.parent.relative_to(ROOT).as_posix()
-    for name in ("orchestrator", "parsers", "slurm_templates")
+    for name in ("orchestrator", "parsers", "slurm_templates", "teralog")
     for path in (ROOT / name).rglob("__init__.py")
     if path.parent != ROOT / "orchestrator"
 )
@@ -22,9 +22,9 @@ PAGES = sorted(
 )
 FEWEST_ROWS = 20
 
-_FOLDERS = "orchestrator|parsers|slurm_templates|tools|tests|docs|examples"
+_FOLDERS = "orchestrator|parsers|slurm_templates|teralog|tools|tests|docs|examples"
 _PATH = re.compile(rf"(?<![\w/.])(?:{_FOLDERS})/(?:[\w.-]+/)*[\w.-]*\w")
-_MODULE = re.compile(r"(?<![\w/.])(?:orchestrator|parsers)(?:\.[a-z_]\w*)+")
+_MODULE = re.compile(r"(?<![\w/.])(?:orchestrator|parsers|teralog)(?:\.[a-z_]\w*)+")
 
 
 def section(title: str) -> list[list[str]]:

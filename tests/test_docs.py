@@ -139,7 +139,7 @@ def test_the_python_of_the_document_on_logs_runs(
     (tmp_path / "slurm-123.out").write_text(report + report.replace("1/2", "2/2"))
     monkeypatch.chdir(tmp_path)
     exec(code)
-    assert "mean=0.5" in capsys.readouterr().out
+    assert "[0.5, 0.5]" in capsys.readouterr().out
 
 
 def test_the_starter_and_the_examples_plan_without_a_problem(tmp_path: Path) -> None:

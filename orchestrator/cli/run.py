@@ -496,9 +496,9 @@ def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
     """Return the command that starts, in an allocation, what `salloc` was asked to allocate for."""
     skip = ["--skip-impossible"] * any(planned.refusals for planned in campaign.runs)
     # A venv need not be activated to run what is in it.
-    program = "teralog" if shutil.which("teralog") else str(Path(sys.argv[0]).absolute())
+    program = ["teralog"] if shutil.which("teralog") else [sys.executable, "-m", "teralog"]
     return [
-        program,
+        *program,
         "submit",
         str(campaign.path),
         f"--results={from_here(results)}",

@@ -19,11 +19,11 @@ from orchestrator.doctor.packages import (
     DISTRIBUTION,
     Needed,
     clashes,
-    imported_file,
     installed_version,
     is_checkout,
     needed_packages,
     others_that_ship,
+    own_file,
 )
 from orchestrator.hardware.machine import cores, visible_gpus
 
@@ -253,5 +253,5 @@ def _names() -> Iterator[Finding]:
             for clash in clashes(package, others)
         ]
         yield from found or [
-            Finding("name clash", package, True, False, str(imported_file(package)), None)
+            Finding("name clash", package, True, False, str(own_file(package)), None)
         ]

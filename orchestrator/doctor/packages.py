@@ -1,7 +1,7 @@
 """Find installed packages, and packages that clash with the names of teralog's own.
 
 Versions are read from metadata alone: nothing is imported. A clash is another distribution that
-ships a package with one of our names, or another file that Python imports for such a name.
+overwrites files of ours, or anything else that Python imports as `teralog`.
 """
 
 import re
@@ -79,15 +79,16 @@ def installed_version(name: str) -> str | None:
         return None
 
 
-PACKAGES = ("orchestrator", "parsers", "slurm_templates")
+PACKAGES = (DISTRIBUTION, "orchestrator", "parsers", "slurm_templates")
 
 # As pip writes it: {"dir_info": {"editable": true}, "url": "file:///home/somebody/project"}
 _EDITABLE = re.compile(r'"editable"\s*:\s*true')
+_FOLDER = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What Python imports, or may import, in place of our package, and how to remove it.
+    """What is in the place of one of our packages, and how to remove it.
 
     `found` is another distribution with its version, or a file; None if the package is missing.
     """
@@ -101,18 +102,21 @@ def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
     for other in others:
         name = other.split(" ", maxsplit=1)[0]
         yield Clash(other, f"pip uninstall {name}, or keep teralog in an environment of its own")
-    origins = (imported_file(package), file_for_python_m(package))
-    if origins[0] is None:
+    if not own_file(package).is_file():
         yield Clash(None, f"{package} is missing from this installation; install teralog again")
+    if package != DISTRIBUTION:
+        # teralog imports it from its own folder, whatever else has the name.
+        return
+    origins = (_origin(util.find_spec(package)), file_for_python_m(package))
     for origin in dict.fromkeys(origin for origin in origins if origin is not None):
         if not _is_ours(origin):
             what, root = _what_and_root(origin)
             yield Clash(str(what), f"rename it, or work elsewhere and keep {root} off PYTHONPATH")
 
 
-def imported_file(package: str) -> Path | None:
-    """Return the file that `import package` runs in this process; None if there is none."""
-    return _origin(util.find_spec(package))
+def own_file(package: str) -> Path:
+    """Return the file that one of our packages is imported from."""
+    return _FOLDER / package / "__init__.py"
 
 
 def file_for_python_m(package: str) -> Path | None:
@@ -125,17 +129,19 @@ def file_for_python_m(package: str) -> Path | None:
 
 
 def others_that_ship() -> dict[str, tuple[str, ...]]:
-    """Return the other installed distributions with a top-level package of ours, by package.
+    """Return the other installed distributions in the way of our packages, by package.
 
-    Each is named as `name version`. Reads the metadata of all that is installed, once.
+    These are all that ship a package `teralog`, and those that install another package of ours into
+    the folder of ours. Each is named as `name version`. Reads the metadata of all distributions.
     """
     shipped = metadata.packages_distributions()
-    named = {package: set(shipped.get(package, ())) for package in PACKAGES}
+    beside = {each.metadata["Name"] for each in metadata.distributions(path=[str(_FOLDER)])}
+    named = {package: beside.intersection(shipped.get(package, ())) for package in PACKAGES}
+    named[DISTRIBUTION].update(shipped.get(DISTRIBUTION, ()))
     for distribution in metadata.distributions():
         _, *editable = import_folders(distribution)
-        for package in PACKAGES:
-            if any(holds(folder, package) for folder in editable):
-                named[package].add(distribution.metadata["Name"])
+        if any(holds(folder, DISTRIBUTION) for folder in editable):
+            named[DISTRIBUTION].add(distribution.metadata["Name"])
     return {package: tuple(_with_versions(names)) for package, names in named.items()}
 
 
@@ -195,5 +201,5 @@ def _own_roots() -> tuple[Path, ...]:
     try:
         distribution = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
-        return (Path(__file__).resolve().parents[2],)
+        return (_FOLDER,)
     return tuple(folder.resolve() for folder in import_folders(distribution))

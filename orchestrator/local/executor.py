@@ -46,6 +46,8 @@ from orchestrator.store.records import (
     Position,
 )
 
+# -P: no file in the current directory is a module of ours.
+_SUBMITIT = (sys.executable, "-P", "-u", "-m", "teralog._start", "submitit.core._submit")
 _POLL_SECONDS = 0.1
 _COMES_AFTER = "it comes after one of these"
 # Longer than a supervisor takes to end a job that ignores being told to.
@@ -146,7 +148,7 @@ class RunExecutor(LocalExecutor):
         standard_input, self.lifeline = os.pipe()
         with paths.stdout.open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-u", "-m", "submitit.core._submit", str(self.folder)],
+                [*_SUBMITIT, str(self.folder)],
                 stdin=standard_input,
                 stdout=output,
                 stderr=subprocess.STDOUT,

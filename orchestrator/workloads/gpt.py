@@ -4,10 +4,10 @@ Needs torch, and DeepSpeed when the strategy is zero*; nothing else but the file
 that this folder can be copied to another machine and used alone. Four ways to start it, each
 followed by the arguments of --help:
 
-    python -m torch.distributed.run --standalone --nproc_per_node 2 -m orchestrator.workloads.gpt
-    deepspeed --num_gpus 2 --module orchestrator.workloads.gpt
-    srun --ntasks 2 python -m orchestrator.workloads.gpt    (ranks from the SLURM_* variables)
-    python -m orchestrator.workloads.gpt                    (one process)
+    python -m torch.distributed.run --standalone --nproc_per_node 2 -m teralog.gpt
+    deepspeed --num_gpus 2 --module teralog.gpt
+    srun --ntasks 2 python -m teralog.gpt    (ranks from the SLURM_* variables)
+    python -m teralog.gpt                    (one process)
 
 Rank 0 reports on stdout, in lines that reporting.py describes; each iteration of ddp alone, for
 DeepSpeed prints its own timer lines instead. `step_seconds` is the wall time of all micro-batches

@@ -4,7 +4,7 @@ Needs torch, DeepSpeed, transformers and accelerate, and the files next to it. I
 gpt.py is, and takes the same arguments; the ZeRO stage is the JSON's, in which "auto" stands for
 what the Trainer fills in from the arguments:
 
-    python -m torch.distributed.run --standalone --nproc_per_node 2 -m orchestrator.workloads.hf_gpt
+    python -m torch.distributed.run --standalone --nproc_per_node 2 -m teralog.hf_gpt
 
 The Trainer prints its own lines: a dictionary after each iteration and, when all are done, its
 result, which times the whole of the training. A dictionary does not say how long its iteration

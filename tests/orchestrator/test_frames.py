@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import teralog
 from orchestrator import frames
 from orchestrator.campaign.parameters import option_names
 from orchestrator.frames import collected_runs_frame, collected_steps_frame
@@ -117,8 +118,8 @@ def test_every_column_is_told_by_the_docstring(runs: Any) -> None:
     _, collected = runs
     own = option_names("gpt") | {"zero_stage", "activation_checkpointing", "model"}
     pairs = [
-        (frames.runs, collected_runs_frame(collected)),
-        (frames.steps, collected_steps_frame(collected)),
+        (teralog.runs, collected_runs_frame(collected)),
+        (teralog.steps, collected_steps_frame(collected)),
     ]
     for function, frame in pairs:
         told = set(re.findall(r"\w+", function.__doc__ or ""))

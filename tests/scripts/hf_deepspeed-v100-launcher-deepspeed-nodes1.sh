@@ -49,7 +49,7 @@ find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock -mmin +10 -delete 2> /dev/nu
 # The optimizer steps on the CPU, with all cores of a rank.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-10}"
 
-program=(--module orchestrator.workloads.hf_gpt)
+program=(--module teralog.hf_gpt)
 args=(
   --num-layers 48
   --hidden-size 1600

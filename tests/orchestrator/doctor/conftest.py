@@ -19,11 +19,13 @@ _ROOT = Path(diagnosis.__file__).resolve().parents[2]
 
 _EXAMINE = """
 import json, sys
+from teralog._own_packages import claim_names
+claim_names()
 from orchestrator.doctor import findings as diagnosis
 findings = diagnosis.finding_records(diagnosis.examine(timeout_seconds=float(sys.argv[1])))
 print(json.dumps({"findings": findings, "modules": sorted(sys.modules)}))
 """
-_DOCTOR = "from orchestrator.cli.main import main; main()"
+_DOCTOR = "from teralog.__main__ import main; main()"
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,10 @@ def test_the_state_tells_a_lack_from_a_problem(
 
 
 def test_doctor_exits_with_one_only_over_what_is_essential(
-    tmp_path: Path, doctor: Callable[..., tuple[int, str, str]], program: Callable[..., Path]
+    tmp_path: Path,
+    doctor: Callable[..., tuple[int, str, str]],
+    program: Callable[..., Path],
+    install: Callable[..., Path],
 ) -> None:
     """Optional lacks are told, and are no failure; both outputs name the same findings."""
     bare = program(tmp_path / "bin", "bash", "true").parent
@@ -188,8 +191,8 @@ def test_doctor_exits_with_one_only_over_what_is_essential(
     assert (status, errors) == (0, "")
     findings = [Finding(**each) for each in json.loads(printed)]
     assert text.startswith(as_text(diagnosis.finding_table(findings)))
-    (tmp_path / "parsers.py").write_text("")
-    assert doctor(tmp_path, PATH=bare)[0] == 1
+    too_old = install(tmp_path / "site", "jinja2", "1.2.3")
+    assert doctor(tmp_path, PATH=bare, PYTHONPATH=too_old)[0] == 1
 
 
 def test_doctor_shows_what_to_do_and_nothing_else(

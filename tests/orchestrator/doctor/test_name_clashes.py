@@ -1,4 +1,4 @@
-"""Packages of our names that are not ours are found, whoever brought them."""
+"""What hides or overwrites a package of ours is found, whoever brought it."""
 
 import json
 import shutil
@@ -8,26 +8,38 @@ from typing import Any
 
 import pytest
 
+from orchestrator.doctor import findings
 from orchestrator.doctor.packages import PACKAGES
 
+ROOT = Path(findings.__file__).resolve().parents[2]
 
-@pytest.mark.parametrize("file", ["{}/__init__.py", "{}/deep/module.py", "{}.py"])
-def test_another_distribution_with_our_names_is_named(
-    tmp_path: Path,
-    file: str,
-    examine: Callable[..., Any],
-    install: Callable[..., Path],
+
+def test_another_distribution_that_ships_teralog_is_named(
+    tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
     """Whichever comes first on the path, the one who brought it is to be removed."""
-    site = install(tmp_path / "site", "impostor", "1.5", *map(file.format, PACKAGES))
-    # Behind everything else, so that ours is imported all the same.
-    code = f"import sys; sys.path.append({str(site)!r})\n"
-    (tmp_path / "sitecustomize.py").write_text(code)
-    findings = examine(tmp_path, PYTHONPATH=tmp_path)
-    for package in PACKAGES:
-        found = findings.one("name clash", package)
+    for number, file in enumerate(("teralog/__init__.py", "teralog/deep/module.py", "teralog.py")):
+        site = install(tmp_path / f"site{number}", "impostor", "1.5", file)
+        # Behind everything else, so that ours is imported all the same.
+        code = f"import sys; sys.path.append({str(site)!r})\n"
+        (tmp_path / "sitecustomize.py").write_text(code)
+        found = examine(tmp_path, PYTHONPATH=tmp_path).one("name clash", "teralog")
         assert (found.ok, found.optional, found.found) == (False, False, "impostor 1.5")
         assert (found.remedy or "").startswith("pip uninstall impostor")
+
+
+def test_a_distribution_that_overwrites_our_files_is_named(
+    tmp_path: Path,
+    examine: Callable[..., Any],
+    install: Callable[..., Path],
+    copy_packages: Callable[..., Path],
+) -> None:
+    """Two packages of one name in one folder are a mixture of files."""
+    site = copy_packages(tmp_path / "site")
+    install(site, "impostor", "1.5", "parsers/more.py")
+    found = examine(tmp_path, PYTHONPATH=site)
+    assert found.one("name clash", "parsers").found == "impostor 1.5"
+    assert found.one("name clash", "orchestrator").ok
 
 
 def test_a_distribution_that_says_its_packages_is_believed(
@@ -35,9 +47,9 @@ def test_a_distribution_that_says_its_packages_is_believed(
 ) -> None:
     """The editable installs of setuptools list no files, but name their packages."""
     site = install(tmp_path / "site", "impostor", "1.5")
-    (site / "impostor-1.5.dist-info" / "top_level.txt").write_text("other\nparsers\n")
+    (site / "impostor-1.5.dist-info" / "top_level.txt").write_text("other\nteralog\n")
     found = examine(tmp_path, PYTHONPATH=site)
-    assert found.one("name clash", "parsers").found == "impostor 1.5"
+    assert found.one("name clash", "teralog").found == "impostor 1.5"
     assert found.one("name clash", "orchestrator").ok
 
 
@@ -46,15 +58,25 @@ def test_an_editable_distribution_is_looked_for_where_its_path_file_points(
 ) -> None:
     """Its record has no packages, only the file that names their folder."""
     project = tmp_path / "project"
-    (project / "parsers").mkdir(parents=True)
-    (project / "parsers" / "__init__.py").write_text("")
+    (project / "teralog").mkdir(parents=True)
+    (project / "teralog" / "__init__.py").write_text("")
     site = install(tmp_path / "site", "impostor", "1.5", "impostor.pth")
     (site / "impostor.pth").write_text(f"import os\n{tmp_path / 'gone'}\n{project}\n")
     origin = {"url": project.as_uri(), "dir_info": {"editable": True}}
     (site / "impostor-1.5.dist-info" / "direct_url.json").write_text(json.dumps(origin))
     found = examine(tmp_path, PYTHONPATH=site)
-    assert found.one("name clash", "parsers").found == "impostor 1.5"
+    assert found.one("name clash", "teralog").found == "impostor 1.5"
     assert found.one("name clash", "slurm_templates").ok
+
+
+@pytest.mark.parametrize("package", PACKAGES[1:])
+def test_a_package_of_our_name_elsewhere_is_no_clash(
+    tmp_path: Path, package: str, examine: Callable[..., Any], install: Callable[..., Path]
+) -> None:
+    """Our packages are imported from their own folder, whatever comes first on the path."""
+    site = install(tmp_path / "site", "impostor", "1.5", f"{package}/__init__.py")
+    found = examine(site, PYTHONPATH=site).one("name clash", package)
+    assert (found.ok, found.found) == (True, str(ROOT / package / "__init__.py"))
 
 
 def test_names_that_only_look_alike_are_no_clash(
@@ -63,41 +85,43 @@ def test_names_that_only_look_alike_are_no_clash(
     """Packages within packages, longer names and data files are nobody's top-level package."""
     site = install(
         tmp_path / "site", "neighbour", "1.0",
-        "neighbour/parsers/__init__.py", "parsers_extra/__init__.py", "parsers.txt",
-        "my_orchestrator.py",
+        "neighbour/teralog/__init__.py", "teralog_extra/__init__.py", "teralog.txt",
+        "my_teralog.py",
     )  # fmt: skip
-    (tmp_path / "parsers").mkdir()  # without __init__.py it gives way to ours
+    (tmp_path / "teralog").mkdir()  # without __init__.py it gives way to ours
     found = examine(tmp_path, PYTHONPATH=site)
     assert all(each.ok for each in found.findings if each.topic == "name clash")
 
 
 @pytest.mark.parametrize(
-    ("file", "shown"), [("parsers/__init__.py", "parsers"), ("parsers.py", "parsers.py")]
+    ("file", "shown"), [("teralog/__init__.py", "teralog"), ("teralog.py", "teralog.py")]
 )
-def test_a_package_of_our_name_in_front_of_ours_is_named(
+def test_another_teralog_in_front_of_ours_is_named(
     tmp_path: Path, file: str, shown: str, examine: Callable[..., Any]
 ) -> None:
     """It belongs to no distribution; its place says what it is."""
     path = tmp_path / "mine" / file
     path.parent.mkdir(parents=True)
     path.write_text("")
-    found = examine(tmp_path, PYTHONPATH=tmp_path / "mine").one("name clash", "parsers")
+    # As a run's launcher would find it, and the process that examines did not.
+    prelude = f"import sys, teralog; sys.path.insert(0, {str(tmp_path / 'mine')!r})\n"
+    found = examine(tmp_path, prelude=prelude).one("name clash", "teralog")
     assert (found.ok, found.found) == (False, str(tmp_path / "mine" / shown))
     assert f"keep {tmp_path / 'mine'} off PYTHONPATH" in (found.remedy or "")
 
 
-def test_a_package_in_the_working_folder_hides_ours_from_python_m(
+def test_another_teralog_in_the_working_folder_hides_ours_from_python_m(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
     """`teralog` itself would not notice, but the launcher of a run would."""
-    (tmp_path / "orchestrator").mkdir()
-    (tmp_path / "orchestrator" / "__init__.py").write_text("")
+    (tmp_path / "teralog").mkdir()
+    (tmp_path / "teralog" / "__init__.py").write_text("")
     # As a program's script has it: the working folder is not on this process's own path.
     prelude = "import sys; sys.path = [folder for folder in sys.path if folder]\n"
-    found = examine(tmp_path, prelude=prelude).one("name clash", "orchestrator")
-    assert (found.ok, found.found) == (False, str(tmp_path / "orchestrator"))
+    found = examine(tmp_path, prelude=prelude).one("name clash", "teralog")
+    assert (found.ok, found.found) == (False, str(tmp_path / "teralog"))
     safe = examine(tmp_path, prelude=prelude, PYTHONSAFEPATH="1")
-    assert safe.one("name clash", "orchestrator").ok
+    assert safe.one("name clash", "teralog").ok
 
 
 def test_a_copy_of_teralog_is_not_the_one_that_is_installed(
@@ -106,12 +130,11 @@ def test_a_copy_of_teralog_is_not_the_one_that_is_installed(
     """A forgotten copy in front of the installed packages is told; a checkout is one of ours."""
     copy = copy_packages(tmp_path / "copy")
     found = examine(tmp_path, PYTHONPATH=copy)
-    for package in PACKAGES:
-        assert found.one("name clash", package).found == str(copy / package)
+    assert found.one("name clash", "teralog").found == str(copy / "teralog")
     (copy / "pyproject.toml").write_text('[project]\nname = "teralog"\n')
     checkout = examine(tmp_path, PYTHONPATH=copy)
-    assert checkout.one("name clash", "parsers").found == str(copy / "parsers" / "__init__.py")
-    assert checkout.one("name clash", "parsers").ok
+    assert checkout.one("name clash", "teralog").found == str(copy / "teralog" / "__init__.py")
+    assert checkout.one("name clash", "teralog").ok
 
 
 def test_a_package_that_is_not_there_is_told(

@@ -1,0 +1,156 @@
+"""Estimate for programs: the options of `teralog estimate` by name, checked, and its records."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from pydantic import Field
+
+from orchestrator.campaign.campaign import load_campaign
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.common.validation import field_problems, field_types
+from orchestrator.estimate.case import Case, campaign_cases, option_case
+from orchestrator.estimate.memory import (
+    MemoryEstimate,
+    campaign_estimates,
+    estimate_record,
+    memory_estimate,
+)
+from orchestrator.estimate.params_and_flops import flops_records, parameters_record
+from orchestrator.estimate.time import (
+    KnownTraining,
+    case_training,
+    duration_record,
+    durations,
+    option_training,
+)
+from orchestrator.run.choices import Biases, Norm
+from orchestrator.workloads.precision import Precision
+
+_Size = Annotated[int, Field(ge=1)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ModelOptions(TypedDict, total=False):
+    """A model: a preset as `model`, or sizes, or both; the sizes change the preset's."""
+
+    model: str
+    num_layers: _Size
+    hidden_size: _Size
+    num_attention_heads: _Size
+    vocab_size: _Size
+    seq_length: _Size
+    ffn_hidden_size: _Size
+    num_key_value_heads: _Size
+    gated_mlp: bool
+    untied_head: bool
+    position_table: bool
+    embedding_norm: bool
+    biases: Biases
+    norm: Norm
+    vocab_size_multiple: _Size
+    tensor_parallel_size: _Size
+
+
+class FlopsOptions(ModelOptions, total=False):
+    """A model, one iteration of its training, and how fast it is."""
+
+    global_batch_size: _Size
+    activation_checkpointing: bool
+    world_size: _Size
+    step_seconds: _Positive
+    gpu: str
+    precision: Precision
+    gpu_peak_tflops: _Positive
+
+
+class MemoryOptions(ModelOptions, total=False):
+    """A model, and how its training is split and kept."""
+
+    pipeline_parallel_size: _Size
+    zero_stage: Annotated[int, Field(ge=0, le=3)]
+    world_size: _Size
+    micro_batch_size: _Size
+    num_microbatches: _Size
+    precision: Precision
+    activation_checkpointing: bool
+    offload_optimizer: bool
+    offload_parameters: bool
+    gpu: str
+
+
+class TimeOptions(ModelOptions, total=False):
+    """A model, or how many parameters it has, and how much it is trained how fast."""
+
+    parameters: _Size
+    activation_checkpointing: bool
+    world_size: _Size
+    tokens: _Size
+    tflops_per_gpu: _Positive
+    train_iters: _Size
+    step_seconds: _Positive
+
+
+OPTIONS: dict[str, type] = {
+    "params": ModelOptions,
+    "flops": FlopsOptions,
+    "memory": MemoryOptions,
+    "time": TimeOptions,
+}
+# What may be given with a campaign, because no campaign file has it.
+_WITH_A_CAMPAIGN = {
+    "flops": {"step_seconds"},
+    "time": {"tokens", "tflops_per_gpu", "step_seconds"},
+}
+
+
+def estimate_records(
+    what: str, campaign: Path | None, options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the objects that `teralog estimate WHAT --json` prints.
+
+    what: a key of `OPTIONS`. campaign: the file whose runs are meant; None for a model in the
+    options. Raises UserError with all problems of the options, or of the campaign file.
+    """
+    if what not in OPTIONS:
+        raise UserError(f"{what!r}: cannot be estimated{did_you_mean(what, OPTIONS)}")
+    given = {name: value for name, value in options.items() if value is not None}
+    if problems := list(_problems(what, campaign, given)):
+        raise UserError(*problems)
+    values = {name: given.get(name) for name in field_types(OPTIONS[what])}
+    match what:
+        case "params":
+            return [parameters_record(case) for case in _cases(campaign, values)]
+        case "flops":
+            return flops_records(_cases(campaign, values), values["step_seconds"])
+        case "memory":
+            return [estimate_record(one) for one in _memory_estimates(campaign, values)]
+    speed = {name: values.pop(name) for name in ("tokens", "tflops_per_gpu", "step_seconds")}
+    return [duration_record(one) for one in durations(_trainings(campaign, values), **speed)]
+
+
+def _memory_estimates(campaign: Path | None, values: Mapping[str, Any]) -> list[MemoryEstimate]:
+    if campaign is None:
+        return [memory_estimate(values)]
+    return campaign_estimates(load_campaign(campaign))
+
+
+def _trainings(campaign: Path | None, values: Mapping[str, Any]) -> list[KnownTraining]:
+    if campaign is None:
+        return [option_training(values)]
+    return [case_training(case) for case in _cases(campaign, values)]
+
+
+def _cases(campaign: Path | None, values: Mapping[str, Any]) -> list[Case]:
+    return [option_case(values)] if campaign is None else campaign_cases(load_campaign(campaign))
+
+
+def _problems(what: str, campaign: Path | None, given: Mapping[str, Any]) -> Iterator[str]:
+    known = field_types(OPTIONS[what])
+    for name, value in given.items():
+        if name not in known:
+            yield f"{name}: unknown option of {what}{did_you_mean(name, known)}"
+        elif campaign is not None and name not in _WITH_A_CAMPAIGN.get(what, ()):
+            yield f"{name}: goes with a model, not with a campaign, which has its own"
+        else:
+            yield from field_problems(name, OPTIONS[what], name, value)

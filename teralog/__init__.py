@@ -1,0 +1,184 @@
+"""Read training logs and the runs of campaigns, and estimate models, in Python.
+
+    import teralog
+
+    teralog.read("slurm-123.out")[0].outcome
+    teralog.runs("campaign.yaml").sort_values("tflops_per_gpu")
+    teralog.steps("campaign.yaml").groupby("label")["step_seconds"].median()
+    teralog.estimate("params", model="52B")[0]["parameters"]
+
+These functions are all that is public. What else teralog has may change with any version. Mistakes
+of the caller raise ValueError, with a line for each. Nothing is imported before a function is
+called.
+
+teralog's own packages are `orchestrator`, `parsers` and `slurm_templates`. Packages of yours may
+have these names: they stay yours. Only while one of these functions runs does such a name mean
+teralog's package; do not import yours in another thread meanwhile. What the functions return can be
+used as always, but objects of `read` can then not be pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from teralog._own_packages import borrowed_names
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import pandas as pd
+
+    from orchestrator.estimate.records import (
+        FlopsOptions,
+        MemoryOptions,
+        ModelOptions,
+        TimeOptions,
+    )
+    from parsers.runs.run import LogRun
+
+__all__ = ["estimate", "read", "runs", "steps"]
+
+
+def read(log: str | PathLike[str]) -> list[LogRun]:
+    """Return the runs in a log, in their order.
+
+    log: a file, compressed with gzip or Zstandard or not; `-` for standard input.
+
+    Each run has `outcome`, `config`, and `steps`, one per reported iteration: `iteration`,
+    `step_seconds`, `loss` and more, None if the log does not contain it. A log without a run gives
+    one run without steps, and `notes` say why. Raises OSError if the file cannot be read.
+    """
+    with _own_packages():
+        from parsers.runs.reading import read
+
+        return read(str(log))
+
+
+def runs(campaign: str | PathLike[str], results: str | PathLike[str] | None = None) -> pd.DataFrame:
+    """Return one row per run of a campaign: its parameters, state, outcome and measured numbers.
+
+    campaign: a campaign file, or a folder `results/<campaign>`. A file gives all runs; those that
+    were not started have no numbers. A folder gives the runs that were started. results: the folder
+    of all campaigns' results, for a campaign file; if None, the folder that `teralog` uses for that
+    file.
+
+    The logs are read again, and nothing is written. On Slurm the states are those that the last
+    command saw; `teralog status` brings them up to date. What is absent is NaN in a column of
+    measured numbers, else None or NaN, as pandas has it. A unit ends a column's name: a GiB is
+    2**30 bytes, tflops_per_gpu are 10**12 FLOPs per second.
+
+    Columns, in this order:
+
+    - run_id, label: by which a run is found, and what people call it.
+    - framework and cluster; the framework's own parameters, e.g. strategy; precision, train_iters,
+      learning_rate, seed, repeat and similar ones of the campaign file.
+    - num_layers, hidden_size, num_attention_heads, ffn_hidden_size, vocab_size, seq_length:
+      the model's; padded_vocab_size, parameters, parameters_billions (10**9): what follows.
+    - nodes, gpus_per_node, world_size, tensor_parallel_size, pipeline_parallel_size,
+      context_parallel_size, data_parallel_size: in ranks, except nodes.
+    - micro_batch_size, global_batch_size: sequences; num_microbatches: an optimizer step and rank.
+    - time_limit_seconds, gpu_hours: what is asked for; sbatch, srun: further options of these
+      commands, a list, or None.
+    - state, outcome: docs/results.md has the words; outcome is None before the end.
+    - what was measured after the warm-up, the fields of `Summary`: reports
+      (how many), skipped_reports (how many more, with skipped updates), last_iteration,
+      step_seconds_mean, step_seconds_median, step_seconds_spread (sample standard deviation),
+      samples_per_second, running_samples_per_second,
+      tflops_per_gpu (recomputation counts), model_tflops_per_gpu (it does not),
+      memory_allocated_gib, max_memory_allocated_gib, final_loss, parameters_logged, device,
+      device_memory_gib, gpu_utilization_percent.
+    - measures that only the framework has.
+
+    Raises ValueError if the file has mistakes, or the folder contains no run.
+    """
+    with _own_packages():
+        from orchestrator.frames import runs
+
+        return runs(campaign, results)
+
+
+def steps(
+    campaign: str | PathLike[str], results: str | PathLike[str] | None = None
+) -> pd.DataFrame:
+    """Return one row per run of a campaign and iteration that its log reports.
+
+    The arguments are those of `runs`. Columns, in this order; what a program does not print is
+    absent:
+
+    - run_id, label: those of `runs`.
+    - iteration, from 1 or 0 as the program counts; iterations: how many there are to be.
+    - step_seconds: of an iteration, or their mean over log_interval iterations.
+    - samples_per_second, tokens_per_second, running_samples_per_second: over all ranks.
+    - consumed_samples, consumed_tokens: since the beginning; global_batch_size: sequences.
+    - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.
+    - skipped: iterations without an update so far; skipped_iterations, nan_iterations: those since
+      the report before.
+    - reported_tflops_per_gpu: what the program claims.
+    - memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
+    - timestamp: ISO 8601, in the log's time zone; offset: the byte of the log where it stands.
+    - warmup: true for the iterations that the numbers of `runs` leave out.
+
+    Raises ValueError if the file has mistakes, or the folder contains no run.
+    """
+    with _own_packages():
+        from orchestrator.frames import steps
+
+        return steps(campaign, results)
+
+
+@overload
+def estimate(
+    what: Literal["params"],
+    campaign: str | PathLike[str] | None = None,
+    **options: Unpack[ModelOptions],
+) -> list[dict[str, Any]]: ...
+@overload
+def estimate(
+    what: Literal["flops"],
+    campaign: str | PathLike[str] | None = None,
+    **options: Unpack[FlopsOptions],
+) -> list[dict[str, Any]]: ...
+@overload
+def estimate(
+    what: Literal["memory"],
+    campaign: str | PathLike[str] | None = None,
+    **options: Unpack[MemoryOptions],
+) -> list[dict[str, Any]]: ...
+@overload
+def estimate(
+    what: Literal["time"],
+    campaign: str | PathLike[str] | None = None,
+    **options: Unpack[TimeOptions],
+) -> list[dict[str, Any]]: ...
+def estimate(
+    what: str, campaign: str | PathLike[str] | None = None, **options: Any
+) -> list[dict[str, Any]]:
+    """Return what `teralog estimate WHAT --json` prints: parameters, FLOPs, memory or time.
+
+    what: "params", "flops", "memory" or "time". campaign: a campaign file, for all its runs; None
+    for one model. options: those of the command, with underscores, e.g. `zero_stage=3`.
+
+    Returns one dictionary per run or model; of FLOPs one per counting convention, too. Memory is in
+    GiB (2**30 bytes), FLOPs are per iteration, times have their unit in the name. Raises ValueError
+    with all mistakes in the options or in the file.
+    """
+    with _own_packages():
+        from orchestrator.estimate.records import estimate_records
+
+        return estimate_records(what, None if campaign is None else Path(campaign), options)
+
+
+@contextmanager
+def _own_packages() -> Iterator[None]:
+    """Import teralog's packages within, and raise ValueError for mistakes of the caller."""
+    with borrowed_names():
+        from orchestrator.common.errors import UserError
+
+        try:
+            yield
+        except UserError as error:
+            raise ValueError(str(error)) from None

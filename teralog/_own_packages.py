@@ -1,0 +1,87 @@
+"""Import teralog's own packages, even if others on the path have the same names.
+
+`orchestrator`, `parsers` and `slurm_templates` are plain names: Megatron users, for example, often
+have another folder with one of them on PYTHONPATH. The name `teralog` alone has to be ours.
+"""
+
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from threading import RLock
+from types import ModuleType
+
+PACKAGES = ("orchestrator", "parsers", "slurm_templates")
+
+_FOLDER = Path(__file__).parent.parent
+_lock = RLock()
+# Our modules, while their names belong to others.
+_put_away: dict[str, ModuleType] = {}
+
+
+def claim_names() -> None:
+    """Import our packages under their names for the rest of this process."""
+    _take({name for name in PACKAGES if name in sys.modules and not _is_ours(name)})
+    _import_packages()
+
+
+@contextmanager
+def borrowed_names() -> Iterator[None]:
+    """Import our packages under their names; at the end give the names back to their owners.
+
+    Names that no other package on the path has stay ours.
+    """
+    with _lock:
+        foreign = {name for name in PACKAGES if not _is_ours(name)}
+        others = _take(foreign)
+        sys.modules.update((name, _put_away[name]) for name in _within(foreign, _put_away))
+        try:
+            _import_packages()
+            yield
+        finally:
+            _put_away.update(_take(foreign))
+            sys.modules.update(others)
+
+
+def run_module(name: str) -> None:
+    """Do what `python -m NAME` does, with our packages."""
+    import runpy
+
+    claim_names()
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _is_ours(package: str) -> bool:
+    """Return whether an import of this name gives our package."""
+    module = sys.modules.get(package)
+    if module is None:
+        from importlib.util import find_spec
+
+        spec = find_spec(package)
+        file = None if spec is None else spec.origin
+    else:
+        file = getattr(module, "__file__", None)
+    ours = _FOLDER / package / "__init__.py"
+    return file is not None and Path(file).resolve() == ours.resolve()
+
+
+def _import_packages() -> None:
+    """Import the packages, without their modules, from the folder that this one is in."""
+    sys.path.insert(0, str(_FOLDER))
+    try:
+        for name in PACKAGES:
+            # `teralog doctor` reports a package that is missing.
+            with suppress(ModuleNotFoundError):
+                import_module(name)
+    finally:
+        sys.path.remove(str(_FOLDER))
+
+
+def _take(packages: Collection[str]) -> dict[str, ModuleType]:
+    """Take the packages and all their modules out of `sys.modules`, and return them."""
+    return {name: sys.modules.pop(name) for name in _within(packages, sys.modules)}
+
+
+def _within(packages: Collection[str], modules: Collection[str]) -> list[str]:
+    return [name for name in modules if name.partition(".")[0] in packages]
