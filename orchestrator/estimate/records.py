@@ -77,6 +77,7 @@ class MemoryOptions(ModelOptions, total=False):
     offload_optimizer: bool
     offload_parameters: bool
     gpu: str
+    gpu_memory: _Positive
 
 
 class TimeOptions(ModelOptions, total=False):
