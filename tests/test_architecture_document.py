@@ -24,7 +24,9 @@ FEWEST_ROWS = 20
 
 _FOLDERS = "orchestrator|parsers|slurm_templates|teralog|tools|tests|docs|examples"
 _PATH = re.compile(rf"(?<![\w/.])(?:{_FOLDERS})/(?:[\w.-]+/)*[\w.-]*\w")
-_MODULE = re.compile(r"(?<![\w/.])(?:orchestrator|parsers|teralog(?!\.schema\.json))(?:\.[a-z_]\w*)+")
+_MODULE = re.compile(
+    r"(?<![\w/.])(?:orchestrator|parsers|teralog(?!\.schema\.json))(?:\.[a-z_]\w*)+"
+)
 
 
 def section(title: str) -> list[list[str]]:
