@@ -19,8 +19,11 @@ class Kind:
 
     @property
     def label(self) -> str:
-        """What people call it."""
-        return self.runs[0].kind
+        """What people call it; without the seed, if it has runs with several."""
+        label = self.runs[0].kind
+        if len({run.values.get("seed") for run in self.runs}) == 1:
+            return label
+        return " ".join(word for word in label.split() if not word.startswith("seed=")) or label
 
     @property
     def choices(self) -> Mapping[str, str]:

@@ -1,17 +1,25 @@
 """Show comparisons of runs as a table, in sentences and as JSON."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from orchestrator.common.tables import DASH, Column, Style, Table, make_table, shown
 from orchestrator.common.text import counted, printable
+from orchestrator.compare.intervals import mean_and_variance, pairs_suffice
 from orchestrator.compare.measured_run import MeasuredRun, crowded_lines, trouble_lines
 from orchestrator.compare.pairing import Pairing
+from orchestrator.compare.sample_size import blocks_to_find
 from orchestrator.compare.verdict import Comparison, Timing, Verdict, compare_timings
 
 _RATIO = Style(digits=4)
 _SHORT = Style(digits=2)
+# Two runs of each are on different sides by chance in a third of all cases; three in a tenth.
+_FEWEST_APART = 3
+_FEWEST_BLOCKS = next(count for count in range(2, 100) if pairs_suffice(count))
+# Nobody runs more blocks than that for a comparison, or asks for a smaller difference.
+_MOST_BLOCKS, _LEAST_PART = 200, 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,9 @@ def comparison_sentences(one: Compared) -> Iterator[str]:
     """Yield what can be said: the verdict, what it rests on, the runs that tell nothing."""
     yield _verdict(one)
     if one.is_measured:
+        yield from _pooled(one.pairing)
+        yield from _apart(one)
+        yield from _remedy(one)
         yield from _remarks(one)
         yield from crowded_lines((*one.pairing.runs, *one.pairing.others))
     yield from trouble_lines(one.troubled)
@@ -133,6 +144,70 @@ def _basis(one: Compared) -> str:
     if found.paired:
         return f"{counted(found.units[0], 'block')} in {counted(found.allocations, 'allocation')}"
     return f"{found.units[0]:,} of A and {found.units[1]:,} of B, apart from each other"
+
+
+def _pooled(pairing: Pairing) -> Iterator[str]:
+    """Yield what was taken together, if runs with several seeds were."""
+    found = (run.values.get("seed") for run in (*pairing.runs, *pairing.others))
+    seeds = sorted({seed for seed in found if seed is not None})
+    if len(seeds) > 1 and pairing.repeatable:
+        *first, last = map(str, seeds)
+        a, b = len(pairing.runs), len(pairing.others)
+        runs = f"{a} runs each" if a == b else f"{a} and {b} runs"
+        yield (
+            f"{pairing.title} against {pairing.baseline}: seeds {', '.join(first)} and {last} "
+            f"pooled, {runs}."
+        )
+
+
+def _apart(one: Compared) -> Iterator[str]:
+    """Yield that all runs of A are on one side of all runs of B, though there is no verdict."""
+    a, b = (
+        [_timing(run, in_tokens=one.per == "tokens").speed for run in side if run.seconds]
+        for side in (one.pairing.runs, one.pairing.others)
+    )
+    if one.comparison.verdict is not Verdict.CANNOT_TELL or min(len(a), len(b)) < _FEWEST_APART:
+        return
+    word = "slower" if max(a) < min(b) else "faster" if min(a) > max(b) else None
+    if word:
+        yield (
+            f"All {len(a)} runs of {one.pairing.title} are {word} than all {len(b)} of "
+            f"{one.pairing.baseline}; these are too few, or lie in too few allocations, for a "
+            "verdict."
+        )
+
+
+def _remedy(one: Compared) -> Iterator[str]:
+    """Yield the fewest blocks that would tell, if they take fewer runs than runs apart do."""
+    found = one.comparison
+    if found.verdict is not Verdict.CANNOT_TELL or not one.pairing.repeatable or not found.ratio:
+        return
+    if found.paired and found.balanced == found.units[0]:
+        # The verdict names how many more of these blocks would tell.
+        return
+    part = math.expm1(abs(math.log(found.ratio)))
+    blocks = _FEWEST_BLOCKS if part > _LEAST_PART else None
+    spread = _spread(one)
+    if blocks and spread:
+        blocks = max(blocks, blocks_to_find(part, spread))
+    # A block has two runs of each.
+    cheaper = blocks and (found.paired or found.more is None or 2 * blocks < found.more)
+    if blocks and blocks <= _MOST_BLOCKS and (cheaper or found.least):
+        yield (
+            f"Cheapest remedy: `order: interleaved` and `repeats: {2 * blocks}`, which is "
+            f"{blocks} blocks, in one allocation."
+        )
+
+
+def _spread(one: Compared) -> float | None:
+    """Return the standard deviation of the logarithms of runs of one side, pooled over both."""
+    squares, degrees = 0.0, 0
+    for side in (one.pairing.runs, one.pairing.others):
+        logs = [math.log(run.seconds) for run in side if run.seconds]
+        if len(logs) > 1:
+            squares += (len(logs) - 1) * mean_and_variance(logs)[1]
+            degrees += len(logs) - 1
+    return math.sqrt(squares / degrees) if degrees else None
 
 
 def _remarks(one: Compared) -> Iterator[str]:

@@ -1,0 +1,86 @@
+"""`compare` names what it pooled, the cheapest remedy, and sides that do not overlap."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from made_up_runs import Folder
+
+from orchestrator.campaign.campaign import PlannedRun
+
+SEEDS = "matrix: {num_layers: [1, 2], seed: [1, 2]}\nrepeats: 2\n"
+REPEATS = "matrix: {num_layers: [1, 2]}\nrepeats: %d\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """Return an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    return Folder(tmp_path)
+
+
+def said(folder: Folder, lines: str, one: tuple[float, ...], two: tuple[float, ...]) -> str:
+    """Return what is said of runs apart from each other, with these seconds for 1 and 2 layers."""
+    seconds: dict[int, Iterator[float]] = {1: iter(one), 2: iter(two)}
+
+    def speeds(planned: PlannedRun) -> float:
+        assert planned.run.model is not None
+        return next(seconds[planned.run.model.num_layers])
+
+    folder.campaign(lines, speeds)
+    [found] = folder.compared("made-up.yaml", "--by", "num_layers")
+    return " ".join(found["said"])
+
+
+def test_seeds_that_were_pooled_are_named(folder: Folder) -> None:
+    """And are no part of what A and B are called."""
+    text = said(folder, SEEDS, (1, 1.1, 1, 1.1), (1, 1.1, 1, 1.1))
+    assert "num_layers=2 against num_layers=1: seeds 1 and 2 pooled, 4 runs each." in text
+    assert "seed=1" not in text
+
+
+def test_one_seed_is_not_pooled(folder: Folder) -> None:
+    """Repeats alone are what a comparison is made of."""
+    assert "pooled" not in said(folder, REPEATS % 3, (1, 1, 1), (1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        ((1.0, 1.1, 1.2), (1.3, 1.4, 1.9), "All 3 runs of num_layers=2 are slower than all 3 of"),
+        ((1.3, 1.4, 1.9), (1.0, 1.1, 1.2), "All 3 runs of num_layers=2 are faster than all 3 of"),
+        ((1.0, 1.1, 1.5), (1.3, 1.4, 1.9), None),
+        ((1.0, 1.1), (1.3, 1.4), None),
+    ],
+)
+def test_sides_that_do_not_overlap_are_named(
+    folder: Folder, one: tuple[float, ...], two: tuple[float, ...], expected: str | None
+) -> None:
+    """Of three runs or more: two of each are so by chance too often."""
+    text = said(folder, REPEATS % len(one), one, two)
+    assert "cannot be told" in text
+    assert ("All " in text) == (expected is not None)
+    assert expected is None or expected in text
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "blocks"),
+    [
+        # A large difference amid little noise: the fewest blocks there can be.
+        ((1.0, 1.01, 0.99), (1.5, 1.51, 1.49), 6),
+        # More noise: the sentence before names 15 runs each, fewer than blocks are sure to take.
+        ((1.0, 1.1, 0.9), (1.1, 1.2, 1.0), None),
+        # No difference is seen, so none can be planned for.
+        ((1.0, 1.1, 0.9), (1.0, 1.1, 0.9), None),
+    ],
+)
+def test_the_cheapest_remedy_is_named(
+    folder: Folder, one: tuple[float, ...], two: tuple[float, ...], blocks: int | None
+) -> None:
+    """As keys of the campaign file."""
+    text = said(folder, REPEATS % len(one), one, two)
+    assert ("Cheapest remedy" in text) == (blocks is not None)
+    if blocks is not None:
+        line = f"`order: interleaved` and `repeats: {2 * blocks}`, which is {blocks} blocks"
+        assert line in text
