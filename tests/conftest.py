@@ -62,6 +62,8 @@ TERALOG = str(Path(sys.executable).parent / "teralog")
 # Stands in for Python in job scripts: what a run does is not what these tests are about.
 STAND_IN = """\
 #!/bin/bash
+# A question is for Python itself.
+[ "$1" != -c ] || exec {python} "$@"
 run=$(basename "$(dirname "$PWD")")
 exec 9>"$LEDGER.$run"
 flock --nonblock 9 || echo "$run overlap" >> "$LEDGER"
@@ -92,7 +94,7 @@ class Playground:
     ) -> None:
         """Write campaign.yaml; its runs execute the bash lines in `body`."""
         stand_in = self.path / "stand-in"
-        stand_in.write_text(STAND_IN.replace("{body}", body))
+        stand_in.write_text(STAND_IN.replace("{python}", sys.executable).replace("{body}", body))
         stand_in.chmod(0o755)
         (self.path / "here.yaml").write_text(
             f"scheduler: local\ngpus_per_node: {self.environment.get('GPUS', 0)}\n"

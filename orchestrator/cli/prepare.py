@@ -62,6 +62,7 @@ def plan(campaign: Path, results: Path | None, layout: str) -> None:
     from orchestrator.collect.calibrations import calibrations_by
     from orchestrator.collect.collected import collect_campaign
     from orchestrator.store.records import INTERRUPTED, NOT_STARTED
+    from orchestrator.submit.imports import missing_module_lines
 
     loaded, store = open_campaign(campaign, results)
     runs = collect_campaign(loaded, store) if store.path.is_dir() else []
@@ -77,6 +78,9 @@ def plan(campaign: Path, results: Path | None, layout: str) -> None:
         lambda: plan_records(loaded, known, states),
         sentences=(plan_totals(loaded, states), *calibration_lines(known)),
     )
+    to_start = [planned for planned in loaded.runs if planned.run_id not in states]
+    for line in missing_module_lines(loaded, to_start):
+        complain(f"cannot start yet: {line}")
     # A program finds them in its records.
     if layout in FOR_PEOPLE:
         for line in warning_lines(loaded):

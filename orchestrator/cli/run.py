@@ -131,6 +131,7 @@ def submit(
     from orchestrator.slurm.commands import ignored_variables
     from orchestrator.submit.backend import StartOptions
     from orchestrator.submit.choose_backend import backend
+    from orchestrator.submit.imports import refuse_missing_modules
     from orchestrator.submit.selection import (
         missing_runs,
         possible_runs,
@@ -172,6 +173,7 @@ def submit(
                 notes = session.settle(runs)
                 _complain_all(note for note in notes if note not in told)
                 missing = missing_runs(runs, store)
+                refuse_missing_modules(loaded, missing)
                 store.save_submission(loaded)
                 for line in session.start(missing, options):
                     if line not in told:
@@ -387,6 +389,7 @@ def retry(
     from orchestrator.collect.outcomes import parse_outcomes
     from orchestrator.submit.backend import StartOptions
     from orchestrator.submit.choose_backend import backend
+    from orchestrator.submit.imports import refuse_missing_modules
     from orchestrator.submit.memory_advice import memory_advice, refuse_nodes
     from orchestrator.submit.selection import (
         choose,
@@ -413,6 +416,7 @@ def retry(
         if not chosen:
             missing = missing_runs(possible, store)
             _say_nothing_ended(loaded, wanted, named=bool(runs), missing=bool(missing))
+        refuse_missing_modules(loaded, chosen)
         for line in memory_advice(loaded, chosen, store, memory=memory):
             click.echo(line, err=True)
         for line in session.start(with_time_limit(chosen, time_limit), options):

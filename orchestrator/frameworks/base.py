@@ -72,7 +72,8 @@ class Start:
     config_files: return the files to write next to the job script: JSON objects by file name.
     program: return the record in `known_options` of the options that the run's program accepts;
         None if the program is the user's own.
-    imports: return the modules that the run's program imports, if it is one of teralog's own.
+    imports: return the top-level modules that the run's program imports, as far as they are known.
+        `submit` starts nothing if the Python of the runs lacks one; rehearsals look for them too.
     steps_on_cpu: return whether the run's optimizer steps on the CPU. Its script then gives the
         optimizer all cores of a rank.
     """

@@ -57,6 +57,11 @@ def problems(run: Run) -> Iterator[str]:
     yield from zero.problems(run)
 
 
+def _imports(run: Run) -> tuple[str, ...]:
+    """Return the modules that the program needs, and `teralog`, which starts it."""
+    return ("teralog", "torch", *(() if run.options.strategy == "ddp" else ("deepspeed",)))
+
+
 def placement(run: Run) -> Placement:
     """Return where a run keeps states and activations; its attention is torch's fused one."""
     return replace(
@@ -83,7 +88,7 @@ GPT = Framework(
         config_files=zero.config_files,
         steps_on_cpu=zero.steps_on_cpu,
         program=lambda run: "gpt",
-        imports=lambda run: ("torch",) if run.options.strategy == "ddp" else ("torch", "deepspeed"),
+        imports=_imports,
     ),
     log=ProgramLog(formats=(GPT_WORKLOAD, DEEPSPEED_TIMER)),
     model=ModelUse(placement=placement),

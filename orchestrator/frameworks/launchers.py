@@ -8,19 +8,21 @@ class Launcher:
     """What the launcher of a job script needs.
 
     needs_slurm: whether it works only in a Slurm job.
+    imports: the top-level modules that it needs.
     takes_first_gpus: whether it takes the first GPUs of each node if there are several nodes, even
         if another run has them.
     """
 
     needs_slurm: bool = False
     takes_first_gpus: bool = False
+    imports: tuple[str, ...] = ()
 
 
 LAUNCHERS = {
-    "torchrun": Launcher(),
+    "torchrun": Launcher(imports=("torch",)),
     # The launcher of torch before torchrun (2021).
-    "launch": Launcher(),
-    "deepspeed": Launcher(takes_first_gpus=True),
+    "launch": Launcher(imports=("torch",)),
+    "deepspeed": Launcher(takes_first_gpus=True, imports=("deepspeed",)),
     "srun": Launcher(needs_slurm=True),
     # One process per node, which takes all GPUs of the node.
     "node": Launcher(),

@@ -6,6 +6,7 @@ from typing import Any
 from orchestrator.frameworks.arguments import known_program
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.run.model import Run
+from orchestrator.submit.imports import module_extras, needed_modules
 
 
 def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> dict[str, Any]:
@@ -15,7 +16,8 @@ def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> 
     written: the configuration files in the run's folder, absolute.
 
     `accepted` are the options of the run's program, None where those are not known; `imports` the
-    modules that it needs, where it is one of teralog's own.
+    modules that it and its launcher need, as far as they are known, and `extras` teralog's extras
+    that install some of them, by module.
     """
     framework = FRAMEWORKS[run.framework]
     record = framework.start.program(run)
@@ -25,6 +27,7 @@ def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> 
         "nodes": run.resources.nodes,
         "ranks_per_node": run.resources.gpus_per_node,
         "files": [*framework.start.files(paths), *written],
-        "imports": list(framework.start.imports(run)),
+        "imports": needed_modules(run),
+        "extras": module_extras(),
         "accepted": None if record is None else known_program(record)["options"],
     }

@@ -3,7 +3,9 @@
 The launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every rank. It
 looks at the rank's environment, at the files it would open and the options it is given, and ends as
 the program would. All ranks meet in the folder, which is empty and of this start alone, and the
-first prints what was found on each node.
+first prints what was found on each node. Before that the job script starts
+`python rehearsal.py REHEARSAL.json` alone, which looks for the modules that launcher and program
+import: a launcher without torch would start no rank that could report it.
 
 A stand-alone program of the standard library alone, for it runs under whatever Python the training
 would run under.
@@ -13,6 +15,7 @@ import importlib.util
 import json
 import os
 import pkgutil
+import shlex
 import socket
 import sys
 import time
@@ -32,6 +35,7 @@ _POLL_SECONDS = 0.2
 _LAST_PORT = 65535
 _VERDICT = "verdict"
 _MODULE = "-m "
+_TRACEBACK = 'Traceback (most recent call last):\n  File "rehearsal.py", nothing was started'
 _CONVERT = {"int": int, "float": float, "str": str}
 # DeepSpeed's launcher, and torch's of the years before torchrun, hand it to every rank.
 _OF_LAUNCHERS = ("--local_rank", "--local-rank")
@@ -39,6 +43,8 @@ _OF_LAUNCHERS = ("--local_rank", "--local-rank")
 
 def rehearsal_main() -> None:
     """Take part in the meeting of all ranks, and exit as the program would."""
+    if len(sys.argv) == 2:
+        raise SystemExit(_imports_exit_code(json.loads(Path(sys.argv[1]).read_text("utf-8"))))
     # A launcher's own word stands before the program's.
     handed = [word for word in sys.argv[1:2] if word.partition("=")[0] in _OF_LAUNCHERS]
     order_file, folder, program, *arguments = _program(sys.argv[1 + len(handed) :])
@@ -68,9 +74,10 @@ def rehearsal_main() -> None:
 
 def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) -> Iterator[str]:
     if program.startswith(_MODULE):
-        yield from _module_problems([program.removeprefix(_MODULE), *order["imports"]])
+        yield from _module_problems([program.removeprefix(_MODULE)])
     else:
         yield from _program_problems(program)
+    yield from _module_problems(order["imports"])
     for path in order["files"]:
         try:
             if not Path(path).is_dir():
@@ -135,18 +142,45 @@ def _program(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
+def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str | None) -> str:
+    """Return what to type so that a Python has these modules.
+
+    extras: teralog's extra that installs a module, by module. python: None for the Python that the
+    user's `pip` belongs to.
+    """
+    pip = "pip" if python is None else f"{shlex.quote(python)} -m pip"
+    chosen = sorted({extras[module] for module in modules if module in extras}, reverse=True)
+    others = [module for module in modules if module not in extras and module != "teralog"]
+    ours = f"teralog[{','.join(chosen)}]" if chosen else "teralog"
+    words = [ours] if chosen or "teralog" in modules else []
+    return f"{pip} install {shlex.join([*words, *others])}"
+
+
+def _imports_exit_code(order: Mapping[str, Any]) -> int:
+    """Print which modules this Python lacks, and what to type; return 1 if it lacks any."""
+    problems = dict(zip(order["imports"], map(_module_problem, order["imports"]), strict=True))
+    missing = [module for module, problem in problems.items() if problem]
+    if not missing:
+        return 0
+    print(_TRACEBACK, *(problems[module] for module in missing), sep="\n")
+    line = install_line(missing, order["extras"], sys.executable)
+    print(f"[rehearsal] {_node()}: nothing was started; type: {line}", flush=True)
+    return 1
+
+
 def _module_problems(modules: Iterable[str]) -> Iterator[str]:
     """Yield which modules are not found by the Python that is to run or to import them."""
     # Where this file lies is no place that the program would look in.
     sys.path = [path for path in sys.path if path != str(Path(__file__).parent)]
-    for module in modules:
-        try:
-            found = importlib.util.find_spec(module)
-        except ImportError as error:
-            yield f"{type(error).__name__}: {error}"
-        else:
-            if found is None:
-                yield f"ModuleNotFoundError: No module named {module!r}"
+    yield from filter(None, map(_module_problem, modules))
+
+
+def _module_problem(module: str) -> str | None:
+    try:
+        found = importlib.util.find_spec(module)
+    except ImportError as error:
+        return f"{type(error).__name__}: {error}"
+    return None if found else f"ModuleNotFoundError: No module named {module!r}"
 
 
 def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:
@@ -354,7 +388,7 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     print(f"[rehearsal] {together}{master}")
     if any(" error: " not in problem for problem in problems):
         # As Python does, so that whoever reads logs knows what this is.
-        print('Traceback (most recent call last):\n  File "rehearsal.py", nothing was started')
+        print(_TRACEBACK)
     for problem, places in sorted(problems.items(), key=lambda one: " error: " in one[0]):
         where = f" (on {', '.join(places)})" if places and len(places) < len(nodes) else ""
         print(f"{problem}{where}")

@@ -151,9 +151,9 @@ def needs_gpus(run: Run) -> str | None:
 
 
 def imports(run: Run) -> tuple[str, ...]:
-    """Return the modules that hf_gpt.py needs; what run_clm.py does depends on its version."""
-    own = run.options.program == "hf_gpt"
-    return ("torch", "deepspeed", "transformers", "accelerate") if own else ()
+    """Return the modules that the program needs, and `teralog`, which starts hf_gpt.py."""
+    own = ("teralog",) if run.options.program == "hf_gpt" else ()
+    return (*own, "torch", "deepspeed", "transformers", "accelerate")
 
 
 def placement(run: Run) -> Placement:

@@ -84,6 +84,7 @@ DEEPSPEED = Framework(
         config_files=zero.config_files,
         steps_on_cpu=zero.steps_on_cpu,
         paths=("script",),
+        imports=lambda run: ("torch", "deepspeed"),
     ),
     log=ProgramLog(formats=(DEEPSPEED_TIMER,)),
     model=ModelUse(

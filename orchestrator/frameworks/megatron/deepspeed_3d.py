@@ -195,6 +195,7 @@ MEGATRON_DEEPSPEED_3D = Framework(
         # The program itself has another name in each branch.
         files=shared.opened("megatron/arguments.py"),
         program=program,
+        imports=lambda run: ("torch", "deepspeed"),
     ),
     log=ProgramLog(formats=(MEGATRON, DEEPSPEED_PIPELINE, MEGATRON_MEMORY)),
     model=ModelUse(

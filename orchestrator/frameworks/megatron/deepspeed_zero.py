@@ -174,6 +174,7 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
         paths=shared.PATHS,
         files=shared.opened("pretrain_gpt2.py"),
         program=lambda run: _RECORD,
+        imports=lambda run: ("torch", "deepspeed"),
     ),
     log=ProgramLog(formats=(MEGATRON, MEGATRON_MEMORY, DEEPSPEED_MEMORY)),
     model=ModelUse(

@@ -203,6 +203,7 @@ MEGATRON = Framework(
         paths=shared.PATHS,
         files=shared.opened("pretrain_gpt.py"),
         program=program,
+        imports=lambda run: ("torch",),
     ),
     log=ProgramLog(formats=(iterations.MEGATRON, MEGATRON_MEMORY)),
     model=ModelUse(

@@ -1,0 +1,172 @@
+"""Runs whose Python lacks what they import are not started; the line to type is printed."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.submit.imports import module_extras, needed_modules
+from orchestrator.workloads.rehearsal import install_line
+
+ROOT = Path(__file__).resolve().parents[3]
+# What the extras bring, by the names of folders in site-packages.
+EXTRA = ("torch", "deepspeed", "transformers", "accelerate")
+CAMPAIGN = """\
+name: play
+cluster: here.yaml
+defaults:
+  model: {num_layers: 1, hidden_size: 8, num_attention_heads: 1, vocab_size: 32, seq_length: 8}
+  train_iters: 3
+warmup: 1
+"""
+HERE = "scheduler: local\ngpus_per_node: 0\n"
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has all that the tests' own has, except what the extras bring."""
+    folder = tmp_path_factory.mktemp("core")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=60)
+    (folder / "packages").mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.lower().startswith(EXTRA):
+            (folder / "packages" / path.name).symlink_to(path)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "core.pth").write_text(f"{folder / 'packages'}\n{ROOT}\n")
+    return folder / "bin" / "python"
+
+
+def teralog(python: Path | str, folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run teralog in a folder, by a Python of its own."""
+    return subprocess.run(
+        [python, "-m", "teralog", *words],
+        cwd=folder,
+        env={**os.environ, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def write(folder: Path, profile: str, runs: str) -> None:
+    """Write a campaign of these runs, and its cluster's profile."""
+    (folder / "here.yaml").write_text(HERE + profile)
+    (folder / "campaign.yaml").write_text(f"{CAMPAIGN}include:\n  - {{{runs}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("run", "lacking", "line"),
+    [
+        ("framework: gpt, strategy: ddp", "torch", "pip install 'teralog[train]'"),
+        ("framework: gpt, strategy: zero1", "torch, deepspeed", "pip install 'teralog[train]'"),
+        (
+            "framework: hf_deepspeed",
+            "torch, deepspeed, transformers, accelerate",
+            "pip install 'teralog[train,hf]'",
+        ),
+        (
+            "framework: megatron, source: /nowhere",
+            "torch",
+            "pip install 'teralog[train]'",
+        ),
+    ],
+)
+def test_a_core_install_plans_and_starts_nothing(
+    core: Path, tmp_path: Path, run: str, lacking: str, line: str
+) -> None:
+    """`plan` prints the line and exits with 0; `submit` and rehearsals end before anything begins."""
+    write(tmp_path, "", run)
+    said = f"imports {lacking}; not in {core}; type: {line}\n"
+    planned = teralog(core, tmp_path, "plan", "campaign.yaml")
+    assert planned.returncode == 0, planned.stderr
+    assert f"cannot start yet: campaign.yaml: framework {run.split()[1].strip(',')} {said}" in (
+        planned.stderr
+    )
+    for more in ([], ["--rehearse"]):
+        refused = teralog(core, tmp_path, "submit", "campaign.yaml", *more)
+        assert refused.returncode == 1
+        assert refused.stderr.endswith(f"{said}teralog: nothing was started\n")
+    assert not list(tmp_path.glob("results/**/attempt-*"))
+
+
+def test_a_core_install_reads_logs(core: Path, tmp_path: Path) -> None:
+    """It is whole for what it is made for."""
+    recorded = ROOT / "docs" / "recorded" / "zero-stages"
+    parsed = teralog(core, tmp_path, "parse", str(recorded), "--json")
+    assert parsed.returncode == 0, parsed.stderr
+    assert all(run["steps"] for run in json.loads(parsed.stdout))
+
+
+def test_the_python_of_a_profile_is_asked(core: Path, tmp_path: Path) -> None:
+    """The line names the Python that lacks something, which is not the one of teralog."""
+    write(tmp_path, f"python: {core}\n", "framework: gpt")
+    refused = teralog(sys.executable, tmp_path, "submit", "campaign.yaml")
+    assert refused.returncode == 1
+    assert f"not in {core}; type: {core} -m pip install 'teralog[train]'\n" in (refused.stderr)
+
+
+@pytest.mark.parametrize("python", ["./no-answer", "./slow-to-fail", "./not-there"])
+def test_a_python_that_gives_no_answer_is_not_judged(tmp_path: Path, python: str) -> None:
+    """A wrapper may do anything; then the run shows what is wrong."""
+    for name, body in (("no-answer", "echo hello"), ("slow-to-fail", "exit 3")):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    write(tmp_path, f"python: {python}\n", "framework: gpt")
+    submitted = teralog(sys.executable, tmp_path, "submit", "campaign.yaml")
+    assert "not in" not in submitted.stderr
+    assert "1 run: 1 " in submitted.stderr
+
+
+def test_a_rehearsal_finds_what_a_job_s_own_environment_lacks(core: Path, tmp_path: Path) -> None:
+    """With set-up lines only the job itself has it; its launcher is not even started."""
+    write(tmp_path, f"python: {core}\nsetup: ['true']\n", "framework: gpt")
+    assert teralog(sys.executable, tmp_path, "plan", "campaign.yaml").stderr.count("cannot") == 0
+    done = teralog(sys.executable, tmp_path, "submit", "campaign.yaml", "--rehearse")
+    assert done.returncode == 1
+    assert "1 rehearsed run: 1 failed" in done.stderr
+    (log,) = (path.read_text() for path in tmp_path.glob("results/**/output.log"))
+    assert "\nModuleNotFoundError: No module named 'torch'\n[rehearsal] " in log
+    assert log.endswith(f"nothing was started; type: {core} -m pip install 'teralog[train]'\n")
+
+
+@pytest.mark.parametrize(
+    ("values", "modules"),
+    [
+        ({"framework": "gpt"}, ["torch", "teralog"]),
+        ({"framework": "gpt", "strategy": "zero2"}, ["torch", "teralog", "deepspeed"]),
+        (
+            {"framework": "gpt", "strategy": "ddp", "launcher": "deepspeed"},
+            ["deepspeed", "teralog", "torch"],
+        ),
+        ({"framework": "deepspeed", "script": "x.py", "launcher": "srun"}, ["torch", "deepspeed"]),
+        ({"framework": "oneflow_gpt", "source": "x", "dataset": "y"}, []),
+    ],
+)
+def test_launcher_and_program_need_modules(
+    run_of: Any, values: Mapping[str, Any], modules: list[str]
+) -> None:
+    """Each once."""
+    assert needed_modules(run_of(**values)) == modules
+
+
+@pytest.mark.parametrize(
+    ("modules", "python", "line"),
+    [
+        (["torch"], None, "pip install 'teralog[train]'"),
+        (["torch", "accelerate"], None, "pip install 'teralog[train,hf]'"),
+        (["teralog"], "/a b/python", "'/a b/python' -m pip install teralog"),
+        (["teralog", "torch"], "/python", "/python -m pip install 'teralog[train]'"),
+        (["torch", "apex"], None, "pip install 'teralog[train]' apex"),
+        (["apex"], None, "pip install apex"),
+    ],
+)
+def test_the_line_to_type_names_extras(modules: list[str], python: str | None, line: str) -> None:
+    """And what no extra brings by its own name."""
+    assert install_line(modules, module_extras(), python) == line
