@@ -81,7 +81,7 @@ def write(folder: Path, profile: str, runs: str) -> None:
 def test_a_core_install_plans_and_starts_nothing(
     core: Path, tmp_path: Path, run: str, lacking: str, line: str
 ) -> None:
-    """`plan` prints the line and exits with 0; `submit` and rehearsals end before anything begins."""
+    """`plan` prints the line and exits with 0; `submit` and rehearsals refuse to start anything."""
     write(tmp_path, "", run)
     said = f"imports {lacking}; not in {core}; type: {line}\n"
     planned = teralog(core, tmp_path, "plan", "campaign.yaml")
