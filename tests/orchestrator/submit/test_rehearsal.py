@@ -73,7 +73,7 @@ def test_what_was_rehearsed_is_kept_apart_from_what_is_measured(playground) -> N
     assert (
         "`teralog cancel campaign.yaml --rehearsed --all` cancels the rehearsal" in refused.stderr
     )
-    report = playground.teralog("report", campaign.name)
+    report = playground.teralog("report", campaign.name, "--runs")
     assert report.stdout.count("not started") == 2
     assert "play was rehearsed, and no run of it was started" in report.stderr
     (playground.path / "results" / "play" / "campaign.json").write_text("{}")
