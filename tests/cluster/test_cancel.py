@@ -62,7 +62,7 @@ def start_cancel(play, *options: str) -> "subprocess.Popen[str]":
     """Start a cancel, and wait until it says that it waits for a submit."""
     cancel: subprocess.Popen[str] = play.start("cancel", "campaign.yaml", "--all", *options)
     assert cancel.stderr is not None
-    line = cancel.stderr.readline()
+    _results, line = cancel.stderr.readline(), cancel.stderr.readline()
     assert "a submit is at work on this campaign; waiting until it stops" in line
     return cancel
 

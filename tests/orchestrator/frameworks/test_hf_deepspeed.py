@@ -295,7 +295,7 @@ def test_transformers_makes_the_model_that_run_clm_is_told_of():
     from transformers import AutoModelForCausalLM, GPT2Config
 
     [*_, planned] = load_campaign(RECORDS / "hf_deepspeed-run-clm.yaml").runs
-    script = recorded("hf_deepspeed-run-clm-launcher-torchrun-nodes-16")
+    script = recorded("hf_deepspeed-run-clm-launcher-torchrun-nodes16")
     found = re.search(r'--config_overrides "(.*)"', script)
     assert found
     config = GPT2Config()
