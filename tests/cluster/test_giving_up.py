@@ -46,7 +46,7 @@ def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -
     labels = {run["run_id"]: run["label"] for run in play.status()}
     started = [labels[name] for name, what, *_ in play.events() if what == "start"]
     for strategy in ("ddp", "zero1", "zero2"):
-        order = [label.rpartition("=")[2] for label in started if label.startswith(strategy)]
+        order = [label.rpartition(" mb")[2] for label in started if label.startswith(strategy)]
         assert order
         assert order == sorted(order)
     again = play.teralog("submit", "campaign.yaml")
@@ -87,7 +87,7 @@ def test_what_is_submitted_later_comes_after_what_is_in_the_queue(bare) -> None:
     )
     assert bare.teralog("submit", "campaign.yaml").returncode == 0
     running = [run["label"] for run in bare.status() if run["state"] == "RUNNING"]
-    assert all(label.endswith("=1") for label in running)
+    assert all(label.endswith(" mb1") for label in running)
     bare.go()
     wait_until_ended(bare, ["GIVEN_UP", "COMPLETED", "FAILED"])
     assert sorted(bare.starts().values()) == [1] * 7
