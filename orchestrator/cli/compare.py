@@ -80,9 +80,9 @@ def compare(
     from orchestrator.compare.pairing import by_parameter
     from orchestrator.compare.published_row import is_published, published_pairings
     from orchestrator.compare.text import (
+        all_sentences,
         compared,
         comparison_record,
-        comparison_sentences,
         verdict_table,
     )
     from orchestrator.store.campaign_files import only_campaign_file
@@ -114,7 +114,7 @@ def compare(
         layout,
         lambda: verdict_table(found),
         lambda: [comparison_record(one) for one in found],
-        sentences=[sentence for one in found for sentence in ("", *comparison_sentences(one))],
+        sentences=all_sentences(found),
     )
     if alone:
         complain(f"not compared, as there is nothing equal in all else: {', '.join(alone)}")

@@ -87,7 +87,10 @@ def places_where(option: str, expression: str, rows: Sequence[Values]) -> list[i
         holds = compile_expression(expression, {name for row in rows for name in row})
         found = [place for place, row in enumerate(rows) if holds(row)]
     except UserError as error:
-        raise UserError(*(f"{option}: {problem}" for problem in error.problems)) from None
+        value = expression.strip()
+        name = next((name for row in rows for name in row if str(row[name]) == value), None)
+        hint = f"; did you mean \"{name} == '{value}'\"?" if name else ""
+        raise UserError(*(f"{option}: {problem}{hint}" for problem in error.problems)) from None
     if not found:
         raise UserError(f"{option}: {expression!r} holds of no run")
     return found

@@ -1,9 +1,10 @@
 """Fit a table into the width of a terminal, without cutting a number.
 
 Columns without a value are left out. Columns with one value for all rows go into a line above the
-table. If the rest is too wide, titles wrap, ids are shortened to what tells them apart, texts wrap,
-and at last columns are left out and named, from the right: minor ones first, the first and the last
-column never. A single row that is too wide has a line for each column.
+table. If the rest is too wide, titles wrap, ids are shortened to what tells them apart, texts wrap
+or are cut to one line, and at last columns are left out and named, from the right: minor ones
+first, the first and the last column never. A single row that is too wide has a line for each
+column.
 """
 
 import re
@@ -47,6 +48,7 @@ class _Shown:
     cells: tuple[str, ...]
     number: bool
     minor: bool
+    cut: bool
 
     @property
     def natural(self) -> int:
@@ -64,14 +66,19 @@ class _Shown:
         return self.natural if self.number else min(self.natural, _LEAST_TEXT)
 
 
-def fitted_text(table: Table, width: int | None) -> str:
-    """Return the lines of `fitted`; if the width is None, the whole table."""
+def fitted_text(table: Table, width: int | None, *, wide_option: bool = True) -> str:
+    """Return the lines of `fitted`; if the width is None, the whole table.
+
+    wide_option: the command has `--wide`, which a line below the table may name.
+    """
     from orchestrator.common.tables import as_text
 
-    return as_text(table) if width is None else "\n".join(fitted(table, width).lines())
+    if width is None:
+        return as_text(table)
+    return "\n".join(fitted(table, width, wide_option=wide_option).lines())
 
 
-def fitted(table: Table, width: int) -> FittedTable:
+def fitted(table: Table, width: int, *, wide_option: bool = True) -> FittedTable:
     """Return the table in at most `width` columns, as the module describes."""
     columns = _columns(table)
     # Rows that are the same in everything are still so many rows.
@@ -89,7 +96,8 @@ def fitted(table: Table, width: int) -> FittedTable:
     below = []
     if hidden:
         names = ", ".join(one.title for one in columns if one.name in {two.name for two in hidden})
-        below = wrapped(f"not shown: {names}; `--wide` shows all columns", width)
+        remedy = "; `--wide` shows all columns" if wide_option else ""
+        below = wrapped(f"not shown: {names}{remedy}", width)
     titles, rows = _drawn(left, _widths(left, width), len(table.rows))
     return FittedTable(tuple(above), titles, rows, tuple(below))
 
@@ -108,8 +116,10 @@ def _columns(table: Table) -> list[_Shown]:
     rows, numbers = shown_rows(table), numeric_columns(table)
     minor = table.minor or (False,) * len(table.titles)
     every = [
-        _Shown(title, table.names[at], tuple(row[at] for row in rows), numbers[at], minor[at])
-        for at, title in enumerate(table.titles)
+        _Shown(
+            title, name, tuple(row[at] for row in rows), numbers[at], minor[at], name in table.cut
+        )
+        for at, (title, name) in enumerate(zip(table.titles, table.names, strict=True))
     ]
     return [one for one in every if any(cell != DASH for cell in one.cells)] or every
 
@@ -200,7 +210,7 @@ def _drawn(
     titles = _beside([(_wrapped_title(one.title, wide), wide, one.number) for one, wide in pairs])
     rule = _GAP.join("-" * wide for wide in widths)
     rows = (
-        _beside([(_wrapped_cell(one.cells[row], wide), wide, one.number) for one, wide in pairs])
+        _beside([(_cell_lines(one, row, wide), wide, one.number) for one, wide in pairs])
         for row in range(count)
     )
     return (*titles, rule), tuple(tuple(row) for row in rows)
@@ -216,10 +226,17 @@ def _wrapped_title(title: str, width: int) -> list[str]:
     return lines
 
 
+def _cell_lines(column: _Shown, row: int, width: int) -> list[str]:
+    text = column.cells[row]
+    if column.cut:
+        return [text if len(text) <= width else f"{text[: width - 1]}…"]
+    return _wrapped_cell(text, width)
+
+
 def _wrapped_cell(text: str, width: int) -> list[str]:
-    """Return the lines of a text, which end at spaces and after slashes, if they can."""
+    """Return the lines of a text, which end at spaces and after slashes or a plus, if they can."""
     lines = [""]
-    for piece in re.findall(r"[^\s/]*(?:/+|\s+)|[^\s/]+", text):
+    for piece in re.findall(r"[^\s/+]*(?:[/+]+|\s+)|[^\s/+]+", text):
         if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
             lines.append("")
         parts = [piece[at : at + width] for at in range(0, len(piece.rstrip()), width)]

@@ -33,7 +33,8 @@ EXACT = Style(exact=True)
 class Column(Generic[Row]):
     """A column: its title, the name of its value for programs, the value of a row, its style.
 
-    minor: the first to be left out if a terminal is too narrow.
+    minor: the first to be left out if a terminal is too narrow. cut: its texts are cut to one line
+    there, others wrap.
     """
 
     title: str
@@ -41,6 +42,7 @@ class Column(Generic[Row]):
     value: Callable[[Row], Cell]
     style: Style = MEASURED
     minor: bool = False
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Table:
 
     changes: by row and column, what people are shown behind a cell, as `(↓31.3%)`.
     breaks: the rows before which a page shows a blank one. minor: the columns that are minor; if it
-    is empty, none.
+    is empty, none. cut: the names of the columns that are cut.
     """
 
     titles: tuple[str, ...]
@@ -59,6 +61,7 @@ class Table:
     changes: Mapping[tuple[int, int], str] = field(default_factory=dict)
     breaks: frozenset[int] = frozenset()
     minor: tuple[bool, ...] = ()
+    cut: frozenset[str] = frozenset()
 
 
 def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
@@ -69,6 +72,7 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
         tuple(column.style for column in columns),
         tuple(tuple(column.value(row) for column in columns) for row in rows),
         minor=tuple(column.minor for column in columns),
+        cut=frozenset(column.name for column in columns if column.cut),
     )
 
 

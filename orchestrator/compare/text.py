@@ -98,6 +98,19 @@ def verdict_table(found: Sequence[Compared]) -> Table:
     return make_table(_COLUMNS, found)
 
 
+def all_sentences(found: Sequence[Compared]) -> list[str]:
+    """Return the sentences of several comparisons, each after an empty line.
+
+    What holds for all of them follows once, at the end.
+    """
+    each = [list(comparison_sentences(one)) for one in found]
+    shared = [line for line in each[0] if all(line in lines for lines in each)] if each else []
+    if len(each) < 2 or not shared:
+        return [line for lines in each for line in ("", *lines)]
+    own = [line for lines in each for line in ("", *(one for one in lines if one not in shared))]
+    return [*own, "", "For each of these comparisons:", *shared]
+
+
 def comparison_sentences(one: Compared) -> Iterator[str]:
     """Yield what can be said: the verdict, what it rests on, the runs that tell nothing."""
     yield _verdict(one)
@@ -212,7 +225,7 @@ def _spread(one: Compared) -> float | None:
 
 def _remarks(one: Compared) -> Iterator[str]:
     found = one.comparison
-    yield _difference(one.pairing)
+    yield from _difference(one.pairing)
     if not one.pairing.repeatable:
         yield (
             "The published figure is one run, and how it would vary is not known: a verdict takes "
@@ -251,19 +264,23 @@ def _remarks(one: Compared) -> Iterator[str]:
         )
 
 
-def _difference(pairing: Pairing) -> str:
-    """Return what A and B are, beside what they are called."""
+def _difference(pairing: Pairing) -> Iterator[str]:
+    """Yield what A and B are, if their names do not say it."""
     if not pairing.repeatable:
         told = ", ".join(pairing.told) or "no size"
-        return f"Of its run the published row tells {told}; all else is taken to be as in A."
+        yield f"Of its run the published row tells {told}; all else is taken to be as in A."
+        return
+    if list(pairing.differing.values()) == [(pairing.title, pairing.baseline)]:
+        return
     found = (f"{name} ({_said(a)}, {_said(b)})" for name, (a, b) in pairing.differing.items())
     differing = ", ".join(found)
-    if not differing:
-        return (
+    if differing:
+        yield f"They differ in {differing}."
+    else:
+        yield (
             "A and B were chosen alike in everything: what differs between them is time, place, "
             "or chance."
         )
-    return f"They differ in {differing}."
 
 
 def _said(value: object) -> str:

@@ -1,18 +1,15 @@
 """Text of `teralog status` for a campaign of many runs, and the choice of runs by their state."""
 
-import re
-import shutil
-import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from orchestrator.campaign.labels import without_repeat
 from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.errors import UserError, did_you_mean
-from orchestrator.common.tables import Column, Table, as_text, make_table
+from orchestrator.common.fitted import fitted_text, wrapped
+from orchestrator.common.tables import Column, make_table
+from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import counted
 from orchestrator.slurm.reasons import is_ordinary, reason_lines
 from orchestrator.status.hung_runs import HungRun
@@ -36,14 +33,8 @@ _STATES = frozenset(
         records.SUBMITTED,
     )
 )
-_LEAST_LABEL = 16
-_LEAST_WHY = 20
-# Slurm's reasons are words of about this length.
-_LEAST_REASON = 12
 _LEAST_ID = 4
-_WIDTH = 80
-_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+(?==)")
-# The one who cancelled runs knows of them.
+# Users who cancelled runs know that they did.
 _CANCELLED_RANK, _ORDINARY_RANK = 5, 6
 _MOST_HUNG = 5
 
@@ -92,9 +83,7 @@ def many_runs_text(
     statuses: Sequence[RunStatus], slow: Mapping[str, SlowRun], hung: Mapping[str, HungRun]
 ) -> str:
     """Return a table of configurations and one of the runs that need attention."""
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns
-    blocks = [*_configurations(statuses, width), _attention(statuses, slow, hung, width)]
-    return "\n\n".join(blocks)
+    return "\n\n".join((*_configurations(statuses), _attention(statuses, slow, hung)))
 
 
 def hung_lines(hung: Sequence[HungRun]) -> list[str]:
@@ -110,7 +99,7 @@ def waiting_lines(statuses: Sequence[RunStatus]) -> list[str]:
     return reason_lines(one.waiting_reason for one in statuses if one.waiting_reason)
 
 
-def _configurations(statuses: Sequence[RunStatus], width: int) -> list[str]:
+def _configurations(statuses: Sequence[RunStatus]) -> list[str]:
     """Return a table with a row per configuration; none if each has a single run."""
     members: dict[str, list[RunStatus]] = {}
     for status in statuses:
@@ -127,12 +116,13 @@ def _configurations(statuses: Sequence[RunStatus], width: int) -> list[str]:
         Column("runs", "runs", lambda row: row[1].total()),
         Column("states", "states", lambda row: _counts(row[1])),
     ]
-    text = _fitted(make_table(columns, kept), width)
+    text = fitted_text(make_table(columns, kept), terminal_width())
     if len(kept) < len(rows):
         hidden: Counter[str] = Counter()
         for place in order[MOST_ROWS:]:
             hidden.update(rows[place][1])
-        text += f"\nand {counted(len(rows) - len(kept), 'more configuration')}: {_counts(hidden)}"
+        more = f"and {counted(len(rows) - len(kept), 'more configuration')}: {_counts(hidden)}"
+        text = "\n".join((text, *wrapped(more, terminal_width())))
     return [text]
 
 
@@ -144,7 +134,6 @@ def _attention(
     statuses: Sequence[RunStatus],
     slow: Mapping[str, SlowRun],
     hung: Mapping[str, HungRun],
-    width: int,
 ) -> str:
     """Return a table of the runs that failed, hang, run or wait for a reason."""
 
@@ -175,8 +164,8 @@ def _attention(
         chosen += members[: min(room, 3) if place == _ORDINARY_RANK else room]
     digits = _digits([status.planned.run_id for status in statuses])
     columns: tuple[Column[RunStatus], ...] = (
-        Column("id", "id", lambda status: status.planned.run_id[:digits]),
-        Column("run", "label", lambda status: status.planned.label),
+        Column("run", "id", lambda status: status.planned.run_id[:digits]),
+        Column("label", "label", lambda status: status.planned.label),
         Column("state", "state", lambda status: _state(status, hung)),
         *(
             column
@@ -184,13 +173,14 @@ def _attention(
             if any(column.value(status) is not None for status in chosen)
         ),
     )
-    table = _fitted(make_table(columns, chosen), width)
+    table = fitted_text(make_table(columns, chosen), terminal_width())
     hidden = len(statuses) - len(chosen)
     left = Counter(map(word, statuses))
     left.subtract(map(word, chosen))
     if not hidden:
         return table
-    return f"{table}\nand {hidden} more: {_counts(left)}; --all shows every run"
+    more = f"and {hidden} more: {_counts(left)}; --all shows every run"
+    return "\n".join((table, *wrapped(more, terminal_width())))
 
 
 def _digits(ids: Sequence[str]) -> int:
@@ -216,75 +206,5 @@ _ATTENTION_COLUMNS: tuple[Column[RunStatus], ...] = (
     Column("job", "job_id", lambda status: status.job.job_id if status.job else None),
     Column("nodes", "node_list", lambda status: status.node_list),
     Column("expected start", "expected_start", lambda status: local_time(status.expected_start)),
-    Column("why", "why", _why),
+    Column("why", "why", _why, cut=True),
 )
-
-
-def _fitted(table: Table, width: int) -> str:
-    """Return a table as text that fits the terminal.
-
-    Reasons are shortened first. Then labels have the initials of names, which a line explains.
-    Then reasons are shortened further, and last the middle of labels is cut out, unless two
-    configurations would look the same.
-    """
-    table = _cut(table, "why", width, _LEAST_WHY, keep_end=False)
-    legend: dict[str, str] = {}
-    if _over(table, width) > 0:
-        labels = [str(row[_place(table, "label")]) for row in table.rows]
-        legend = _initials(labels)
-        table = _replaced(table, "label", [_NAME.sub(_by(legend), label) for label in labels])
-    table = _cut(table, "why", width, _LEAST_REASON, keep_end=False)
-    cut = _cut(table, "label", width, _LEAST_LABEL, keep_end=True)
-    at = _place(table, "label")
-    unlike = len({row[at] for row in cut.rows}) == len({row[at] for row in table.rows})
-    text = as_text(cut if unlike or "id" in table.names else table)
-    if not legend:
-        return text
-    meanings = ", ".join(f"{short}: {name}" for name, short in legend.items())
-    return f"{text}\n{textwrap.fill(meanings, width)}"
-
-
-def _initials(labels: Sequence[str]) -> dict[str, str]:
-    """Return initials for the names in these labels, e.g. mbs for micro_batch_size.
-
-    Names with the same initials as another one have none.
-    """
-    names = dict.fromkeys(name for label in labels for name in _NAME.findall(label))
-    short = {name: "".join(word[0] for word in name.split("_")) for name in names}
-    counts = Counter(short.values())
-    return {name: initials for name, initials in short.items() if counts[initials] == 1}
-
-
-def _by(legend: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
-    return lambda match: legend.get(match[0], match[0])
-
-
-def _cut(table: Table, key: str, width: int, least: int, *, keep_end: bool) -> Table:
-    """Return the table with the texts of a column cut to what the terminal has room for."""
-    over = _over(table, width)
-    if over <= 0 or key not in table.names:
-        return table
-    cells = [row[_place(table, key)] for row in table.rows]
-    room = max(max(len(str(cell or "")) for cell in cells) - over, least)
-    end = room // 2 if keep_end else 0
-    return _replaced(table, key, [cell and _shortened(str(cell), room, end) for cell in cells])
-
-
-def _over(table: Table, width: int) -> int:
-    return max(map(len, as_text(table).splitlines())) - width
-
-
-def _place(table: Table, key: str) -> int:
-    return table.names.index(key)
-
-
-def _replaced(table: Table, key: str, cells: Sequence[Any]) -> Table:
-    at = _place(table, key)
-    rows = ((*row[:at], cell, *row[at + 1 :]) for row, cell in zip(table.rows, cells, strict=True))
-    return replace(table, rows=tuple(rows))
-
-
-def _shortened(text: str, width: int, end: int) -> str:
-    if len(text) <= width:
-        return text
-    return f"{text[: width - end - 1]}…{text[len(text) - end :]}"

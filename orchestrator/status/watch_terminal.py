@@ -1,36 +1,26 @@
 """Show a watched campaign: a table that stays in place, or lines for a pipe."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from orchestrator.common.tables import DASH, shown
+from orchestrator.common.fitted import fitted
 from orchestrator.common.text import counted, printable
 from orchestrator.status.table import totals
 from orchestrator.status.watch import Look, WatchedRun
 from orchestrator.status.watch_text import (
-    STEP,
     chosen,
-    has_nodes,
     is_new,
-    left_text,
     others_text,
     plain_text,
+    watch_table,
     watch_warnings,
-    watched_state,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.table import Table
+    from rich.text import Text
 
-# Columns that do without much room; labels take what is left.
-_WIDE = 110
-_STATE_WIDTH, _NARROW_STATE_WIDTH = 32, 20
-_NODES_WIDTH, _NARROW_NODES_WIDTH = 24, 10
-_LEAST_LABEL_WIDTH = 8
-_BAR_WIDTH = 16
 _STYLES = {"COMPLETED": "green", "RUNNING": "bold", "PENDING": "dim", "NOT_STARTED": "dim"}
 
 Say = Callable[[str], None]
@@ -72,120 +62,45 @@ def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
 
 def picture(look: Look, console: "Console") -> "RenderableType":
     """Return a look as it is shown in place, not higher or wider than the terminal."""
-    from rich.console import Group
     from rich.text import Text
 
     width, height = console.size
     time = datetime.now().astimezone().strftime("%H:%M:%S")
-    head = Text(no_wrap=True, overflow="ellipsis")
-    head.append(f"{time}  ", "dim").append(totals(look.statuses, ()), "bold")
+    head = Text(f"{time}  ", "dim").append(totals(look.statuses, ()), "bold")
     warned = [*(Text(printable(note), "red") for note in look.notes)]
     warned += [Text(sentence, "yellow") for sentence in watch_warnings(look)]
     kept = warned[: max(height // 4, 1)]
     if len(warned) > len(kept):
         kept[-1] = Text(f"and {counted(len(warned) - len(kept) + 1, 'more warning')}", "yellow")
-    for line in kept:
-        line.no_wrap, line.overflow = True, "ellipsis"
-    # The head, the titles and the rule below them, the line of what is not shown, and the last
-    # line of the terminal, where the cursor stays.
-    runs = chosen(look.runs, max(height - len(kept) - 5, 1))
-    others = others_text(look.runs, runs)
-    hidden = [Text(others, "dim", no_wrap=True, overflow="ellipsis")] if others else []
-    return Group(head, _table(look.runs, runs, width), *hidden, *kept)
+    # The cursor stays in the last line of the terminal.
+    lines = [head, *_runs_lines(look, width, height - len(kept) - 2), *kept]
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+    return Text("\n").join(lines)
 
 
-def _table(all_runs: Sequence[WatchedRun], runs: Sequence[WatchedRun], width: int) -> "Table":
-    from rich import box
-    from rich.cells import cell_len
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
+def _runs_lines(look: Look, width: int, room: int) -> list["Text"]:
+    """Return the lines of as many runs as there is room for, and of how many others there are."""
     from rich.text import Text
 
-    wide = width >= _WIDE
-    columns = _columns(all_runs, wide=wide)
-    texts = [[printable(column.text(run)) for run in runs] for column in columns]
-    widths = [
-        min(max(map(cell_len, (column.title, *cells))), column.most)
-        for column, cells in zip(columns, texts, strict=True)
-    ]
-    bar = [_BAR_WIDTH] if wide else []
-    # Two blanks between columns; labels come first, and take what is left.
-    left = width - sum(widths[1:] + bar) - 2 * (len(widths) + len(bar) - 1)
-    widths[0] = min(widths[0], max(left, _LEAST_LABEL_WIDTH))
-    texts[0] = [_shortened(label, widths[0]) for label in texts[0]]
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        header_style="dim",
-        border_style="dim",
-    )
-    for column, most in zip(columns, widths, strict=True):
-        table.add_column(
-            column.title,
-            justify="right" if column.number else "left",
-            width=most,
-            no_wrap=True,
-            overflow="ellipsis",
-        )
-    if wide:
-        table.add_column("", width=_BAR_WIDTH)
-    for run, row in zip(runs, zip(*texts, strict=True), strict=True):
-        done, total = run.progress.iteration, run.progress.iterations
-        share = ProgressBar(total=total, completed=done or 0) if done and total else ""
-        style = (
-            "yellow" if run.slow or run.hung else _STYLES.get(run.status.state, _state_style(run))
-        )
-        table.add_row(*(Text(text) for text in row), *([share] if wide else []), style=style)
-    return table
+    count = max(room, 1)
+    while True:
+        runs = chosen(look.runs, count)
+        table = fitted(watch_table(look, runs, bars=True), width, wide_option=False)
+        styles = [_style(run) for run in runs] if len(table.rows) == len(runs) else [""]
+        lines = [Text(line, "dim") for line in (*table.above, *table.titles)]
+        lines += [
+            Text(line, style) for row, style in zip(table.rows, styles, strict=True) for line in row
+        ]
+        if others := others_text(look.runs, runs):
+            lines.append(Text(others, "dim"))
+        if len(lines) <= room or count == 1:
+            return lines[: max(room, 1)]
+        # A run has at least one line.
+        count = max(min(count, len(runs)) - (len(lines) - room), 1)
 
 
-def _shortened(label: str, width: int) -> str:
-    """Return a label in so many columns; its end stays, where the number of a repeat stands."""
-    end = width // 2
-    return label if len(label) <= width else f"{label[: width - end - 1]}…{label[-end:]}"
-
-
-def _state_style(run: WatchedRun) -> str:
-    return "red" if run.status.unsuccessful else ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """A column of the picture: `most` is how wide it may be; numbers stand to the right."""
-
-    title: str
-    text: Callable[[WatchedRun], str]
-    most: int = 100
-    number: bool = True
-
-
-def _columns(runs: Sequence[WatchedRun], *, wide: bool) -> list[_Column]:
-    found = [
-        _Column("run", lambda run: run.status.planned.label, number=False),
-        _Column(
-            "state",
-            watched_state,
-            _STATE_WIDTH if wide else _NARROW_STATE_WIDTH,
-            number=False,
-        ),
-        _Column("try", lambda run: shown(len(run.status.attempts) or None)),
-    ]
-    if has_nodes(runs):
-        most = _NODES_WIDTH if wide else _NARROW_NODES_WIDTH
-        found.append(_Column("nodes", lambda run: shown(run.node_list), most, number=False))
-    found += [
-        _Column("iteration", _iteration),
-        _Column("s/step", lambda run: shown(run.progress.step_seconds, STEP)),
-        _Column("TFLOPs", lambda run: shown(run.progress.tflops_per_gpu, STEP)),
-        _Column("left", lambda run: shown(left_text(run))),
-    ]
-    if any(run.slow for run in runs):
-        found.append(_Column("slow", lambda run: run.slow.slower if run.slow else ""))
-    return found
-
-
-def _iteration(run: WatchedRun) -> str:
-    done, total = run.progress.iteration, run.progress.iterations
-    return DASH if done is None else f"{done}/{total}" if total else str(done)
+def _style(run: WatchedRun) -> str:
+    if run.slow or run.hung:
+        return "yellow"
+    return _STYLES.get(run.status.state, "red" if run.status.unsuccessful else "")

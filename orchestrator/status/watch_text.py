@@ -7,16 +7,18 @@ from datetime import timedelta
 
 from orchestrator.collect.outcomes import decided_by
 from orchestrator.common.fitted import fitted_text
-from orchestrator.common.tables import Column, Style, make_table
+from orchestrator.common.tables import Column, Style, Table, make_table
 from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import named
 from orchestrator.status import slow_runs
+from orchestrator.status.progress import Progress
 from orchestrator.status.table import RunStatus, held_line, totals, word
 from orchestrator.status.watch import Look, WatchedRun
 from orchestrator.store.job_state import WAITING
 from orchestrator.store.records import NOT_STARTED, SUBMITTED, SUBMITTING
 
 STEP = Style(digits=3)
+_BAR_WIDTH = 16
 
 _NOT_YET_RUNNING = WAITING | {NOT_STARTED, SUBMITTING, SUBMITTED}
 # Of how much interest runs are.
@@ -60,12 +62,11 @@ _BEFORE_NODES: tuple[Column[WatchedRun], ...] = (
     Column("run", "run_id", lambda run: run.status.planned.run_id),
     Column("label", "label", lambda run: run.status.planned.label),
     Column("state", "state", watched_state),
-    Column("attempt", "attempt", lambda run: len(run.status.attempts) or None),
+    Column("attempt", "attempt", lambda run: len(run.status.attempts) or None, minor=True),
 )
-_NODES: Column[WatchedRun] = Column("nodes", "node_list", lambda run: run.node_list)
+_NODES: Column[WatchedRun] = Column("nodes", "node_list", lambda run: run.node_list, minor=True)
 _BEHIND_NODES: tuple[Column[WatchedRun], ...] = (
-    Column("iteration", "iteration", lambda run: run.progress.iteration),
-    Column("of", "iterations", lambda run: run.progress.iterations),
+    Column("iteration", "iteration", lambda run: _iteration(run.progress)),
     Column("median (s)", "step_seconds", lambda run: run.progress.step_seconds, STEP),
     Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run.progress.tflops_per_gpu, STEP),
     Column("left", "seconds_left", left_text),
@@ -73,15 +74,36 @@ _BEHIND_NODES: tuple[Column[WatchedRun], ...] = (
 _SLOW: Column[WatchedRun] = Column(
     "slow", "slow", lambda run: run.slow.slower if run.slow else None
 )
+_BAR: Column[WatchedRun] = Column(
+    "progress", "progress", lambda run: _bar(run.progress), minor=True
+)
+
+
+def watch_table(look: Look, runs: Sequence[WatchedRun], *, bars: bool = False) -> Table:
+    """Return the table of some of the runs; `bars` adds a column that draws their progress."""
+    nodes = (_NODES,) if has_nodes(look.runs) else ()
+    slow = (_SLOW,) if look.slow else ()
+    bar = (_BAR,) if bars else ()
+    return make_table((*_BEFORE_NODES, *nodes, *_BEHIND_NODES, *slow, *bar), runs)
 
 
 def plain_text(look: Look, runs: Sequence[WatchedRun]) -> str:
     """Return a table of some of the runs, the totals of all, and what `watch_warnings` warns of."""
-    nodes = (_NODES,) if has_nodes(look.runs) else ()
-    slow = (_SLOW,) if look.slow else ()
-    columns = (*_BEFORE_NODES, *nodes, *_BEHIND_NODES, *slow)
-    table = fitted_text(make_table(columns, runs), terminal_width())
+    table = fitted_text(watch_table(look, runs), terminal_width(), wide_option=False)
     return "\n".join((table, totals(look.statuses, ()), *watch_warnings(look)))
+
+
+def _iteration(progress: Progress) -> str | None:
+    done, total = progress.iteration, progress.iterations
+    return None if done is None else f"{done}/{total}" if total else str(done)
+
+
+def _bar(progress: Progress) -> str | None:
+    """Return the share of the iterations that are done as a line of blocks, e.g. `━━━━────`."""
+    if not progress.iterations or not 0 < (progress.iteration or 0) < progress.iterations:
+        return None
+    done = _BAR_WIDTH * (progress.iteration or 0) // progress.iterations
+    return "━" * done + "─" * (_BAR_WIDTH - done)
 
 
 def watch_warnings(look: Look) -> list[str]:

@@ -210,6 +210,11 @@ def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)
     reason = trouble(disk)
+    # sacct says it some seconds after squeue.
+    wait_until(
+        lambda: disk.teralog("status").stdout.count("RUNNING") >= 2,
+        lambda: str(disk.teralog("status")),
+    )
     sentence = f"what Slurm says cannot be written: {reason}; it is shown all the same"
     for command in (["status"], ["watch", "--once"], ["status", "--format", "csv"]):
         shown = disk.teralog(*command)

@@ -1,6 +1,7 @@
 """Tables at the width of a terminal: nothing is wider, and no number is cut."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,6 +98,23 @@ def test_minor_columns_are_left_out_first_and_named() -> None:
     assert lines[-2:] == [
         "not shown: column1, column3, column6; `--wide`",
         "shows all columns",
+    ]
+
+
+def test_a_column_that_is_cut_has_one_line_for_each_row() -> None:
+    """Others wrap, at spaces, slashes and plus signs."""
+    columns = [_column("label", minor=False), replace(_column("why", minor=False), cut=True)]
+    rows = [
+        {"label": "optimizer+parameters on the CPU", "why": "Requested nodes are busy: n01"},
+        {"label": "a/b", "why": "out of memory"},
+    ]
+    assert fitted(make_table(columns, rows), 36).lines() == [
+        "label              why",
+        "-----------------  -----------------",
+        "optimizer+         Requested nodes …",
+        "parameters on the",
+        "CPU",
+        "a/b                out of memory",
     ]
 
 

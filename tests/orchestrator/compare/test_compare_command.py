@@ -52,6 +52,7 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
         ("--by hidden_size", 1, "all runs have the same"),
         ("--a num_layers>=1 --b num_layers==2", 1, "hold of the same runs"),
         ("--a num_layers==1 --b num_layers==7", 1, "holds of no run"),
+        ("--a ddp --b zero1", 1, "no parameter 'ddp'; did you mean \"strategy == 'ddp'\"?"),
         ("--a num_layers==1 --b num_layers=2", 1, "--b: 'num_layers=2' is not an expression"),
         ("--a num_layers==1 --b num_layers>1", 1, "could be compared with each of"),
     ],

@@ -84,3 +84,18 @@ def test_the_cheapest_remedy_is_named(
     if blocks is not None:
         line = f"`order: interleaved` and `repeats: {2 * blocks}`, which is {blocks} blocks"
         assert line in text
+
+
+def test_what_holds_for_all_comparisons_is_printed_once(folder: Folder) -> None:
+    """Below the sentences of each; parameters that name A and B are not named again."""
+
+    def speeds(planned: PlannedRun) -> float:
+        assert planned.run.model is not None
+        return planned.run.model.num_layers**2
+
+    folder.campaign("matrix: {num_layers: [1, 2, 3]}\n", speeds)
+    done = folder.teralog("compare", "made-up.yaml", "--by", "num_layers")
+    each, _, shared = done.stdout.partition("\n\nFor each of these comparisons:\n")
+    assert each.count("Whether num_layers=") == 2
+    assert shared.splitlines()
+    assert all(done.stdout.count(line) == 1 for line in shared.splitlines())
