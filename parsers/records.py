@@ -27,6 +27,8 @@ class Step:
     reported_tflops_per_gpu: what the program claims.
     memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
     timestamp: ISO 8601, in the log's own time zone, which it does not tell.
+    end_to_end: True if the report is of the whole iteration of a program with several engines, each
+        of which may report its own part, too.
     offset: byte at which the line starts.
     """
 
@@ -51,6 +53,7 @@ class Step:
     memory_allocated_gib: float | None = None
     max_memory_allocated_gib: float | None = None
     timestamp: str | None = None
+    end_to_end: bool | None = None
     offset: int
 
 

@@ -63,7 +63,7 @@ def _option(name: str, help_text: str, **settings: Any) -> Callable[[Command], C
 _campaign = click.argument(
     "campaign", required=False, type=click.Path(dir_okay=False, path_type=Path)
 )
-_model = options(
+model_options = options(
     _option(
         "--model",
         "Preset to start from, e.g. 52B; sizes that you give change it.",
@@ -103,7 +103,7 @@ def estimate() -> None:
 
 @estimate.command()
 @_campaign
-@_model
+@model_options
 @format_option
 def params(campaign: Path | None, layout: str, **options: Any) -> None:
     """Count the parameters of a model, or of every run of CAMPAIGN."""
@@ -126,7 +126,7 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
 
 @estimate.command()
 @_campaign
-@_model
+@model_options
 @_option("--global-batch-size", "Sequences an iteration.", type=_SIZE)
 @_recomputed
 @_world_size
@@ -158,7 +158,7 @@ def flops(campaign: Path | None, layout: str, step_seconds: float | None, **opti
 
 @estimate.command()
 @_campaign
-@_model
+@model_options
 @_option("--pipeline-parallel-size", "Stages of the pipeline.", type=_SIZE)
 @_option("--zero-stage", "ZeRO of DeepSpeed; without it Megatron.", type=click.IntRange(0, 3))
 @_world_size
@@ -197,7 +197,7 @@ def memory(campaign: Path | None, layout: str, **options: Any) -> None:
 
 @estimate.command()
 @_campaign
-@_model
+@model_options
 @_option("--parameters", "In place of a model: how many it has, e.g. 52B.", type=_Count())
 @_recomputed
 @_world_size

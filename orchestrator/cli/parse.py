@@ -5,12 +5,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrator.cli.common import (
     FOR_PEOPLE,
+    Positive,
     complain,
     format_option,
     interruptible,
@@ -18,10 +19,17 @@ from orchestrator.cli.common import (
     results_option,
     slurm_timeout_option,
 )
+from orchestrator.cli.estimate import model_options
 from orchestrator.common.errors import UserError
+from orchestrator.common.fitted import wrapped
+from orchestrator.common.terminal import terminal_width
+from orchestrator.common.text import printable
+from orchestrator.workloads.precision import PRECISIONS
 
 if TYPE_CHECKING:
-    from orchestrator.logs.find import Log
+    from orchestrator.logs.archive.shards import Reader
+    from orchestrator.logs.figures import Given
+    from orchestrator.logs.find import FoundLogs, Log
     from orchestrator.logs.read import Found
     from parsers.summary.warmup import Warmup
 
@@ -45,6 +53,31 @@ _SHARDS = 16
     default="drop",
     show_default=True,
     help="What becomes of reports with an iteration whose update was skipped.",
+)
+@click.option(
+    "--unparsed",
+    is_flag=True,
+    help="Print only the lines that look like a report and could not be parsed.",
+)
+@click.option(
+    "--global-batch-size",
+    type=click.IntRange(min=1),
+    help="Sequences per iteration, of logs that do not state it. So are the options up to "
+    "--gpu-peak-tflops: what a log states comes first.",
+)
+@click.option("--world-size", type=click.IntRange(min=1), help="GPUs.")
+@model_options
+@click.option(
+    "--activation-checkpointing/--no-activation-checkpointing",
+    default=None,
+    help="Whether layers run forward twice.",
+)
+@click.option("--gpu", help="Name of the GPU, for MFU.")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="Of the GPU's peak.")
+@click.option(
+    "--gpu-peak-tflops",
+    type=Positive(),
+    help="Dense peak in TFLOP/s, of a GPU that is not in the table.",
 )
 @click.option(
     "--on-slurm",
@@ -75,8 +108,10 @@ def parse(
     shards: int | None,
     work: Path | None,
     results: Path | None,
+    unparsed: bool,
+    **options: Any,
 ) -> None:
-    """Say what training logs tell: step times, memory, and how each run ended.
+    """Read training logs: step times, TFLOPs, memory, and how each run ended.
 
     PATH is a file, a folder, a glob, or - for standard input; logs may be compressed. Two logs
     whose names differ in .out and .err only, or in stdout and stderr, are those of one run. Exits
@@ -84,8 +119,9 @@ def parse(
 
     With --on-slurm what is printed is the same. Ctrl-C leaves the jobs.
     """
+    from orchestrator.logs.closing import closing_lines
     from orchestrator.logs.find import find_logs
-    from orchestrator.logs.read import closing_lines, gather_logs, read_logs
+    from orchestrator.logs.read import gather_logs, read_logs
     from orchestrator.logs.tables import human_table, json_objects, rows_table
     from orchestrator.store.results_folder import results_folder
 
@@ -93,32 +129,80 @@ def parse(
     found = find_logs(paths)
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
-    keep_skipped = skipped == "keep"
+    if unparsed:
+        _print_unparsed(found)
+        return
+    given = _given(options)
+    keep_skipped, batch = skipped == "keep", given.global_batch_size
     if on_slurm is not None and found.logs:
         _refuse_unreadable(paths)
         folder = work or (results or results_folder(Path.cwd())) / ".parse"
-        said = _read_on_slurm(
-            found.logs, chosen, on_slurm, folder, keep_skipped=keep_skipped, count=shards
-        )
+        reader = _reader(chosen, keep_skipped=keep_skipped, global_batch_size=batch)
+        said = _read_on_slurm(found.logs, reader, on_slurm, folder, count=shards)
         read = gather_logs(found.logs, said)
     else:
         with _progress(found.logs) as tell:
-            read = read_logs(found.logs, chosen, keep_skipped=keep_skipped, tell=tell)
+            read = read_logs(
+                found.logs, chosen, keep_skipped=keep_skipped, global_batch_size=batch, tell=tell
+            )
     if read.summaries or layout not in FOR_PEOPLE:
         print_table(
             layout,
-            lambda: human_table(read.summaries, steps=steps),
-            lambda: json_objects(read.summaries, steps=steps),
-            values=lambda: rows_table(read.summaries, steps=steps),
+            lambda: human_table(read.summaries, given, steps=steps),
+            lambda: json_objects(read.summaries, given, steps=steps),
+            values=lambda: rows_table(read.summaries, given, steps=steps),
         )
     if read.summaries:
-        for line in closing_lines(read, keep_skipped=keep_skipped):
-            click.echo(line, err=True)
+        width = terminal_width(sys.stderr)
+        for sentence in closing_lines(read, given, keep_skipped=keep_skipped):
+            click.echo("\n".join(wrapped(printable(sentence), width)), err=True)
     problems = (*found.problems, *read.problems)
     for problem in problems:
         complain(f"teralog: {problem}")
     if problems:
         sys.exit(1)
+
+
+def _print_unparsed(found: "FoundLogs") -> None:
+    """Print `log:line: text` for each line that looks like a report and could not be parsed."""
+    from parsers.runs.unparsed import unparsed_lines
+
+    problems = list(found.problems)
+    for log in found.logs:
+        for path in filter(None, (log.path, log.errors)):
+            try:
+                for line in unparsed_lines(path):
+                    click.echo(printable(f"{path}:{line.number}: {line.text}"))
+            except OSError as error:
+                problems.append(f"{path}: cannot be read: {error.strerror or error}")
+    for problem in problems:
+        complain(f"teralog: {problem}")
+    if problems:
+        sys.exit(1)
+
+
+def _given(options: dict[str, Any]) -> "Given":
+    """Return what the user gives that logs may lack. Raises UserError for an unknown preset."""
+    from dataclasses import fields
+
+    from orchestrator.logs.figures import Given
+    from orchestrator.run.presets import preset
+    from orchestrator.run.shape import ModelShape
+
+    if options["model"] is not None:
+        preset(options["model"])
+    names = {one.name for one in fields(ModelShape)}
+    return Given(
+        global_batch_size=options["global_batch_size"],
+        world_size=options["world_size"],
+        model=options["model"],
+        sizes={name: one for name, one in options.items() if name in names and one is not None},
+        vocab_size_multiple=options["vocab_size_multiple"],
+        recomputed=options["activation_checkpointing"],
+        gpu=options["gpu"],
+        precision=options["precision"],
+        peak_tflops=options["gpu_peak_tflops"],
+    )
 
 
 def _refuse_unreadable(paths: tuple[str, ...]) -> None:
@@ -138,25 +222,29 @@ def _warmup(text: str) -> "Warmup":
         raise click.BadParameter(str(error), param_hint="--warmup") from error
 
 
+def _reader(
+    warmup: "Warmup | None", *, keep_skipped: bool, global_batch_size: int | None
+) -> "Reader":
+    from orchestrator.logs.archive.shards import Reader, code_fingerprint
+
+    return Reader(
+        folder=Path.cwd(),
+        warmup=warmup,
+        keep_skipped=keep_skipped,
+        global_batch_size=global_batch_size,
+        code=code_fingerprint(),
+    )
+
+
 def _read_on_slurm(
-    logs: "Sequence[Log]",
-    warmup: "Warmup | None",
-    profile: Path,
-    work: Path,
-    *,
-    keep_skipped: bool,
-    count: int | None,
+    logs: "Sequence[Log]", reader: "Reader", profile: Path, work: Path, *, count: int | None
 ) -> "list[Found]":
     from orchestrator.hardware.cluster import load_cluster
     from orchestrator.logs.archive.on_slurm import read_on_slurm
-    from orchestrator.logs.archive.shards import Reader, code_fingerprint
 
     cluster = load_cluster(str(profile), Path())
     if cluster.scheduler != "slurm":
         raise UserError(f"--on-slurm: the cluster {cluster.name!r} is this machine")
-    reader = Reader(
-        folder=Path.cwd(), warmup=warmup, keep_skipped=keep_skipped, code=code_fingerprint()
-    )
 
     def tell(sentence: str) -> None:
         click.echo(sentence, err=True)

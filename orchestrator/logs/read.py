@@ -1,15 +1,17 @@
 """Read logs without a campaign, and report those that contain no training."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from orchestrator.common.text import counted
 from orchestrator.logs.find import Log
 from orchestrator.logs.recorded import recorded_reading
+from parsers.fields import whole
 from parsers.runs.many import LogPaths, read_each
 from parsers.runs.run import LogRun
 from parsers.scan.sources import STANDARD_INPUT
+from parsers.summary.launches import Configured
 from parsers.summary.run import RunSummary, summarise
 from parsers.summary.warmup import Warmup
 
@@ -37,15 +39,18 @@ def read_logs(
     warmup: Warmup | None,
     *,
     keep_skipped: bool = False,
+    global_batch_size: int | None = None,
     tell: Callable[[Log], None] = lambda log: None,
 ) -> ReadLogs:
     """Return what logs say; `tell` is called with each that has been read.
 
     warmup: if there is none, that of the campaign in whose folder of results a log is, else
-    `first`.
+    `first`. global_batch_size: of logs that do not state it.
     """
     found = []
-    read = summaries_of(logs, warmup, keep_skipped=keep_skipped)
+    read = summaries_of(
+        logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size
+    )
     for log, one in zip(logs, read, strict=True):
         found.append(one)
         tell(log)
@@ -53,10 +58,20 @@ def read_logs(
 
 
 def summaries_of(
-    logs: Sequence[Log], warmup: Warmup | None, *, keep_skipped: bool, processes: int | None = None
+    logs: Sequence[Log],
+    warmup: Warmup | None,
+    *,
+    keep_skipped: bool,
+    global_batch_size: int | None = None,
+    processes: int | None = None,
 ) -> Iterator[Found]:
-    """Yield what each log says; so many `processes` share them, by default one a processor."""
-    digest = partial(_summaries, warmup=warmup, keep_skipped=keep_skipped)
+    """Yield what each log says; so many `processes` share them, by default one per processor."""
+    digest = partial(
+        _summaries,
+        warmup=warmup,
+        keep_skipped=keep_skipped,
+        configured=Configured(global_batch_size=global_batch_size),
+    )
     for _, found in read_each(map(_to_read, logs), digest, processes=processes):
         yield found
 
@@ -102,72 +117,30 @@ def _to_read(log: Log) -> LogPaths:
 
 
 def _summaries(
-    runs: list[LogRun], *, warmup: Warmup | None, keep_skipped: bool
+    runs: list[LogRun], *, warmup: Warmup | None, keep_skipped: bool, configured: Configured
 ) -> list[RunSummary]:
-    return [_summary(run, warmup, keep_skipped=keep_skipped) for run in runs]
+    return [_summary(run, warmup, configured, keep_skipped=keep_skipped) for run in runs]
 
 
-def _summary(run: LogRun, warmup: Warmup | None, *, keep_skipped: bool) -> RunSummary:
+def _summary(
+    run: LogRun, warmup: Warmup | None, configured: Configured, *, keep_skipped: bool
+) -> RunSummary:
     record = recorded_reading(run.path)
     if record is None:
-        return summarise(run, warmup or _DEFAULT_WARMUP, keep_skipped=keep_skipped)
-    return summarise(
+        if "global_batch_size" in run.config:
+            configured = Configured()
+        return summarise(
+            run, warmup or _DEFAULT_WARMUP, keep_skipped=keep_skipped, configured=configured
+        )
+    summary = summarise(
         run,
         warmup or record.warmup,
         keep_skipped=keep_skipped,
         configured=record.configured,
         warmup_source=None if warmup else f"campaign {record.campaign}",
     )
-
-
-def closing_lines(read: ReadLogs, *, keep_skipped: bool) -> Iterator[str]:
-    """Yield how the numbers were made, and what was not understood."""
-    skipped = sum(one.skipped for one in read.summaries)
-    yield (
-        f"step times: {', '.join(_warmups(read.summaries))}; "
-        + (
-            "reports with skipped updates kept"
-            if keep_skipped
-            else f"{counted(skipped, 'report')} with skipped updates left out"
-        )
+    return replace(
+        summary,
+        config={**record.config, **summary.config},
+        world_size=summary.world_size or whole(record.config.get("world_size")),
     )
-    lines = sum(one.lines for one in read.summaries)
-    puzzling = sum(one.not_understood for one in read.summaries)
-    yield (
-        f"{counted(lines, 'line')} understood; of those that look like a report, "
-        f"{counted(puzzling, 'line')} not understood"
-    )
-    for one in read.summaries:
-        if not one.steady:
-            yield (
-                f"{log_name(one)}: no steady state, the step time still changes in the second "
-                "half of the log; half of the reports are left out"
-            )
-        if one.skipped and not one.step_seconds.n:
-            yield (
-                f"{log_name(one)}: every report after the warm-up holds a skipped update; "
-                "--skipped keep counts them"
-            )
-    if read.silent:
-        say = "says" if read.silent == 1 else "say"
-        yield f"{counted(read.silent, 'file')} in folders {say} nothing of a run"
-
-
-def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """Yield each warm-up, with who chose it if that was not the user, and what it leaves out."""
-    alike: dict[tuple[str, bool], list[RunSummary]] = {}
-    for one in summaries:
-        by_campaign = one.warmup_source is not None
-        alike.setdefault((str(one.warmup.written or "none"), by_campaign), []).append(one)
-    for (written, by_campaign), these in alike.items():
-        dropped = f"{counted(sum(one.dropped for one in these), 'report')} left out"
-        if by_campaign:
-            sources = {str(one.warmup_source) for one in these}
-            source = min(sources) if len(sources) == 1 else counted(len(sources), "campaign")
-            dropped = f"by {source}; {dropped}"
-        yield f"warm-up {written} ({dropped})"
-
-
-def log_name(summary: RunSummary) -> str:
-    """Return what to call a run: its log, and the how manieth run of it where that is not 0."""
-    return f"{summary.path} #{summary.run}" if summary.run else summary.path

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,14 +16,31 @@ from parsers.summary.warmup import Warmup
 # <results>/<campaign>/<run>/attempt-<number>/output.log
 _IN_RESULTS = re.compile(r"(?P<run>(?P<campaign>.+)/[^/]+)/attempt-[1-9][0-9]*/output\.log")
 
+_SETTINGS = (
+    "num_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "ffn_hidden_size",
+    "vocab_size",
+    "padded_vocab_size",
+    "seq_length",
+    "world_size",
+    "precision",
+    "activation_checkpointing",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedReading:
-    """What a folder of results contains about the run of a log."""
+    """What a folder of results contains about the run of a log.
+
+    config: its sizes and settings, by the names and in the words of logs.
+    """
 
     campaign: str
     warmup: Warmup
     configured: Configured
+    config: Mapping[str, str]
 
 
 def record_files(log: Path | str) -> tuple[Path, ...]:
@@ -48,7 +66,10 @@ def recorded_reading(log: Path | str) -> RecordedReading | None:
         if record is None or warmup is None:
             return None
         configured = Configured(record.get("train_iters"), record.get("global_batch_size"))
-        return RecordedReading(campaign_file.parent.name, warmup, configured)
+        config = {
+            name: str(record[name]) for name in _SETTINGS if record.get(name) not in (None, "")
+        }
+        return RecordedReading(campaign_file.parent.name, warmup, configured, config)
     except (UserError, OSError, ValueError):
         return None
 

@@ -1,50 +1,65 @@
 """Make tables of logs: a row per run, or per step report."""
 
 import math
-import os
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from orchestrator.common.tables import EXACT, Cell, Column, Table, make_table
-from orchestrator.logs.read import log_name
+from orchestrator.common.tables import EXACT, Cell, Column, Style, Table, make_table
+from orchestrator.logs.figures import FIGURE_NAMES, NOTHING_GIVEN, Figures, Given, run_figures
+from orchestrator.logs.names import below_common_folder, log_name
 from parsers.summary.rows import RUN_NAMES, STEP_NAMES, Row, run_object, run_row, step_rows
 from parsers.summary.run import RunSummary
 
 _FORMATS_SHOWN = 1
 
 
-def human_table(summaries: Sequence[RunSummary], *, steps: bool) -> Table:
+def human_table(
+    summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
+) -> Table:
     """Return a row per run, or per step report; columns that are empty in all are left out."""
-    summaries = _below_common_folder(summaries)
+    summaries = below_common_folder(summaries)
     if steps:
         return _without_empty(rows_table(summaries, steps=True))
-    return _without_empty(make_table(_COLUMNS, summaries))
+    runs = [(one, run_figures(one, given)) for one in summaries]
+    return _without_empty(make_table(_COLUMNS, runs))
 
 
-def rows_table(summaries: Sequence[RunSummary], *, steps: bool) -> Table:
+def rows_table(
+    summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
+) -> Table:
     """Return a row per run, or per step report, with the titles `names`; even if there is none."""
     columns = [Column(name, name, partial(_value, name), EXACT) for name in names(steps=steps)]
-    return make_table(columns, rows(summaries, steps=steps))
+    return make_table(columns, rows(summaries, given, steps=steps))
 
 
 def names(*, steps: bool) -> tuple[str, ...]:
     """Return the names of the values in `rows`."""
-    return STEP_NAMES if steps else RUN_NAMES
+    return STEP_NAMES if steps else (*RUN_NAMES, *FIGURE_NAMES)
 
 
-def rows(summaries: Sequence[RunSummary], *, steps: bool) -> list[Row]:
-    """Return a flat row per run, or per step report, named as in `parsers.summary.rows`."""
+def rows(
+    summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
+) -> list[Row]:
+    """Return a flat row per run, or per step report.
+
+    It is named as in `parsers.summary.rows`; a run's has its figures, too.
+    """
     if steps:
         return [row for summary in summaries for row in step_rows(summary)]
-    return [run_row(summary) for summary in summaries]
+    return [run_row(one) | run_figures(one, given).record() for one in summaries]
 
 
-def json_objects(summaries: Sequence[RunSummary], *, steps: bool) -> list[Row]:
+def json_objects(
+    summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
+) -> list[Row]:
     """Return an object per run, or per step report; nan and inf are texts, as JSON has neither."""
-    objects = rows(summaries, steps=True) if steps else map(run_object, summaries)
+    objects = (
+        rows(summaries, steps=True)
+        if steps
+        else (run_object(one) | run_figures(one, given).record() for one in summaries)
+    )
     return [{name: _for_json(value) for name, value in one.items()} for one in objects]
 
 
@@ -52,15 +67,6 @@ def _for_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _for_json(part) for name, part in value.items()}
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _below_common_folder(summaries: Sequence[RunSummary]) -> list[RunSummary]:
-    """Return the runs with paths as short as they can be: without the folder that all are in."""
-    try:
-        common = os.path.commonpath({Path(one.path).parent for one in summaries})
-    except ValueError:  # none at all, or relative and absolute ones
-        return list(summaries)
-    return [replace(one, path=os.path.relpath(one.path, common)) for one in summaries]
 
 
 def _value(name: str, row: Row) -> Cell:
@@ -84,6 +90,10 @@ def _outcome(summary: RunSummary) -> str:
     return f"{outcome.kind.value.replace('_', ' ')}{where}{size}"
 
 
+def _billions(count: int | None) -> float | None:
+    return None if count is None else count / 1e9
+
+
 def _without_empty(table: Table) -> Table:
     kept = [
         index
@@ -95,19 +105,27 @@ def _without_empty(table: Table) -> Table:
         tuple(table.names[index] for index in kept),
         tuple(table.styles[index] for index in kept),
         tuple(tuple(row[index] for index in kept) for row in table.rows),
+        minor=tuple(table.minor[index] for index in kept),
     )
 
 
-_COLUMNS: tuple[Column[RunSummary], ...] = (
-    Column("log", "path", log_name),
-    Column("format", "formats", _formats),
-    Column("n", "n", lambda one: one.step_seconds.n),
-    Column("step mean (s)", "step_seconds_mean", lambda one: one.step_seconds.mean),
-    Column("median (s)", "step_seconds_median", lambda one: one.step_seconds.median),
-    Column("spread (s)", "step_seconds_std", lambda one: one.step_seconds.std),
-    Column("samples/s", "samples_per_second", lambda one: one.samples_per_second),
-    Column("tokens/s", "tokens_per_second", lambda one: one.tokens_per_second),
-    Column("TFLOPs/GPU logged", "reported_tflops", lambda one: one.reported_tflops_per_gpu),
-    Column("peak (GiB)", "peak_memory_gib", lambda one: one.peak_memory_gib),
-    Column("outcome", "outcome", _outcome),
+_Run = tuple[RunSummary, Figures]
+
+_COLUMNS: tuple[Column[_Run], ...] = (
+    Column("log", "path", lambda run: log_name(run[0])),
+    Column("format", "formats", lambda run: _formats(run[0]), minor=True),
+    Column("GPUs", "gpus", lambda run: run[1].gpus),
+    Column("size (B)", "parameters", lambda run: _billions(run[1].parameters)),
+    Column("global batch", "global_batch_size", lambda run: run[1].global_batch_size),
+    Column("n", "n", lambda run: run[0].step_seconds.n),
+    Column("step mean (s)", "step_seconds_mean", lambda run: run[0].step_seconds.mean, minor=True),
+    Column("median (s)", "step_seconds_median", lambda run: run[0].step_seconds.median),
+    Column("spread (s)", "step_seconds_std", lambda run: run[0].step_seconds.std, minor=True),
+    Column("samples/s", "samples_per_second", lambda run: run[0].samples_per_second),
+    Column("tokens/s", "tokens_per_second", lambda run: run[0].tokens_per_second, minor=True),
+    Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run[1].tflops_per_gpu),
+    Column("TFLOPs/GPU logged", "reported_tflops", lambda run: run[0].reported_tflops_per_gpu),
+    Column("MFU", "mfu", lambda run: run[1].mfu, Style(digits=3)),
+    Column("peak (GiB)", "peak_memory_gib", lambda run: run[0].peak_memory_gib),
+    Column("outcome", "outcome", lambda run: _outcome(run[0])),
 )

@@ -97,7 +97,10 @@ DEEPSPEED_TIMER = LogFormat(
     name="DeepSpeed throughput timer",
     anchors=(b"SamplesPerSec=", b", skipped="),
     parse=_parse_timer,
-    report=re.compile(r"SamplesPerSec=-?[0-9i]|\bstep=[1-9][0-9]*, skipped=[0-9]"),
+    # DeepSpeed-Chat's end-to-end line has such words, too.
+    report=re.compile(
+        r"(?<!\|Cur)(?<!\|Avg)SamplesPerSec=-?[0-9i]|\bstep=[1-9][0-9]*, skipped=[0-9]"
+    ),
     ordered=False,
 )
 

@@ -168,6 +168,20 @@ def _from_billions(text: str) -> str:
     return str(int(Decimal(text) * 10**9))
 
 
+# > padded vocab (size: 50257) with 431 dummy tokens (new size: 50688)      Megatron and its kin
+_VOCABULARY = re.compile(
+    rf"padded vocab \(size: (?P<vocab_size>{COUNT})\) with {COUNT} dummy tokens "
+    rf"\(new size: (?P<padded_vocab_size>{COUNT})\)"
+)
+
+
+def _vocabulary(offset: int, line: str) -> Iterator[Setting]:
+    for part in line_parts(line):
+        if match := _VOCABULARY.search(part):
+            for name, value in match.groupdict().items():
+                yield Setting(name=name, value=value, source="report", offset=offset)
+
+
 _NUMBER = r"(?P<count>[0-9][0-9,]{0,20})"
 _COUNTS = {
     "num_microbatches": re.compile(
@@ -218,6 +232,7 @@ BATCH_COUNTS = setting_format(
     b" batch size ",
     b"dist_world_size=",
 )
+VOCABULARY = setting_format("vocabulary", _vocabulary, b" dummy tokens (new size: ")
 SETTINGS = (
     ARGUMENTS,
     SHELL_ECHO,
@@ -225,4 +240,5 @@ SETTINGS = (
     PARALLEL_SIZES,
     PARAMETER_COUNTS,
     BATCH_COUNTS,
+    VOCABULARY,
 )

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
+from parsers.formats.deepspeed_chat import DEEPSPEED_CHAT
 from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
 from parsers.formats.deepspeed_profiler import DEEPSPEED_PROFILER
 from parsers.formats.environment import ENVIRONMENT
@@ -41,6 +42,7 @@ SPEED_FORMATS = tuple(
         MEGATRON,
         NANOTRON,
         DEEPSPEED_PIPELINE,
+        DEEPSPEED_CHAT,
         DEEPSPEED_TIMER,
         HF_TRAINER_RESULT,
         HF_TRAINER_REPORTS,
@@ -61,6 +63,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     MEGATRON_TIMERS,
     MEGATRON_RANK_TIMERS,
     DEEPSPEED_TIMER,
+    DEEPSPEED_CHAT,
     DEEPSPEED_PIPELINE,
     DEEPSPEED_OVERFLOW,
     DEEPSPEED_MEMORY,

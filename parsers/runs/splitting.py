@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from parsers.fields import is_quoted
 from parsers.records import (
@@ -76,7 +77,6 @@ class RunSplitter:
         self._launches = [_Launch(begin)]
         # Where a script has begun to speak after a launch: perhaps that of the next one.
         self._echoed_from: int | None = None
-        self._reports: dict[str, re.Pattern[str]] = {}
 
     def read(self, line: ReadLine) -> None:
         """Take a line that was searched for with MARKS among the anchors."""
@@ -139,7 +139,8 @@ class RunSplitter:
 
     def _read_marks(self, sign: LaunchSign | None, part: Candidate) -> None:
         launch = self._launches[-1]
-        launch.started |= sign is not None
+        # A launcher starts any program: a benchmark of the network is no training.
+        launch.started |= sign is not None and sign.kind is not LaunchKind.LAUNCHER
         if sign and sign.kind is LaunchKind.RESUMED:
             launch.resumed_from = sign.iteration
         self._detector.ended |= launch.ends.read(part)
@@ -163,7 +164,7 @@ class RunSplitter:
         self._launches[-1].lines += any(records for _, records in found)
         for log_format, records in found:
             if not records and isinstance(log_format, LogFormat):
-                if self._looks_like_report(log_format, candidate):
+                if looks_like_report(log_format, candidate):
                     self._launches[-1].not_understood[log_format.name] += 1
                 continue
             for record in records:
@@ -221,14 +222,17 @@ class RunSplitter:
         if over and setting.source == "echo" and self._echoed_from is None:
             self._echoed_from = setting.offset
 
-    def _looks_like_report(self, log_format: LogFormat, candidate: Candidate) -> bool:
-        pattern = log_format.report or self._reports.get(log_format.name)
-        if pattern is None:
-            anchors = "|".join(re.escape(anchor.decode()) for anchor in log_format.anchors)
-            pattern = re.compile(rf"(?:{anchors})[^\r]{{0,{_NUMBER_WITHIN}}}?[0-9]")
-            self._reports[log_format.name] = pattern
-        text = decode(candidate.line)
-        return pattern.search(text) is not None and not is_quoted(text)
+
+def looks_like_report(log_format: LogFormat, candidate: Candidate) -> bool:
+    """Return whether a line with an anchor of a format ought to hold a record of it."""
+    text = decode(candidate.line)
+    return _report_pattern(log_format).search(text) is not None and not is_quoted(text)
+
+
+@cache
+def _report_pattern(log_format: LogFormat) -> re.Pattern[str]:
+    anchors = "|".join(re.escape(anchor.decode()) for anchor in log_format.anchors)
+    return log_format.report or re.compile(rf"(?:{anchors})[^\r]{{0,{_NUMBER_WITHIN}}}?[0-9]")
 
 
 def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:

@@ -7,9 +7,10 @@ result, and every process a setting. Here each counts once.
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from parsers.records import RunTotals, Setting, SkippedStep, Step
-from parsers.steps.blocks import STEP_FIELDS, Part, StepBlock, record_parts
+from parsers.steps.blocks import STEP_FIELDS, Part, StepBlock, record_parts, step_column
 from parsers.steps.means import step_means
 
 # Who is believed where a name is told several values: the program, then what it says in words,
@@ -18,6 +19,16 @@ _SOURCES = ("arguments", "report", "echo", "host")
 # What has as many values as there are machines.
 _LISTS = frozenset({"host", "gpu"})
 
+# What a report of one engine of several says of its own part alone.
+_NO_RATES: dict[str, Any] = dict.fromkeys(
+    (
+        "step_seconds",
+        "samples_per_second",
+        "tokens_per_second",
+        "running_samples_per_second",
+        "reported_tflops_per_gpu",
+    )
+)
 _ROUNDING = 0.02
 _NODES_APART_SECONDS = 1.0
 
@@ -29,15 +40,31 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
     run is to do comes before one that does not. Of Megatron-DeepSpeed's two lines it is the more
     precise one. `means` leaves out Megatron core's line of the first iteration, and tells of
     how many iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that
-    the launch went on from, where it is known.
+    the launch went on from, where it is known. If reports of the whole iteration are there, those
+    of single engines keep no time and no rate.
     """
-    means = step_means(tuple(record_parts(records)), resumed_from)
+    means = step_means(_whole_iterations(tuple(record_parts(records))), resumed_from)
     if means.rises:
         return means
     reports: dict[int, list[Step]] = {}
     for step in means.steps():
         reports.setdefault(step.iteration, []).append(step)
     return StepBlock.of([_merged(reports[iteration]) for iteration in sorted(reports)])
+
+
+def _whole_iterations(parts: Sequence[Part]) -> Sequence[Part]:
+    """Take times and rates from the reports of single engines, if others are end to end."""
+    if not any(step_column(parts, "end_to_end")):
+        return parts
+    steps = (
+        step for part in parts for step in (part.steps() if isinstance(part, StepBlock) else [part])
+    )
+    return [
+        dataclasses.replace(step, **_NO_RATES)
+        if isinstance(step, Step) and not step.end_to_end
+        else step
+        for step in steps
+    ]
 
 
 def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:

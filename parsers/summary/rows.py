@@ -1,6 +1,8 @@
 """Make plain rows of runs and steps, for JSON, CSV and frames; what is absent is None."""
 
+import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any
@@ -11,6 +13,9 @@ from parsers.summary.run import RunSummary, summarise
 from parsers.summary.warmup import Warmup
 
 Row = dict[str, Any]
+
+_NUMERIC = re.compile(r"[-+]?[0-9]{1,18}|[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?")
+_NAMES = frozenset({"host", "gpu", "MASTER_ADDR"})
 
 STEP_NAMES = (
     "path",
@@ -25,8 +30,8 @@ USAGE_NAMES = ("path", "run", "launch", *(field.name for field in fields(Usage))
 def run_object(summary: RunSummary) -> Row:
     """Return a run's numbers as the object that `teralog parse --format json` prints.
 
-    Memory is in MiB; a `line` counts from 1, an `offset` is that of the line's first byte. Numbers
-    of the configuration that are whole are numbers, all others are the text of the log.
+    Memory is in MiB; a `line` counts from 1, an `offset` is that of the line's first byte. Values
+    of the configuration that are numbers, true or false have that type, all others are text.
     """
     outcome, warmup = summary.outcome, str(summary.warmup.written or "none")
     return {
@@ -39,6 +44,7 @@ def run_object(summary: RunSummary) -> Row:
         "samples_per_second": summary.samples_per_second,
         "tokens_per_second": summary.tokens_per_second,
         "reported_tflops_per_gpu": summary.reported_tflops_per_gpu,
+        "engine_samples_per_second": summary.engine_samples_per_second,
         "step_seconds": asdict(summary.step_seconds),
         "warmup": {
             "policy": warmup,
@@ -55,7 +61,7 @@ def run_object(summary: RunSummary) -> Row:
             "path": _shown(outcome.source or summary.path),
         },
         "lines": {"understood": summary.lines, "not_understood": summary.not_understood},
-        "config": {name: _number(value) for name, value in summary.config.items()},
+        "config": {name: _typed(name, value) for name, value in summary.config.items()},
     }
 
 
@@ -105,12 +111,17 @@ def _shown(path: str) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 
-def _number(text: str) -> int | str:
-    try:
-        number = int(text)
-    except ValueError:
+def _typed(name: str, text: str) -> bool | int | float | str:
+    """Return a value of the configuration with its type; a version and a name stay text."""
+    if text in {"True", "true", "False", "false"}:
+        return text in {"True", "true"}
+    if name.endswith("version") or name in _NAMES or not _NUMERIC.fullmatch(text):
         return text
-    return number if str(number) == text else text
+    if text.isdigit():
+        # What begins with a zero is a name, and what is longer no count.
+        return int(text) if str(int(text[:19])) == text else text
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 _NO_RUN = LogRun(path="", index=0, segments=(RunSegment(begin=0, end=0, records=()),))

@@ -1,6 +1,6 @@
 """Compute the numbers of one run from its log."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean, harmonic_mean
 
@@ -48,6 +48,9 @@ class RunSummary:
     samples_per_second, tokens_per_second: of the reports that count, over all GPUs; else the
         program's own figure for the whole run, or for all of it so far.
     reported_tflops_per_gpu: likewise, what the program claims.
+    engine_samples_per_second: of single engines, if the other rates are end to end.
+    global_batch_size, world_size, parameters: the set-up, as the caller or the log states it.
+    rates_only: no report that counts has a step time, for their samples per second need a batch.
     config: the configuration that the log tells, as text.
     lines, not_understood: how many lines gave records, and how many only looked as if they would.
     """
@@ -65,6 +68,11 @@ class RunSummary:
     samples_per_second: float | None
     tokens_per_second: float | None
     reported_tflops_per_gpu: float | None
+    engine_samples_per_second: float | None
+    global_batch_size: int | None
+    world_size: int | None
+    parameters: int | None
+    rates_only: bool
     memory_reports: int
     peak_memory_gib: float | None
     config: dict[str, str]
@@ -120,6 +128,7 @@ def summarise(
         or _total(run, "samples_per_second")
         or _last(reports.every("running_samples_per_second"))
     )
+    statistics = reports.statistics(run.totals, batch)
     return RunSummary(
         path=run.path,
         run=run.index,
@@ -130,13 +139,18 @@ def summarise(
         dropped=reports.dropped,
         skipped=reports.skipped,
         steady=reports.steady,
-        step_seconds=reports.statistics(run.totals, batch),
+        step_seconds=statistics,
         samples_per_second=samples,
         tokens_per_second=_mean_rate(reports, "tokens_per_second")
         or _product(samples, _tokens_a_sample(reports) or whole(config.get("seq_length")))
         or _total(run, "tokens_per_second"),
         reported_tflops_per_gpu=_mean_rate(reports, "reported_tflops_per_gpu")
         or _total(run, "tflops_per_gpu"),
+        engine_samples_per_second=_engine_rate(run),
+        global_batch_size=_last_count(reports.column("global_batch_size")) or batch,
+        world_size=_world_size(run, config),
+        parameters=whole(config.get("parameters")) or _set_up(run, "parameters"),
+        rates_only=not statistics.n and _mean_rate(reports, "samples_per_second") is not None,
         memory_reports=len(run.memory_reports),
         peak_memory_gib=_peak_gib(run),
         config=config,
@@ -194,6 +208,32 @@ def _tokens_a_sample(reports: RunReports) -> float | None:
     return None
 
 
+def _engine_rate(run: LogRun) -> float | None:
+    """Return the samples per second that single engines report, if others are end to end."""
+    whole_iterations = step_column(run.parts, "end_to_end")
+    if not any(whole_iterations):
+        return None
+    rates = zip(step_column(run.parts, "samples_per_second"), whole_iterations, strict=True)
+    known = [rate for rate in _known(rate for rate, is_whole in rates if not is_whole) if rate > 0]
+    return harmonic_mean(known) if known else None
+
+
+def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
+    """Return the number of ranks that the log states, else that of nodes by GPUs per node."""
+    nodes, gpus = (whole(config.get(name)) for name in ("nodes", "gpus_per_node"))
+    return (
+        whole(config.get("world_size"))
+        or _set_up(run, "world_size")
+        or (nodes * gpus if nodes and gpus else None)
+    )
+
+
+def _set_up(run: LogRun, name: str) -> int | None:
+    """Return a number that the program gives of its set-up; the last one."""
+    values = [value for one in run.totals if (value := getattr(one, name)) is not None]
+    return values[-1] if values else None
+
+
 def _total(run: LogRun, name: str) -> float | None:
     """Return a rate that the run's program gives for all of it, over all GPUs; the last one."""
     whole = (one for one in run.totals if not one.per_gpu and one.phase in {None, "overall"})
@@ -219,6 +259,10 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 def _last(values: Iterable[float | None]) -> float | None:
     return next(reversed(_known(values)), None)
+
+
+def _last_count(values: Iterable[int | None]) -> int | None:
+    return next((one for one in reversed(list(values)) if one), None)
 
 
 def _product(rate: float | None, count: float | None) -> float | None:

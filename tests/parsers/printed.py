@@ -330,6 +330,59 @@ def pipeline(random: Random) -> Printed:
     )
 
 
+@prints("DeepSpeed-Chat, end to end")
+def chat(random: Random) -> Printed:
+    """Of the third step, before May 2023."""
+    n, value = count(random), loss(random, ".6f")
+    seconds, rate, mean = (number(random, ".2f") for _ in range(3))
+    return Printed(
+        f"epoch: 0|step: {n}|ppo_ep: 1|act_loss: {value}|cri_loss: 0.5|unsuper_loss: 0.0\n"
+        f"average reward score: 0.25\n{'-' * 85}\n"
+        f"|E2E latency={seconds}s |Gather latency=0.00s (0.00%) |Generate time=2.43s (65.28%) "
+        f"|Training time=1.06s (28.45%) |Others=0.23 (6.27%)|CurSamplesPerSec={rate} "
+        f"|AvgSamplesPerSec={mean}",
+        (
+            Step(
+                iteration=n,
+                step_seconds=float(seconds),
+                log_interval=1,
+                samples_per_second=float(rate),
+                running_samples_per_second=float(mean),
+                loss=float(value),
+                end_to_end=True,
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("DeepSpeed-Chat, end to end")
+def chat_since_may_2023(random: Random) -> Printed:
+    """With TFLOPs and the batch."""
+    n, batch, value = count(random), count(random), loss(random, ".6f")
+    seconds, tflops, rate = (number(random, ".2f") for _ in range(3))
+    return Printed(
+        f"Epoch: 0 | Step: {n} | PPO Epoch: 1 | Actor Loss: {value} | Critic Loss: 0.5 | "
+        "Unsupervised Loss: 0.0\n"
+        f"End-to-End => Latency: {seconds}s, TFLOPs: {tflops}, Samples/sec: {rate}, "
+        f"Time/seq 0.06s, Batch Size: {batch}, Total Seq. Length: 512\n"
+        "Generation => Latency: 2.43s, Per-token Latency 9.49 ms, TFLOPs: 8.09, BW: -1.00 GB/sec",
+        (
+            Step(
+                iteration=n,
+                step_seconds=float(seconds),
+                log_interval=1,
+                samples_per_second=float(rate),
+                global_batch_size=batch,
+                reported_tflops_per_gpu=float(tflops),
+                loss=float(value),
+                end_to_end=True,
+                offset=0,
+            ),
+        ),
+    )
+
+
 @prints("DeepSpeed overflow")
 def overflow(random: Random) -> Printed:
     """Of the first rank."""

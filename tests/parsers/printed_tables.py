@@ -260,6 +260,16 @@ def batches(random: Random) -> Printed:
     )
 
 
+@prints("vocabulary")
+def vocabulary(random: Random) -> Printed:
+    """As Megatron pads it."""
+    size, more = count(random), count(random)
+    return Printed(
+        f" > padded vocab (size: {size}) with {more} dummy tokens (new size: {size + more})",
+        settings("report", vocab_size=size, padded_vocab_size=size + more),
+    )
+
+
 @prints("names of GPUs")
 def gpus(random: Random) -> Printed:
     """In the table of nvidia-smi."""

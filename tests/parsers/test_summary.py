@@ -285,12 +285,29 @@ def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
     assert json.loads(json.dumps(told)) == told
 
 
-def test_whole_numbers_of_the_configuration_are_numbers(log: Path) -> None:
-    """All else is the text of the log: 007 is no seven."""
-    dump = "---------- arguments ----------\n  hidden_size ....... 64\n  lr ...... 0.00015\n"
-    dump += "  tag ..... 007\n"
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("hidden_size", "64", 64),
+        ("lr", "0.00015", 0.00015),
+        ("eps", "1e-05", 1e-05),
+        ("fp16", "True", True),
+        ("bf16", "False", False),
+        ("tag", "007", "007"),
+        ("tag", "1" * 400, "1" * 400),
+        ("loss", "nan", "nan"),
+        ("lr", "1e999", "1e999"),
+        ("nccl_version", "2.7", "2.7"),
+        ("host", "12", "12"),
+    ],
+)
+def test_a_setting_has_the_type_of_its_value(
+    log: Path, name: str, text: str, value: float | str
+) -> None:
+    """Versions and names stay text, and so does what only resembles a number."""
+    dump = f"---------- arguments ----------\n  {name} ....... {text}\n"
     config = run_object(summary(log, dump + line(1, 9000)))["config"]
-    assert (config["hidden_size"], config["lr"], config["tag"]) == (64, "0.00015", "007")
+    assert (config[name], type(config[name])) == (value, type(value))
 
 
 def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def read_shard(folder: ShardFolder) -> None:
             [one.log for one in shard.logs],
             reader.warmup,
             keep_skipped=reader.keep_skipped,
+            global_batch_size=reader.global_batch_size,
             processes=int(os.environ.get("SLURM_CPUS_PER_TASK", "1")),
         )
     )

@@ -31,12 +31,14 @@ Stamp = tuple[int, int] | None
 class Reader:
     """How logs are read: from which folder their paths lead, and what counts of their reports.
 
-    code: a fingerprint of the source files that read them.
+    global_batch_size: of logs that do not state it. code: a fingerprint of the source files that
+    read them.
     """
 
     folder: Path
     warmup: Warmup | None
     keep_skipped: bool
+    global_batch_size: int | None = None
     code: str
 
     @property

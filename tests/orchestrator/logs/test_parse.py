@@ -56,9 +56,9 @@ def test_a_log_is_summarised_in_a_row(folder: Path) -> None:
     result = parse("run.log")
     assert result.exit_code == 0
     title, unit, _, row = result.stdout.splitlines()
-    assert title.split()[:4] == ["log", "format", "n", "step"]
+    assert title.split()[:4] == ["log", "format", "global", "batch"]
     assert "(s)" in unit
-    assert row.split()[:5] == ["run.log", "Megatron", "2", "1.250", "1.250"]
+    assert row.split()[:6] == ["run.log", "Megatron", "16", "2", "1.250", "1.250"]
     assert row.endswith("completed (line 3)")
     assert "warm-up first (1 report left out)" in result.stderr
     assert "3 lines understood" in result.stderr

@@ -1,0 +1,254 @@
+"""Compute TFLOPs, model size and MFU of a run that was read, from what its log says of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from orchestrator.hardware.gpus import peak_tflops
+from orchestrator.run.flops import CONVENTIONS, Iteration, tflops_per_gpu, utilization
+from orchestrator.run.presets import preset
+from orchestrator.run.shape import ModelShape, padded_vocab_size
+from parsers.fields import whole
+from parsers.summary.run import RunSummary
+
+_SIZES = ("num_layers", "hidden_size", "vocab_size", "seq_length")
+_SHAPE_FIELDS = frozenset(one.name for one in fields(ModelShape))
+# Layers that the shape of a model does not describe; a program that lacks them prints 0 or nothing.
+_OTHER_LAYERS = (
+    "num_experts",
+    "multi_latent_attention",
+    "is_hybrid_model",
+    "hybrid_override_pattern",
+    "hybrid_layer_pattern",
+    "mtp_num_layers",
+    "window_size",
+    "experimental_attention_variant",
+    "linear_attention_type",
+)
+_OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the user gives that logs may lack; None if not given. A log's own values come first.
+
+    model: the key of a preset. sizes: fields of ModelShape, by name, without what is not given.
+    """
+
+    global_batch_size: int | None = None
+    world_size: int | None = None
+    model: str | None = None
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    vocab_size_multiple: int | None = None
+    recomputed: bool | None = None
+    gpu: str | None = None
+    precision: str | None = None
+    peak_tflops: float | None = None
+
+
+NOTHING_GIVEN = Given()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What follows from a log and its configuration; None if something for it is not known.
+
+    gpus: ranks. parameters: of the whole model, counted from its sizes, else as the log
+    states it.
+    tflops_per_gpu: FLOPs of the exact matrix products, recomputed ones included, over the median
+    step time and the ranks, in 10**12 per second; None if it is not known whether layers are
+    recomputed. model_tflops_per_gpu: the same without recomputation. mfu: that over the GPU's dense
+    peak. lacking: the options that would complete them.
+    """
+
+    gpus: int | None = None
+    parameters: int | None = None
+    global_batch_size: int | None = None
+    recomputed: bool | None = None
+    tflops_per_gpu: float | None = None
+    model_tflops_per_gpu: float | None = None
+    mfu: float | None = None
+    lacking: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """Return the figures for programs, by name."""
+        return {name: value for name, value in asdict(self).items() if name != "lacking"}
+
+
+FIGURE_NAMES = tuple(Figures().record())
+
+
+def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
+    """Return the figures of a run, by what its log says and then by what is given."""
+    config = summary.config
+    if summary.engine_samples_per_second is not None:
+        # Several models work in an iteration, and one of them generates.
+        return Figures(gpus=summary.world_size, global_batch_size=summary.global_batch_size)
+    gpus = summary.world_size or given.world_size
+    batch = summary.global_batch_size
+    shape, lacking = _shape(config, given)
+    recomputed = _recomputed(config)
+    if recomputed is None:
+        recomputed = given.recomputed
+    vocabulary = None if shape is None else _vocabulary(config, shape, given)
+    parameters = summary.parameters
+    if shape is not None and vocabulary is not None:
+        parameters = shape.parameters(vocabulary)
+    if gpus is None:
+        lacking = (*lacking, "--world-size")
+    if batch is None:
+        lacking = (*lacking, "--global-batch-size")
+    if shape is None or vocabulary is None or gpus is None or batch is None:
+        return Figures(
+            gpus=gpus,
+            parameters=parameters,
+            global_batch_size=batch,
+            recomputed=recomputed,
+            lacking=lacking,
+        )
+    iteration = Iteration(
+        model=shape,
+        padded_vocab_size=vocabulary,
+        global_batch_size=batch,
+        recomputed=bool(recomputed),
+    )
+    seconds = summary.step_seconds.median or summary.step_seconds.mean
+    model = tflops_per_gpu(CONVENTIONS["model"].flops(iteration), seconds, gpus)
+    hardware = tflops_per_gpu(CONVENTIONS["hardware"].flops(iteration), seconds, gpus)
+    return Figures(
+        gpus=gpus,
+        parameters=parameters,
+        global_batch_size=batch,
+        recomputed=recomputed,
+        tflops_per_gpu=None if recomputed is None else hardware,
+        model_tflops_per_gpu=model,
+        mfu=utilization(model, _peak(config, given)),
+        lacking=() if recomputed is not None else ("--[no-]activation-checkpointing",),
+    )
+
+
+def figure_lines(
+    read: Sequence[tuple[str, RunSummary, Figures]], given: Given = NOTHING_GIVEN
+) -> Iterator[str]:
+    """Yield why runs with a step time have no TFLOPs, and which options are not used.
+
+    read: the name of each run, its summary and its figures.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, summary, figures in read:
+        timed = summary.step_seconds.mean is not None or summary.samples_per_second is not None
+        if timed and figures.tflops_per_gpu is None and figures.lacking:
+            groups.setdefault(figures.lacking, []).append(name)
+    for options, names in groups.items():
+        which = names[0] if len(names) == 1 else f"{len(names)} runs, e.g. {names[0]}"
+        yield f"no TFLOPs for {which}: to compute them, give {' '.join(options)}"
+    for name, summary, _ in read:
+        for option, stated, value in _unused(summary, given):
+            yield f"{name}: its log states {stated}; {option} {value} is not used for it"
+
+
+def _unused(summary: RunSummary, given: Given) -> Iterator[tuple[str, int, int]]:
+    """Yield options whose value the log contradicts, with both values."""
+    options = {"world_size": given.world_size, **given.sizes}
+    stated = {"world_size": summary.world_size, **_stated_sizes(summary.config)}
+    for name, value in options.items():
+        known = stated.get(name)
+        if value is not None and known is not None and known != value:
+            yield f"--{name.replace('_', '-')}", known, value
+
+
+def _stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
+    """Return the sizes of the model that a log states."""
+    names = ("num_attention_heads", "ffn_hidden_size", *_SIZES)
+    found = {name: whole(config.get(name)) for name in names}
+    return {name: size for name, size in found.items() if size}
+
+
+def _shape(config: Mapping[str, str], given: Given) -> tuple[ModelShape | None, tuple[str, ...]]:
+    """Return the model, or None and the options that it lacks: none, if it cannot be counted."""
+    if any(config.get(name, "") not in _OFF for name in _OTHER_LAYERS):
+        return None, ()
+    values: dict[str, Any] = {}
+    if given.model is not None:
+        values = asdict(preset(given.model))
+    values |= {**given.sizes, **_stated_sizes(config), **_variants(config)}
+    padded = whole(config.get("padded_vocab_size"))
+    if padded and "vocab_size" not in values:
+        values["vocab_size"] = padded
+    missing = [name for name in _SIZES if name not in values]
+    if missing:
+        return None, tuple(f"--{name.replace('_', '-')}" for name in missing)
+    # How many heads there are changes no count, as long as keys and values are not grouped.
+    values.setdefault("num_attention_heads", 1)
+    heads, width = values["num_attention_heads"], values["hidden_size"]
+    head_size = whole(config.get("kv_channels"))
+    if width % heads or (head_size and head_size * heads != width):
+        return None, ()
+    groups = values.get("num_key_value_heads")
+    if groups and heads % groups:
+        return None, ()
+    return ModelShape(**{name: one for name, one in values.items() if name in _SHAPE_FIELDS}), ()
+
+
+def _variants(config: Mapping[str, str]) -> dict[str, Any]:
+    """Return how a model differs from GPT-2, by Megatron's arguments."""
+    found: dict[str, Any] = {}
+    if config.get("group_query_attention") == "True":
+        found["num_key_value_heads"] = whole(config.get("num_query_groups"))
+    elif whole(config.get("num_key_value_heads")):  # Megatron-DeepSpeed
+        found["num_key_value_heads"] = whole(config["num_key_value_heads"])
+    if config.get("swiglu") == "True":
+        found["gated_mlp"] = True
+    if config.get("untie_embeddings_and_output_weights") == "True":
+        found["untied_head"] = True
+    if config.get("embed_layernorm") == "True":
+        found["embedding_norm"] = True
+    positions = config.get("position_embedding_type", "").lower()
+    if any(word in positions for word in ("rope", "rotary", "alibi", "none")):
+        found["position_table"] = False
+    if config.get("add_bias_linear") == "False":
+        found["biases"] = "qkv" if config.get("add_qkv_bias") == "True" else "none"
+    if config.get("normalization", "").lower() == "rmsnorm":
+        found["norm"] = "rmsnorm"
+    return found
+
+
+def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> int:
+    """Return the vocabulary that counts: as the log states it, else padded as Megatron pads."""
+    stated = whole(config.get("padded_vocab_size"))
+    if stated:
+        return stated
+    multiple = whole(config.get("make_vocab_size_divisible_by")) or given.vocab_size_multiple or 1
+    return padded_vocab_size(
+        shape.vocab_size, multiple * (whole(config.get("tensor_parallel_size")) or 1)
+    )
+
+
+def _recomputed(config: Mapping[str, str]) -> bool | None:
+    """Return whether the layers run forward twice; None if the log does not say so."""
+    granularity = config.get("recompute_granularity")
+    if granularity is not None:
+        # `selective` repeats parts of layers that cost little.
+        return granularity == "full"
+    for name in ("checkpoint_activations", "activation_checkpointing", "gradient_checkpointing"):
+        if name in config:
+            return config[name].lower() == "true"
+    # Megatron prints no option that is not set.
+    return False if "clip_grad" in config and "micro_batch_size" in config else None
+
+
+def _peak(config: Mapping[str, str], given: Given) -> float | None:
+    """Return the dense peak of the GPU in TFLOP/s; None if the GPU or the precision is unknown."""
+    if given.peak_tflops is not None:
+        return given.peak_tflops
+    gpu = config.get("gpu") or given.gpu
+    precision = _precision(config) or given.precision
+    return None if gpu is None or precision is None else peak_tflops(gpu, precision).value
+
+
+def _precision(config: Mapping[str, str]) -> str | None:
+    dtype = config.get("params_dtype", "")
+    for precision, name in (("bf16", "torch.bfloat16"), ("fp16", "torch.float16")):
+        if config.get(precision) == "True" or dtype == name:
+            return precision
+    return "fp32" if dtype == "torch.float32" else config.get("precision")

@@ -1,0 +1,37 @@
+"""Find the lines of a log that look like a report and give no record."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from parsers.formats.table import ALL_FORMATS
+from parsers.runs.splitting import looks_like_report
+from parsers.scan.candidates import Pass
+from parsers.scan.reader import AnyFormat, LineReader, LogFormat, decode
+from parsers.scan.sources import LogPath, open_source
+from parsers.scan.window import Bounds
+
+
+class UnparsedLine(NamedTuple):
+    """A line, its number from 1, and the name of the format that its report resembles."""
+
+    number: int
+    format_name: str
+    text: str
+
+
+def unparsed_lines(
+    log: LogPath, formats: Sequence[AnyFormat] = ALL_FORMATS
+) -> Iterator[UnparsedLine]:
+    """Yield the lines that `LogRun.not_understood` counts, in their order. Raises OSError."""
+    reader = LineReader(formats)
+    with open_source(log) as source:
+        lines = Pass(source, reader.wanted, Bounds(), count_lines=True)
+        for candidate, found in reader.read(iter(lines)):
+            for log_format, records in found:
+                if (
+                    not records
+                    and isinstance(log_format, LogFormat)
+                    and looks_like_report(log_format, candidate)
+                ):
+                    text = decode(candidate.line).rstrip("\r")
+                    yield UnparsedLine(candidate.number or 0, log_format.name, text)

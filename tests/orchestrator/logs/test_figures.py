@@ -1,0 +1,220 @@
+"""TFLOPs, size and MFU of runs that `teralog parse` reads."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.cli.main import main
+from orchestrator.run.flops import narayanan_flops
+
+PUBLISHED = Path(__file__).parents[4] / "shared" / "logs" / "gpt2-meg"
+
+ARGUMENTS = {
+    "world_size": "16",
+    "num_layers": "40",
+    "hidden_size": "6144",
+    "num_attention_heads": "32",
+    "ffn_hidden_size": "24576",
+    "seq_length": "1024",
+    "padded_vocab_size": "50688",
+    "global_batch_size": "4",
+    "micro_batch_size": "1",
+    "clip_grad": "1.0",
+    "checkpoint_activations": "True",
+    "fp16": "True",
+    "kv_channels": "192",
+}
+GPU = "_CudaDeviceProperties(name='Tesla V100-SXM2-32GB', major=7, minor=0)\n"
+
+
+def log(arguments: dict[str, str], *, seconds: float = 1.5) -> str:
+    """Return a log of Megatron with these arguments."""
+    dump = "".join(f"  {name} ........ {value}\n" for name, value in arguments.items())
+    steps = "".join(
+        f" iteration {n:8d}/      20 | elapsed time per iteration (ms): {1000 * seconds:.1f} | "
+        "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+        for n in range(1, 6)
+    )
+    return f"------------------------ arguments ------------------------\n{dump}{GPU}{steps}"
+
+
+def parse(*arguments: str) -> Result:
+    """Run the command in the current folder."""
+    return CliRunner().invoke(main, ["parse", *arguments])
+
+
+def figures(*arguments: str) -> dict[str, Any]:
+    """Return what the command prints about the only run as JSON."""
+    result = parse("--json", *arguments)
+    assert result.exit_code == 0, result.output
+    (found,) = json.loads(result.stdout)
+    return dict(found)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
+    """Equation 3 of Narayanan et al. 2021, over the median step and 16 GPUs; MFU of 125 TFLOP/s."""
+    Path("run.log").write_text(log(ARGUMENTS))
+    found = figures("run.log")
+    sizes = {"num_layers": 40, "hidden_size": 6144, "padded_vocab_size": 50688, "seq_length": 1024}
+    hardware, model = (
+        narayanan_flops(**sizes, global_batch_size=4, recomputed=recomputed) / 1.5 / 16 / 1e12
+        for recomputed in (True, False)
+    )
+    assert found["tflops_per_gpu"] == pytest.approx(hardware)
+    assert found["model_tflops_per_gpu"] == pytest.approx(model)
+    assert found["mfu"] == pytest.approx(model / 125)
+    parameters = 40 * (12 * 6144**2 + 13 * 6144) + (50688 + 1024 + 2) * 6144
+    assert (found["gpus"], found["parameters"]) == (16, parameters)
+    assert (found["global_batch_size"], found["recomputed"]) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"checkpoint_activations": "False"}, {"recomputed": False}),
+        ({"recompute_granularity": "full"}, {"recomputed": True}),
+        ({"recompute_granularity": "selective"}, {"recomputed": False}),
+        ({"group_query_attention": "True", "num_query_groups": "8"}, {"recomputed": True}),
+        # These models have other layers; a wrong figure would be worse than none.
+        ({"num_experts": "8"}, {"tflops_per_gpu": None, "mfu": None}),
+        ({"multi_latent_attention": "True"}, {"tflops_per_gpu": None}),
+        ({"hybrid_override_pattern": "M-M*-"}, {"tflops_per_gpu": None}),
+        ({"kv_channels": "128"}, {"tflops_per_gpu": None}),
+        ({"num_experts": "[1]"}, {"recomputed": True}),
+        ({"fp16": "False"}, {"mfu": None}),
+    ],
+)
+def test_an_argument_changes_the_figures(
+    folder: Path, changed: dict[str, str], expected: dict[str, object]
+) -> None:
+    """Or takes them away, if the model is not one of those that are counted."""
+    Path("run.log").write_text(log(ARGUMENTS | changed))
+    found = figures("run.log")
+    assert {name: found[name] for name in expected} == expected
+    assert (found["tflops_per_gpu"] is None) == ("tflops_per_gpu" in expected)
+
+
+OPTIONS = (
+    *("--world-size=16", "--num-layers=40", "--hidden-size=6144", "--vocab-size=50688"),
+    *("--seq-length=1024", "--global-batch-size=4", "--activation-checkpointing"),
+    *("--gpu=V100-SXM2", "--precision=fp16"),
+)
+
+
+def test_options_give_what_a_log_lacks(folder: Path) -> None:
+    """The figures are those of a log that states it."""
+    Path("whole.log").write_text(log(ARGUMENTS))
+    Path("bare.log").write_text(log({}).replace(GPU, ""))
+    whole, bare = figures("whole.log"), figures("bare.log", *OPTIONS)
+    for name in ("gpus", "parameters", "global_batch_size", "tflops_per_gpu", "mfu"):
+        assert bare[name] == whole[name] is not None
+
+
+def test_what_a_log_states_comes_first_and_the_contradiction_is_named(folder: Path) -> None:
+    """Among many logs an option may suit only some."""
+    Path("run.log").write_text(log(ARGUMENTS))
+    result = parse("run.log", "--world-size", "64", "--num-layers", "41")
+    assert "its log states 16; --world-size 64 is not used for it" in result.stderr
+    assert "its log states 40; --num-layers 41 is not used for it" in result.stderr
+    assert figures("run.log", "--world-size", "64")["gpus"] == 16
+
+
+def test_what_is_lacking_is_named_as_options(folder: Path) -> None:
+    """Once for all runs that lack the same."""
+    for name in "ab":
+        Path(f"{name}.log").write_text(log({"world_size": "16"}).replace(GPU, ""))
+    result = parse(".")
+    assert (
+        "no TFLOPs for 2 runs, e.g. a.log: to compute them, give --num-layers --hidden-size "
+        "--vocab-size --seq-length --global-batch-size"
+    ) in result.stderr
+
+
+def test_an_unknown_preset_is_named(folder: Path) -> None:
+    """Before anything is read."""
+    Path("run.log").write_text(log({}))
+    result = parse("run.log", "--model", "53B")
+    assert result.exit_code == 1
+    assert "53B" in f"{result.output}{result.exception}"
+
+
+TIMER = (
+    "[INFO] [timer.py:199:stop] epoch=0/micro_step={0}/global_step={0}, RunningAvgSamplesPerSec="
+    "90.0, CurrSamplesPerSec=80.0, MemAllocated=1.00GB, MaxMemAllocated=2.00GB\n"
+)
+PROGRESS = "[INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped={}, lr=[0.1], mom=[(0.9,\n"
+
+
+@pytest.mark.parametrize(
+    ("skipped", "reason"),
+    [
+        (lambda n: min(n // 20, 2), "its reports give samples/s and no batch size"),
+        (lambda n: n // 10, "every report after the warm-up holds a skipped update"),
+    ],
+)
+def test_the_reason_for_a_missing_step_time_is_the_true_one(
+    folder: Path, skipped: Any, reason: str
+) -> None:
+    """Some reports of skipped updates are no reason, if the others have no time either."""
+    steps = range(10, 100, 10)
+    Path("run.log").write_text(
+        "".join(PROGRESS.format(n, skipped(n)) + TIMER.format(n) for n in steps)
+    )
+    told = parse("run.log").stderr
+    assert told.count("no step time") + told.count("every report after") == 1
+    assert reason in told
+    if "batch" in reason:
+        assert figures("run.log", "--global-batch-size", "40")["step_seconds"]["mean"] == 0.5
+
+
+def test_lines_that_were_not_understood_are_printed_on_request(folder: Path) -> None:
+    """With their numbers, and without control characters."""
+    torn = "steps: 20 loss: 0.0625 iter time (s): 0.1\x07"
+    Path("run.log").write_text(f"{log(ARGUMENTS)}{torn}\n")
+    assert "1 line not understood" in parse("run.log").stderr
+    result = parse("run.log", "--unparsed")
+    number = len(log(ARGUMENTS).splitlines()) + 1
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"run.log:{number}: steps: 20 loss: 0.0625")
+    assert "\x07" not in result.stdout
+
+
+def test_a_benchmark_of_the_network_is_no_truncated_training(folder: Path) -> None:
+    """Though torchrun starts it, and NCCL names its hosts."""
+    Path("all_reduce.txt").write_text(
+        "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+        "n1:38029:38029 [0] NCCL INFO Bootstrap : Using [0]ib0:10.148.8.71<0>\n"
+        "NCCL version 2.7.8+cuda10.2\nThe average bandwidth of all_reduce with a 4.0GB payload\n"
+    )
+    result = parse("all_reduce.txt")
+    assert result.exit_code == 1
+    assert "nothing in it is of a training run" in result.stderr
+    assert "truncated" not in result.output
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published logs are not here")
+@pytest.mark.parametrize(
+    ("name", "tflops", "billions"),
+    [
+        ("meg_gpt2_base_n4_dp1_tp4_pp4-1809579", 27.97, 18.44),
+        ("meg_gpt2_base_n16_dp1_tp4_pp16-1809577", 12.48, 65.71),
+        ("meg_gpt2_base_n64_dp1_tp4_pp64-1809655", 3.982, 207.0),
+    ],
+)
+def test_published_logs_have_the_figures_of_their_page(
+    name: str, tflops: float, billions: float
+) -> None:
+    """The page has 1.381 s, 2.738 s and 6.736 s; the formula over the medians of the logs."""
+    found = figures(str(PUBLISHED / f"{name}.out"))
+    assert found["tflops_per_gpu"] == pytest.approx(tflops, rel=5e-4)
+    assert found["parameters"] / 1e9 == pytest.approx(billions, rel=5e-4)

@@ -1,0 +1,63 @@
+"""DeepSpeed-Chat: an actor's engine, and reports of the whole iteration."""
+
+import io
+from random import Random
+
+import pytest
+from printed import chat
+from reports import cases, parse
+
+from parsers.formats.deepspeed_chat import DEEPSPEED_CHAT
+from parsers.runs.reading import read
+from parsers.summary.run import RunSummary, summarise
+from parsers.summary.warmup import Warmup
+
+LOSS = "epoch: 0|step: {}|ppo_ep: 1|act_loss: 0.5|cri_loss: 0.25|unsuper_loss: 0.0\n"
+E2E = (
+    "|E2E latency=4.00s |Gather latency=0.00s (0.00%) |Generate time=2.43s (65.28%) |Training "
+    "time=1.06s (28.45%) |Others=0.23 (6.27%)|CurSamplesPerSec=16.00 |AvgSamplesPerSec=15.50\n"
+)
+TIMER = (
+    "[INFO] [timer.py:199:stop] epoch=0/micro_step={0}/global_step={0}, RunningAvgSamplesPerSec="
+    "90.0, CurrSamplesPerSec=80.0, MemAllocated=10.77GB, MaxMemAllocated=20.55GB\n"
+)
+
+
+def summary(text: str, warmup: str = "first") -> RunSummary:
+    """Return the numbers of a log with one run."""
+    (run,) = read(io.BytesIO(text.encode()))
+    return summarise(run, Warmup.parse(warmup))
+
+
+@cases(
+    {
+        "another epoch": (LOSS.replace("epoch: 0", "epoch: 1").format(3) + E2E, []),
+        "no end-to-end line": (LOSS.format(3) + "average reward score: 1.0", []),
+        "that of another step": (LOSS.format(3) + LOSS.format(4) + E2E, []),
+    },
+    ("# " + LOSS.format(3) + E2E, E2E),
+)
+def test_nothing_is_read_where_the_step_is_not_known(text: str, records: list[object]) -> None:
+    """The line of the losses has the number, the other one the time."""
+    assert parse(DEEPSPEED_CHAT, text) == records
+
+
+def test_times_and_rates_are_end_to_end() -> None:
+    """The engine's timer measures its own training alone; its memory is the process's."""
+    steps = [LOSS.format(n) + E2E + (TIMER.format(n + 1) if n % 5 == 4 else "") for n in range(20)]
+    found = summary("".join(steps))
+    assert (found.step_seconds.n, found.step_seconds.mean) == (19, 4.0)
+    assert found.samples_per_second == pytest.approx(16.0)
+    assert found.engine_samples_per_second == pytest.approx(80.0)
+    assert found.peak_memory_gib == 20.55
+    assert found.formats[0] == "DeepSpeed-Chat, end to end"
+    assert found.not_understood == 0
+
+
+def test_an_engine_alone_is_the_program() -> None:
+    """Its rates are the run's, and need a batch to become step times."""
+    found = summary("".join(TIMER.format(n) for n in range(10, 50, 10)))
+    assert found.samples_per_second == pytest.approx(80.0)
+    assert found.engine_samples_per_second is None
+    assert found.rates_only
+    assert not summary(chat(Random(1)).log + "\n").rates_only
