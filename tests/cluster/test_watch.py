@@ -114,14 +114,14 @@ def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_told(play) -> None
     watching = play.start("watch", "campaign.yaml", "--interval", "0.5")
     slow = r"^deepspeed r\d on gpu002: 0\.15 s a step, 3\.0 . its 3 siblings' 0\.050 s$"
     # It is told while it runs.
-    early = read_until(watching, r" RUNNING +1  gpu002 +\d+  30 +0\.150 +\S+  0:00:\d\d +3\.0 .")
+    early = read_until(watching, r" RUNNING +1  gpu002 +\d+/30 +0\.150 +\S+  0:00:\d\d +3\.0 .")
     early += read_until(watching, slow)
     play.go()
     printed, complaints = watching.communicate(timeout=TERALOG_SECONDS)
     assert (watching.returncode, complaints) == (0, RESULTS)
     assert "\x1b" not in early + printed
     tables = printed.split("\n\n")
-    done = re.findall(r" COMPLETED +1  gpu\d+ +30  30 +(0\.150|0\.0500) ", tables[-1])
+    done = re.findall(r" COMPLETED +1  gpu\d+ +30/30 +(0\.150|0\.0500) ", tables[-1])
     assert len(done) == 4
     assert "4 runs: 4 completed" in tables[-1]
 
@@ -223,11 +223,11 @@ def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slur
     first, *_ = play.wait_for(["RUNNING"] * 4)
     watching = play.start("watch", "campaign.yaml", "--interval", "0.2")
     row = rf"^{first['run_id']} .* "
-    read_until(watching, rf"{row}RUNNING +1  gpu\d+ +29  30 ")
+    read_until(watching, rf"{row}RUNNING +1  gpu\d+ +29/30 ")
     fail_node(slurm, first["node_list"])
     # Fewer iterations than it had, and then all again.
-    read_until(watching, rf"{row}\S.* (—|1?\d|2[0-8])  30 ")
-    read_until(watching, rf"{row}RUNNING \(restart 1\) +1  gpu\d+ +29  30 ")
+    read_until(watching, rf"{row}\S.* (— |(1?\d|2[0-8])/30 )")
+    read_until(watching, rf"{row}RUNNING \(restart 1\) +1  gpu\d+ +29/30 ")
     play.go()
     printed, complaints = watching.communicate(timeout=TERALOG_SECONDS)
     assert (watching.returncode, complaints) == (0, RESULTS)
