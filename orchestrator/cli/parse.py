@@ -113,7 +113,8 @@ def parse(
 ) -> None:
     """Read training logs: step times, TFLOPs, memory, and how each run ended.
 
-    PATH is a file, a folder, a glob, or - for standard input; logs may be compressed. Two logs
+    PATH is a file, a folder, a tar archive, a glob, or - for standard input; all may be compressed
+    with gzip, Zstandard, xz or bzip2. Two logs
     whose names differ in .out and .err only, or in stdout and stderr, are those of one run. Exits
     with 1 where a log cannot be read or says nothing; the others are read nevertheless.
 
@@ -126,7 +127,8 @@ def parse(
     from orchestrator.store.results_folder import results_folder
 
     chosen = None if warmup is None else _warmup(warmup)
-    found = find_logs(paths)
+    unpack_into = click.get_current_context().with_resource(_temporary_folder())
+    found = find_logs(paths, unpack_into)
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
     if unparsed:
@@ -169,7 +171,7 @@ def _print_unparsed(found: "FoundLogs") -> None:
 
     problems = list(found.problems)
     for log in found.logs:
-        for path in filter(None, (log.path, log.errors)):
+        for path in (log.path,) if log.errors is None else (log.path, log.errors):
             try:
                 for line in unparsed_lines(path):
                     click.echo(printable(f"{path}:{line.number}: {line.text}"))
@@ -256,6 +258,21 @@ def _read_on_slurm(
         return read_on_slurm(logs, reader, cluster, work, count=count or _SHARDS, tell=tell)
 
 
+def _bytes_of(log: "Log") -> int:
+    if isinstance(log.path, Path):
+        return log.path.stat().st_size if log.path.is_file() else 0
+    return log.path.size
+
+
+@contextmanager
+def _temporary_folder() -> "Iterator[Path]":
+    """Make a folder for what compressed archives contain, and remove it at the end."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="teralog-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
 @contextmanager
 def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[Log], None]]":
     """Show on a terminal how many logs have been read, of how many bytes, and for how long."""
@@ -266,7 +283,7 @@ def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[Log], None]]":
     from rich.filesize import decimal
     from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
 
-    size = sum(log.path.stat().st_size for log in logs if log.path.is_file())
+    size = sum(map(_bytes_of, logs))
     columns = (SpinnerColumn(), *Progress.get_default_columns()[:2])
     with Progress(
         *columns,

@@ -45,8 +45,10 @@ def closing_lines(
     if any(figures.tflops_per_gpu is not None for _, _, figures in named):
         yield (
             "TFLOPs/GPU: FLOPs of the exact matrix products, recomputed ones included, over the "
-            "median step time and the GPUs; MFU: without recomputed ones, of the GPU's dense peak"
+            "median step time and the GPUs"
         )
+    if any(figures.mfu is not None for _, _, figures in named):
+        yield "MFU: TFLOP/s per GPU without recomputed products, over the GPU's dense peak"
     yield from figure_lines(named, given)
     if read.silent:
         say = "says" if read.silent == 1 else "say"

@@ -7,13 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.logs.tar_files import is_tar, tar_members
 from parsers.runs.pairs import output_of
+from parsers.scan.sources import LogSlice
 
 # What is called as a log is one: slurm-123.out, log.txt.gz, train.o1234, rank0.log.2, smi.csv, and
 # off.mem, of OneFlow's benchmarks
 _LOG = re.compile(
-    r"\.(?:(?:out|err|log|txt|csv|mem|stdout|stderr)(?:\.[0-9]+)?|[oe][0-9]+)(?:\.(?:gz|zst))?$",
+    r"\.(?:(?:out|err|log|txt|csv|mem|stdout|stderr)(?:\.[0-9]+)?|[oe][0-9]+)(?:\.(?:gz|zst|xz|bz2))?$",
     re.IGNORECASE,
+)
+_NO_LOG = (
+    "no file whose name ends in .out, .err, .log or .txt (.gz, .zst, .xz, .bz2); name the files "
+    "themselves"
 )
 
 
@@ -24,8 +30,8 @@ class Log:
     named: it was named itself, rather than found in a folder.
     """
 
-    path: Path
-    errors: Path | None = None
+    path: Path | LogSlice
+    errors: Path | LogSlice | None = None
     named: bool = True
 
 
@@ -37,10 +43,11 @@ class FoundLogs:
     problems: tuple[str, ...]
 
 
-def find_logs(paths: Sequence[str]) -> FoundLogs:
+def find_logs(paths: Sequence[str], unpack_into: Path) -> FoundLogs:
     """Return the logs that paths mean: files, folders with all below them, globs, `-` for stdin.
 
-    In a folder only files that are called as logs are taken, and hidden ones are not.
+    In a folder or a tar archive only files that are called as logs are taken, and hidden ones are
+    not. unpack_into: a folder for the bytes of compressed archives.
     """
     found: dict[Path, bool] = {}
     problems = []
@@ -50,16 +57,23 @@ def find_logs(paths: Sequence[str]) -> FoundLogs:
             if path.is_dir():
                 logs = sorted(_logs_below(path))
                 if not logs:
-                    problems.append(
-                        f"{path}: there is no log in this folder: no file whose name ends in .out, "
-                        ".err, .log or .txt (.gz, .zst); name the files themselves"
-                    )
+                    problems.append(f"{path}: there is no log in this folder: {_NO_LOG}")
                 found |= {log: False for log in logs if log not in found}
             else:
                 found[path] = True
         if not meant:
             problems.append(f"{text or repr(text)}: no file or folder is called so")
-    return FoundLogs(tuple(_paired(found)), tuple(problems))
+    found_logs: list[Log] = []
+    for one in _paired(found):
+        if not isinstance(one.path, Path) or not is_tar(one.path):
+            found_logs.append(one)
+            continue
+        members, problem = tar_members(one.path, unpack_into, is_log_name)
+        problems += [problem] if problem else []
+        if not members and not problem:
+            problems.append(f"{one.path}: there is no log in this archive: {_NO_LOG}")
+        found_logs += _paired_members(members)
+    return FoundLogs(tuple(found_logs), tuple(problems))
 
 
 def _meant(text: str) -> list[Path]:
@@ -75,8 +89,29 @@ def _logs_below(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (
-            Path(parent, name) for name in names if _LOG.search(name) and not name.startswith(".")
+            path
+            for name in names
+            for path in [Path(parent, name)]
+            if is_log_name(name) or (is_tar(path) and not name.startswith("."))
         )
+
+
+def is_log_name(name: str) -> bool:
+    """Return whether a file is called as a log, and is not hidden."""
+    return _LOG.search(name) is not None and not name.startswith(".")
+
+
+def _paired_members(members: Sequence[LogSlice]) -> Iterator[Log]:
+    """Yield the members of an archive, those of output and errors of one run as one log."""
+    by_name = {member.name: member for member in members}
+    errors = {
+        str(output): member
+        for name, member in by_name.items()
+        if (output := output_of(Path(name))) and str(output) in by_name
+    }
+    for name, member in by_name.items():
+        if member not in errors.values():
+            yield Log(member, errors.get(name), named=False)
 
 
 def _paired(found: dict[Path, bool]) -> Iterator[Log]:

@@ -20,10 +20,12 @@ from parsers.runs.pairs import read_pair
 from parsers.runs.reading import default_threads, read
 from parsers.runs.run import LogRun
 from parsers.scan.reader import AnyFormat
+from parsers.scan.sources import LogSlice
 
 T = TypeVar("T")
 Digest = Callable[[list[LogRun]], T]
-LogPaths = Path | str | tuple[Path | str, Path | str]
+LogFile = Path | str | LogSlice
+LogPaths = LogFile | tuple[LogFile, LogFile]
 """A log, or the two of a run's output and errors."""
 Read = tuple[LogPaths, T | OSError]
 _ReadOne = Callable[[LogPaths, int], T]
@@ -113,6 +115,8 @@ def _batches(paths: Sequence[LogPaths], sizes: Sequence[int]) -> Iterator[list[L
 def _size(path: LogPaths) -> int:
     if isinstance(path, tuple):
         return sum(map(_size, path))
+    if isinstance(path, LogSlice):
+        return path.size
     try:
         return Path(path).stat().st_size
     except OSError:

@@ -18,8 +18,8 @@ from parsers.steps.blocks import Records, record_parts
 # train.e123, and torchrun's 0/stderr.log.
 _ENDINGS = (
     (re.compile("stderr"), "stdout"),
-    (re.compile(r"\.err(?=(?:\.gz|\.zst)?$)"), ".out"),
-    (re.compile(r"\.e(?=[0-9]+(?:\.gz|\.zst)?$)"), ".o"),
+    (re.compile(r"\.err(?=(?:\.(?:gz|zst|xz|bz2))?$)"), ".out"),
+    (re.compile(r"\.e(?=[0-9]+(?:\.(?:gz|zst|xz|bz2))?$)"), ".o"),
 )
 
 

@@ -15,10 +15,9 @@ from parsers.scan.sources import LogPath, Source, open_source
 from parsers.scan.window import Bounds
 
 _HEAD_BYTES = 2**12
+_TAR_AT = 257
 # How files begin that nothing is read of.
 _STRANGERS = {
-    b"BZh": "is packed with bzip2: unpack it",
-    b"\xfd7zXZ\0": "is packed with xz: unpack it",
     b"PK\3\4": "is packed with zip: unpack it",
     b"\xff\xfe": "is text in UTF-16: convert it to UTF-8",
     b"\xfe\xff": "is text in UTF-16: convert it to UTF-8",
@@ -36,11 +35,12 @@ def read(
 ) -> list[LogRun]:
     """Return the runs that logs tell of, in the order of the logs.
 
-    A log is a path, `-` for standard input, or a binary stream; it may be compressed with gzip or
-    Zstandard. One without any run gives one whose outcome is UNKNOWN. While a log is still being
-    written pass `complete=False`. `start`: the offset of the line at which reading begins.
-    `count_lines`: give the number of the line with the outcome. `threads`: how many share a large
-    file; by default one per processor, but at most four. Raises OSError.
+    A log is a path, a slice of a file, `-` for standard input, or a binary stream; it may be
+    compressed with gzip, Zstandard, xz or bzip2. One without any run gives one whose outcome is
+    UNKNOWN. While a log is still being written pass `complete=False`. `start`: the offset of the
+    line at which reading begins. `count_lines`: give the number of the line with the outcome.
+    `threads`: how many share a large file; by default one per processor, but at most four. Raises
+    OSError.
     """
     one = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)
@@ -105,4 +105,6 @@ def _oddities(source: Source, end: int) -> list[str]:
     for beginning, oddity in _STRANGERS.items():
         if head.startswith(beginning):
             return [oddity]
+    if head[_TAR_AT:].startswith(b"ustar"):
+        return ["is a tar archive: give it a name that ends in .tar"]
     return ["holds NUL bytes: it may be no text"] if b"\0" in head else []

@@ -1,10 +1,12 @@
-"""Decompress logs: gzip through isal, Zstandard through zstandard.
+"""Decompress logs: gzip through isal, Zstandard through zstandard, xz and bzip2 as Python does.
 
 A file may be several compressed ones in a row. If its bytes end too early or are damaged, what
 could be read counts, and a sentence reports it. Memory stays bounded however far a few bytes
 unfold.
 """
 
+import bz2
+import lzma
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -13,11 +15,19 @@ from isal import igzip_lib, isal_zlib
 
 GZIP_MAGIC = b"\x1f\x8b\x08"  # with the only method there is
 ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
+XZ_MAGIC = b"\xfd7zXZ\0"
+BZIP2_MAGIC = b"BZh"
 
 # So much is lost where the bytes turn out to be damaged; less would not be slower, either.
 _OUTPUT_BYTES = 2**14
 # The stubs call isal's class of exceptions an exception.
-_DAMAGED = (cast("type[Exception]", isal_zlib.error), zstandard.ZstdError)
+_DAMAGED = (
+    cast("type[Exception]", isal_zlib.error),
+    zstandard.ZstdError,
+    lzma.LZMAError,
+    OSError,  # of bz2
+    EOFError,
+)
 
 
 class _GzipMember:
@@ -55,14 +65,55 @@ class _ZstandardFrame:
         return self._decoder.unused_data if self._decoder.eof else None
 
 
-_Member = type[_GzipMember] | type[_ZstandardFrame]
+class _XzStream:
+    input_bytes = 2**17
+
+    def __init__(self) -> None:
+        self._decoder = lzma.LZMADecompressor()
+
+    def decompress(self, data: bytes) -> bytes:
+        return self._decoder.decompress(data, _OUTPUT_BYTES)
+
+    @property
+    def wants_input(self) -> bool:
+        return self._decoder.needs_input
+
+    @property
+    def rest(self) -> bytes | None:
+        return self._decoder.unused_data if self._decoder.eof else None
+
+
+class _Bzip2Stream:
+    input_bytes = 2**17
+
+    def __init__(self) -> None:
+        self._decoder = bz2.BZ2Decompressor()
+
+    def decompress(self, data: bytes) -> bytes:
+        return self._decoder.decompress(data, _OUTPUT_BYTES)
+
+    @property
+    def wants_input(self) -> bool:
+        return self._decoder.needs_input
+
+    @property
+    def rest(self) -> bytes | None:
+        return self._decoder.unused_data if self._decoder.eof else None
+
+
+_Member = type[_GzipMember] | type[_ZstandardFrame] | type[_XzStream] | type[_Bzip2Stream]
+_MEMBERS: tuple[tuple[bytes, _Member], ...] = (
+    (GZIP_MAGIC, _GzipMember),
+    (ZSTANDARD_MAGIC, _ZstandardFrame),
+    (XZ_MAGIC, _XzStream),
+    (BZIP2_MAGIC, _Bzip2Stream),
+)
+MAGIC_BYTES = max(len(magic) for magic, _ in _MEMBERS)
 
 
 def compression(head: bytes) -> _Member | None:
     """Return how bytes that begin with `head` are compressed; None where they are not."""
-    if head.startswith(GZIP_MAGIC):
-        return _GzipMember
-    return _ZstandardFrame if head.startswith(ZSTANDARD_MAGIC) else None
+    return next((member for magic, member in _MEMBERS if head.startswith(magic)), None)
 
 
 def decompressed(

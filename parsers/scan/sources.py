@@ -9,19 +9,37 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import UnsupportedOperation
 from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
 
-from parsers.scan.compression import compression, decompressed
+from parsers.scan.compression import MAGIC_BYTES, compression, decompressed
 
-LogPath = Path | str | BinaryIO
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """A log that is a part of a file, e.g. a member of a tar archive.
+
+    name: what to call it. file: has its bytes, `size` of them from `begin` on.
+    """
+
+    name: str
+    file: Path
+    begin: int
+    size: int
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+LogPath = Path | str | LogSlice | BinaryIO
 Read = Callable[[memoryview], int]
 """Fills a buffer as far as something is there, and returns how far; 0 at the end."""
 
 STANDARD_INPUT = "-"
-_HEAD_BYTES = 4
 
 
 class Source:
@@ -78,12 +96,14 @@ def file_reader(descriptor: int, offset: int) -> Read:
 
 def name_of(path: LogPath) -> str:
     """Return what to call a log."""
-    return str(path if isinstance(path, Path | str) else getattr(path, "name", STANDARD_INPUT))
+    if isinstance(path, Path | str | LogSlice):
+        return str(path)
+    return str(getattr(path, "name", STANDARD_INPUT))
 
 
 @contextmanager
 def open_source(path: LogPath) -> Iterator[Source]:
-    """Open a log: a path, `-` for standard input, or a binary stream, which stays open.
+    """Open a log: a path, a slice, `-` for standard input, or a binary stream, which stays open.
 
     Raises OSError.
     """
@@ -92,13 +112,17 @@ def open_source(path: LogPath) -> Iterator[Source]:
             raise OSError(errno.EBADF, "standard input is closed", STANDARD_INPUT)
         yield _stream(STANDARD_INPUT, sys.stdin.buffer)
         return
+    if isinstance(path, LogSlice):
+        with path.file.open("rb", buffering=0) as file:
+            yield _source(path.name, _slice_reader(file.fileno(), path), file=None)
+        return
     if not isinstance(path, Path | str):
         yield _stream(name_of(path), path)
         return
     with Path(path).open("rb", buffering=0) as file:
         descriptor = file.fileno()
         plain = S_ISREG(os.fstat(descriptor).st_mode)
-        if plain and compression(os.pread(descriptor, _HEAD_BYTES, 0)) is None:
+        if plain and compression(os.pread(descriptor, MAGIC_BYTES, 0)) is None:
             read = file_reader(descriptor, 0)
             yield Source(str(path), read, file=descriptor, descriptor=descriptor)
         else:
@@ -113,9 +137,27 @@ def _stream(name: str, stream: object, file: int | None = None) -> Source:
     def read(view: memoryview) -> int:
         return int(readinto(view) or 0)
 
-    head = bytearray(_HEAD_BYTES)
+    return _source(name, read, file)
+
+
+def _slice_reader(descriptor: int, part: LogSlice) -> Read:
+    """Return what reads a part of a plain file."""
+    read_file, left = file_reader(descriptor, part.begin), part.size
+
+    def read(view: memoryview) -> int:
+        nonlocal left
+        count = read_file(view[:left]) if left else 0
+        left -= count
+        return count
+
+    return read
+
+
+def _source(name: str, read: Read, file: int | None) -> Source:
+    """Return the source of what `read` reads, decompressed if it is compressed."""
+    head = bytearray(MAGIC_BYTES)
     filled = 0
-    while filled < _HEAD_BYTES and (count := read(memoryview(head)[filled:])):
+    while filled < MAGIC_BYTES and (count := read(memoryview(head)[filled:])):
         filled += count
     first = bytes(head[:filled])
     source = Source(name, _chained(iter([first]), read), file=file)

@@ -84,6 +84,10 @@ def read_on_slurm(
 
 def _refuse_streams(logs: Sequence[Log]) -> None:
     for log in logs:
+        if not isinstance(log.path, Path):
+            raise UserError(
+                f"{log.path}: is in a tar archive, which jobs cannot read; unpack it first"
+            )
         try:
             mode = log.path.stat().st_mode
         except OSError:

@@ -90,10 +90,11 @@ def code_fingerprint() -> str:
 
 
 def stamped(log: Log) -> StampedLog:
-    """Return a log with the stamps of its files, and of those that decide how it is read."""
-    files = (log.path,) if log.errors is None else (log.path, log.errors)
-    stamps = map(_stamp, (*files, *record_files(log.path)))
-    return StampedLog(log.path, log.errors, tuple(stamps))
+    """Return a log of its own file with the stamps of those that decide how it is read."""
+    path, errors = Path(str(log.path)), None if log.errors is None else Path(str(log.errors))
+    files = (path,) if errors is None else (path, errors)
+    stamps = map(_stamp, (*files, *record_files(path)))
+    return StampedLog(path, errors, tuple(stamps))
 
 
 def in_shards(

@@ -1,0 +1,184 @@
+"""Logs in tar archives, and logs that are compressed with xz or bzip2."""
+
+import bz2
+import io
+import json
+import lzma
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.cli.main import main
+from orchestrator.logs.find import is_log_name
+from orchestrator.logs.tar_files import tar_members
+
+
+def log(ms: float, iterations: int = 3) -> str:
+    """Return three reports of a run with this time per iteration."""
+    return "".join(
+        f" iteration {n:8d}/{iterations:8d} | elapsed time per iteration (ms): {ms:.1f} | "
+        "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+        for n in range(1, 4)
+    )
+
+
+OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n"
+MEMBERS = {
+    "./logs/slurm-1.err": OOM,
+    "./logs/slurm-1.out": log(1000, 5),
+    "./logs/slurm-2.out": log(2000),
+    "./logs/.hidden.out": log(3000),
+    "./.cache/slurm-3.out": log(4000),
+    "./model.bin": "no log",
+    "./logs/long-" + "x" * 120 + ".out": log(5000),
+}
+OPEN_MODES = {
+    ".tar": "w",
+    ".tar.gz": "w:gz",
+    ".tgz": "w:gz",
+    ".tar.xz": "w:xz",
+    ".tar.bz2": "w:bz2",
+}
+
+
+def archive(members: dict[str, str]) -> bytes:
+    """Return a plain tar archive."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for name, text in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return file.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def parse(*arguments: str) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(main, ["parse", *arguments])
+
+
+def objects(*arguments: str) -> list[dict[str, Any]]:
+    """Return what the command prints as JSON."""
+    result = parse("--json", *arguments)
+    assert result.exit_code == 0, result.output
+    return list(json.loads(result.stdout))
+
+
+@pytest.mark.parametrize("ending", [*OPEN_MODES, ".tar.zst"])
+def test_the_logs_of_an_archive_are_read(ending: str) -> None:
+    """By their names; hidden ones and other files are not; output and errors are one run."""
+    path = Path(f"a{ending}")
+    plain = archive(MEMBERS)
+    if ending == ".tar.zst":
+        path.write_bytes(zstandard.ZstdCompressor().compress(plain))
+    else:
+        mode = OPEN_MODES[ending]
+        with (
+            tarfile.open(path, mode) as tar,  # type: ignore[call-overload]
+            tarfile.open(fileobj=io.BytesIO(plain)) as members,
+        ):
+            for member in members:
+                tar.addfile(member, io.BytesIO(MEMBERS[member.name].encode()))
+    before = sorted(Path().iterdir())
+    found = objects(path.name)
+    assert [
+        (run["path"], run["step_seconds"]["mean"], run["outcome"]["kind"]) for run in found
+    ] == [
+        (f"{path}:logs/slurm-1.out", 1.0, "gpu_out_of_memory"),
+        (f"{path}:logs/slurm-2.out", 2.0, "completed"),
+        (f"{path}:logs/long-{'x' * 120}.out", 5.0, "completed"),
+    ]
+    assert sorted(Path().iterdir()) == before
+    assert [run["path"] for run in objects(".")] == [run["path"] for run in found]
+
+
+def test_names_that_lead_out_of_the_archive_write_nothing(folder: Path) -> None:
+    """A member is read where it is; its name is shown, and nothing else."""
+    names = ("../out.log", "/tmp/teralog-out.log", "a/\x1b[31mred.log")
+    (folder / "a").mkdir()
+    (folder / "a/evil.tar.xz").write_bytes(lzma.compress(archive(dict.fromkeys(names, log(1000)))))
+    result = parse("a/evil.tar.xz")
+    assert result.exit_code == 0
+    assert "\x1b" not in result.output
+    assert sorted(path.name for path in folder.rglob("*")) == ["a", "evil.tar.xz"]
+    assert not Path("/tmp/teralog-out.log").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.tar", archive(MEMBERS)[:3000], "is cut off, damaged, or no tar archive: unexpected"),
+        ("a.tar.xz", lzma.compress(archive(MEMBERS))[:-40], "is cut off: its compressed data"),
+        ("a.tar.bz2", bz2.compress(archive(MEMBERS))[:-9], "is cut off: its compressed data"),
+        ("a.tar", b"no archive" * 100, "is cut off, damaged, or no tar archive: "),
+        ("a.tar", archive({"readme.md": "text"}), "there is no log in this archive"),
+        ("a.tar.gz", None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
+    name: str, content: bytes | None, sentence: str
+) -> None:
+    """In one sentence; what could be read of it counts."""
+    Path("other.log").write_text(log(1000))
+    if content is not None:
+        Path(name).write_bytes(content)
+    result = parse(name, "other.log")
+    assert result.exit_code == 1
+    assert result.stderr.count(sentence) == 1
+    assert "Traceback" not in result.output
+    assert "other.log" in result.stdout
+
+
+def test_an_archive_by_another_name_is_recognised() -> None:
+    """The sentence says what to do."""
+    Path("logs.out").write_bytes(archive(MEMBERS))
+    assert "is a tar archive: give it a name that ends in .tar" in parse("logs.out").stderr
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
+def test_xz_and_bzip2_are_recognised_by_their_content(pack: Any) -> None:
+    """Several in a row are one log, and what is cut off counts as far as it goes."""
+    Path("run.log").write_bytes(pack(log(1000, 5).encode()) + pack(OOM.encode()))
+    (run,) = objects("run.log")
+    assert (run["steps"], run["outcome"]["kind"]) == (3, "gpu_out_of_memory")
+    Path("run.log").write_bytes(pack(log(1000).encode())[:-4])
+    assert "is cut off: its compressed data stops before its end" in parse("run.log").stderr
+
+
+def test_jobs_read_no_archives(folder: Path) -> None:
+    """The message says to unpack it."""
+    Path("a.tar").write_bytes(archive(MEMBERS))
+    Path("cpu.yaml").write_text("name: cpu\nscheduler: slurm\n")
+    result = parse("a.tar", "--on-slurm", "cpu.yaml")
+    assert result.exit_code == 1
+    assert "is in a tar archive, which jobs cannot read" in f"{result.output}{result.exception}"
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_mangled_archive_never_ends_in_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Bytes are changed or cut off anywhere."""
+    folder = tmp_path_factory.mktemp("archive")
+    content = bytearray(archive(MEMBERS))
+    for _ in range(data.draw(st.integers(0, 8))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = folder / "a.tar"
+    path.write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
+    members, problem = tar_members(path, folder, is_log_name)
+    assert problem is None or problem.startswith(f"{path}: ")
+    assert all(member.begin >= 0 for member in members)
