@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from orchestrator.common.text import counted
 from orchestrator.logs.figures import NOTHING_GIVEN, Given, figure_lines, run_figures
-from orchestrator.logs.names import below_common_folder, log_name
+from orchestrator.logs.names import log_name, shortly_named
 from orchestrator.logs.read import ReadLogs
 from parsers.summary.run import RunSummary
 
@@ -13,7 +13,7 @@ def closing_lines(
     read: ReadLogs, given: Given = NOTHING_GIVEN, *, keep_skipped: bool
 ) -> Iterator[str]:
     """Yield how the numbers were made, what was not understood, and what is lacking for TFLOPs."""
-    summaries = below_common_folder(read.summaries)
+    summaries = shortly_named(read.summaries)
     skipped = sum(one.skipped for one in summaries)
     yield (
         f"step times: {', '.join(_warmups(summaries))}; "

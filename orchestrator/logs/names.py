@@ -1,9 +1,8 @@
 """Name the runs of logs, as short as they can be."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import PurePath
 
 from parsers.summary.run import RunSummary
 
@@ -13,10 +12,16 @@ def log_name(summary: RunSummary) -> str:
     return f"{summary.path} #{summary.run}" if summary.run else summary.path
 
 
-def below_common_folder(summaries: Sequence[RunSummary]) -> list[RunSummary]:
-    """Return the runs with paths as short as they can be: without the folder that all are in."""
-    try:
-        common = os.path.commonpath({Path(one.path).parent for one in summaries})
-    except ValueError:  # none at all, or relative and absolute ones
-        return list(summaries)
-    return [replace(one, path=os.path.relpath(one.path, common)) for one in summaries]
+def shortly_named(summaries: Sequence[RunSummary]) -> list[RunSummary]:
+    """Return the runs with so much of the ends of their paths as tells the logs apart."""
+    paths = {one.path: PurePath(one.path).parts for one in summaries}
+    longest = max(map(len, paths.values()), default=1)
+    count = next(
+        (
+            count
+            for count in range(1, longest)
+            if len({parts[-count:] for parts in paths.values()}) == len(paths)
+        ),
+        longest,
+    )
+    return [replace(one, path=str(PurePath(*paths[one.path][-count:]))) for one in summaries]

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.common.tables import EXACT, Cell, Column, Style, Table, make_table
 from orchestrator.logs.figures import FIGURE_NAMES, NOTHING_GIVEN, Figures, Given, run_figures
-from orchestrator.logs.names import below_common_folder, log_name
+from orchestrator.logs.names import log_name, shortly_named
 from parsers.summary.rows import RUN_NAMES, STEP_NAMES, Row, run_object, run_row, step_rows
 from parsers.summary.run import RunSummary
 
@@ -19,7 +19,7 @@ def human_table(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> Table:
     """Return a row per run, or per step report; columns that are empty in all are left out."""
-    summaries = below_common_folder(summaries)
+    summaries = shortly_named(summaries)
     if steps:
         return _without_empty(rows_table(summaries, steps=True))
     runs = [(one, run_figures(one, given)) for one in summaries]
