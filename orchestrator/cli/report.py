@@ -269,7 +269,7 @@ def _formatted(
     layout: str,
 ) -> Any:
     """Call `make`, e.g. print_table, with a report in a format."""
-    from orchestrator.report.report import report_json
+    from orchestrator.report.json_report import report_json
 
     whole = report_json(campaign, reports.of_runs, runs)
     return make(

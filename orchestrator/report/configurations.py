@@ -32,6 +32,12 @@ class Configuration:
     runs: tuple[Collected, ...]
 
     @property
+    def label(self) -> str:
+        """What the labels of its runs have in common: neither repeat nor seed."""
+        first, *others = (without_repeat(run.planned.label).split() for run in self.runs)
+        return " ".join(word for word in first if all(word in other for other in others))
+
+    @property
     def run_ids(self) -> tuple[str, ...]:
         """The ids of its runs."""
         return tuple(run.planned.run_id for run in self.runs)

@@ -123,16 +123,6 @@ def table_markdown(report: Report) -> str:
     return f"{as_markdown(report.table)}\n\n{escape_markdown(report.provenance)}"
 
 
-def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -> dict[str, Any]:
-    """Return the report for programs; nan and inf are texts, for JSON knows neither."""
-    rows = run_values(campaign, report, runs)
-    return {
-        "campaign": campaign.name,
-        "provenance": report.provenance,
-        "runs": [{name: json_number(value) for name, value in row.items()} for row in rows],
-    }
-
-
 def run_values(
     campaign: Campaign, report: Report, runs: Sequence[Collected]
 ) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from orchestrator.collect.collected import Collected, collect_campaign
 from orchestrator.common.files import json_text
 from orchestrator.common.tables import as_csv
 from orchestrator.report.configurations import report_for_people
-from orchestrator.report.report import Report, make_report, report_json, report_markdown
+from orchestrator.report.json_report import report_json
+from orchestrator.report.report import Report, make_report, report_markdown
 from orchestrator.store.campaign_store import CampaignStore
 
 

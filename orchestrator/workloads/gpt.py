@@ -37,7 +37,7 @@ from .rank_process import (
     select_device,
     set_rank_environment,
 )
-from .reporting import clock, report_end, report_iteration, report_start
+from .reporting import clock, report_end, report_iteration, report_loss, report_start
 from .settings import (
     Settings,
     SettingsError,
@@ -107,6 +107,9 @@ def train(settings: Settings, device: torch.device, train_micro_batch: MicroBatc
         mean_loss = loss.item() / dist.get_world_size()
         if settings.strategy == "ddp":
             report_iteration(settings, device, iteration, step_seconds, mean_loss)
+        else:
+            # DeepSpeed reports the time of its steps, and nothing of their loss.
+            report_loss(settings, iteration, mean_loss)
     report_end(settings, device, clock(device) - started, mean_loss)
 
 

@@ -84,6 +84,11 @@ def report_iteration(
     )
 
 
+def report_loss(settings: Settings, iteration: int, loss: float) -> None:
+    """Report the loss of an iteration whose time another program reports."""
+    print_line(f"iteration {iteration}/{settings.train_iters} | loss {loss:.6f} | mean over ranks")
+
+
 def report_end(settings: Settings, device: torch.device, train_seconds: float, loss: float) -> None:
     """Report that all iterations are done; `loss` is the last one's."""
     print_line(

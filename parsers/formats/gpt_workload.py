@@ -2,6 +2,7 @@
 
     [teralog] start | strategy zero2 | world_size 2 | backend gloo | device cpu | …
     [teralog] iteration 3/20 | step_seconds 0.012345 | samples_per_second 648.04 | loss 6.238123 | …
+    [teralog] iteration 3/20 | loss 6.238123 | mean over ranks            if DeepSpeed has the times
     [teralog] finished | iterations 20 | train_seconds 1.234567 | final_loss 6.238123 | …
 
 A line is a title and fields, separated by ` | `; a field is a name, a space and a value. A line
@@ -35,7 +36,15 @@ def _parse(offset: int, line: str) -> Iterator[Record]:
 
 def _record(offset: int, title: str, values: Mapping[str, str]) -> Record:
     """Raise KeyError for a missing field, ValueError for a value or a title of another kind."""
-    if iteration := _ITERATION.fullmatch(title):
+    iteration = _ITERATION.fullmatch(title)
+    if iteration and values.get("mean") == "over ranks":
+        return Step(
+            iteration=int(iteration["iteration"]),
+            iterations=int(iteration["iterations"]),
+            loss=_number(values["loss"]),
+            offset=offset,
+        )
+    if iteration:
         return Step(
             iteration=int(iteration["iteration"]),
             iterations=int(iteration["iterations"]),

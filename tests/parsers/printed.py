@@ -92,6 +92,16 @@ def own_step(random: Random) -> Printed:
 
 
 @prints("teralog GPT workload")
+def own_loss(random: Random) -> Printed:
+    """An iteration that DeepSpeed times."""
+    n, of, value = count(random), count(random), loss(random, ".6f")
+    return Printed(
+        f"[teralog] iteration {n}/{of} | loss {value} | mean over ranks",
+        (Step(iteration=n, iterations=of, loss=float(value), offset=0),),
+    )
+
+
+@prints("teralog GPT workload")
 def own_start(random: Random) -> Printed:
     """Its first line."""
     world, parameters = count(random, 4096), count(random)

@@ -28,8 +28,8 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _LONGEST = 100
-# A title, and which of the columns of one table that have it.
-_Key = tuple[str, int]
+# A title or a size, and which of the columns of one table that have it.
+_Key = tuple[str | Meaning, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +69,17 @@ class JoinedTables:
 def join_tables(page: BenchmarkPage) -> JoinedTables:
     """Return the tables of a page as one.
 
-    Columns come in the order in which their titles appear.
+    Columns come in the order in which their titles appear. Those of a size that tables give other
+    titles, such as PP Chunks and GAS, are one with both titles.
     """
     first: dict[_Key, TableColumn] = {}
+    titles: dict[_Key, dict[str, None]] = {}
     cells: list[dict[_Key, str]] = []
     for table in page.tables:
         keyed = list(_keyed(table.columns))
         for key, column in keyed:
             first.setdefault(key, column)
+            titles.setdefault(key, {})[printed_text(column.title) or "(no title)"] = None
         cells += ({key: row.text(column) for key, column in keyed} for row in table.rows)
     return JoinedTables(
         title=page.title,
@@ -84,23 +87,25 @@ def join_tables(page: BenchmarkPage) -> JoinedTables:
         table_names=tuple(table.name for table in page.tables for _ in table.rows),
         rows=tuple(row for table in page.tables for row in table.rows),
         columns=tuple(
-            _joined(column, [texts.get(key, "") for texts in cells])
+            _joined(" / ".join(titles[key]), column, [texts.get(key, "") for texts in cells])
             for key, column in first.items()
         ),
     )
 
 
 def _keyed(columns: BenchmarkColumns) -> Iterator[tuple[_Key, TableColumn]]:
-    seen = Counter[str]()
+    seen = Counter[str | Meaning]()
     for column in columns.in_order:
-        title = without_markup(column.title)
-        seen[title] += 1
-        yield (title, seen[title]), column
+        # A unit in a title is of its own column.
+        is_size = column.meaning in SIZES and column.unit is None
+        name = column.meaning if is_size and column.meaning else without_markup(column.title)
+        seen[name] += 1
+        yield (name, seen[name]), column
 
 
-def _joined(column: TableColumn, texts: Sequence[str]) -> JoinedColumn:
+def _joined(title: str, column: TableColumn, texts: Sequence[str]) -> JoinedColumn:
     return JoinedColumn(
-        title=printed_text(column.title) or "(no title)",
+        title=title,
         meaning=column.meaning,
         texts=tuple(map(printed_text, texts)),
         values=tuple(cell_value(column, text) for text in texts),

@@ -1,7 +1,6 @@
 // The plots of all runs that the filter leaves.
 
-const MOST_CURVES = 10;
-const MOST_ROWS = 60;
+const MOST_CURVES = 40;
 const MOST_COLOURS = 12;
 // Longer names would take the plot's place, and stand below it.
 const LEGEND_LETTERS = 60;
@@ -68,14 +67,22 @@ function median(values) {
 /** One of the page's plots: a point a run, over a size. */
 function overSize(plot) {
   const places = shown.filter((place) => numeric(plot.x[place]) && numeric(plot.y[place]));
-  if (!places.length) return null;
+  const failed = plot.failed.length ? shown.filter((place) => plot.failed[place] && numeric(plot.x[place])) : [];
+  if (!places.length && !failed.length) return null;
   const format = `${plot.x_title} %{x}<br>%{y:.4~g} ${plot.y_title.replace("%", "&#37;")}`;
   const parts = coloured(places);
   const data = parts.flatMap((part) => [
     lines(part, plot),
     points(part, (place) => plot.x[place], (place) => plot.y[place], format),
   ]);
-  const xaxis = sizeAxis(plot.x_title, places.map((place) => plot.x[place]));
+  if (plot.ideal.length) {
+    data.push({ type: "scatter", mode: "lines", x: plot.ideal.map(([x]) => x), y: plot.ideal.map(([, y]) => y), hoverinfo: "skip", showlegend: false, line: { color: OTHER, dash: "dot", width: 2 } });
+  }
+  if (failed.length) {
+    const some = { name: "out of memory", colour: COLOURS[5], symbol: "x-thin-open", places: failed };
+    data.push(points(some, (place) => plot.x[place], () => 0, `${plot.x_title} %{x}<br>out of memory`, { marker: { color: COLOURS[5], symbol: "x-thin-open", size: 12, line: { width: 3 } }, showlegend: true }));
+  }
+  const xaxis = sizeAxis(plot.x_title, [...places, ...failed].map((place) => plot.x[place]));
   return { data, layout: layout(xaxis, axis(plot.y_title, { rangemode: "tozero" }), legendOf(parts.map((part) => part.name))), note: plot.note };
 }
 
@@ -100,46 +107,36 @@ function briefly(places, length) {
   }));
 }
 
-/** Where no size varies: a row a run. */
-function byRun() {
-  const { title } = page.columns[TFLOPS];
-  const tflops = (place) => page.runs[place].values[TFLOPS];
-  const known = shown.filter((place) => numeric(tflops(place)));
-  const places = known.slice(0, MOST_ROWS);
-  if (!places.length) return null;
-  const id = (place) => page.runs[place].run_id;
-  const data = coloured(places).map((part) => points(part, tflops, id, `%{x:.4~g} ${plotText(title)}`));
-  const names = briefly(places, narrow() ? 16 : 36);
-  const yaxis = axis("", {
-    type: "category", autorange: "reversed", tickvals: places.map(id), ticktext: places.map((place) => names.get(place)), categoryorder: "array", categoryarray: places.map(id),
-  });
-  const xaxis = axis(title, { rangemode: "tozero" });
-  const note = places.length < known.length ? `The first ${MOST_ROWS} of ${countRows(known.length)}, in the table's order.` : "";
-  return { data, layout: layout(xaxis, yaxis, { height: Math.max(HEIGHT, 110 + 24 * places.length) }), note };
-}
-
-/** A curve a run, of the first runs in the table. */
+/** A curve for each run, in the colour that is chosen; of the first runs in the table. */
 async function curves(what, title) {
   const some = shown.slice(0, MOST_CURVES);
   const details = await Promise.all(some.map((place) => readDetail(page.runs[place])));
-  const known = details.map((detail, at) => ({ detail, place: some[at] })).filter(({ detail }) => detail[what].x.length);
-  if (!known.length) return null;
-  const names = briefly(known.map(({ place }) => place), narrow() ? 40 : 70);
-  const data = known.map(({ detail, place }, at) => ({
-    type: "scatter", mode: "lines", x: detail[what].x, y: detail[what].y, customdata: detail[what].x.map(() => place),
-    name: names.get(place), text: plotText(page.runs[place].label), showlegend: true,
-    line: { color: COLOURS[at], width: 1.5 }, hovertemplate: "<b>%{text}</b><br>iteration %{x}<br>%{y:.4~g}<extra></extra>",
-  }));
+  const known = new Map(some.map((place, at) => [place, details[at]]).filter(([, detail]) => detail[what].x.length));
+  if (!known.size) return null;
+  // One colour for all would tell nothing: then each run has its own, as far as there are colours.
+  const alone = colouring.place === null && known.size <= COLOURS.length;
+  const names = alone ? briefly([...known.keys()], narrow() ? 40 : 70) : null;
+  const parts = alone
+    ? [...known.keys()].map((place, at) => ({ name: names.get(place), colour: COLOURS[at], places: [place] }))
+    : coloured([...known.keys()]);
+  const data = parts.flatMap((part) =>
+    part.places.map((place, at) => ({
+      type: "scatter", mode: "lines", x: known.get(place)[what].x, y: known.get(place)[what].y, customdata: known.get(place)[what].x.map(() => place),
+      name: part.name, legendgroup: part.name, text: plotText(page.runs[place].label), showlegend: at === 0 && part.name !== "",
+      line: { color: part.colour, width: 1.5 }, hovertemplate: "<b>%{text}</b><br>iteration %{x}<br>%{y:.4~g}<extra></extra>",
+    })),
+  );
+  const silent = some.length - known.size;
   const note = [
     "Shaded: warm-up.",
-    known.length < some.length ? `${number.format(known.length)} of ${number.format(some.length)} runs report it.` : "",
+    silent ? `${number.format(silent)} of ${number.format(some.length)} runs ${silent === 1 ? "has" : "have"} no curve, for ${silent === 1 ? "its log reports" : "their logs report"} none.` : "",
     shown.length > MOST_CURVES ? `The first ${MOST_CURVES} of ${countRows(shown.length)}, in the table's order.` : "",
-    leftOut(known.map(({ detail }) => detail[what])),
-    what === "step_seconds" && known.some(({ detail }) => detail.skipped_seconds.x.length) ? "Reports with a skipped update are not drawn." : "",
+    leftOut([...known.values()].map((detail) => detail[what])),
+    what === "step_seconds" && [...known.values()].some((detail) => detail.skipped_seconds.x.length) ? "Reports with a skipped update are not drawn." : "",
   ];
-  const shapes = warmupShades(known.map(({ detail }) => detail.warmup));
+  const shapes = warmupShades([...known.values()].map((detail) => detail.warmup));
   const yaxis = axis(title, what === "loss" ? {} : { rangemode: "tozero" });
-  return { data, layout: layout(axis("iteration", { zeroline: false }), yaxis, { shapes, ...legendBelow(known.length) }), note: note.filter(Boolean).join(" ") };
+  return { data, layout: layout(axis("iteration", { zeroline: false }), yaxis, { shapes, ...legendBelow(parts.length) }), note: note.filter(Boolean).join(" ") };
 }
 
 /** Peaks over forecasts: a bar that the diagonal crosses is a forecast that held. */
@@ -191,8 +188,8 @@ const overviewFigures = [];
 function startCampaignPlots() {
   const distinct = new Set(page.runs.flatMap((run) => run.nodes));
   overviewFigures.push(
-    ...page.plots.map((plot) => figure(plot.title, () => overSize(plot))),
-    ...(page.plots.length || TFLOPS < 0 ? [] : [figure(`${page.columns[TFLOPS].title} by ${page.noun}`, byRun)]),
+    ...page.plots.map((plot) => figure(plot.title, () => overSize(plot), plot.missing)),
+    ...configurationFigures(),
     ...(page.curves
       ? [figure("Step time per iteration", () => curves("step_seconds", "step time (s)")), figure("Loss per iteration", () => curves("loss", "loss"))]
       : []),

@@ -22,6 +22,7 @@ _SCRIPTS = (
     "filters.js",
     "table.js",
     "plots.js",
+    "configuration_plots.js",
     "campaign_plots.js",
     "run.js",
     "row.js",

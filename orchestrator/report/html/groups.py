@@ -12,6 +12,10 @@ _NEVER = ("repeat", "time_limit_seconds", "gpu_hours")
 # What changes with a size, always, and what may: in one of these ways, which are said in words.
 _ALWAYS: Mapping[str, tuple[str, ...]] = {
     "world_size": ("nodes", "gpus_per_node", "data_parallel_size"),
+    "parameters_billions": (
+        *("parameters", "num_layers", "hidden_size", "num_attention_heads", "ffn_hidden_size"),
+        *("num_key_value_heads", "vocab_size", "padded_vocab_size"),
+    ),
 }
 _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "world_size": (
@@ -21,6 +25,11 @@ _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "global_batch_size": (
         ("num_microbatches", "by more micro-batches"),
         ("micro_batch_size", "by larger micro-batches"),
+    ),
+    "parameters_billions": (("model", ""),),
+    "micro_batch_size": (
+        ("global_batch_size", "the global batch grows with it"),
+        ("num_microbatches", "at the same global batch"),
     ),
     "num_microbatches": (
         ("global_batch_size", "the global batch grows with them"),
@@ -62,11 +71,11 @@ def _grouped(runs: Sequence[Sizes], size: str, equal: Sequence[str]) -> tuple[in
     keys = [tuple(repr(run.get(name)) for name in equal) for run in runs]
     values: dict[tuple[str, ...], set[Any]] = {}
     for key, run in zip(keys, runs, strict=True):
-        if run[size] is not None:
+        if run.get(size) is not None:
             values.setdefault(key, set()).add(run[size])
     numbers = {key: number for number, key in enumerate(values) if len(values[key]) > 1}
     return tuple(
-        numbers.get(key) if run[size] is not None else None
+        numbers.get(key) if run.get(size) is not None else None
         for key, run in zip(keys, runs, strict=True)
     )
 

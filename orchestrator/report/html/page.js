@@ -67,6 +67,7 @@ async function follow() {
     byId("run").querySelector("h1").focus();
   } else if (opened !== null) {
     leaveRun();
+    fitColumns(changed);
     scrollTo(0, scrolled);
     document.querySelector(`#table a[href="${opened}"]`)?.focus({ preventScroll: true });
   }
@@ -94,6 +95,7 @@ startTable(changed);
 startCampaignPlots();
 byId("overview").hidden = location.hash.startsWith(`#${page.identity}-`);
 show();
+fitColumns(changed);
 // The runs' data stand behind this script.
 addEventListener("DOMContentLoaded", follow);
 addEventListener("hashchange", follow);

@@ -10,7 +10,8 @@ from orchestrator.collect.collected import Collected
 from orchestrator.collect.outcomes import RunOutcome
 from orchestrator.common.tables import Cell, shown_rows
 from orchestrator.report.configurations import configurations
-from orchestrator.report.html.size_plots import TFLOPS, Plot, size_plots
+from orchestrator.report.html.facts import Facts, campaign_facts, samples_per_second
+from orchestrator.report.html.size_plots import TFLOPS, Plot, micro_batch_plot, size_plots
 from orchestrator.report.report import Report, json_number
 from orchestrator.run.model import sizes
 from orchestrator.slurm.lists import expand_nodes
@@ -19,12 +20,16 @@ from orchestrator.store.records import Attempt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageColumn:
-    """A column of the table; `filter`: whether its values are there to choose from."""
+    """A column of the table.
+
+    filter: its values are there to choose from. minor: the first to be hidden if there is no room.
+    """
 
     name: str
     title: str
     numeric: bool
     filter: bool
+    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,7 @@ class Page:
     ended: tuple[tuple[str, int], ...]
     best: int | None
     plots: tuple[Plot, ...]
+    facts: Facts
     curves: bool
     memory_of: str
     gone: tuple[str, ...]
@@ -79,6 +85,8 @@ def make_page(
     """Return the page of a campaign's runs, with the numbers of their report."""
     table = report.table
     ended = _column(report, "outcome")
+    run_sizes = [sizes(run.planned.run) for run in runs]
+    tflops = _column(report, TFLOPS) if TFLOPS in table.names else (None,) * len(runs)
     return Page(
         title=campaign.name,
         noun="run",
@@ -92,6 +100,7 @@ def make_page(
                 title=title,
                 numeric=any(isinstance(row[place], int | float) for row in table.rows),
                 filter=name in (*report.describing, "outcome"),
+                minor=bool(table.minor) and table.minor[place],
             )
             for place, (name, title) in enumerate(zip(table.names, table.titles, strict=True))
         ),
@@ -111,14 +120,17 @@ def make_page(
         ),
         ended=tuple(Counter(map(str, ended)).most_common()),
         best=_best(report, runs),
-        plots=tuple(
-            size_plots(
-                [sizes(run.planned.run) for run in runs],
-                _reached(report),
-                "runs",
-                crowded=[run.crowded is not None for run in runs],
-            )
+        plots=(
+            *size_plots(
+                run_sizes, _reached(report), "runs", [run.crowded is not None for run in runs]
+            ),
+            *micro_batch_plot(
+                run_sizes,
+                samples_per_second(runs),
+                [run.outcome == RunOutcome.OOM for run in runs],
+            ),
         ),
+        facts=campaign_facts(campaign, runs, tflops),
         curves=True,
         memory_of=_memory_of(campaign),
         gone=tuple(gone),
@@ -141,7 +153,8 @@ def _best(report: Report, runs: Sequence[Collected]) -> int | None:
     reached = {
         run.planned.run_id: (tflops, place)
         for place, (run, tflops) in enumerate(zip(runs, _column(report, TFLOPS), strict=True))
-        if run.outcome == RunOutcome.COMPLETED and tflops is not None
+        # A crowded run shows how fast it is beside others, which no other one may be.
+        if run.outcome == RunOutcome.COMPLETED and tflops is not None and run.crowded is None
     }
     groups = [
         sorted(reached[one] for one in group.run_ids if one in reached)

@@ -87,15 +87,16 @@ const visible = new IntersectionObserver(
 
 /**
  * A place for a plot. `make` returns {data, layout, note}, or null where there is nothing to draw, or
- * a promise of either; it is called when the plot comes into view, and again after `redraw`.
+ * a promise of either; it is called when the plot comes into view, and again after `redraw`. `missing`
+ * says why there is nothing, if that is known.
  */
-function figure(title, make) {
+function figure(title, make, missing = "") {
   const plot = element("div", { class: "plot", role: "img", "aria-label": title });
   const note = element("figcaption");
   const save = (format) =>
     element("button", { type: "button", onclick: () => download(made, format), "aria-label": `Save ${title} as ${format.toUpperCase()}` }, format.toUpperCase());
   const node = element("figure", {}, element("header", {}, element("h3", {}, title), save("svg"), save("png")), plot, note);
-  const made = { title, make, plot, note, node, drawing: null, turn: 0, inView: false, shown: null };
+  const made = { title, make, missing, plot, note, node, drawing: null, turn: 0, inView: false, shown: null };
   plot.figure = made;
   figures.add(made);
   visible.observe(plot);
@@ -129,7 +130,7 @@ async function drawAnew(one) {
   if (made === null) {
     Plotly.purge(one.plot);
     one.plot.style.height = "0";
-    one.note.textContent = "There are no numbers for it.";
+    one.note.textContent = one.missing || "There are no numbers for it.";
     return;
   }
   one.plot.style.height = `${made.layout.height}px`;

@@ -4,22 +4,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from orchestrator.report.html.groups import Sizes, efficiencies, groups
+from orchestrator.report.html.groups import Groups, Sizes, efficiencies, groups
 
 # The name of the column of TFLOPs per GPU.
 TFLOPS = "tflops_per_gpu"
+_MFU = "mfu_percent"
+# More of the fewest GPUs' TFLOPs per GPU is more than rounding and noise.
+_ABOVE_IDEAL = 105.0
 _SIZES = (
     ("world_size", "GPUs"),
     ("global_batch_size", "global batch"),
     ("num_microbatches", "micro-batches"),
 )
+_MODEL_SIZE = ("parameters_billions", "size (B)")
+_MICRO_BATCH = ("micro_batch_size", "micro-batch")
+
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
     """Points, one a run: its place by `x` and `y`, if it has both, and the group it belongs to.
 
-    Lines join the runs of a group; `note` says what they have in common.
+    Lines join the runs of a group; `note` says what they have in common. ideal: the points of a
+    dotted line, e.g. that of a GPU's peak. failed: of each run whether it ran out of memory, to be
+    marked at its `x`; empty if that is not shown. missing: why the plot is empty, if it is.
     """
 
     title: str
@@ -29,6 +38,9 @@ class Plot:
     y: tuple[float | None, ...]
     group: tuple[int | None, ...]
     note: str
+    ideal: tuple[Point, ...] = ()
+    failed: tuple[bool, ...] = ()
+    missing: str = ""
 
 
 def size_plots(
@@ -42,15 +54,16 @@ def size_plots(
     `rows` have the sizes of every row, `reached` the title and the numbers of a column by its name,
     `nouns` what rows are called. Scaling efficiency leaves out the rows that are `crowded`.
     """
-    for size, title in _SIZES:
-        x = tuple(row[size] for row in rows)
+    for size, title in (*_SIZES, _MODEL_SIZE):
+        x = tuple(row.get(size) for row in rows)
         if len({*x} - {None}) < 2:
             continue
         found = groups(rows, size)
         joined = any(number is not None for number in found.of)
         way = f"; {found.way}" if found.way else ""
         note = f"Lines join {nouns} that are equal in all else{way}." if joined else ""
-        for y_title, y in reached.values():
+        for name, (y_title, y) in reached.items():
+            of_peak = name == _MFU and size == _MODEL_SIZE[0]
             yield Plot(
                 title=f"{y_title} against {title}",
                 x_title=title,
@@ -58,7 +71,8 @@ def size_plots(
                 x=x,
                 y=tuple(y),
                 group=found.of,
-                note=note,
+                note=f"{note} Dotted: the GPU's peak.".strip() if of_peak else note,
+                ideal=_level(x, 100.0) if of_peak else (),
             )
         # Whether it is weak or strong scaling, the batch tells.
         if size == "world_size" and joined and way and TFLOPS in reached:
@@ -66,16 +80,90 @@ def size_plots(
                 None if is_crowded else number
                 for number, is_crowded in zip_longest(reached[TFLOPS][1], crowded, fillvalue=False)
             ]
-            left_out = (
-                f" {nouns.capitalize()} that are crowded are left out." if any(crowded) else ""
-            )
-            yield Plot(
-                title="Scaling efficiency",
-                x_title=title,
-                y_title="% of the fewest GPUs' TFLOPs/GPU",
-                x=x,
-                y=efficiencies(rows, found.of, alone),
-                group=found.of,
-                note=f"100 %: the TFLOPs/GPU of the fewest GPUs among {nouns} equal in all else"
-                f"{way}.{left_out}",
-            )
+            yield from _scaling(rows, x, found, alone, nouns, any_crowded=any(crowded))
+
+
+def micro_batch_plot(
+    rows: Sequence[Sizes],
+    samples_per_second: Sequence[float | None],
+    failed: Sequence[bool],
+) -> Iterator[Plot]:
+    """Yield the throughput over the micro-batch, if that varies; `failed` ran out of memory."""
+    size, title = _MICRO_BATCH
+    x = tuple(row.get(size) for row in rows)
+    if len({*x} - {None}) < 2 or not (any(failed) or any(samples_per_second)):
+        return
+    found = groups(rows, size)
+    way = f" {found.way[0].upper()}{found.way[1:]}." if found.way else ""
+    note = f"Lines join runs that are equal in all else.{way}"
+    yield Plot(
+        title="Throughput against micro-batch",
+        x_title=title,
+        y_title="samples/s",
+        x=x,
+        y=tuple(samples_per_second),
+        group=found.of,
+        note=note + (" Crosses: out of memory." if any(failed) else ""),
+        failed=tuple(failed) if any(failed) else (),
+    )
+
+
+def _scaling(
+    rows: Sequence[Sizes],
+    x: tuple[float | None, ...],
+    found: Groups,
+    tflops: Sequence[float | None],
+    nouns: str,
+    *,
+    any_crowded: bool,
+) -> Iterator[Plot]:
+    """Yield scaling efficiency, and the speed-up if the work stays the same."""
+    percent = efficiencies(rows, found.of, tflops)
+    left_out = f" {nouns.capitalize()} that are crowded are left out." if any_crowded else ""
+    missing = f"No two {nouns} that are equal in all else have a number.{left_out}"
+    above = max((one for one in percent if one is not None), default=0.0)
+    warning = (
+        f" Above 100 % ({above:.0f} %): GPUs do not become faster by being more. The {nouns} with "
+        "the fewest GPUs were slowed down, or are not equal in all else."
+        if above > _ABOVE_IDEAL
+        else ""
+    )
+    yield Plot(
+        title="Scaling efficiency",
+        x_title="GPUs",
+        y_title="% of the fewest GPUs' TFLOPs/GPU",
+        x=x,
+        y=percent,
+        group=found.of,
+        note=f"100 %: the TFLOPs/GPU of the fewest GPUs among {nouns} equal in all else; "
+        f"{found.way}.{left_out}{warning}",
+        ideal=_level(x, 100.0),
+        missing=missing,
+    )
+    if "strong" not in found.way or not any(one is not None for one in percent):
+        return
+    base: dict[int, float] = {}
+    for group, size, one in zip(found.of, x, percent, strict=True):
+        if group is not None and size is not None and one is not None:
+            base[group] = min(size, base.get(group, size))
+    speedups = tuple(
+        None if one is None or size is None or group is None else one / 100 * size / base[group]
+        for group, size, one in zip(found.of, x, percent, strict=True)
+    )
+    sizes = [size for size in x if size is not None]
+    yield Plot(
+        title="Strong-scaling speed-up",
+        x_title="GPUs",
+        y_title="times as fast as the fewest GPUs",
+        x=x,
+        y=speedups,
+        group=found.of,
+        note=f"The same global batch on more GPUs. Dotted: as many times as fast.{left_out}",
+        ideal=((min(sizes), 1.0), (max(sizes), max(sizes) / min(sizes))),
+    )
+
+
+def _level(x: Sequence[float | None], y: float) -> tuple[Point, ...]:
+    """Return the ends of a level line over all of `x`."""
+    known = [one for one in x if one is not None]
+    return ((min(known), y), (max(known), y))

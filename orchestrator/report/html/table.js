@@ -8,6 +8,15 @@ const LONG = 20;
 const order = { column: null, descending: false };
 let allRows = false;
 
+// Columns in which all rows are alike stand in a line above the table; how runs ended comes first.
+const alike = new Set(page.columns.keys().filter((at) => page.runs.length > 1 && new Set(page.runs.map((run) => run.shown[at])).size === 1));
+const columnOrder = [...page.columns.keys()]
+  .filter((at) => !alike.has(at))
+  .sort((one, other) => (page.columns[other].name === "outcome") - (page.columns[one].name === "outcome"));
+// Those that are hidden where there is no room for them, and whether the reader wants them all.
+const hiddenColumns = new Set();
+let allColumns = false;
+
 /** The places of the runs shown, in the table's order; what is absent comes last either way. */
 function shownRuns() {
   const places = filteredRuns();
@@ -37,7 +46,8 @@ function heading(title, place, numeric, changed) {
 
 function row(place) {
   const run = page.runs[place];
-  const cells = page.columns.map((column, at) => {
+  const cells = columnOrder.filter((at) => !hiddenColumns.has(at)).map((at) => {
+    const column = page.columns[at];
     const text = run.shown[at];
     if (column.name === "outcome") return element("td", {}, endedBadge(text));
     if (column.numeric || text.length <= LONG) return element("td", { class: column.numeric ? "number" : "text" }, text);
@@ -48,9 +58,46 @@ function row(place) {
   return element("tr", {}, element("th", { scope: "row" }, link, best), ...cells);
 }
 
+/** What all rows have in common, but for what none of them has. */
+function sameText() {
+  const said = [...alike].filter((at) => page.runs[0].shown[at] !== "—").map((at) => `${page.columns[at].title} ${page.runs[0].shown[at]}`);
+  return said.length ? `In all ${page.noun}s: ${said.join(", ")}.` : "";
+}
+
+function showHeadings(changed) {
+  const headings = columnOrder
+    .filter((place) => !hiddenColumns.has(place))
+    .map((place) => heading(page.columns[place].title, place, page.columns[place].numeric, changed));
+  byId("table").tHead.replaceChildren(element("tr", {}, heading(page.identity, -1, false, changed), ...headings));
+}
+
+/** Hide minor columns, from the right, until the table is no wider than its place. */
+function fitColumns(changed) {
+  const tooWide = () => byId("scroller").scrollWidth > byId("scroller").clientWidth + 1;
+  hiddenColumns.clear();
+  showHeadings(changed);
+  showTable(shownRuns());
+  if (!allColumns) {
+    for (const at of columnOrder.filter((one) => page.columns[one].minor).reverse()) {
+      if (!tooWide()) break;
+      hiddenColumns.add(at);
+      showHeadings(changed);
+      showTable(shownRuns());
+    }
+  }
+  byId("columns").hidden = !hiddenColumns.size && !allColumns;
+  byId("columns").textContent = allColumns ? "Fewer columns" : `All columns (${number.format(hiddenColumns.size)} more)`;
+}
+
 function startTable(changed) {
-  const headings = page.columns.map((column, place) => heading(column.title, place, column.numeric, changed));
-  byId("table").tHead.append(element("tr", {}, heading(page.identity, -1, false, changed), ...headings));
+  byId("same").textContent = sameText();
+  byId("same").hidden = byId("same").textContent === "";
+  showHeadings(changed);
+  byId("columns").addEventListener("click", () => {
+    allColumns = !allColumns;
+    fitColumns(changed);
+  });
+  addEventListener("resize", () => fitColumns(changed));
   byId("more").addEventListener("click", () => {
     allRows = true;
     changed();

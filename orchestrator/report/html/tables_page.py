@@ -12,6 +12,7 @@ from orchestrator.markdown.check.findings import TableFinding
 from orchestrator.markdown.meaning.columns import Meaning
 from orchestrator.markdown.meaning.joined_tables import JoinedColumn, JoinedTables
 from orchestrator.markdown.meaning.notes import SIZES
+from orchestrator.report.html.facts import Facts
 from orchestrator.report.html.page import Page, PageColumn, PageRun
 from orchestrator.report.html.size_plots import TFLOPS, Plot, size_plots
 
@@ -109,6 +110,7 @@ def make_tables_page(
         ended=tuple(Counter(filter(None, endings)).most_common()),
         best=_best(tables),
         plots=tuple(_plots(tables)),
+        facts=_facts(tables),
         curves=False,
         memory_of="",
         gone=(),
@@ -170,6 +172,24 @@ def _best(tables: JoinedTables) -> int | None:
         if tflops is not None
     }
     return max(reached, key=reached.__getitem__, default=None)
+
+
+def _facts(tables: JoinedTables) -> Facts:
+    """Return the facts of rows, each of which is a configuration of its own."""
+    names, count = _names(tables.columns), len(tables.rows)
+    unknown = (None,) * count
+    return Facts(
+        labels=tuple(
+            f"{table}: {row.name}"
+            for table, row in zip(tables.table_names, tables.rows, strict=True)
+        ),
+        configuration=tuple(range(count)),
+        tflops=_numbers(tables.columns[names.index(TFLOPS)]) if TFLOPS in names else unknown,
+        peak_gib=unknown,
+        forecast=unknown,
+        boxes=unknown,
+        completed=(True,) * count,
+    )
 
 
 def _plots(tables: JoinedTables) -> Iterator[Plot]:

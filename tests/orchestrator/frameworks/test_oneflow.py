@@ -21,7 +21,8 @@ from orchestrator.markdown.check.changes import misfits, plain_number, read_chan
 from orchestrator.markdown.check.page import check_page
 from orchestrator.markdown.meaning.benchmark_pages import read_page
 from orchestrator.report.changes import change
-from orchestrator.report.report import make_report, report_json, report_markdown
+from orchestrator.report.json_report import report_json
+from orchestrator.report.report import make_report, report_markdown
 from orchestrator.run.model import Run
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt

@@ -8,6 +8,7 @@ import pytest
 from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.report.configurations import configurations, report_for_people, short_ids
+from orchestrator.report.json_report import report_json
 from orchestrator.report.report import Report
 
 Reported = tuple[Campaign, list[Collected], Report]
@@ -107,3 +108,19 @@ def test_a_campaign_without_repeats_has_a_row_for_each_run(
 def test_ids_are_as_short_as_tells_them_apart(ids: list[str], expected: list[str]) -> None:
     """And no shorter than four digits."""
     assert list(short_ids(ids).values()) == expected
+
+
+def test_json_has_the_configurations_with_their_intervals(
+    reported: Callable[..., Reported],
+) -> None:
+    """Of the runs that completed; what no run has a number of is null."""
+    attempts = [*map(ended, (1, 2, 4)), ended(9, "FAILED"), *map(ended, (3, 3, 3, 3))]
+    campaign, runs, report = reported(MATRIX, *attempts)
+    ddp, zero1 = report_json(campaign, report, runs)["configurations"]
+    assert (ddp["label"], zero1["label"]) == ("ddp", "zero1")
+    assert ddp["run_ids"] == [run.planned.run_id for run in runs[:4]]
+    assert ddp["measured_run_ids"] == ddp["run_ids"][:3]
+    seconds = ddp["step_seconds_median"]
+    assert seconds == {"n": 3, "median": 2, "low": 1, "high": 4}
+    assert ddp["tflops_per_gpu"]["high"] == pytest.approx(4 * ddp["tflops_per_gpu"]["low"])
+    assert (zero1["tflops_per_gpu"]["n"], zero1["mfu"], zero1["crowded_run_ids"]) == (4, None, [])

@@ -15,7 +15,8 @@ from orchestrator.common.tables import Column, as_records
 from orchestrator.common.version import version
 from orchestrator.frameworks.base import OwnColumns
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.report.report import Report, make_report, report_json, report_markdown
+from orchestrator.report.json_report import report_json
+from orchestrator.report.report import Report, make_report, report_markdown
 
 Reported = tuple[Campaign, list[Collected], Report]
 

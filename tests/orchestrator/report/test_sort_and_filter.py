@@ -9,7 +9,8 @@ from orchestrator.campaign.campaign import Campaign
 from orchestrator.collect.collected import Collected
 from orchestrator.common.errors import UserError
 from orchestrator.common.tables import as_records
-from orchestrator.report.report import Report, report_json, report_markdown
+from orchestrator.report.json_report import report_json
+from orchestrator.report.report import Report, report_markdown
 from orchestrator.report.sort_and_filter import arranged
 
 Reported = tuple[Campaign, list[Collected], Report]

@@ -55,6 +55,23 @@ def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
     ]
 
 
+def test_a_size_with_several_titles_is_one_column():
+    """Each table calls it otherwise; a title with a unit stays alone."""
+    page = """
+| GPUs | Mic-BS | PP Chunks | Size (B) |
+|---|---|---|---|
+| 8 | 1 | 4 | 7 |
+
+| NGPUs | MBS | GAS | Size |
+|---|---|---|---|
+| 16 | 2 | 8 | 13B |
+"""
+    tables = joined(page)
+    titles = [column.title for column in tables.columns]
+    assert titles == ["GPUs / NGPUs", "Mic-BS / MBS", "PP Chunks / GAS", "Size (B)", "Size"]
+    assert texts_of_rows(tables) == [("8", "1", "4", "7", ""), ("16", "2", "8", "", "13B")]
+
+
 def test_every_row_is_there_but_blank_ones():
     """One with a cell too many as well, and one that ends early."""
     tables = joined(PAGE)

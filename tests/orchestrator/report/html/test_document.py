@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.report.html.document import document, json_in_html, packed
+from orchestrator.report.html.facts import Facts
 from orchestrator.report.html.page import Page
 
 # Pieces of markup, more often than chance would put them together.
@@ -74,6 +75,17 @@ class Elements(HTMLParser):
             self.scripts[-1] += data
 
 
+FACTS = Facts(
+    labels=(),
+    configuration=(),
+    tflops=(),
+    peak_gib=(),
+    forecast=(),
+    boxes=(),
+    completed=(),
+)
+
+
 def page_called(name: str) -> Page:
     """Return a page without a run."""
     return Page(
@@ -88,6 +100,7 @@ def page_called(name: str) -> Page:
         ended=(),
         best=None,
         plots=(),
+        facts=FACTS,
         curves=True,
         memory_of=name,
         gone=(name,),

@@ -146,7 +146,60 @@ def test_lines_go_through_the_median_of_repeats(written: Written, opened: Opened
     lines = page.get_by_role("img", name="Scaling efficiency").evaluate(
         "plot => plot.data.filter(one => one.mode === 'lines').map(one => [one.x, one.y])"
     )
-    assert lines == [[[1, 2, None], [100, 50, None]]]
+    ideal = [[1, 2], [100, 100]]
+    assert lines == [[[1, 2, None], [100, 50, None]], ideal]
+
+
+PLOTS = [
+    "TFLOPs/GPU by configuration",
+    "Distribution of step times",
+    "Memory forecast by part",
+    "Step time per iteration",
+    "Loss per iteration",
+]
+
+
+def test_a_configuration_has_its_median_its_runs_and_their_range(written: Written, opened: Opened):
+    """In the colour that is chosen, with the value as text."""
+    matrix = "matrix: {strategy: [ddp, zero1], seed: [1, 2, 3]}\n"
+    page = opened(written(matrix, *map(done, (1.0, 4.0, 2.0, 8.0, 8.0, 8.0))))
+    for title in PLOTS:
+        assert points(page, title) >= 0
+    plot = page.get_by_role("img", name="TFLOPs/GPU by configuration")
+    dots, middles, values = plot.evaluate("plot => plot.data.map(one => [one.x.length, one.text])")
+    assert (dots[0], middles[0]) == (6, 2)
+    middle, low, high = map(float, re.findall(r"[0-9.]+", values[1][0]))
+    assert (low / middle, high / middle) == pytest.approx((0.5, 2.0), rel=2e-3)
+
+
+def test_curves_have_the_colour_that_is_chosen_and_missing_ones_are_counted(
+    written: Written, opened: Opened
+):
+    """By strategy at first; a run without a loss has no curve, which the note says."""
+    silent = re.sub(r"[|] loss [0-9.]+ ", "| loss x ", log(2.0))
+    attempts = [done(1.0), done(2.0), done(3.0), {"log": silent, "state": "COMPLETED"}]
+    page = opened(written("matrix: {strategy: [ddp, zero1]}\nrepeats: 2\n", *attempts))
+    assert points(page, "Step time per iteration") == 0
+    colours = "plot => plot.data.map(one => one.line.color)"
+    found = page.get_by_role("img", name="Step time per iteration").evaluate(colours)
+    assert [found.count(colour) for colour in dict.fromkeys(found)] == [2, 1]
+    note = page.locator("figcaption", has_text="1 of 4 runs has no curve")
+    assert note.count() == 2
+
+
+@pytest.mark.parametrize("width", [1400, 1000])
+def test_the_ends_of_runs_are_never_cut(stages: Path, opened: Opened, width: int):
+    """Minor columns give way, and a button brings them back."""
+    page = opened(stages, viewport={"width": width, "height": 900})
+    until(lambda: page.locator(".ended:visible").count() > 0, page)
+    scroller = page.locator("#scroller").bounding_box()
+    for badge in page.locator("#table .ended").all():
+        box = badge.bounding_box()
+        assert box["x"] + box["width"] <= scroller["x"] + scroller["width"]
+    before = page.locator("#table thead th").count()
+    if page.locator("#columns").is_visible():
+        page.locator("#columns").click()
+        assert page.locator("#table thead th").count() > before
 
 
 def test_how_many_forecasts_of_memory_held_is_said_of_one_run_too(written: Written, opened: Opened):
@@ -234,7 +287,7 @@ def test_markup_in_logs_and_labels_stays_text(written: Written, opened: Opened):
         {"log": f"{MARKUP}\n{log(1.0)}RuntimeError: {MARKUP}\n", "state": "FAILED"},
     )
     page = opened(path)
-    assert points(page, "TFLOPs/GPU by run") == 2
+    assert points(page, "TFLOPs/GPU by configuration") == 2
     assert "_b_x" in page.locator(".ytick").nth(1).text_content()
     page.locator("#table tbody a").nth(1).click()
     page.locator("#log").wait_for()
@@ -280,8 +333,9 @@ def test_plots_fit_on_paper_whether_they_were_in_view_or_not(stages: Path, opene
     before = page.locator("figure").first.bounding_box()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     widths = "all => all.map(one => one.offsetWidth)"
+    figures = page.locator("figure:not(.empty)").count()
     until(
-        lambda: page.locator(".svg-container").evaluate_all(widths) == [480] * 6,
+        lambda: page.locator(".svg-container").evaluate_all(widths) == [480] * figures,
         page,
     )
     page.emulate_media(media="print")
@@ -365,6 +419,8 @@ def test_without_scripts_the_page_says_where_the_table_is(stages: Path, opened: 
 def test_a_campaign_without_a_number_is_a_page_too(written: Written, opened: Opened):
     """Its plots say that there is nothing to draw."""
     page = opened(written("matrix: {seed: [1, 2]}\n", None, None))
-    assert column(page, "ended") == ["not started", "not started"]
+    assert page.locator("#same").inner_text() == (
+        "In all runs: strategy ddp, precision fp32, ended not started."
+    )
     page.locator("figcaption", has_text="There are no numbers for it.").first.wait_for()
-    assert not page.locator("figure button").first.is_visible()
+    assert not page.locator("figure.empty button").first.is_visible()

@@ -18,6 +18,7 @@ from orchestrator.report.html.document import document
 from orchestrator.report.html.page import Page, make_page
 from orchestrator.report.report import Report, make_report
 from orchestrator.store.campaign_store import CampaignStore
+from orchestrator.store.records import Started
 from parsers.records import Step
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
@@ -93,6 +94,60 @@ def test_where_nothing_completed_none_is_best(reported: Callable[..., Reported])
     assert page_of(reported("", ended(1.0, "FAILED"))).best is None
 
 
+def test_a_crowded_run_is_never_the_best(reported: Callable[..., Reported]):
+    """It shows how fast it is beside others."""
+    matrix = "matrix: {strategy: [ddp, zero1]}\n"
+    campaign, runs, report = reported(matrix, ended(1.0), ended(2.0))
+    started = Started(1, "here", "t", "2026", 60, (), ranks=8, cores=2)
+    crowded = replace(runs[0].attempts[0], started=started)
+    runs = [replace(runs[0], attempts=(crowded,)), runs[1]]
+    assert runs[0].crowded is not None
+    assert make_page(campaign, report, runs, ()).best == 1
+
+
+def test_micro_batches_have_their_throughput_and_what_ran_out_of_memory(
+    reported: Callable[..., Reported],
+):
+    """A cross for the latter, for it has no throughput."""
+    oom = {"log": "torch.OutOfMemoryError: CUDA out of memory.\n", "state": "FAILED"}
+    page = page_of(reported("matrix: {micro_batch_size: [1, 2, 4]}\n", *[ended(2.0)] * 2, oom))
+    (plot,) = (one for one in page.plots if one.title == "Throughput against micro-batch")
+    assert (plot.x, plot.y, plot.failed) == ((1, 2, 4), (1.0, 2.0, None), (False, False, True))
+    assert plot.note.endswith("Crosses: out of memory.")
+
+
+def test_strong_scaling_has_a_speed_up_and_its_ideal(reported: Callable[..., Reported]):
+    """Twice the GPUs in 0.6 of the time: 1.67 times as fast, where 2 is ideal."""
+    matrix = "matrix: {gpus_per_node: [1, 2], global_batch_size: [8]}\n"
+    page = page_of(reported(matrix, ended(1.0), ended(0.6)))
+    (plot,) = (one for one in page.plots if one.title == "Strong-scaling speed-up")
+    assert plot.y == pytest.approx((1.0, 1 / 0.6))
+    assert plot.ideal == ((1, 1.0), (2, 2.0))
+
+
+@pytest.mark.parametrize(("seconds", "warned"), [(0.99, False), (0.8, True)])
+def test_more_than_ideal_efficiency_is_warned_of(
+    reported: Callable[..., Reported], seconds: float, warned: bool
+):
+    """Beyond what noise explains."""
+    page = page_of(reported("matrix: {gpus_per_node: [1, 2]}\n", ended(1.0), ended(seconds)))
+    (plot,) = (one for one in page.plots if one.title == "Scaling efficiency")
+    assert ("Above 100 %" in plot.note) == warned
+    assert plot.ideal == ((1, 100.0), (2, 100.0))
+
+
+def test_facts_are_those_of_the_runs(reported: Callable[..., Reported]):
+    """Repeats are one configuration; boxes are of the steps that count."""
+    matrix = "matrix: {strategy: [ddp, zero1]}\nrepeats: 2\n"
+    facts = page_of(reported(matrix, *[ended(2.0)] * 3, None)).facts
+    assert facts.configuration == (0, 0, 1, 1)
+    assert facts.labels == ("ddp", "zero1")
+    assert facts.boxes[0] in (None, (2.0,) * 5)
+    assert facts.completed == (True, True, True, False)
+    assert facts.forecast[0]
+    assert facts.peak_gib == (0.5, 0.5, 0.5, None)
+
+
 PLOTS: dict[str, tuple[str, int, list[str]]] = {
     "nothing": ("matrix: {seed: [1, 2]}\n", 2, []),
     "GPUs, and the batch with them": (
@@ -110,6 +165,7 @@ PLOTS: dict[str, tuple[str, int, list[str]]] = {
         [
             "TFLOPs/GPU against GPUs",
             "Scaling efficiency",
+            "Strong-scaling speed-up",
             "TFLOPs/GPU against micro-batches",
         ],
     ),

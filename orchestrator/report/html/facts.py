@@ -1,0 +1,76 @@
+"""Collect what plots of configurations are drawn from, run by run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+
+from orchestrator.campaign.campaign import Campaign
+from orchestrator.collect.collected import Collected
+from orchestrator.collect.outcomes import RunOutcome
+from orchestrator.report.configurations import configurations
+
+Forecast = tuple[tuple[str, float], ...]
+Box = tuple[float, float, float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Columns over the runs of a page, in their order; a value that is not known is None.
+
+    labels: of the configurations; configuration: the place there of each run. tflops: per GPU.
+    peak_gib: logged. forecast: the middle of each part of the memory forecast, in GiB, by its name.
+    boxes: lowest, quartiles and highest of the step times that count, in seconds. completed: the
+    runs whose numbers count.
+    """
+
+    labels: tuple[str, ...]
+    configuration: tuple[int, ...]
+    tflops: tuple[float | None, ...]
+    peak_gib: tuple[float | None, ...]
+    forecast: tuple[Forecast | None, ...]
+    boxes: tuple[Box | None, ...]
+    completed: tuple[bool, ...]
+
+
+def campaign_facts(
+    campaign: Campaign, runs: Sequence[Collected], tflops: Sequence[float | None]
+) -> Facts:
+    """Return the facts of a campaign's runs; `tflops` is their column of the report."""
+    groups = configurations(runs)
+    place = {run_id: at for at, group in enumerate(groups) for run_id in group.run_ids}
+    return Facts(
+        labels=tuple(group.label for group in groups),
+        configuration=tuple(place[run.planned.run_id] for run in runs),
+        tflops=tuple(tflops),
+        peak_gib=tuple(run.summary.max_memory_allocated_gib for run in runs),
+        forecast=tuple(_forecast(campaign, run) for run in runs),
+        boxes=tuple(_box(run.reports.seconds) for run in runs),
+        completed=tuple(run.outcome == RunOutcome.COMPLETED for run in runs),
+    )
+
+
+def samples_per_second(runs: Sequence[Collected]) -> list[float | None]:
+    """Return the global batch over the median step time of each run."""
+    return [
+        batch / seconds
+        if (batch := run.planned.run.batch.global_batch_size)
+        and (seconds := run.summary.step_seconds_median)
+        else None
+        for run in runs
+    ]
+
+
+def _forecast(campaign: Campaign, run: Collected) -> Forecast | None:
+    forecast = run.planned.memory
+    if forecast is None:
+        return None
+    # What programs log on a GPU is what torch's allocator has handed out.
+    shown = forecast.tensors if campaign.cluster.has_gpus else forecast
+    return tuple((part.name, (part.low_gib + part.high_gib) / 2) for part in shown.parts)
+
+
+def _box(seconds: Sequence[float]) -> Box | None:
+    if len(seconds) < 2:
+        return None
+    low, middle, high = quantiles(seconds, n=4, method="inclusive")
+    return min(seconds), low, middle, high, max(seconds)
