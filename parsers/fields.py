@@ -26,6 +26,22 @@ def finite(text: str | None) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def json_float(value: object) -> float | None:
+    """Return the number that a value of JSON is, nan and inf too; None for any other value."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def finite_json(value: object) -> float | None:
+    """Return the finite number that a value of JSON is; None for any other value."""
+    number = json_float(value)
+    return number if number is not None and math.isfinite(number) else None
+
+
 def whole(text: str | None) -> int | None:
     """Return the count that `text` is, or None for any other text and for nothing."""
     return int(text) if text is not None and _COUNT.fullmatch(text) else None

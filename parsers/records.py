@@ -24,8 +24,10 @@ class Step:
     loss: may be nan or inf. learning_rate, loss_scale, grad_norm: as printed.
     skipped: iterations left out so far, mostly for overflowing gradients (DeepSpeed).
     skipped_iterations, nan_iterations: among those since the report before (Megatron).
-    reported_tflops_per_gpu: what the program claims.
+    tokens_per_second_per_gpu: likewise, per rank. train_seconds: since the training began.
+    reported_tflops_per_gpu, reported_mfu: what the program claims; the MFU is a part of 1.
     memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
+    max_memory_reserved_gib: what its allocator held at the peak.
     timestamp: ISO 8601, in the log's own time zone, which it does not tell.
     end_to_end: True if the report is of the whole iteration of a program with several engines, each
         of which may report its own part, too.
@@ -49,9 +51,13 @@ class Step:
     skipped: int | None = None
     skipped_iterations: int | None = None
     nan_iterations: int | None = None
+    tokens_per_second_per_gpu: float | None = None
+    train_seconds: float | None = None
     reported_tflops_per_gpu: float | None = None
+    reported_mfu: float | None = None
     memory_allocated_gib: float | None = None
     max_memory_allocated_gib: float | None = None
+    max_memory_reserved_gib: float | None = None
     timestamp: str | None = None
     end_to_end: bool | None = None
     offset: int

@@ -117,8 +117,10 @@ def steps(
     - loss, learning_rate, loss_scale, grad_norm: as printed; the loss may be nan or inf.
     - skipped: iterations without an update so far; skipped_iterations, nan_iterations: those since
       the report before.
-    - reported_tflops_per_gpu: what the program claims.
-    - memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
+    - tokens_per_second_per_gpu; train_seconds: since the training began.
+    - reported_tflops_per_gpu, reported_mfu: what the program claims.
+    - memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank;
+      max_memory_reserved_gib: what its allocator held.
     - timestamp: ISO 8601, in the log's time zone; offset: the byte of the log where it stands.
     - end_to_end: true if the report is of the whole iteration of a program with several engines.
     - warmup: true for the iterations that the numbers of `runs` leave out.

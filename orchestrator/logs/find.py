@@ -14,7 +14,7 @@ from parsers.scan.sources import LogSlice
 # What is called as a log is one: slurm-123.out, log.txt.gz, train.o1234, rank0.log.2, smi.csv, and
 # off.mem, of OneFlow's benchmarks
 _LOG = re.compile(
-    r"\.(?:(?:out|err|log|txt|csv|mem|stdout|stderr)(?:\.[0-9]+)?|[oe][0-9]+)(?:\.(?:gz|zst|xz|bz2))?$",
+    r"\.(?:(?:out|err|log|txt|csv|jsonl|mem|stdout|stderr)(?:\.[0-9]+)?|[oe][0-9]+)(?:\.(?:gz|zst|xz|bz2))?$",
     re.IGNORECASE,
 )
 _NO_LOG = (

@@ -8,6 +8,7 @@ from orchestrator.common.text import counted
 from orchestrator.logs.find import Log
 from orchestrator.logs.recorded import recorded_reading
 from parsers.fields import whole
+from parsers.formats.declared.maxtext import MAXTEXT, UNTIMED_STEPS
 from parsers.runs.many import LogPaths, read_each
 from parsers.runs.run import LogRun
 from parsers.scan.sources import STANDARD_INPUT
@@ -17,6 +18,7 @@ from parsers.summary.warmup import Warmup
 
 # The first report of any program holds compilation, allocation and the set-up of communication.
 _DEFAULT_WARMUP = Warmup(rule="first")
+_ASYNCHRONOUS = Warmup.parse(str(UNTIMED_STEPS))
 
 Found = list[RunSummary] | OSError
 """What a log says, run by run, or why it cannot be read."""
@@ -129,9 +131,8 @@ def _summary(
     if record is None:
         if "global_batch_size" in run.config:
             configured = Configured()
-        return summarise(
-            run, warmup or _DEFAULT_WARMUP, keep_skipped=keep_skipped, configured=configured
-        )
+        default = _ASYNCHRONOUS if MAXTEXT.name in run.formats else _DEFAULT_WARMUP
+        return summarise(run, warmup or default, keep_skipped=keep_skipped, configured=configured)
     summary = summarise(
         run,
         warmup or record.warmup,

@@ -123,9 +123,11 @@ _COLUMNS: tuple[Column[_Run], ...] = (
     Column("spread (s)", "step_seconds_std", lambda run: run[0].step_seconds.std, minor=True),
     Column("samples/s", "samples_per_second", lambda run: run[0].samples_per_second),
     Column("tokens/s", "tokens_per_second", lambda run: run[0].tokens_per_second, minor=True),
+    Column("tokens/s/GPU", "tokens_per_gpu", lambda run: run[0].tokens_per_second_per_gpu),
     Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run[1].tflops_per_gpu),
     Column("TFLOPs/GPU logged", "reported_tflops", lambda run: run[0].reported_tflops_per_gpu),
     Column("MFU", "mfu", lambda run: run[1].mfu, Style(digits=3)),
+    Column("MFU logged", "reported_mfu", lambda run: run[0].reported_mfu, Style(digits=3)),
     Column("peak (GiB)", "peak_memory_gib", lambda run: run[0].peak_memory_gib),
     Column("outcome", "outcome", lambda run: _outcome(run[0])),
 )

@@ -4,6 +4,15 @@ import re
 from dataclasses import replace
 
 from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
+from parsers.formats.declared.json_lines import AUTOMODEL
+from parsers.formats.declared.litgpt import LITGPT
+from parsers.formats.declared.maxtext import MAXTEXT
+from parsers.formats.declared.mlperf import MLPERF
+from parsers.formats.declared.nanogpt import MODDED_NANOGPT, NANOCHAT
+from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
+from parsers.formats.declared.paddle import PADDLE
+from parsers.formats.declared.torchtitan import TORCHTITAN
+from parsers.formats.declared.verl import VERL
 from parsers.formats.deepspeed import DEEPSPEED_OVERFLOW, DEEPSPEED_PIPELINE, DEEPSPEED_TIMER
 from parsers.formats.deepspeed_chat import DEEPSPEED_CHAT
 from parsers.formats.deepspeed_memory import DEEPSPEED_MEMORY
@@ -32,26 +41,41 @@ def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
 
 _NEVER = r"(?!)"
 
+DECLARED: tuple[LogFormat, ...] = (
+    TORCHTITAN,
+    NEMO,
+    MEGATRON_BRIDGE,
+    MAXTEXT,
+    VERL,
+    MLPERF,
+    NANOCHAT,
+    MODDED_NANOGPT,
+    LITGPT,
+    PADDLE,
+    AUTOMODEL,
+)
+"""Formats of one line for each report."""
+
 CONFIGURATION_FORMATS = frozenset(one.name for one in (*SETTINGS, *ENVIRONMENT))
 """Names of those that tell how a run was set up, and nothing of how it went."""
 
-SPEED_FORMATS = tuple(
-    one.name
-    for one in (
-        GPT_WORKLOAD,
-        MEGATRON,
-        NANOTRON,
-        DEEPSPEED_PIPELINE,
-        DEEPSPEED_CHAT,
-        DEEPSPEED_TIMER,
-        HF_TRAINER_RESULT,
-        HF_TRAINER_REPORTS,
-        HF_TRAINER_METRICS,
-        COLOSSALAI_THROUGHPUT,
-        ONEFLOW_STEP,
-        ONEFLOW_TABLE,
-    )
+_OF_SPEED: tuple[AnyFormat, ...] = (
+    GPT_WORKLOAD,
+    MEGATRON,
+    NANOTRON,
+    DEEPSPEED_PIPELINE,
+    DEEPSPEED_CHAT,
+    DEEPSPEED_TIMER,
+    HF_TRAINER_RESULT,
+    HF_TRAINER_REPORTS,
+    HF_TRAINER_METRICS,
+    COLOSSALAI_THROUGHPUT,
+    ONEFLOW_STEP,
+    ONEFLOW_TABLE,
+    *DECLARED,
 )
+
+SPEED_FORMATS = tuple(one.name for one in _OF_SPEED)
 """Names of those in which programs say how fast they are, by the first of which a log is known."""
 
 ALL_FORMATS: tuple[AnyFormat, ...] = (
@@ -85,6 +109,7 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     NVIDIA_SMI_CSV,
     NVIDIA_SMI_MEMORY_CSV,
     NVIDIA_SMI_DMON,
+    *DECLARED,
     # Their anchors are common words; a line without a setting is a line like any other.
     *(_reported_as(log_format, _NEVER) for log_format in (*SETTINGS, *ENVIRONMENT)),
 )

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from parsers.fields import is_quoted
@@ -60,6 +60,7 @@ class _Launch:
     started: bool = False
     ends: EndDetector = field(default_factory=EndDetector)
     parts: list[Part] = field(default_factory=list)
+    counted_steps: list[Step] = field(default_factory=list)
     resumed_from: int | None = None
     lines: int = 0
     formats: dict[str, None] = field(default_factory=dict)
@@ -168,6 +169,9 @@ class RunSplitter:
                     self._launches[-1].not_understood[log_format.name] += 1
                 continue
             for record in records:
+                if isinstance(record, Step) and _is_counted(log_format):
+                    self._read_counted_step(log_format, record, candidate)
+                    continue
                 if isinstance(record, Step):
                     self._read_step(log_format, record, candidate)
                 elif isinstance(record, LossReport):
@@ -187,6 +191,14 @@ class RunSplitter:
             self._launches[-1].reported[log_format.name].add(step)
         self._read_progress()
         self._launches[-1].ends.read_step(step, candidate)
+
+    def _read_counted_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
+        launch = self._launches[-1]
+        step = replace(step, iteration=len(launch.counted_steps) + 1)
+        launch.counted_steps.append(step)
+        launch.formats[log_format.name] = None
+        self._read_progress()
+        launch.ends.read_step(step, candidate)
 
     def _read_loss(self, report: LossReport, candidate: Candidate) -> None:
         losses = self._launches[-1].losses
@@ -235,6 +247,18 @@ def _report_pattern(log_format: LogFormat) -> re.Pattern[str]:
     return log_format.report or re.compile(rf"(?:{anchors})[^\r]{{0,{_NUMBER_WITHIN}}}?[0-9]")
 
 
+def _is_counted(log_format: AnyFormat) -> bool:
+    return isinstance(log_format, LogFormat) and log_format.counted
+
+
+def _all_parts(launch: _Launch) -> list[Part]:
+    """Return what a launch says; counted steps are no news if another program numbers them."""
+    numbered = any(isinstance(part, Step | StepBlock) for part in launch.parts)
+    if numbered or not launch.counted_steps:
+        return launch.parts
+    return sorted([*launch.parts, *launch.counted_steps], key=lambda part: part.offset)
+
+
 def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
     outcome = launch.ends.outcome()
     if outcome is None and complete:
@@ -243,7 +267,7 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
     return RunSegment(
         begin=launch.begin,
         end=end,
-        records=Records(launch.parts),
+        records=Records(_all_parts(launch)),
         resumed_from=launch.resumed_from,
         outcome=outcome,
         ends=launch.ends,

@@ -39,6 +39,8 @@ class LogFormat:
     report: what a line looks like that ought to hold a record, to count those that were not
         understood. Without it, each line with an anchor and a digit behind the anchor does.
     ordered: whether the iteration numbers of one run only ever rise.
+    counted: a line has no number of its iteration, which is then how many there have been, if no
+        other format reports iterations.
     parse_lines: parses many lines at once that hold none but this format's anchors: takes their
         offsets and their text, each with its newline. Returns the one step that each of the first
         lines tells of, as far as iterations rise, none is the last one promised and no loss is nan
@@ -51,6 +53,7 @@ class LogFormat:
     following: int = 0
     report: re.Pattern[str] | None = None
     ordered: bool = True
+    counted: bool = False
     parse_lines: ParseLines | None = None
 
 

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain, compress, pairwise
 from typing import Any
 
 from parsers.records import RunTotals, Step
@@ -177,4 +177,16 @@ def _step_seconds(steps: StepBlock, batch: int | None) -> list[float | None]:
         steps.column("samples_per_second"),
         strict=True,
     )
-    return [step_seconds(reported, size or batch, rate) for reported, size, rate in rows]
+    times = [step_seconds(reported, size or batch, rate) for reported, size, rate in rows]
+    if any(time is not None for time in times):
+        return times
+    return _between(steps.column("iteration"), steps.column("train_seconds"))
+
+
+def _between(iterations: Sequence[int], seconds: Sequence[float | None]) -> list[float | None]:
+    """Return the time per iteration between each report and the one before it."""
+    times: list[float | None] = [None] * len(seconds)
+    for at, (before, now) in enumerate(pairwise(zip(iterations, seconds, strict=True)), start=1):
+        if before[1] is not None and now[1] is not None and now[1] > before[1]:
+            times[at] = (now[1] - before[1]) / (now[0] - before[0])
+    return times

@@ -43,7 +43,9 @@ def run_object(summary: RunSummary) -> Row:
         "peak_memory_mib": summary.peak_memory_mib,
         "samples_per_second": summary.samples_per_second,
         "tokens_per_second": summary.tokens_per_second,
+        "tokens_per_second_per_gpu": summary.tokens_per_second_per_gpu,
         "reported_tflops_per_gpu": summary.reported_tflops_per_gpu,
+        "reported_mfu": summary.reported_mfu,
         "engine_samples_per_second": summary.engine_samples_per_second,
         "step_seconds": asdict(summary.step_seconds),
         "warmup": {

@@ -44,10 +44,12 @@ class RunSummary:
     step_seconds: those of the reports that count; else only the mean of the whole run, if the
         program gives its samples per second.
     memory_reports: how many training programs printed. peak_memory_gib: the highest that they
-        say was allocated; where they say nothing, the highest use of a device that nvidia-smi saw.
+        say was allocated, else reserved; where they say nothing, the highest use of a device that
+        nvidia-smi saw.
     samples_per_second, tokens_per_second: of the reports that count, over all GPUs; else the
         program's own figure for the whole run, or for all of it so far.
-    reported_tflops_per_gpu: likewise, what the program claims.
+    tokens_per_second_per_gpu: likewise, if the program reports it.
+    reported_tflops_per_gpu, reported_mfu: likewise, what the program claims.
     engine_samples_per_second: of single engines, if the other rates are end to end.
     global_batch_size, world_size, parameters: the set-up, as the caller or the log states it.
     rates_only: no report that counts has a step time, for their samples per second need a batch.
@@ -67,7 +69,9 @@ class RunSummary:
     step_seconds: StepSeconds
     samples_per_second: float | None
     tokens_per_second: float | None
+    tokens_per_second_per_gpu: float | None
     reported_tflops_per_gpu: float | None
+    reported_mfu: float | None
     engine_samples_per_second: float | None
     global_batch_size: int | None
     world_size: int | None
@@ -144,6 +148,8 @@ def summarise(
         tokens_per_second=_mean_rate(reports, "tokens_per_second")
         or _product(samples, _tokens_a_sample(reports) or whole(config.get("seq_length")))
         or _total(run, "tokens_per_second"),
+        tokens_per_second_per_gpu=_mean_rate(reports, "tokens_per_second_per_gpu"),
+        reported_mfu=_mean_rate(reports, "reported_mfu"),
         reported_tflops_per_gpu=_mean_rate(reports, "reported_tflops_per_gpu")
         or _total(run, "tflops_per_gpu"),
         engine_samples_per_second=_engine_rate(run),
@@ -245,6 +251,7 @@ def _peak_gib(run: LogRun) -> float | None:
     reports = [one for one in parts if isinstance(one, Usage | RunTotals)]
     peaks = _known(step_column(parts, "max_memory_allocated_gib"))
     peaks += _known(one.max_memory_allocated_gib for one in reports)
+    peaks = peaks or _known(step_column(parts, "max_memory_reserved_gib"))
     if peaks:
         return max(peaks)
     # What a job script has nvidia-smi print before the training is no peak of it.

@@ -13,7 +13,8 @@ from orchestrator.collect.collected import Collected, collect_campaign
 from orchestrator.common.tables import as_records
 from orchestrator.frameworks.colossalai.shared import ColossalaiStrategy, experience_batch_size
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.report.report import make_report, report_json
+from orchestrator.report.json_report import report_json
+from orchestrator.report.report import make_report
 from orchestrator.run import presets
 from orchestrator.run.model import Run
 from orchestrator.store.campaign_store import CampaignStore

@@ -1,0 +1,83 @@
+r"""Parse the lines of NVIDIA's NeMo 2 and Megatron-Bridge.
+
+    Training epoch 0, iteration 45/99 | lr: 6.897e-06 | global_batch_size: 128 | global_step: 45 |
+        max_memory_reserved: 127785762816 | max_memory_allocated: 115792977920 | reduced_train_loss:
+        11.96 | train_step_timing in s: 6.08 | TFLOPS_per_GPU: 1.249e+03 | consumed_samples: 5888
+    Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU
+
+NeMo 2 prints fields in any order, and memory in bytes. Its iteration counts from 0 in each epoch;
+`global_step` counts on. Megatron-Bridge prints its line before Megatron's own of the same
+iteration, and no number of it; the iteration is then how many such lines there have been.
+"""
+
+from parsers.formats.declared.declaration import (
+    BYTES_OF_GIB,
+    ITERATION,
+    Declaration,
+    Field,
+    line_format,
+)
+
+_END = r"(?= \||\s*$)"
+
+NEMO = line_format(
+    Declaration(
+        name="NeMo 2",
+        anchors=(b"train_step_timing in s: ",),
+        head=r"Training epoch [0-9]+, iteration [0-9]+/[0-9]+ \|"
+        rf".*?\| global_step: {ITERATION}(?= \|)",
+        fields=(
+            Field(
+                name="step_seconds",
+                before=r"\| train_step_timing in s: ",
+                after=_END,
+                needed=True,
+            ),
+            Field(name="loss", before=r"\| reduced_train_loss: ", after=_END),
+            Field(name="learning_rate", before=r"\| lr: ", after=_END),
+            Field(name="grad_norm", before=r"\| grad_norm: ", after=_END),
+            Field(name="global_batch_size", before=r"\| global_batch_size: ", after=_END),
+            Field(name="consumed_samples", before=r"\| consumed_samples: ", after=_END),
+            Field(name="reported_tflops_per_gpu", before=r"\| TFLOPS_per_GPU: ", after=_END),
+            Field(
+                name="tokens_per_second_per_gpu",
+                before=r"\| tokens_per_sec_per_gpu: ",
+                after=_END,
+            ),
+            Field(
+                name="max_memory_allocated_gib",
+                before=r"\| (?:max_memory_allocated|peak_memory_usage): ",
+                after=_END,
+                scale=BYTES_OF_GIB,
+            ),
+            Field(
+                name="max_memory_reserved_gib",
+                before=r"\| max_memory_reserved: ",
+                after=_END,
+                scale=BYTES_OF_GIB,
+            ),
+        ),
+        whole=rf"\| train_step_timing in s: [0-9.e+-]+{_END}",
+        log_interval=1,
+    )
+)
+
+MEGATRON_BRIDGE = line_format(
+    Declaration(
+        name="Megatron-Bridge",
+        anchors=(b"Step Time : ",),
+        head=r"Step Time : [0-9]",
+        fields=(
+            Field(name="step_seconds", before=r"Step Time : ", after="s ", needed=True),
+            Field(
+                name="reported_tflops_per_gpu",
+                before=r"GPU utilization: ",
+                after=r"(?:MODEL_)?TFLOP/s/GPU",
+                needed=True,
+            ),
+        ),
+        whole=r"TFLOP/s/GPU",
+        counted=True,
+        log_interval=1,
+    )
+)

@@ -1,0 +1,42 @@
+"""Parse the line of PaddleNLP's and PaddleFormers' trainer.
+
+    [    INFO] - loss: 12.0635252, learning_rate: 2e-06, global_step: 1, current_memory_allocated:
+        7.549170255661011, …, max_memory_reserved: 7.753237724304199, interval_runtime: 1.1518,
+        interval_samples_per_second: 0.8682, interval_tokens_per_second_per_device: 889.0448, …
+
+`interval_runtime` is the time since the last report, in seconds, and memory is in GiB. Rates are
+per device, except that of samples, which is over all of them.
+"""
+
+from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
+
+_END = r"(?=,|\s*$)"
+
+PADDLE = line_format(
+    Declaration(
+        name="Paddle trainer",
+        anchors=(b"interval_runtime: ",),
+        head=rf"(?<!\w)loss: \S+, learning_rate: \S+, global_step: {ITERATION}, ",
+        fields=(
+            Field(name="loss", before=r"(?<!\w)loss: ", after=_END, needed=True),
+            Field(name="learning_rate", before=r", learning_rate: ", after=_END),
+            Field(name="interval_seconds", before=r", interval_runtime: ", after=_END, needed=True),
+            Field(name="steps_per_second", before=r", interval_steps_per_second: ", after=_END),
+            Field(name="samples_per_second", before=r", interval_samples_per_second: ", after=_END),
+            Field(
+                name="tokens_per_second_per_gpu",
+                before=r", interval_tokens_per_second_per_device: ",
+                after=_END,
+            ),
+            Field(
+                name="reported_tflops_per_gpu",
+                before=r", interval_hardware_tflops_per_device: ",
+                after=_END,
+            ),
+            Field(name="memory_allocated_gib", before=r", current_memory_allocated: ", after=_END),
+            Field(name="max_memory_allocated_gib", before=r", max_memory_allocated: ", after=_END),
+            Field(name="max_memory_reserved_gib", before=r", max_memory_reserved: ", after=_END),
+        ),
+        whole=r", interval_runtime: [0-9.]+,",
+    )
+)

@@ -1,0 +1,36 @@
+r"""Parse torchtitan's line of a training step.
+
+    [rank0]:[titan] 2025-12-13 06:57:02,246 - root - INFO - step: 10  loss: 10.0544  grad_norm:
+        6.6503  memory: 116.82GiB(83.61%)  tps: 2,228  tflops: 83.74  mfu: 8.47%
+
+A report stands for the steps since the one before it. `tps` is tokens per second and GPU (`wps`
+before December 2024), memory the reserved maximum since the last report, `tflops` what the program
+counts, without a value in some versions, and `mfu` N/A with FP8. There is no step time. The MFU is
+against the peak in the line `Peak FLOPS used for computing MFU`, which is an A100's for a GPU that
+torchtitan does not know. Lines `validate step:` report a validation.
+"""
+
+from parsers.formats.declared.declaration import ITERATION, PERCENT, Declaration, Field, line_format
+
+TORCHTITAN = line_format(
+    Declaration(
+        name="torchtitan",
+        anchors=(b"tps: ", b"wps: "),
+        head=rf"(?<![\w ])(?: ?- INFO - | )?\s?step: {{1,8}}{ITERATION}  +loss: ",
+        fields=(
+            Field(name="loss", before=r"  loss: +", after=r"(?=  )", needed=True),
+            Field(name="grad_norm", before=r"  grad_norm: +", after=r"(?=  )"),
+            Field(name="max_memory_reserved_gib", before=r"  memory: +", after=r"GiB\("),
+            Field(
+                name="tokens_per_second_per_gpu",
+                before=r"  [tw]ps: +",
+                after=r"(?=  )",
+                needed=True,
+            ),
+            Field(name="reported_tflops_per_gpu", before=r"  tflops: +", after=r"(?=  )"),
+            Field(name="reported_mfu", before=r"  mfu: +", after="%", scale=PERCENT),
+        ),
+        whole=r"  mfu: +(?:[0-9.,]+%|N/A)",
+        never=r"validate step:",
+    )
+)

@@ -1,0 +1,41 @@
+"""Parse verl's line of a training step: dozens of `key:value`, joined by ` - `.
+
+    (TaskRunner pid=247607) step:1 - global_seqlen/min:159906 - … - perf/mfu/actor:0.0 - … -
+        timing_s/step:48.70 - … - perf/time_per_step:48.70 - perf/throughput:3283.32
+
+The step is generation, scoring and training together. Throughput is tokens per second and GPU. The
+MFU is the actor's; that of `actor_infer` is something else. A validation before the training has
+`step:0` and no times.
+"""
+
+from parsers.formats.declared.declaration import ITERATION, Declaration, Field, line_format
+
+_END = r"(?= - |\s*$)"
+
+VERL = line_format(
+    Declaration(
+        name="verl",
+        anchors=(b"timing_s/step:",),
+        head=rf"(?<![\w/])step:{ITERATION} - ",
+        fields=(
+            Field(name="step_seconds", before=r" - timing_s/step:", after=r"(?= - )", needed=True),
+            Field(name="tokens_per_second_per_gpu", before=r" - perf/throughput:", after=_END),
+            Field(name="reported_mfu", before=r" - perf/mfu/actor:(?!0\.0(?: |$))", after=_END),
+            Field(
+                name="max_memory_allocated_gib",
+                before=r" - perf/max_memory_allocated_gb:",
+                after=_END,
+            ),
+            Field(
+                name="max_memory_reserved_gib",
+                before=r" - perf/max_memory_reserved_gb:",
+                after=_END,
+            ),
+            Field(name="learning_rate", before=r" - actor/lr:", after=_END),
+            Field(name="grad_norm", before=r" - actor/grad_norm:", after=_END),
+            Field(name="loss", before=r" - actor/pg_loss:", after=_END),
+        ),
+        whole=r" - timing_s/step:\S+",
+        log_interval=1,
+    )
+)

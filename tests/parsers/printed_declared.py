@@ -1,0 +1,172 @@
+"""What programs print of which the formats are declared, as in `printed`."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from printed import Printed, count, loss, number, prints
+
+from parsers.records import Step
+
+Template = Callable[[dict[str, str]], str]
+
+
+def _numbers(random: Random, forms: dict[str, str]) -> dict[str, str]:
+    return {name: number(random, form) for name, form in forms.items()}
+
+
+def _printed(text: str, **values: Any) -> Printed:
+    return Printed(text, (Step(**values, offset=0),))
+
+
+@prints("torchtitan")
+def torchtitan(random: Random) -> Printed:
+    """Of 2025, with thousands commas."""
+    n, rate, value = count(random), count(random, 10**6), loss(random, ".5f")
+    it = _numbers(random, {"norm": ".4f", "memory": ".2f", "tflops": ".2f", "mfu": ".2f"})
+    return _printed(
+        f"[titan] 2025-12-13 06:57:02,246 - root - INFO - step: {n:2}  loss: {value:>8}  "
+        f"grad_norm: {it['norm']:>7}  memory: {it['memory']:>5}GiB(83.61%)  tps: {rate:,}  tflops: "
+        f"{it['tflops']}  mfu: {it['mfu']}%",
+        iteration=n,
+        loss=float(value),
+        grad_norm=float(it["norm"]),
+        max_memory_reserved_gib=float(it["memory"]),
+        tokens_per_second_per_gpu=float(rate),
+        reported_tflops_per_gpu=float(it["tflops"]),
+        reported_mfu=float(it["mfu"]) / 100,
+    )
+
+
+@prints("NeMo 2")
+def nemo(random: Random) -> Printed:
+    """With bytes of memory."""
+    n, batch, size, samples = (count(random) for _ in range(4))
+    value = loss(random, ".4g")
+    it = _numbers(random, {"lr": ".4g", "seconds": ".4g", "tflops": ".3e"})
+    return _printed(
+        f"Training epoch 0, iteration {n}/99 | lr: {it['lr']} | global_batch_size: {batch} | "
+        f"global_step: {n} | max_memory_allocated: {size} | reduced_train_loss: {value} | "
+        f"train_step_timing in s: {it['seconds']} | TFLOPS_per_GPU: {it['tflops']} | "
+        f"consumed_samples: {samples}",
+        iteration=n,
+        log_interval=1,
+        learning_rate=float(it["lr"]),
+        global_batch_size=batch,
+        max_memory_allocated_gib=size / 2**30,
+        loss=float(value),
+        step_seconds=float(it["seconds"]),
+        reported_tflops_per_gpu=float(it["tflops"]),
+        consumed_samples=samples,
+    )
+
+
+@prints("MaxText")
+def maxtext(random: Random) -> Printed:
+    """As of 2026."""
+    n, value = count(random), loss(random, ".3f")
+    it = _numbers(random, {"seconds": ".3f", "tflops": ".3f", "tokens": ".3f"})
+    return _printed(
+        f"completed step: {n}, seconds: {it['seconds']}, TFLOP/s/device: {it['tflops']}, "
+        f"Tokens/s/device: {it['tokens']}, total_weights: 196608, loss: {value}",
+        iteration=n,
+        log_interval=1,
+        step_seconds=float(it["seconds"]),
+        reported_tflops_per_gpu=float(it["tflops"]),
+        tokens_per_second_per_gpu=float(it["tokens"]),
+        loss=float(value),
+    )
+
+
+@prints("verl")
+def verl(random: Random) -> Printed:
+    """A few of its dozens of numbers, the last one with a unit of its own."""
+    n, value = count(random), loss(random, ".6g")
+    it = _numbers(random, {"memory": ".9g", "seconds": ".9g", "tokens": ".9g"})
+    return _printed(
+        f"step:{n} - actor/pg_loss:{value} - perf/mfu/actor:0.0 - perf/max_memory_allocated_gb:"
+        f"{it['memory']} - timing_s/step:{it['seconds']} - perf/throughput:{it['tokens']} - end:1",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        max_memory_allocated_gib=float(it["memory"]),
+        step_seconds=float(it["seconds"]),
+        tokens_per_second_per_gpu=float(it["tokens"]),
+    )
+
+
+@prints("nanochat")
+def nanochat(random: Random) -> Printed:
+    """With the MFU as its last number."""
+    n, of, rate = count(random), count(random), count(random, 10**8)
+    value, milliseconds = loss(random, ".6f"), number(random, ".2f")
+    return _printed(
+        f"step {n:05}/{of} (0.05%) | loss: {value} | lrm: 0.05 | dt: {milliseconds}ms | tok/sec: "
+        f"{rate:,} | bf16_mfu: 51.83",
+        iteration=n,
+        iterations=of,
+        log_interval=1,
+        loss=float(value),
+        step_seconds=float(milliseconds) / 1000,
+        tokens_per_second=float(rate),
+        reported_mfu=51.83 / 100,
+    )
+
+
+@prints("modded-nanogpt")
+def modded_nanogpt(random: Random) -> Printed:
+    """In milliseconds."""
+    n, of, milliseconds = count(random), count(random), count(random)
+    return _printed(
+        f"step:{n}/{of} train_time:{milliseconds}ms step_avg:57.99ms",
+        iteration=n,
+        iterations=of,
+        train_seconds=milliseconds / 1000,
+    )
+
+
+@prints("litgpt, by micro-batch")
+def litgpt(random: Random) -> Printed:
+    """One that ends with an update."""
+    n, value, milliseconds = count(random), loss(random, ".3f"), number(random, ".2f")
+    return _printed(
+        f"Epoch 1 | iter {n} step 1 | loss train: {value}, val: n/a | iter time: {milliseconds} ms"
+        " (step)",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        step_seconds=float(milliseconds) / 1000,
+    )
+
+
+@prints("Paddle trainer")
+def paddle(random: Random) -> Printed:
+    """One step an interval."""
+    n, value = count(random), loss(random, ".6f")
+    it = _numbers(random, {"lr": ".4g", "peak": ".9g", "seconds": ".4f", "tokens": ".4f"})
+    return _printed(
+        f"[    INFO] - loss: {value}, learning_rate: {it['lr']}, global_step: {n}, "
+        f"max_memory_allocated: {it['peak']}, interval_runtime: {it['seconds']}, "
+        f"interval_tokens_per_second_per_device: {it['tokens']}, progress_or_epoch: 0.0",
+        iteration=n,
+        log_interval=1,
+        loss=float(value),
+        learning_rate=float(it["lr"]),
+        max_memory_allocated_gib=float(it["peak"]),
+        step_seconds=float(it["seconds"]),
+        tokens_per_second_per_gpu=float(it["tokens"]),
+    )
+
+
+@prints("MLPerf")
+def mlperf(random: Random) -> Printed:
+    """A report of steps."""
+    n, seconds, value = count(random), number(random, ".9g"), number(random, ".9g")
+    return _printed(
+        ':::MLLOG {"namespace": "", "time_ms": 1759673331639, "key": "tracked_stats", "value": '
+        f'{{"train_step_time": {seconds}, "reduced_train_loss": {value}}}, "metadata": '
+        f'{{"lineno": 480, "step": {n}}}}}',
+        iteration=n,
+        step_seconds=float(seconds),
+        loss=float(value),
+    )

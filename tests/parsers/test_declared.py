@@ -1,0 +1,426 @@
+"""Formats of one line for each report: dialects, and lines that report something else."""
+
+import io
+import json
+from pathlib import Path
+from statistics import fmean, median
+
+import pytest
+from reports import parse
+
+from parsers.formats.declared.json_lines import AUTOMODEL
+from parsers.formats.declared.litgpt import LITGPT
+from parsers.formats.declared.maxtext import MAXTEXT
+from parsers.formats.declared.mlperf import MLPERF
+from parsers.formats.declared.nanogpt import MODDED_NANOGPT, NANOCHAT
+from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
+from parsers.formats.declared.paddle import PADDLE
+from parsers.formats.declared.torchtitan import TORCHTITAN
+from parsers.formats.declared.verl import VERL
+from parsers.records import OutcomeKind, Step
+from parsers.runs.reading import read
+from parsers.scan.reader import LogFormat
+from parsers.summary.run import summarise
+from parsers.summary.warmup import Warmup
+
+LOGS = Path(__file__).parents[3] / "shared" / "logs-2026"
+
+TITAN = "[rank0]:[titan] 2025-12-13 06:57:02,246 - root - INFO - "
+STEP_10 = "step: 10  loss: 10.0544  "
+LINES: dict[str, tuple[LogFormat, str, dict[str, float]]] = {
+    "torchtitan of 2025": (
+        TORCHTITAN,
+        (
+            f"{TITAN}{STEP_10}grad_norm:  6.6503  memory: 116.82GiB(83.61%)  tps: 2,228  "
+            "tflops: 83.74  mfu: 8.47%"
+        ),
+        {
+            "iteration": 10,
+            "loss": 10.0544,
+            "grad_norm": 6.6503,
+            "max_memory_reserved_gib": 116.82,
+            "tokens_per_second_per_gpu": 2228.0,
+            "reported_tflops_per_gpu": 83.74,
+            "reported_mfu": 0.0847,
+        },
+    ),
+    "torchtitan of 2024, with colors": (
+        TORCHTITAN,
+        f"{TITAN}\x1b[31m{STEP_10}\x1b[33mmemory:  9.01GiB(58.23%)  \x1b[34mwps: 1,191  mfu: 0.37%",
+        {
+            "iteration": 10,
+            "loss": 10.0544,
+            "max_memory_reserved_gib": 9.01,
+            "tokens_per_second_per_gpu": 1191.0,
+            "reported_mfu": 0.0037,
+        },
+    ),
+    "torchtitan with FP8, of a module": (
+        TORCHTITAN,
+        (
+            "[titan] 2026-09-13 06:57:02,246 - torchtitan.train - INFO - "
+            f"{STEP_10}grad_norm: 1.0  memory: 1.00GiB(1.00%)  tps: 3  tflops: 2.00  mfu: N/A"
+        ),
+        {
+            "iteration": 10,
+            "loss": 10.0544,
+            "grad_norm": 1.0,
+            "max_memory_reserved_gib": 1.0,
+            "tokens_per_second_per_gpu": 3.0,
+            "reported_tflops_per_gpu": 2.0,
+        },
+    ),
+    "NeMo 2 with memory": (
+        NEMO,
+        (
+            "[2025-10-17T11:32:59+08:00] 0: Training epoch 0, iteration 45/99 | lr: 6.897e-06 | "
+            "global_batch_size: 128 | global_step: 45 | max_memory_reserved: 2147483648 | "
+            "max_memory_allocated: 1073741824 | reduced_train_loss: 11.96 | "
+            "train_step_timing in s: 6.08 | TFLOPS_per_GPU: 1.249e+03 | consumed_samples: 5888"
+        ),
+        {
+            "iteration": 45,
+            "learning_rate": 6.897e-06,
+            "global_batch_size": 128,
+            "max_memory_reserved_gib": 2.0,
+            "max_memory_allocated_gib": 1.0,
+            "loss": 11.96,
+            "step_seconds": 6.08,
+            "reported_tflops_per_gpu": 1249.0,
+            "consumed_samples": 5888,
+            "log_interval": 1,
+        },
+    ),
+    "Megatron-Bridge": (
+        MEGATRON_BRIDGE,
+        "Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU",
+        {
+            "iteration": 0,
+            "step_seconds": 2.41,
+            "reported_tflops_per_gpu": 1085.8,
+            "log_interval": 1,
+        },
+    ),
+    "Megatron-Bridge, older": (
+        MEGATRON_BRIDGE,
+        "Step Time : 2.41s GPU utilization: 1158.1TFLOP/s/GPU",
+        {
+            "iteration": 0,
+            "step_seconds": 2.41,
+            "reported_tflops_per_gpu": 1158.1,
+            "log_interval": 1,
+        },
+    ),
+    "MaxText": (
+        MAXTEXT,
+        (
+            "I0601 22:14:54 metric_logger.py:181] completed step: 14, seconds: 3.443, "
+            "TFLOP/s/device: 413.433, Tokens/s/device: 7138.890, total_weights: 196608, loss: 2.136"
+        ),
+        {
+            "iteration": 14,
+            "step_seconds": 3.443,
+            "reported_tflops_per_gpu": 413.433,
+            "tokens_per_second_per_gpu": 7138.89,
+            "loss": 2.136,
+            "log_interval": 1,
+        },
+    ),
+    "verl": (
+        VERL,
+        (
+            "\x1b[36m(TaskRunner pid=247607)\x1b[0m step:1 - actor/pg_loss:np.float64(0.5) - "
+            "perf/mfu/actor_infer:0.7 - perf/mfu/actor:0.4 - perf/max_memory_allocated_gb:18.9 - "
+            "timing_s/gen:16.2 - timing_s/step:48.7 - perf/throughput:3283.3"
+        ),
+        {
+            "iteration": 1,
+            "loss": 0.5,
+            "reported_mfu": 0.4,
+            "max_memory_allocated_gib": 18.9,
+            "step_seconds": 48.7,
+            "tokens_per_second_per_gpu": 3283.3,
+            "log_interval": 1,
+        },
+    ),
+    "nanochat": (
+        NANOCHAT,
+        (
+            "step 00002/04200 (0.05%) | loss: 10.841203 | lrm: 0.05 | dt: 312.44ms | "
+            "tok/sec: 1,679,832 | bf16_mfu: 51.83 | epoch: 1 | total time: 0.10m"
+        ),
+        {
+            "iteration": 2,
+            "iterations": 4200,
+            "loss": 10.841203,
+            "step_seconds": 0.31244,
+            "tokens_per_second": 1679832.0,
+            "reported_mfu": 0.5183,
+            "log_interval": 1,
+        },
+    ),
+    "nanochat on an unknown device": (
+        NANOCHAT,
+        "step 00002/04200 (0.05%) | loss: nan | lrm: 0.05 | dt: 312.44ms | tok/sec: 9 | mfu: 0.00",
+        {
+            "iteration": 2,
+            "iterations": 4200,
+            "loss": float("nan"),
+            "step_seconds": 0.31244,
+            "tokens_per_second": 9.0,
+            "log_interval": 1,
+        },
+    ),
+    "modded-nanogpt": (
+        MODDED_NANOGPT,
+        "step:1390/1390 train_time:80605ms step_avg:57.99ms",
+        {"iteration": 1390, "iterations": 1390, "train_seconds": 80.605},
+    ),
+    "modded-nanogpt in seconds": (
+        MODDED_NANOGPT,
+        "step:3/9 train_loss:4.5 train_time:22.870s step_avg:nanms",
+        {"iteration": 3, "iterations": 9, "train_seconds": 22.87, "loss": 4.5},
+    ),
+    "litgpt": (
+        LITGPT,
+        "Epoch 1 | iter 2 step 1 | loss train: 1.660, val: n/a | iter time: 548.72 ms (step)",
+        {"iteration": 2, "loss": 1.66, "step_seconds": 0.54872, "log_interval": 1},
+    ),
+    "Paddle, ten steps an interval": (
+        PADDLE,
+        (
+            "[    INFO] - loss: 12.06, learning_rate: 2e-06, global_step: 20, "
+            "max_memory_allocated: 7.5, interval_runtime: 5.0, interval_samples_per_second: 16.0, "
+            "interval_tokens_per_second_per_device: 889.0448, interval_steps_per_second: 2.0, "
+            "progress_or_epoch: 0.0"
+        ),
+        {
+            "iteration": 20,
+            "loss": 12.06,
+            "learning_rate": 2e-06,
+            "max_memory_allocated_gib": 7.5,
+            "step_seconds": 0.5,
+            "log_interval": 10,
+            "samples_per_second": 16.0,
+            "tokens_per_second_per_gpu": 889.0448,
+        },
+    ),
+    "MLPerf of 2023, behind a rank": (
+        MLPERF,
+        (
+            ' 78: :::MLLOG {"key": "tracked_stats", "value": {"train_step_timing": 12.5, '
+            '"reduced_train_loss": 2.75}, "metadata": {"step": 4194304}}'
+        ),
+        {"iteration": 4194304, "step_seconds": 12.5, "loss": 2.75},
+    ),
+    "Automodel": (
+        AUTOMODEL,
+        (
+            '{"step": 3, "timestamp": "2026-04-01T16:06:16Z", "loss": 0.5, "lr": 1e-06, '
+            '"mem": 10.5, "tps": 800.0, "tps_per_gpu": 100.0, "mfu": 7.5}'
+        ),
+        {
+            "iteration": 3,
+            "loss": 0.5,
+            "learning_rate": 1e-06,
+            "max_memory_allocated_gib": 10.5,
+            "tokens_per_second": 800.0,
+            "tokens_per_second_per_gpu": 100.0,
+            "reported_mfu": 0.075,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("log_format", "line", "values"), LINES.values(), ids=LINES)
+def test_a_line_is_read_as_the_step_that_it_reports(
+    log_format: LogFormat, line: str, values: dict[str, float]
+) -> None:
+    """In the units of the record; other fields stay empty."""
+    (step,) = parse(log_format, line)
+    assert isinstance(step, Step)
+    found = {name: getattr(step, name) for name in Step.__dataclass_fields__}
+    told = {name: one for name, one in found.items() if one is not None}
+    told.pop("offset")
+    told.pop("timestamp", None)
+    assert told == pytest.approx(values, nan_ok=True, rel=1e-12)
+
+
+@pytest.mark.parametrize(("log_format", "line", "values"), LINES.values(), ids=LINES)
+def test_a_quoted_line_reports_nothing(
+    log_format: LogFormat, line: str, values: dict[str, float]
+) -> None:
+    """A script that greps for it prints it, too."""
+    assert parse(log_format, f"# {line}") == []
+
+
+NOTHING = {
+    "a validation of torchtitan": (
+        TORCHTITAN,
+        f"{TITAN}validate step: 10  loss: 10.05  memory: 1.00GiB(1.00%)  tps: 2,228",
+    ),
+    "a torn line of torchtitan": (TORCHTITAN, f"{TITAN}{STEP_10}memory: 1.00GiB(1.00%)  tps: 2,2"),
+    "a validation of verl": (VERL, "step:0 - val-core/char_count/reward/mean@3:0.0"),
+    "a validation of modded-nanogpt": (
+        MODDED_NANOGPT,
+        "step:125/3350 val_loss:4.66393 train_time:22.870s step_avg:182.95ms",
+    ),
+    "the program of modded-nanogpt": (
+        MODDED_NANOGPT,
+        'print0(f"step:{step}/{train_steps} train_time:{time:.0f}ms step_avg:{time/step:.2f}ms")',
+    ),
+    "a torn line of nanochat": (
+        NANOCHAT,
+        "step 2/42 (0.05%) | loss: 1.0 | dt: 312.44ms | tok/sec: 1,679",
+    ),
+    "another event of MLPerf": (
+        MLPERF,
+        ':::MLLOG {"key": "tracked_stats", "value": {"warmup_time": 206.9}, "metadata": {}}',
+    ),
+    "JSON of MLPerf that is torn": (
+        MLPERF,
+        ':::MLLOG {"key": "tracked_stats", "value": {"train_st',
+    ),
+    "JSON of something else": (AUTOMODEL, '{"step": "a", "tps_per_gpu": 1.0}'),
+}
+
+
+@pytest.mark.parametrize(("log_format", "line"), NOTHING.values(), ids=NOTHING)
+def test_other_lines_report_no_step(log_format: LogFormat, line: str) -> None:
+    """However much they resemble one."""
+    assert parse(log_format, line) == []
+
+
+def test_lines_without_a_number_are_counted_unless_another_program_numbers_them() -> None:
+    """Megatron's own line of the same iteration has the time in milliseconds."""
+    bridge = "Step Time : 2.41s GPU utilization: 1085.8MODEL_TFLOP/s/GPU\n"
+    megatron = (
+        " iteration {:8d}/     100 | elapsed time per iteration (ms): 2408.5 | "
+        "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+    )
+    (run,) = read(io.BytesIO((bridge * 3).encode()))
+    assert [(step.iteration, step.step_seconds) for step in run.steps] == [
+        (number, 2.41) for number in (1, 2, 3)
+    ]
+    text = "".join(bridge + megatron.format(number) for number in (51, 52, 53))
+    (run,) = read(io.BytesIO(text.encode()))
+    assert [(step.iteration, step.step_seconds) for step in run.steps] == [
+        (number, 2.4085) for number in (51, 52, 53)
+    ]
+
+
+def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> None:
+    """If a program reports no other; the first report has none."""
+    text = "".join(f"step:{n}/40 train_time:{20 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))
+    (run,) = read(io.BytesIO(text.encode()))
+    found = summarise(run, Warmup.parse("none"))
+    assert [one.step_seconds for one in found.reported] == [None, 0.6, pytest.approx(1.2)]
+
+
+def figures(name: str) -> list[Step]:
+    """Return the steps of a real log."""
+    return [step for run in read(LOGS / name) for step in run.steps]
+
+
+SECONDS = {
+    "nemo2/resiliency-cell14.log": (20, 10.31, 7.70835, 7.5735),
+    "nemo2/resiliency-cell46.log": (3, 10.43, 8.543, 7.6),
+    "megatron-bridge/vpp-graphs.log": (20, 127.31, 9.3145, 2.39),
+    "maxtext/understand_logs_and_metrics.log": (10, 44.923, 9.0311, 5.668),
+    "nanochat/ascend-npu-d12.log": (6, 0.55889, 0.565772, 0.560625),
+    "litgpt/lora-phi-2.log": (10, 0.82031, 0.51458, 0.53143),
+    "verl/grpo-smollm-135m.log": (1, 48.702527, 48.702527, 48.702527),
+    "paddle/qwen2.5-0.5b.log": (2, 1.1518, 0.7037, 0.7037),
+    "mlperf/v3.0-NVIDIA-gpt3-result_2.txt": (288, 12.155681, 12.082978, 12.074072),
+}
+RATES = {
+    "torchtitan/completed-rank3.log": ("tokens_per_second_per_gpu", 49, 191.918, 9.01),
+    "torchtitan/out-of-memory-rank7.log": ("tokens_per_second_per_gpu", 1, 275.0, 26.15),
+    "automodel/llama3_2_1b_squad_h100.jsonl": ("tokens_per_second_per_gpu", 100, 9888.704, 14.8226),
+    "automodel/qwen3_moe_30b_te_deepep_h100.jsonl": ("tokens_per_second", 100, 23100.668, 48.58),
+    "maxtext/understand_logs_and_metrics.log": ("tokens_per_second_per_gpu", 10, 22522.57, None),
+    "nanochat/ascend-npu-d12.log": ("tokens_per_second", 6, 57951.167, None),
+    "megatron-bridge/vpp-graphs.log": ("reported_tflops_per_gpu", 20, 899.065, None),
+    "paddle/qwen2.5-0.5b.log": ("tokens_per_second_per_gpu", 2, 2447.994, 12.3074),
+    "verl/grpo-smollm-135m.log": ("tokens_per_second_per_gpu", 1, 3283.32, 18.9219),
+}
+OUTCOMES = {
+    "torchtitan/completed-rank3.log": OutcomeKind.COMPLETED,
+    "torchtitan/out-of-memory-rank7.log": OutcomeKind.GPU_OUT_OF_MEMORY,
+    "modded-nanogpt/track_1_short-0069607b.txt": OutcomeKind.COMPLETED,
+    "modded-nanogpt/track_1_short-1d7c6c03.txt": OutcomeKind.COMPLETED,
+    "nemo2/resiliency-cell14.log": OutcomeKind.COMPLETED,
+    "litgpt/lora-phi-2.log": OutcomeKind.COMPLETED,
+    "mlperf/v5.1-AMD-llama31_8b-result_9.txt": OutcomeKind.COMPLETED,
+    "mlperf/v5.1-University-of-Florida-llama31_8b-result_9.txt": OutcomeKind.COMPLETED,
+    "mlperf/v4.0-Google-gpt3-result_1.txt": OutcomeKind.COMPLETED,
+    "mlperf/v3.0-NVIDIA-gpt3-result_2.txt": OutcomeKind.COMPLETED,
+}
+real_logs = pytest.mark.skipif(not LOGS.is_dir(), reason="the real logs are not here")
+
+
+@real_logs
+@pytest.mark.parametrize(("name", "expected"), SECONDS.items(), ids=SECONDS)
+def test_real_logs_have_the_step_times_that_were_computed_apart(
+    name: str, expected: tuple[int, float, float, float]
+) -> None:
+    """How many, the first, the mean and the median of all, the first one included."""
+    seconds = [step.step_seconds for step in figures(name) if step.step_seconds is not None]
+    count, first, mean, middle = expected
+    assert len(seconds) == count
+    assert (seconds[0], fmean(seconds), median(seconds)) == pytest.approx(
+        (first, mean, middle), abs=6e-7
+    )
+
+
+@real_logs
+@pytest.mark.parametrize(("name", "expected"), RATES.items(), ids=RATES)
+def test_real_logs_have_the_rates_that_were_computed_apart(
+    name: str, expected: tuple[str, int, float, float | None]
+) -> None:
+    """How many, their mean, and the peak of memory."""
+    column, count, mean, peak = expected
+    steps = figures(name)
+    rates = [value for step in steps if (value := getattr(step, column)) is not None]
+    assert len(rates) == count
+    assert fmean(rates) == pytest.approx(mean, abs=6e-3)
+    if peak is not None:
+        found = summarise(read(LOGS / name)[0], Warmup.parse("none")).peak_memory_gib
+        assert found == pytest.approx(peak, abs=6e-5)
+
+
+@real_logs
+@pytest.mark.parametrize(("name", "expected"), OUTCOMES.items(), ids=OUTCOMES)
+def test_real_logs_ended_as_their_readers_say(name: str, expected: OutcomeKind) -> None:
+    """The cause wins over what the other ranks print of it."""
+    outcome = read(LOGS / name)[-1].outcome
+    assert outcome is not None
+    assert outcome.kind is expected
+
+
+@real_logs
+@pytest.mark.parametrize(
+    ("name", "steps", "seconds"),
+    [
+        ("modded-nanogpt/track_1_short-0069607b.txt", 1480, 236.772),
+        ("modded-nanogpt/track_1_short-1d7c6c03.txt", 1390, 80.605),
+    ],
+)
+def test_every_step_of_modded_nanogpt_is_there(name: str, steps: int, seconds: float) -> None:
+    """With the time since the start."""
+    found = figures(name)
+    assert (len(found), found[-1].iteration, found[-1].train_seconds) == (steps, steps, seconds)
+
+
+def test_json_may_hold_any_value() -> None:
+    """No line ends the reading."""
+    parse(MLPERF, ":::MLLOG " + "[" * 50_000)
+    for value in ("x", None, [], {}, True, 10**400, "nan"):
+        line = json.dumps({"step": 1, "tps_per_gpu": value, "loss": value, "mfu": value})
+        parse(AUTOMODEL, line)
+        event = {
+            "key": "tracked_stats",
+            "value": {"train_step_time": value},
+            "metadata": {"step": value},
+        }
+        parse(MLPERF, f":::MLLOG {json.dumps(event)}")
