@@ -114,11 +114,11 @@ def parse(
     """Read training logs: step times, TFLOPs, memory, and how each run ended.
 
     PATH is a file, a folder, a tar archive, a glob, or - for standard input; all may be compressed
-    with gzip, Zstandard, xz or bzip2. Two logs
-    whose names differ in .out and .err only, or in stdout and stderr, are those of one run. Exits
-    with 1 where a log cannot be read or says nothing; the others are read nevertheless.
+    with gzip, Zstandard, xz or bzip2. Two logs whose names differ only in .out and .err, or in
+    stdout and stderr, are those of one run. Exits with 1 if a log cannot be read or contains
+    nothing of a run; the others are read all the same.
 
-    With --on-slurm what is printed is the same. Ctrl-C leaves the jobs.
+    --on-slurm prints the same. Ctrl-C leaves the jobs.
     """
     from orchestrator.logs.closing import closing_lines
     from orchestrator.logs.find import find_logs
@@ -132,7 +132,9 @@ def parse(
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
     if unparsed:
-        _print_unparsed(found)
+        if on_slurm is not None:
+            raise click.UsageError("--unparsed reads the logs here: leave out --on-slurm")
+        _print_unparsed(found, layout)
         return
     given = _given(options)
     keep_skipped, batch = skipped == "keep", given.global_batch_size
@@ -165,18 +167,24 @@ def parse(
         sys.exit(1)
 
 
-def _print_unparsed(found: "FoundLogs") -> None:
+def _print_unparsed(found: "FoundLogs", layout: str) -> None:
     """Print `log:line: text` for each line that looks like a report and could not be parsed."""
-    from parsers.runs.unparsed import unparsed_lines
+    from orchestrator.logs.unparsed import unparsed_records
 
     problems = list(found.problems)
-    for log in found.logs:
-        for path in (log.path,) if log.errors is None else (log.path, log.errors):
-            try:
-                for line in unparsed_lines(path):
-                    click.echo(printable(f"{path}:{line.number}: {line.text}"))
-            except OSError as error:
-                problems.append(f"{path}: cannot be read: {error.strerror or error}")
+    records = unparsed_records(found.logs, problems)
+    if layout == "text":
+        printed = False
+        for one in records:
+            printed = True
+            click.echo(printable(f"{one['path']}:{one['line']}: {one['text']}"))
+        if not printed and found.logs:
+            click.echo("all lines that look like a report were understood", err=True)
+    else:
+        from orchestrator.common.tables import records_table
+
+        listed = list(records)
+        print_table(layout, lambda: records_table(listed), lambda: listed)
     for problem in problems:
         complain(f"teralog: {problem}")
     if problems:

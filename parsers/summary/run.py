@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean, harmonic_mean
+from typing import Any
 
 from parsers.fields import whole
 from parsers.formats.table import CONFIGURATION_FORMATS, SPEED_FORMATS
@@ -14,6 +15,7 @@ from parsers.summary.launches import Configured, LaunchReports, RunReports, run_
 from parsers.summary.warmup import Warmup
 
 _MIB_PER_GIB = 1024
+_LEAST_FRACTION = 0.25
 _UNKNOWN = Configured()
 
 
@@ -49,7 +51,9 @@ class RunSummary:
         program's own figure for the whole run, or for all of it so far.
     reported_tflops_per_gpu: likewise, what the program claims.
     engine_samples_per_second: of single engines, if the other rates are end to end.
-    global_batch_size, world_size, parameters: the set-up, as the caller or the log states it.
+    global_batch_size, world_size, parameters: the set-up, as the caller or the log states it; the
+        batch also as it follows from reports with seconds and samples per second.
+    device, precision: on what and in which numbers the model computes, as the program reports it.
     rates_only: no report that counts has a step time, for their samples per second need a batch.
     config: the configuration that the log tells, as text.
     lines, not_understood: how many lines gave records, and how many only looked as if they would.
@@ -72,6 +76,8 @@ class RunSummary:
     global_batch_size: int | None
     world_size: int | None
     parameters: int | None
+    device: str | None
+    precision: str | None
     rates_only: bool
     memory_reports: int
     peak_memory_gib: float | None
@@ -120,7 +126,11 @@ def summarise(
     besides the log, which fills in the rest.
     """
     config = run.config
-    batch = configured.global_batch_size or whole(config.get("global_batch_size"))
+    batch = (
+        configured.global_batch_size
+        or whole(config.get("global_batch_size"))
+        or _batch_by_rates(run)
+    )
     configured = Configured(configured.train_iters or whole(config.get("train_iters")), batch)
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
     samples = (
@@ -150,6 +160,8 @@ def summarise(
         global_batch_size=_last_count(reports.column("global_batch_size")) or batch,
         world_size=_world_size(run, config),
         parameters=whole(config.get("parameters")) or _set_up(run, "parameters"),
+        device=_set_up(run, "device"),
+        precision=_set_up(run, "precision"),
         rates_only=not statistics.n and _mean_rate(reports, "samples_per_second") is not None,
         memory_reports=len(run.memory_reports),
         peak_memory_gib=_peak_gib(run),
@@ -159,6 +171,26 @@ def summarise(
         not_understood=sum(count for _, count in run.not_understood),
         notes=run.notes,
     )
+
+
+def _batch_by_rates(run: LogRun) -> int | None:
+    """Return the sequences per iteration: samples per second times seconds, of the same report.
+
+    Both are rounded. So the middle half of the products must lie within a quarter of the same whole
+    number; None if it does not, or if no report gives both.
+    """
+    parts = run.parts
+    columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))
+    products = sorted(
+        seconds * rate
+        for seconds, rate in zip(*columns, strict=True)
+        if seconds and rate and is_sound(seconds) and is_sound(rate)
+    )
+    if not products:
+        return None
+    middle = products[len(products) // 4 : len(products) - len(products) // 4]
+    size = round(middle[0])
+    return size if size and max(abs(one - size) for one in middle) < _LEAST_FRACTION else None
 
 
 def _formats(run: LogRun) -> tuple[str, ...]:
@@ -228,8 +260,8 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
     )
 
 
-def _set_up(run: LogRun, name: str) -> int | None:
-    """Return a number that the program gives of its set-up; the last one."""
+def _set_up(run: LogRun, name: str) -> Any:
+    """Return what the program reports of its set-up; the last one."""
     values = [value for one in run.totals if (value := getattr(one, name)) is not None]
     return values[-1] if values else None
 
