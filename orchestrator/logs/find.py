@@ -103,7 +103,7 @@ def is_log_name(name: str) -> bool:
 
 def _paired_members(members: Sequence[LogSlice]) -> Iterator[Log]:
     """Yield the members of an archive, those of output and errors of one run as one log."""
-    by_name = {member.name: member for member in members}
+    by_name = {member.name: member for member in sorted(members, key=lambda one: one.name)}
     errors = {
         str(output): member
         for name, member in by_name.items()
