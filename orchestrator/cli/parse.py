@@ -52,7 +52,7 @@ _SHARDS = 16
     type=click.Choice(["drop", "keep"]),
     default="drop",
     show_default=True,
-    help="What becomes of reports with an iteration whose update was skipped.",
+    help="What to do with reports that contain an iteration whose update was skipped.",
 )
 @click.option(
     "--unparsed",
@@ -73,7 +73,7 @@ _SHARDS = 16
     help="Whether layers run forward twice.",
 )
 @click.option("--gpu", help="Name of the GPU, for MFU.")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="Of the GPU's peak.")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="Of the computation, for MFU.")
 @click.option(
     "--gpu-peak-tflops",
     type=Positive(),
@@ -94,7 +94,7 @@ _SHARDS = 16
 @click.option(
     "--work",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Slurm: where what shards say is kept.  [default: .parse in the folder of results]",
+    help="Slurm: where results of shards are kept.  [default: .parse in the folder of results]",
 )
 @results_option
 def parse(
@@ -216,7 +216,7 @@ def _given(options: dict[str, Any]) -> "Given":
 
 
 def _refuse_unreadable(paths: tuple[str, ...]) -> None:
-    """Raise UserError for names that lead nowhere: no job is to wait in a queue for that."""
+    """Raise UserError for names that lead nowhere, before any job waits in a queue for them."""
     names = [path for path in paths if path != "-" and not glob.has_magic(path)]
     missing = [path for path in names if not Path(path).exists()]
     if missing:

@@ -54,7 +54,7 @@ def closing_lines(
 def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield each remark once, with the run it is about, or how many there are.
 
-    remarks: names of runs and what is to be said of them.
+    remarks: names of runs, each with a remark on it.
     """
     runs: dict[str, list[str]] = {}
     for name, remark in remarks:

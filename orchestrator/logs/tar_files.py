@@ -106,7 +106,7 @@ def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]
 
 
 def _copy(read: Callable[[int], bytes], file: BinaryIO, count: int) -> None:
-    """Copy so many bytes, or as many as there are. Raises _NoRoomError."""
+    """Copy this number of bytes, or all that are left. Raises _NoRoomError."""
     while count and (piece := read(min(count, _COPIED_BYTES))):
         try:
             file.write(piece)

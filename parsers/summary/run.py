@@ -176,8 +176,8 @@ def summarise(
 def _batch_by_rates(run: LogRun) -> int | None:
     """Return the sequences per iteration: samples per second times seconds, of the same report.
 
-    Both are rounded. So the middle half of the products must lie within a quarter of the same whole
-    number; None if it does not, or if no report gives both.
+    Both are rounded. So the middle half of the products must differ by less than a quarter from
+    the same whole number; None if it does not, or if no report gives both.
     """
     parts = run.parts
     columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -199,10 +200,29 @@ def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_an_archive_by_another_name_is_recognised() -> None:
-    """The sentence says what to do."""
-    Path("logs.out").write_bytes(archive(MEMBERS))
-    assert "is a tar archive: give it a name that ends in .tar" in parse("logs.out").stderr
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+def test_an_archive_by_another_name_is_recognised(pack: Callable[[bytes], bytes]) -> None:
+    """Compressed or not, or on standard input: the sentence says what to do."""
+    content = pack(archive(MEMBERS))
+    Path("logs.out").write_bytes(content)
+    sentence = "is a tar archive: give it as a file whose name ends in .tar, .tar.gz"
+    assert f"logs.out: {sentence}" in parse("logs.out").stderr
+    assert f"-: {sentence}" in CliRunner().invoke(main, ["parse", "-"], content).stderr
+
+
+def test_a_log_in_utf_16_is_named_in_an_archive_too() -> None:
+    """With the member's name."""
+    with tarfile.open("a.tar", "w") as tar:
+        for name in ("run.out", "torch.out"):
+            text = log(1000).encode("utf-16" if name == "run.out" else "utf-8")
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text))
+    Path("run.log.gz").write_bytes(gzip.compress(log(1000).encode("utf-16")))
+    assert "run.log.gz: is text in UTF-16: convert it to UTF-8" in parse("run.log.gz").stderr
+    result = parse("a.tar")
+    assert "1 file contains nothing of a run" in result.stderr
+    assert "torch.out" in result.stdout
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
