@@ -128,7 +128,8 @@ def parse(
 
     chosen = None if warmup is None else _warmup(warmup)
     unpack_into = click.get_current_context().with_resource(_temporary_folder())
-    found = find_logs(paths, unpack_into)
+    with _status() as tell_archive:
+        found = find_logs(paths, unpack_into, tell_archive)
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
     if unparsed:
@@ -279,6 +280,19 @@ def _temporary_folder() -> "Iterator[Path]":
 
     with tempfile.TemporaryDirectory(prefix="teralog-", ignore_cleanup_errors=True) as name:
         yield Path(name)
+
+
+@contextmanager
+def _status() -> "Iterator[Callable[[Path], None]]":
+    """Show on a terminal which archive is being read."""
+    if not sys.stderr.isatty():
+        yield lambda path: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status("") as display:
+        yield lambda path: display.update(escape(printable(f"reading {path}")))
 
 
 @contextmanager

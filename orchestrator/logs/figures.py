@@ -55,14 +55,13 @@ NOTHING_GIVEN = Given()
 class Figures:
     """What follows from a log and its configuration; None if something for it is not known.
 
-    gpus: ranks. parameters: of the whole model, counted from its sizes, else as the log
-    states it.
+    gpus: ranks. parameters: of the whole model, counted from its sizes, else as the log states it.
     tflops_per_gpu: FLOPs of the exact matrix products, recomputed ones included, over the median
-    step time and the ranks, in 10**12 per second; None if it is not known whether layers are
-    recomputed. model_tflops_per_gpu: the same without recomputation. mfu: that over the GPU's dense
-    peak.
-    lacking: the options that would complete the TFLOPs. uncounted: why no option can. no_peak: why
-    there is no MFU although there are TFLOPs.
+        step time and the ranks, in 10**12 per second; if the batch changes, over the seconds of
+        all samples; None if it is not known whether layers are recomputed.
+    model_tflops_per_gpu: the same without recomputation. mfu: that over the GPU's dense peak.
+    lacking: the options that would complete the TFLOPs. uncounted: why no option can.
+    no_peak: why there is no MFU although there are TFLOPs.
     """
 
     gpus: int | None = None
@@ -88,11 +87,11 @@ FIGURE_NAMES = tuple(Figures().record())
 def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
     """Return the figures of a run, by what its log says and then by what is given."""
     config = stated_config(summary)
-    if summary.engine_samples_per_second is not None:
-        # Several models work in an iteration, and one of them generates.
-        return Figures(gpus=summary.world_size, global_batch_size=summary.global_batch_size)
     gpus = summary.world_size or given.world_size
     batch = summary.global_batch_size
+    if summary.engine_samples_per_second is not None:
+        # Several models work in an iteration, and one of them generates.
+        return Figures(gpus=gpus, global_batch_size=batch)
     shape, lacking, uncounted = _shape(config, given)
     recomputed = stated_recomputation(config)
     if recomputed is None:
@@ -121,6 +120,8 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
         recomputed=bool(recomputed),
     )
     seconds = summary.step_seconds.median or summary.step_seconds.mean
+    if summary.batch_changes and summary.samples_per_second:
+        seconds = batch / summary.samples_per_second
     model = tflops_per_gpu(CONVENTIONS["model"].flops(iteration), seconds, gpus)
     hardware = tflops_per_gpu(CONVENTIONS["hardware"].flops(iteration), seconds, gpus)
     peak = _peak(config, given)
@@ -195,11 +196,8 @@ def _shape(
     heads, width = values["num_attention_heads"], values["hidden_size"]
     head_size = whole(config.get("kv_channels"))
     if width % heads or (head_size and head_size * heads != width):
-        return (
-            None,
-            (),
-            f"the log states {heads} heads and hidden_size {width}, which no formula counts",
-        )
+        sizes = f"{heads} heads{f' of {head_size}' if head_size else ''} and hidden_size {width}"
+        return None, (), f"the log states {sizes}, which no formula here counts"
     groups = values.get("num_key_value_heads")
     if groups and heads % groups:
         return None, (), f"{heads} heads cannot share {groups} heads of keys and values"

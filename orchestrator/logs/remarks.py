@@ -45,9 +45,11 @@ def time_remarks(summary: RunSummary) -> Iterator[str]:
 
 
 def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
-    """Yield why a run with a step time or a rate has no TFLOPs or no MFU."""
+    """Yield how TFLOPs were computed, or why a run with a step time has none, or no MFU."""
     if summary.step_seconds.mean is None and summary.samples_per_second is None:
         return
+    if summary.batch_changes and figures.model_tflops_per_gpu is not None:
+        yield "TFLOPs follow from samples/s, for the global batch changes during the run"
     if figures.uncounted is not None:
         yield f"no TFLOPs: {figures.uncounted}"
     elif figures.tflops_per_gpu is None and figures.lacking:

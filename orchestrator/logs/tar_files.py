@@ -7,7 +7,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from parsers.scan.sources import LogSlice, Read, open_source
 
@@ -74,7 +74,8 @@ def _unpacked(
     found: dict[str, LogSlice] = {}
     stream = io.BufferedReader(_Stream(read))
     descriptor, name = tempfile.mkstemp(dir=unpack_into)
-    with os.fdopen(descriptor, "wb") as file:
+    # Without a buffer, or what did not fit would be written again when the file is closed.
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
         try:
             with tarfile.open(fileobj=stream, mode="r|") as archive:
                 for member in archive:
@@ -105,15 +106,15 @@ def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]
     return f"{path}:{name}"
 
 
-def _copy(read: Callable[[int], bytes], file: BinaryIO, count: int) -> None:
+def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:
     """Copy this number of bytes, or all that are left. Raises _NoRoomError."""
     while count and (piece := read(min(count, _COPIED_BYTES))):
-        try:
-            file.write(piece)
-            file.flush()
-        except OSError as error:
-            raise _NoRoomError(error.strerror) from error
         count -= len(piece)
+        while piece:
+            try:
+                piece = piece[file.write(piece) :]
+            except OSError as error:
+                raise _NoRoomError(error.strerror) from error
 
 
 class _NoRoomError(Exception):

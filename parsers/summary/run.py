@@ -53,6 +53,7 @@ class RunSummary:
     engine_samples_per_second: of single engines, if the other rates are end to end.
     global_batch_size, world_size, parameters: the set-up, as the caller or the log states it; the
         batch also as it follows from reports with seconds and samples per second.
+    batch_changes: the reports that count have several global batches.
     device, precision: on what and in which numbers the model computes, as the program reports it.
     rates_only: no report that counts has a step time, for their samples per second need a batch.
     config: the configuration that the log tells, as text.
@@ -74,6 +75,7 @@ class RunSummary:
     reported_tflops_per_gpu: float | None
     engine_samples_per_second: float | None
     global_batch_size: int | None
+    batch_changes: bool
     world_size: int | None
     parameters: int | None
     device: str | None
@@ -158,6 +160,7 @@ def summarise(
         or _total(run, "tflops_per_gpu"),
         engine_samples_per_second=_engine_rate(run),
         global_batch_size=_last_count(reports.column("global_batch_size")) or batch,
+        batch_changes=len({*filter(None, reports.column("global_batch_size"))}) > 1,
         world_size=_world_size(run, config),
         parameters=whole(config.get("parameters")) or _set_up(run, "parameters"),
         device=_set_up(run, "device"),

@@ -192,7 +192,11 @@ def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
     ("changed", "reason"),
     [
         ({"num_experts": "8"}, "the log states num_experts 8, which no formula here counts"),
-        ({"kv_channels": "128"}, "the log states 32 heads and hidden_size 6144, which no formula"),
+        ({"kv_channels": "128"}, "the log states 32 heads of 128 and hidden_size 6144, which no"),
+        (
+            {"num_attention_heads": "31", "kv_channels": "None"},
+            "the log states 31 heads and hidden",
+        ),
     ],
 )
 def test_a_model_that_no_formula_counts_is_named(
@@ -201,6 +205,24 @@ def test_a_model_that_no_formula_counts_is_named(
     """An empty cell alone would look like a log that was not understood."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     assert f"run.log: no TFLOPs: {reason}" in parse("run.log").stderr
+
+
+def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None:
+    """The FLOPs of the last batch over the median time would be too many."""
+    steps = "".join(
+        f" iteration {n:8d}/      20 | elapsed time per iteration (ms): {375.0 * batch:.1f} | "
+        f"global batch size: {batch:5d} | "
+        "number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+        for n, batch in enumerate((4, 4, 4, 4, 8, 16), 1)
+    )
+    arguments = log(ARGUMENTS, seconds=1.5)
+    Path("steady.log").write_text(arguments)
+    Path("growing.log").write_text(arguments[: arguments.index(" iteration ")] + steps)
+    steady, growing = figures("steady.log"), figures("growing.log")
+    assert growing["tflops_per_gpu"] == pytest.approx(steady["tflops_per_gpu"])
+    assert growing["global_batch_size"] == 16
+    assert "growing.log: TFLOPs follow from samples/s" in parse("growing.log").stderr
+    assert "samples/s" not in parse("steady.log").stderr
 
 
 @pytest.mark.parametrize(

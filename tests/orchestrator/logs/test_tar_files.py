@@ -147,6 +147,14 @@ def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
     assert "other.log" in result.stdout
 
 
+def test_an_archive_without_logs_in_a_folder_is_no_problem(folder: Path) -> None:
+    """It is something else, such as the training data."""
+    Path("data.tar").write_bytes(archive({"0001.json": "{}"}))
+    Path("run.log").write_text(log(1000))
+    result = parse(".")
+    assert (result.exit_code, "archive" in result.stderr) == (0, False)
+
+
 def test_only_the_logs_of_a_compressed_archive_are_unpacked(folder: Path) -> None:
     """Beside logs it may contain checkpoints of any size."""
     checkpoint = {"global_step10/model.pt": "0" * 10**6}
@@ -254,8 +262,9 @@ def test_a_mangled_archive_never_ends_in_a_traceback(
     content = bytearray(archive(MEMBERS))
     for _ in range(data.draw(st.integers(0, 8))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    pack = data.draw(st.sampled_from([bytes, gzip.compress]))
     path = folder / "a.tar"
-    path.write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
+    path.write_bytes(pack(bytes(content[: data.draw(st.integers(0, len(content)))])))
     members, problem = tar_members(path, folder, is_log_name)
     assert problem is None or problem.startswith(f"{path}: ")
     assert all(member.begin >= 0 for member in members)
