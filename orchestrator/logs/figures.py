@@ -26,7 +26,10 @@ _OTHER_LAYERS = (
     "window_size",
     "experimental_attention_variant",
     "linear_attention_type",
+    "decoder_seq_length",
 )
+# gpt-neox's, of which only the usual values are known; `pos_emb` is one of its arguments.
+_NEOX_LAYERS = {"mlp_type": "regular", "activation": "gelu"}
 _OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
 
 
@@ -181,6 +184,9 @@ def _shape(
     for name in _OTHER_LAYERS:
         if config.get(name, "") not in _OFF:
             return None, (), f"the log states {name} {config[name]}, which no formula here counts"
+    for name, usual in _NEOX_LAYERS.items():
+        if "pos_emb" in config and config.get(name, usual) != usual:
+            return None, (), f"the log states {name} {config[name]}, which no formula here counts"
     values: dict[str, Any] = {}
     if given.model is not None and not contradicts_preset(config, given):
         values = asdict(preset(given.model))
@@ -206,19 +212,20 @@ def _shape(
 
 
 def _variants(config: Mapping[str, str]) -> dict[str, Any]:
-    """Return how a model differs from GPT-2, by Megatron's arguments."""
+    """Return how a model differs from GPT-2, by the arguments of Megatron and its forks."""
     found: dict[str, Any] = {}
     if config.get("group_query_attention") == "True":
         found["num_key_value_heads"] = whole(config.get("num_query_groups"))
     elif whole(config.get("num_key_value_heads")):  # Megatron-DeepSpeed
         found["num_key_value_heads"] = whole(config["num_key_value_heads"])
-    if config.get("swiglu") == "True":
+    if config.get("swiglu") == "True" or "glu_activation" in config:
         found["gated_mlp"] = True
-    if config.get("untie_embeddings_and_output_weights") == "True":
+    untied = ("untie_embeddings_and_output_weights", "no_weight_tying")
+    if any(config.get(name) == "True" for name in untied):
         found["untied_head"] = True
     if config.get("embed_layernorm") == "True":
         found["embedding_norm"] = True
-    positions = config.get("position_embedding_type", "").lower()
+    positions = config.get("position_embedding_type", config.get("pos_emb", "")).lower()
     if any(word in positions for word in ("rope", "rotary", "alibi", "none")):
         found["position_table"] = False
     if config.get("add_bias_linear") == "False":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from statistics import fmean, harmonic_mean
 from typing import Any
 
@@ -16,6 +17,7 @@ from parsers.summary.warmup import Warmup
 
 _MIB_PER_GIB = 1024
 _LEAST_FRACTION = 0.25
+_AXES = ("data", "tensor", "pipeline", "context")
 _UNKNOWN = Configured()
 
 
@@ -254,12 +256,17 @@ def _engine_rate(run: LogRun) -> float | None:
 
 
 def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
-    """Return the number of ranks that the log states, else that of nodes by GPUs per node."""
+    """Return the number of ranks that the log states; else nodes by GPUs, or the layout's product.
+
+    Of the layout only the copies of the model must be stated: an axis that is not is 1.
+    """
     nodes, gpus = (whole(config.get(name)) for name in ("nodes", "gpus_per_node"))
+    layout = [whole(config.get(f"{axis}_parallel_size")) for axis in _AXES]
     return (
         whole(config.get("world_size"))
         or _set_up(run, "world_size")
         or (nodes * gpus if nodes and gpus else None)
+        or (prod(size or 1 for size in layout) if layout[0] else None)
     )
 
 

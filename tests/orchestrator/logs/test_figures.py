@@ -297,6 +297,70 @@ def test_computed_tflops_agree_with_those_that_a_program_logs(folder: Path) -> N
     assert found["parameters"] == pytest.approx(173.4e9, rel=5e-4)
 
 
+ONEFLOW = {
+    "num_nodes": "4",
+    "num_gpus_per_node": "8",
+    "num_layers": "24",
+    "hidden_size": "2304",
+    "num_attention_heads": "24",
+    "seq_length": "2048",
+    "padded_vocab_size": "50688",
+    "global_batch_size": "512",
+    "checkpoint_activations": "True",
+}
+
+
+def test_computed_tflops_agree_with_a_published_table(folder: Path) -> None:
+    """OneFlow's GPT benchmark of 2021: 13117.18 ms on 4 nodes of 8 GPUs are 36.85 TFLOP/s each.
+
+    It counts 512 more tokens in the vocabulary.
+    """
+    Path("run.log").write_text(log(ONEFLOW, seconds=13.11718))
+    found = figures("run.log")
+    assert found["tflops_per_gpu"] == pytest.approx(36.85, rel=1e-3)
+    assert found["gpus"] == 32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gpus"),
+    [
+        ({"num_nodes": "4", "num_gpus_per_node": "8"}, 32),
+        ({"global_num_gpus": "96"}, 96),
+        ({"data_parallel_size": "2", "tensor_model_parallel_size": "4"}, 8),
+        ({"data_parallel_size": "2", "tensor_model_parallel_size": "4", "world_size": "16"}, 16),
+        ({"tensor_model_parallel_size": "4"}, None),
+        ({"num_nodes": "4"}, None),
+    ],
+)
+def test_the_number_of_gpus_follows_from_the_layout(
+    folder: Path, arguments: dict[str, str], gpus: int | None
+) -> None:
+    """If the log does not state it; without the copies of the model it is not known."""
+    Path("run.log").write_text(log(arguments))
+    assert figures("run.log")["gpus"] == gpus
+
+
+@pytest.mark.parametrize(
+    ("changed", "tflops", "parameters"),
+    [
+        ({"glu_activation": "swiglu"}, True, True),
+        ({"pos_emb": "rotary", "no_weight_tying": "True"}, False, True),
+        ({"pos_emb": "learned", "mlp_type": "llama"}, None, None),
+        ({"pos_emb": "learned", "activation": "swiglu"}, None, None),
+        ({"decoder_seq_length": "128"}, None, None),
+    ],
+)
+def test_arguments_of_forks_change_the_model(
+    folder: Path, changed: dict[str, str], tflops: bool | None, parameters: bool | None
+) -> None:
+    """True: the figure differs from that of the plain model; None: it is not known."""
+    Path("plain.log").write_text(log(ARGUMENTS))
+    Path("run.log").write_text(log(ARGUMENTS | changed))
+    plain, found = figures("plain.log"), figures("run.log")
+    for name, differs in (("tflops_per_gpu", tflops), ("parameters", parameters)):
+        assert (None if found[name] is None else found[name] != plain[name]) is differs
+
+
 TIMER = (
     "[INFO] [timer.py:199:stop] epoch=0/micro_step={0}/global_step={0}, RunningAvgSamplesPerSec="
     "90.0, CurrSamplesPerSec=80.0, MemAllocated=1.00GB, MaxMemAllocated=2.00GB\n"
