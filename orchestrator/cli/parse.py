@@ -52,7 +52,7 @@ _SHARDS = 16
     type=click.Choice(["drop", "keep"]),
     default="drop",
     show_default=True,
-    help="What becomes of reports with an iteration whose update was skipped.",
+    help="What to do with reports that contain an iteration whose update was skipped.",
 )
 @click.option(
     "--unparsed",
@@ -73,7 +73,7 @@ _SHARDS = 16
     help="Whether layers run forward twice.",
 )
 @click.option("--gpu", help="Name of the GPU, for MFU.")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="Of the GPU's peak.")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="Of the computation, for MFU.")
 @click.option(
     "--gpu-peak-tflops",
     type=Positive(),
@@ -94,7 +94,7 @@ _SHARDS = 16
 @click.option(
     "--work",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Slurm: where what shards say is kept.  [default: .parse in the folder of results]",
+    help="Slurm: where results of shards are kept.  [default: .parse in the folder of results]",
 )
 @results_option
 def parse(
@@ -114,11 +114,11 @@ def parse(
     """Read training logs: step times, TFLOPs, memory, and how each run ended.
 
     PATH is a file, a folder, a tar archive, a glob, or - for standard input; all may be compressed
-    with gzip, Zstandard, xz or bzip2. Two logs
-    whose names differ in .out and .err only, or in stdout and stderr, are those of one run. Exits
-    with 1 where a log cannot be read or says nothing; the others are read nevertheless.
+    with gzip, Zstandard, xz or bzip2. Two logs whose names differ only in .out and .err, or in
+    stdout and stderr, are those of one run. Exits with 1 if a log cannot be read or contains
+    nothing of a run; the others are read all the same.
 
-    With --on-slurm what is printed is the same. Ctrl-C leaves the jobs.
+    --on-slurm prints the same. Ctrl-C leaves the jobs.
     """
     from orchestrator.logs.closing import closing_lines
     from orchestrator.logs.find import find_logs
@@ -128,11 +128,14 @@ def parse(
 
     chosen = None if warmup is None else _warmup(warmup)
     unpack_into = click.get_current_context().with_resource(_temporary_folder())
-    found = find_logs(paths, unpack_into)
+    with _status() as tell_archive:
+        found = find_logs(paths, unpack_into, tell_archive)
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
     if unparsed:
-        _print_unparsed(found)
+        if on_slurm is not None:
+            raise click.UsageError("--unparsed reads the logs here: leave out --on-slurm")
+        _print_unparsed(found, layout)
         return
     given = _given(options)
     keep_skipped, batch = skipped == "keep", given.global_batch_size
@@ -165,18 +168,24 @@ def parse(
         sys.exit(1)
 
 
-def _print_unparsed(found: "FoundLogs") -> None:
+def _print_unparsed(found: "FoundLogs", layout: str) -> None:
     """Print `log:line: text` for each line that looks like a report and could not be parsed."""
-    from parsers.runs.unparsed import unparsed_lines
+    from orchestrator.logs.unparsed import unparsed_records
 
     problems = list(found.problems)
-    for log in found.logs:
-        for path in (log.path,) if log.errors is None else (log.path, log.errors):
-            try:
-                for line in unparsed_lines(path):
-                    click.echo(printable(f"{path}:{line.number}: {line.text}"))
-            except OSError as error:
-                problems.append(f"{path}: cannot be read: {error.strerror or error}")
+    records = unparsed_records(found.logs, problems)
+    if layout == "text":
+        printed = False
+        for one in records:
+            printed = True
+            click.echo(printable(f"{one['path']}:{one['line']}: {one['text']}"))
+        if not printed and found.logs:
+            click.echo("all lines that look like a report were understood", err=True)
+    else:
+        from orchestrator.common.tables import records_table
+
+        listed = list(records)
+        print_table(layout, lambda: records_table(listed), lambda: listed)
     for problem in problems:
         complain(f"teralog: {problem}")
     if problems:
@@ -208,7 +217,7 @@ def _given(options: dict[str, Any]) -> "Given":
 
 
 def _refuse_unreadable(paths: tuple[str, ...]) -> None:
-    """Raise UserError for names that lead nowhere: no job is to wait in a queue for that."""
+    """Raise UserError for names that lead nowhere, before any job waits in a queue for them."""
     names = [path for path in paths if path != "-" and not glob.has_magic(path)]
     missing = [path for path in names if not Path(path).exists()]
     if missing:
@@ -271,6 +280,19 @@ def _temporary_folder() -> "Iterator[Path]":
 
     with tempfile.TemporaryDirectory(prefix="teralog-", ignore_cleanup_errors=True) as name:
         yield Path(name)
+
+
+@contextmanager
+def _status() -> "Iterator[Callable[[Path], None]]":
+    """Show on a terminal which archive is being read."""
+    if not sys.stderr.isatty():
+        yield lambda path: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status("") as display:
+        yield lambda path: display.update(escape(printable(f"reading {path}")))
 
 
 @contextmanager

@@ -198,8 +198,11 @@ def _widths(columns: Sequence[_Shown], width: int) -> list[int]:
 
 
 def _title_words(title: str) -> list[str]:
-    """Return the parts of a title that stay on one line: words, and a unit in parentheses."""
-    return re.sub(r"-(?=\w)", "- ", title).split()
+    """Return the parts of a title that stay on one line: words, and a unit in parentheses.
+
+    A word may end after its hyphen, or after its slash: TFLOPs/GPU, but not tokens/s.
+    """
+    return re.sub(r"-(?=\w)|/(?=\w{3})", r"\g<0> ", title).split()
 
 
 def _drawn(
@@ -220,7 +223,7 @@ def _wrapped_title(title: str, width: int) -> list[str]:
     lines: list[str] = []
     for word in _title_words(title):
         if lines and len(lines[-1]) + len(word) + 1 <= width and not word.startswith("("):
-            lines[-1] += word if lines[-1].endswith("-") else f" {word}"
+            lines[-1] += word if lines[-1].endswith(("-", "/")) else f" {word}"
         else:
             lines.append(word)
     return lines

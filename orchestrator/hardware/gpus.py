@@ -115,19 +115,20 @@ class Figure:
     said: str
 
 
-def peak_tflops(name: str, precision: str) -> Figure:
+def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
     """Return the dense peak, in TFLOP/s, of the GPU that `name` stands for, at a precision.
 
-    One of PRECISIONS. Nothing is sparse, and nothing assumed.
+    One of PRECISIONS. Nothing is sparse, and nothing assumed. instead: what a user gives who knows
+    the peak.
     """
     found = matching(name)
     if not found:
-        return _unknown(name, _PEAK)
+        return _unknown(name, instead)
     missing = [gpu.name for gpu in found if precision not in gpu.peak_tflops]
     if missing:
-        return Figure(None, f"no {precision} peak is known of {_listed(missing)}; give {_PEAK}")
+        return Figure(None, f"no {precision} peak is known of {_listed(missing)}; give {instead}")
     unit = f"TFLOP/s in dense {precision}"
-    return _agreed(name, found, lambda gpu: (gpu.peak_tflops[precision],), unit, _PEAK)
+    return _agreed(name, found, lambda gpu: (gpu.peak_tflops[precision],), unit, instead)
 
 
 def memory_gib(name: str) -> Figure:

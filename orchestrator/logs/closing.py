@@ -1,11 +1,12 @@
 """Text below the table of `teralog parse`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.common.text import counted
-from orchestrator.logs.figures import NOTHING_GIVEN, Given, figure_lines, run_figures
+from orchestrator.logs.figures import NOTHING_GIVEN, Given, run_figures
 from orchestrator.logs.names import log_name, shortly_named
 from orchestrator.logs.read import ReadLogs
+from orchestrator.logs.remarks import figure_remarks, time_remarks, unused_options
 from parsers.summary.run import RunSummary
 
 
@@ -28,48 +29,39 @@ def closing_lines(
     yield (
         f"{counted(lines, 'line')} understood; of those that look like a report, "
         f"{counted(puzzling, 'line')} not understood"
+        + ("; `--unparsed` prints them" if puzzling else "")
     )
-    for one in summaries:
-        if not one.steady:
-            yield (
-                f"{log_name(one)}: no steady state, the step time still changes in the second "
-                "half of the log; half of the reports are left out"
-            )
-        yield from _no_step_time(one)
-        if one.engine_samples_per_second is not None:
-            yield (
-                f"{log_name(one)}: step times and samples/s are end to end; the engines' own "
-                f"timers report {one.engine_samples_per_second:.4g} samples/s"
-            )
-    named = [(log_name(one), one, run_figures(one, given)) for one in summaries]
-    if any(figures.tflops_per_gpu is not None for _, _, figures in named):
+    runs = [(log_name(one), one, run_figures(one, given)) for one in summaries]
+    yield from _by_remark((name, line) for name, one, _ in runs for line in time_remarks(one))
+    if any(figures.tflops_per_gpu is not None for _, _, figures in runs):
         yield (
             "TFLOPs/GPU: FLOPs of the exact matrix products, recomputed ones included, over the "
             "median step time and the GPUs"
         )
-    if any(figures.mfu is not None for _, _, figures in named):
+    if any(figures.mfu is not None for _, _, figures in runs):
         yield "MFU: TFLOP/s per GPU without recomputed products, over the GPU's dense peak"
-    yield from figure_lines(named, given)
+    yield from _by_remark(
+        (name, line) for name, one, figures in runs for line in figure_remarks(one, figures)
+    )
+    yield from _by_remark(
+        (name, line) for name, one, _ in runs for line in unused_options(one, given)
+    )
     if read.silent:
-        say = "says" if read.silent == 1 else "say"
-        yield f"{counted(read.silent, 'file')} in folders {say} nothing of a run"
+        files = counted(read.silent, "file contains", "files contain")
+        yield f"{files} nothing of a run"
 
 
-def _no_step_time(one: RunSummary) -> Iterator[str]:
-    """Yield why reports give no step time, if any are there."""
-    after = one.reports - one.dropped
-    if one.step_seconds.n or not after:
-        return
-    if one.skipped == after:
-        yield (
-            f"{log_name(one)}: every report after the warm-up holds a skipped update; "
-            "--skipped keep counts them"
-        )
-    elif one.rates_only:
-        yield (
-            f"{log_name(one)}: no step time, for its reports give samples/s and no batch size; "
-            "--global-batch-size N computes it"
-        )
+def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield each remark once, with the run it is about, or how many there are.
+
+    remarks: names of runs, each with a remark on it.
+    """
+    runs: dict[str, list[str]] = {}
+    for name, remark in remarks:
+        runs.setdefault(remark, []).append(name)
+    for remark, names in runs.items():
+        which = names[0] if len(names) == 1 else f"{len(names)} runs, e.g. {names[0]}"
+        yield f"{which}: {remark}"
 
 
 def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:

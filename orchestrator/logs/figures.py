@@ -1,10 +1,10 @@
-"""Compute TFLOPs, model size and MFU of a run that was read, from what its log says of it."""
+"""Compute TFLOPs, model size and MFU of a run, from its log and from options."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from orchestrator.hardware.gpus import peak_tflops
+from orchestrator.hardware.gpus import Figure, matching, peak_tflops
 from orchestrator.run.flops import CONVENTIONS, Iteration, tflops_per_gpu, utilization
 from orchestrator.run.presets import preset
 from orchestrator.run.shape import ModelShape, padded_vocab_size
@@ -12,6 +12,8 @@ from parsers.fields import whole
 from parsers.summary.run import RunSummary
 
 _SIZES = ("num_layers", "hidden_size", "vocab_size", "seq_length")
+# What differs between two models; the others are often changed for a benchmark.
+_OF_ONE_MODEL = ("num_layers", "hidden_size")
 _SHAPE_FIELDS = frozenset(one.name for one in fields(ModelShape))
 # Layers that the shape of a model does not describe; a program that lacks them prints 0 or nothing.
 _OTHER_LAYERS = (
@@ -24,7 +26,10 @@ _OTHER_LAYERS = (
     "window_size",
     "experimental_attention_variant",
     "linear_attention_type",
+    "decoder_seq_length",
 )
+# gpt-neox's, of which only the usual values are known; `pos_emb` is one of its arguments.
+_NEOX_LAYERS = {"mlp_type": "regular", "activation": "gelu"}
 _OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
 
 
@@ -53,12 +58,13 @@ NOTHING_GIVEN = Given()
 class Figures:
     """What follows from a log and its configuration; None if something for it is not known.
 
-    gpus: ranks. parameters: of the whole model, counted from its sizes, else as the log
-    states it.
+    gpus: ranks. parameters: of the whole model, counted from its sizes, else as the log states it.
     tflops_per_gpu: FLOPs of the exact matrix products, recomputed ones included, over the median
-    step time and the ranks, in 10**12 per second; None if it is not known whether layers are
-    recomputed. model_tflops_per_gpu: the same without recomputation. mfu: that over the GPU's dense
-    peak. lacking: the options that would complete them.
+        step time and the ranks, in 10**12 per second; if the batch changes, over the seconds of
+        all samples; None if it is not known whether layers are recomputed.
+    model_tflops_per_gpu: the same without recomputation. mfu: that over the GPU's dense peak.
+    lacking: the options that would complete the TFLOPs. uncounted: why no option can.
+    no_peak: why there is no MFU although there are TFLOPs.
     """
 
     gpus: int | None = None
@@ -69,25 +75,28 @@ class Figures:
     model_tflops_per_gpu: float | None = None
     mfu: float | None = None
     lacking: tuple[str, ...] = ()
+    uncounted: str | None = None
+    no_peak: str | None = None
 
     def record(self) -> dict[str, Any]:
         """Return the figures for programs, by name."""
-        return {name: value for name, value in asdict(self).items() if name != "lacking"}
+        return {name: value for name, value in asdict(self).items() if name not in _REASONS}
 
 
+_REASONS = frozenset({"lacking", "uncounted", "no_peak"})
 FIGURE_NAMES = tuple(Figures().record())
 
 
 def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
     """Return the figures of a run, by what its log says and then by what is given."""
-    config = summary.config
-    if summary.engine_samples_per_second is not None:
-        # Several models work in an iteration, and one of them generates.
-        return Figures(gpus=summary.world_size, global_batch_size=summary.global_batch_size)
+    config = stated_config(summary)
     gpus = summary.world_size or given.world_size
     batch = summary.global_batch_size
-    shape, lacking = _shape(config, given)
-    recomputed = _recomputed(config)
+    if summary.engine_samples_per_second is not None:
+        # Several models work in an iteration, and one of them generates.
+        return Figures(gpus=gpus, global_batch_size=batch)
+    shape, lacking, uncounted = _shape(config, given)
+    recomputed = stated_recomputation(config)
     if recomputed is None:
         recomputed = given.recomputed
     vocabulary = None if shape is None else _vocabulary(config, shape, given)
@@ -104,7 +113,8 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
             parameters=parameters,
             global_batch_size=batch,
             recomputed=recomputed,
-            lacking=lacking,
+            lacking=() if uncounted else lacking,
+            uncounted=uncounted,
         )
     iteration = Iteration(
         model=shape,
@@ -113,8 +123,12 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
         recomputed=bool(recomputed),
     )
     seconds = summary.step_seconds.median or summary.step_seconds.mean
+    if summary.batch_changes and summary.samples_per_second:
+        seconds = batch / summary.samples_per_second
     model = tflops_per_gpu(CONVENTIONS["model"].flops(iteration), seconds, gpus)
     hardware = tflops_per_gpu(CONVENTIONS["hardware"].flops(iteration), seconds, gpus)
+    peak = _peak(config, given)
+    on_cpu = summary.device == "cpu"
     return Figures(
         gpus=gpus,
         parameters=parameters,
@@ -122,88 +136,96 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
         recomputed=recomputed,
         tflops_per_gpu=None if recomputed is None else hardware,
         model_tflops_per_gpu=model,
-        mfu=utilization(model, _peak(config, given)),
+        mfu=utilization(model, peak.value),
         lacking=() if recomputed is not None else ("--[no-]activation-checkpointing",),
+        no_peak=peak.said if model is not None and peak.value is None and not on_cpu else None,
     )
 
 
-def figure_lines(
-    read: Sequence[tuple[str, RunSummary, Figures]], given: Given = NOTHING_GIVEN
-) -> Iterator[str]:
-    """Yield why runs with a step time have no TFLOPs, and which options are not used.
-
-    read: the name of each run, its summary and its figures.
-    """
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for name, summary, figures in read:
-        timed = summary.step_seconds.mean is not None or summary.samples_per_second is not None
-        if timed and figures.tflops_per_gpu is None and figures.lacking:
-            groups.setdefault(figures.lacking, []).append(name)
-    for options, names in groups.items():
-        which = names[0] if len(names) == 1 else f"{len(names)} runs, e.g. {names[0]}"
-        yield f"no TFLOPs for {which}: to compute them, give {' '.join(options)}"
-    for name, summary, _ in read:
-        for option, stated, value in _unused(summary, given):
-            yield f"{name}: its log states {stated}; {option} {value} is not used for it"
+def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
+    """Return the summary with tokens per second, if only the length of sequences was lacking."""
+    length = given.sizes.get("seq_length") or (
+        None if given.model is None else preset(given.model).seq_length
+    )
+    samples = summary.samples_per_second
+    if summary.tokens_per_second is not None or samples is None or length is None:
+        return summary
+    return replace(summary, tokens_per_second=samples * length)
 
 
-def _unused(summary: RunSummary, given: Given) -> Iterator[tuple[str, int, int]]:
-    """Yield options whose value the log contradicts, with both values."""
-    options = {"world_size": given.world_size, **given.sizes}
-    stated = {"world_size": summary.world_size, **_stated_sizes(summary.config)}
-    for name, value in options.items():
-        known = stated.get(name)
-        if value is not None and known is not None and known != value:
-            yield f"--{name.replace('_', '-')}", known, value
+def stated_config(summary: RunSummary) -> Mapping[str, str]:
+    """Return the configuration of a run, with the GPU and the precision that it reports."""
+    reported = {"precision": summary.precision}
+    if summary.device != "cpu":
+        reported["gpu"] = summary.device
+    return {name: text for name, text in reported.items() if text is not None} | summary.config
 
 
-def _stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
+def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
     """Return the sizes of the model that a log states."""
     names = ("num_attention_heads", "ffn_hidden_size", *_SIZES)
     found = {name: whole(config.get(name)) for name in names}
     return {name: size for name, size in found.items() if size}
 
 
-def _shape(config: Mapping[str, str], given: Given) -> tuple[ModelShape | None, tuple[str, ...]]:
-    """Return the model, or None and the options that it lacks: none, if it cannot be counted."""
-    if any(config.get(name, "") not in _OFF for name in _OTHER_LAYERS):
-        return None, ()
+def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
+    """Return whether a log states layers or a width that the preset given does not have."""
+    if given.model is None:
+        return False
+    stated = stated_sizes(config)
+    sizes = asdict(preset(given.model))
+    return any(stated.get(name, sizes[name]) != sizes[name] for name in _OF_ONE_MODEL)
+
+
+def _shape(
+    config: Mapping[str, str], given: Given
+) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
+    """Return the model; or None, with the options that it lacks, or with why none can help."""
+    for name in _OTHER_LAYERS:
+        if config.get(name, "") not in _OFF:
+            return None, (), f"the log states {name} {config[name]}, which no formula here counts"
+    for name, usual in _NEOX_LAYERS.items():
+        if "pos_emb" in config and config.get(name, usual) != usual:
+            return None, (), f"the log states {name} {config[name]}, which no formula here counts"
     values: dict[str, Any] = {}
-    if given.model is not None:
+    if given.model is not None and not contradicts_preset(config, given):
         values = asdict(preset(given.model))
-    values |= {**given.sizes, **_stated_sizes(config), **_variants(config)}
+    values |= {**given.sizes, **stated_sizes(config), **_variants(config)}
     padded = whole(config.get("padded_vocab_size"))
     if padded and "vocab_size" not in values:
         values["vocab_size"] = padded
     missing = [name for name in _SIZES if name not in values]
     if missing:
-        return None, tuple(f"--{name.replace('_', '-')}" for name in missing)
+        return None, tuple(f"--{name.replace('_', '-')}" for name in missing), None
     # How many heads there are changes no count, as long as keys and values are not grouped.
     values.setdefault("num_attention_heads", 1)
     heads, width = values["num_attention_heads"], values["hidden_size"]
     head_size = whole(config.get("kv_channels"))
     if width % heads or (head_size and head_size * heads != width):
-        return None, ()
+        sizes = f"{heads} heads{f' of {head_size}' if head_size else ''} and hidden_size {width}"
+        return None, (), f"the log states {sizes}, which no formula here counts"
     groups = values.get("num_key_value_heads")
     if groups and heads % groups:
-        return None, ()
-    return ModelShape(**{name: one for name, one in values.items() if name in _SHAPE_FIELDS}), ()
+        return None, (), f"{heads} heads cannot share {groups} heads of keys and values"
+    shape = ModelShape(**{name: one for name, one in values.items() if name in _SHAPE_FIELDS})
+    return shape, (), None
 
 
 def _variants(config: Mapping[str, str]) -> dict[str, Any]:
-    """Return how a model differs from GPT-2, by Megatron's arguments."""
+    """Return how a model differs from GPT-2, by the arguments of Megatron and its forks."""
     found: dict[str, Any] = {}
     if config.get("group_query_attention") == "True":
         found["num_key_value_heads"] = whole(config.get("num_query_groups"))
     elif whole(config.get("num_key_value_heads")):  # Megatron-DeepSpeed
         found["num_key_value_heads"] = whole(config["num_key_value_heads"])
-    if config.get("swiglu") == "True":
+    if config.get("swiglu") == "True" or "glu_activation" in config:
         found["gated_mlp"] = True
-    if config.get("untie_embeddings_and_output_weights") == "True":
+    untied = ("untie_embeddings_and_output_weights", "no_weight_tying")
+    if any(config.get(name) == "True" for name in untied):
         found["untied_head"] = True
     if config.get("embed_layernorm") == "True":
         found["embedding_norm"] = True
-    positions = config.get("position_embedding_type", "").lower()
+    positions = config.get("position_embedding_type", config.get("pos_emb", "")).lower()
     if any(word in positions for word in ("rope", "rotary", "alibi", "none")):
         found["position_table"] = False
     if config.get("add_bias_linear") == "False":
@@ -224,7 +246,7 @@ def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> i
     )
 
 
-def _recomputed(config: Mapping[str, str]) -> bool | None:
+def stated_recomputation(config: Mapping[str, str]) -> bool | None:
     """Return whether the layers run forward twice; None if the log does not say so."""
     granularity = config.get("recompute_granularity")
     if granularity is not None:
@@ -237,16 +259,29 @@ def _recomputed(config: Mapping[str, str]) -> bool | None:
     return False if "clip_grad" in config and "micro_batch_size" in config else None
 
 
-def _peak(config: Mapping[str, str], given: Given) -> float | None:
-    """Return the dense peak of the GPU in TFLOP/s; None if the GPU or the precision is unknown."""
+def _peak(config: Mapping[str, str], given: Given) -> Figure:
+    """Return the dense peak of the GPU in TFLOP/s; or None and what to give."""
     if given.peak_tflops is not None:
-        return given.peak_tflops
-    gpu = config.get("gpu") or given.gpu
-    precision = _precision(config) or given.precision
-    return None if gpu is None or precision is None else peak_tflops(gpu, precision).value
+        return Figure(given.peak_tflops, "given")
+    gpu, precision = gpu_name(config, given), stated_precision(config) or given.precision
+    if gpu is None or precision is None:
+        lacking = [*([] if gpu else ["--gpu"]), *([] if precision else ["--precision"])]
+        return Figure(None, f"to compute it, give {' '.join(lacking)}")
+    return peak_tflops(gpu, precision, instead="--gpu-peak-tflops")
 
 
-def _precision(config: Mapping[str, str]) -> str | None:
+def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
+    """Return the name of the GPU: the log's, unless the given one says the same more precisely."""
+    stated = config.get("gpu")
+    if stated is None or given.gpu is None:
+        return stated or given.gpu
+    precise = {gpu.name for gpu in matching(given.gpu)}
+    fits = precise and precise <= {gpu.name for gpu in matching(stated)}
+    return given.gpu if fits else stated
+
+
+def stated_precision(config: Mapping[str, str]) -> str | None:
+    """Return the precision in which a log states that the model computes; None if it does not."""
     dtype = config.get("params_dtype", "")
     for precision, name in (("bf16", "torch.bfloat16"), ("fp16", "torch.float16")):
         if config.get(precision) == "True" or dtype == name:

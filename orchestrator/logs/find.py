@@ -3,7 +3,7 @@
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,11 +43,14 @@ class FoundLogs:
     problems: tuple[str, ...]
 
 
-def find_logs(paths: Sequence[str], unpack_into: Path) -> FoundLogs:
+def find_logs(
+    paths: Sequence[str], unpack_into: Path, tell: Callable[[Path], None] = lambda path: None
+) -> FoundLogs:
     """Return the logs that paths mean: files, folders with all below them, globs, `-` for stdin.
 
     In a folder or a tar archive only files that are called as logs are taken, and hidden ones are
-    not. unpack_into: a folder for the bytes of compressed archives.
+    not. unpack_into: a folder for the logs of compressed archives. tell: is called with each
+    archive before it is read, which may take long.
     """
     found: dict[Path, bool] = {}
     problems = []
@@ -68,9 +71,10 @@ def find_logs(paths: Sequence[str], unpack_into: Path) -> FoundLogs:
         if not isinstance(one.path, Path) or not is_tar(one.path):
             found_logs.append(one)
             continue
+        tell(one.path)
         members, problem = tar_members(one.path, unpack_into, is_log_name)
         problems += [problem] if problem else []
-        if not members and not problem:
+        if not members and not problem and found[one.path]:
             problems.append(f"{one.path}: there is no log in this archive: {_NO_LOG}")
         found_logs += _paired_members(members)
     return FoundLogs(tuple(found_logs), tuple(problems))
@@ -103,7 +107,7 @@ def is_log_name(name: str) -> bool:
 
 def _paired_members(members: Sequence[LogSlice]) -> Iterator[Log]:
     """Yield the members of an archive, those of output and errors of one run as one log."""
-    by_name = {member.name: member for member in members}
+    by_name = {member.name: member for member in sorted(members, key=lambda one: one.name)}
     errors = {
         str(output): member
         for name, member in by_name.items()

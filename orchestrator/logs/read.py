@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from orchestrator.common.text import counted
 from orchestrator.logs.find import Log
@@ -11,7 +12,7 @@ from parsers.fields import whole
 from parsers.formats.declared.maxtext import MAXTEXT, UNTIMED_STEPS
 from parsers.runs.many import LogPaths, read_each
 from parsers.runs.run import LogRun
-from parsers.scan.sources import STANDARD_INPUT
+from parsers.scan.sources import STANDARD_INPUT, LogSlice
 from parsers.summary.launches import Configured
 from parsers.summary.run import RunSummary, summarise
 from parsers.summary.warmup import Warmup
@@ -28,7 +29,7 @@ Found = list[RunSummary] | OSError
 class ReadLogs:
     """What logs say, run by run, and a sentence for each thing that is wrong with one.
 
-    `silent`: how many logs found in a folder say nothing of a run.
+    silent: how many logs found in folders and archives contain nothing of a run.
     """
 
     summaries: tuple[RunSummary, ...]
@@ -112,10 +113,12 @@ def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
 
 
 def _to_read(log: Log) -> LogPaths:
-    if log.errors:
-        return log.path, log.errors
-    # A path by this name is a file; only the word is standard input.
-    return STANDARD_INPUT if str(log.path) == STANDARD_INPUT else log.path
+    return (log.path, log.errors) if log.errors else log_source(log.path)
+
+
+def log_source(path: Path | LogSlice) -> Path | LogSlice | str:
+    """Return what to read: a path called `-` is a file, and only the word is standard input."""
+    return STANDARD_INPUT if str(path) == STANDARD_INPUT else path
 
 
 def _summaries(
@@ -129,10 +132,12 @@ def _summary(
 ) -> RunSummary:
     record = recorded_reading(run.path)
     if record is None:
-        if "global_batch_size" in run.config:
-            configured = Configured()
         default = _ASYNCHRONOUS if MAXTEXT.name in run.formats else _DEFAULT_WARMUP
-        return summarise(run, warmup or default, keep_skipped=keep_skipped, configured=configured)
+        warmup = warmup or default
+        found = summarise(run, warmup, keep_skipped=keep_skipped)
+        if found.global_batch_size is None and configured.global_batch_size is not None:
+            return summarise(run, warmup, keep_skipped=keep_skipped, configured=configured)
+        return found
     summary = summarise(
         run,
         warmup or record.warmup,

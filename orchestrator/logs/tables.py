@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.common.tables import EXACT, Cell, Column, Style, Table, make_table
-from orchestrator.logs.figures import FIGURE_NAMES, NOTHING_GIVEN, Figures, Given, run_figures
+from orchestrator.logs.figures import (
+    FIGURE_NAMES,
+    NOTHING_GIVEN,
+    Figures,
+    Given,
+    run_figures,
+    with_tokens,
+)
 from orchestrator.logs.names import log_name, shortly_named
 from parsers.summary.rows import RUN_NAMES, STEP_NAMES, Row, run_object, run_row, step_rows
 from parsers.summary.run import RunSummary
@@ -22,7 +29,7 @@ def human_table(
     summaries = shortly_named(summaries)
     if steps:
         return _without_empty(rows_table(summaries, steps=True))
-    runs = [(one, run_figures(one, given)) for one in summaries]
+    runs = [(with_tokens(one, given), run_figures(one, given)) for one in summaries]
     return _without_empty(make_table(_COLUMNS, runs))
 
 
@@ -48,7 +55,9 @@ def rows(
     """
     if steps:
         return [row for summary in summaries for row in step_rows(summary)]
-    return [run_row(one) | run_figures(one, given).record() for one in summaries]
+    return [
+        run_row(with_tokens(one, given)) | run_figures(one, given).record() for one in summaries
+    ]
 
 
 def json_objects(
@@ -58,7 +67,10 @@ def json_objects(
     objects = (
         rows(summaries, steps=True)
         if steps
-        else (run_object(one) | run_figures(one, given).record() for one in summaries)
+        else (
+            run_object(with_tokens(one, given)) | run_figures(one, given).record()
+            for one in summaries
+        )
     )
     return [{name: _for_json(value) for name, value in one.items()} for one in objects]
 
@@ -121,12 +133,13 @@ _COLUMNS: tuple[Column[_Run], ...] = (
     Column("step mean (s)", "step_seconds_mean", lambda run: run[0].step_seconds.mean, minor=True),
     Column("median (s)", "step_seconds_median", lambda run: run[0].step_seconds.median),
     Column("spread (s)", "step_seconds_std", lambda run: run[0].step_seconds.std, minor=True),
+    # On a narrow terminal the columns on the right are the first that are left out.
+    Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run[1].tflops_per_gpu),
+    Column("MFU", "mfu", lambda run: run[1].mfu, Style(digits=3)),
+    Column("TFLOPs/GPU logged", "reported_tflops", lambda run: run[0].reported_tflops_per_gpu),
     Column("samples/s", "samples_per_second", lambda run: run[0].samples_per_second),
     Column("tokens/s", "tokens_per_second", lambda run: run[0].tokens_per_second, minor=True),
     Column("tokens/s/GPU", "tokens_per_gpu", lambda run: run[0].tokens_per_second_per_gpu),
-    Column("TFLOPs/GPU", "tflops_per_gpu", lambda run: run[1].tflops_per_gpu),
-    Column("TFLOPs/GPU logged", "reported_tflops", lambda run: run[0].reported_tflops_per_gpu),
-    Column("MFU", "mfu", lambda run: run[1].mfu, Style(digits=3)),
     Column("MFU logged", "reported_mfu", lambda run: run[0].reported_mfu, Style(digits=3)),
     Column("peak (GiB)", "peak_memory_gib", lambda run: run[0].peak_memory_gib),
     Column("outcome", "outcome", lambda run: _outcome(run[0])),

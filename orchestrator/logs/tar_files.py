@@ -1,16 +1,23 @@
 """List the logs in a tar archive, compressed or not, without writing them under their names."""
 
+import io
 import os
 import re
 import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
-from parsers.scan.sources import LogSlice, open_source
+from parsers.scan.sources import LogSlice, Read, open_source
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _TAR = re.compile(r"\.(?:tar(?:\.(?:gz|zst|xz|bz2))?|tgz|tzst|txz|tbz2?)$", re.IGNORECASE)
 _COPIED_BYTES = 2**20
+_DAMAGED = (tarfile.TarError, ValueError, OverflowError)
+_NOT_WHOLE = "is cut off, damaged, or no tar archive"
 
 
 def is_tar(path: Path) -> bool:
@@ -23,40 +30,105 @@ def tar_members(
 ) -> tuple[list[LogSlice], str | None]:
     """Return the logs in an archive by their names, and a sentence if it cannot be read to its end.
 
-    A compressed archive is decompressed into a file of `unpack_into`, of which its members are
-    slices; a plain one stays as it is. A member that comes twice counts as its last one does.
+    They are slices of the archive; of a compressed one, slices of a file in `unpack_into` that
+    contains its logs and nothing else of it. A member that comes twice counts as its last one does.
     """
+    found: dict[str, LogSlice] = {}
+    notes: list[str] = []
     try:
-        plain, notes = _plain(path, unpack_into)
+        with open_source(path) as source:
+            if source.descriptor is not None:
+                found, notes = _members(path, is_log)
+            else:
+                found, problems = _unpacked(path, source.read, unpack_into, is_log)
+                # What is wrong with the compressed bytes is the cause of the rest.
+                notes = source.notes or problems
     except OSError as error:
-        return [], f"{path}: cannot be read: {error.strerror or error}"
-    members: dict[str, LogSlice] = {}
-    problem = "; ".join(notes)
+        notes = [f"cannot be read: {error.strerror or error}"]
+    return list(found.values()), f"{path}: {'; '.join(notes)}" if notes else None
+
+
+def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSlice], list[str]]:
+    """Return the logs in an archive that is not compressed, and what is wrong with it."""
+    found: dict[str, LogSlice] = {}
     try:
-        with tarfile.open(plain, mode="r:") as archive:
+        with tarfile.open(path, mode="r:") as archive:
             for member in archive:
-                name = PurePosixPath(member.name)
-                hidden = any(part.startswith(".") for part in name.parts if part != ".")
-                if member.isreg() and not member.issparse() and not hidden and is_log(name.name):
-                    log = LogSlice(f"{path}:{name}", plain, member.offset_data, member.size)
-                    members[log.name] = log
-    except (tarfile.TarError, OSError, ValueError, OverflowError) as error:
-        problem = problem or f"is cut off, damaged, or no tar archive: {error}"
-    size = plain.stat().st_size
-    cut = [one.name for one in members.values() if one.begin + one.size > size]
-    if cut and not problem:
-        problem = "is cut off: its last log stops before its end"
-    return list(members.values()), f"{path}: {problem}" if problem else None
+                if (name := _log_name(path, member, is_log)) is not None:
+                    found[name] = LogSlice(name, path, member.offset_data, member.size)
+    except _DAMAGED as error:
+        return found, [f"{_NOT_WHOLE}: {error}"]
+    size = path.stat().st_size
+    if any(one.begin + one.size > size for one in found.values()):
+        return found, ["is cut off: its last log stops before its end"]
+    return found, []
 
 
-def _plain(path: Path, unpack_into: Path) -> tuple[Path, list[str]]:
-    """Return the file with an archive's plain bytes, and what was wrong with compressed ones."""
-    with open_source(path) as source:
-        if source.descriptor is not None:
-            return path, []
-        descriptor, name = tempfile.mkstemp(dir=unpack_into, suffix=".tar")
-        buffer = memoryview(bytearray(_COPIED_BYTES))
-        with os.fdopen(descriptor, "wb") as file:
-            while count := source.read(buffer):
-                file.write(buffer[:count])
-        return Path(name), source.notes
+def _unpacked(
+    path: Path, read: Read, unpack_into: Path, is_log: Callable[[str], bool]
+) -> tuple[dict[str, LogSlice], list[str]]:
+    """Write the logs in a compressed archive into one file; return them, and what is wrong.
+
+    read: gives the decompressed bytes. Raises OSError if they cannot be read.
+    """
+    found: dict[str, LogSlice] = {}
+    stream = io.BufferedReader(_Stream(read))
+    descriptor, name = tempfile.mkstemp(dir=unpack_into)
+    # Without a buffer, or what did not fit would be written again when the file is closed.
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        try:
+            with tarfile.open(fileobj=stream, mode="r|") as archive:
+                for member in archive:
+                    if (log := _log_name(path, member, is_log)) is None:
+                        continue
+                    begin = file.tell()
+                    # Not extractfile(): of a log that is cut off, it loses the end.
+                    if archive.fileobj is not None:
+                        _copy(archive.fileobj.read, file, member.size)
+                    found[log] = LogSlice(log, Path(name), begin, file.tell() - begin)
+            # The checksum of compressed data comes last, behind the archive.
+            while stream.read(_COPIED_BYTES):
+                pass
+        except _DAMAGED as error:
+            return found, [f"{_NOT_WHOLE}: {error}"]
+        except _NoRoomError as error:
+            where = f"its logs do not fit into {unpack_into.parent}"
+            return found, [f"{where}: {error}; set TMPDIR to another folder"]
+    return found, []
+
+
+def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> str | None:
+    """Return what to call a member of an archive; None if it is not a log, or hidden."""
+    name = PurePosixPath(member.name)
+    hidden = any(part.startswith(".") for part in name.parts if part not in {".", ".."})
+    if hidden or not member.isreg() or member.issparse() or not is_log(name.name):
+        return None
+    return f"{path}:{name}"
+
+
+def _copy(read: Callable[[int], bytes], file: io.FileIO, count: int) -> None:
+    """Copy this number of bytes, or all that are left. Raises _NoRoomError."""
+    while count and (piece := read(min(count, _COPIED_BYTES))):
+        count -= len(piece)
+        while piece:
+            try:
+                piece = piece[file.write(piece) :]
+            except OSError as error:
+                raise _NoRoomError(error.strerror) from error
+
+
+class _NoRoomError(Exception):
+    """A log could not be unpacked."""
+
+
+class _Stream(io.RawIOBase):
+    """What tarfile reads from, in place of a file."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        return self._read(memoryview(buffer))

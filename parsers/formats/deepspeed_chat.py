@@ -48,7 +48,7 @@ def _parse(offset: int, text: str) -> Iterator[Step]:
         return
     for line in following:
         if _LOSS.search(line):
-            return
+            break
         for pattern in _END_TO_END:
             if match := pattern.search(line):
                 values = match.groupdict()
@@ -65,6 +65,8 @@ def _parse(offset: int, text: str) -> Iterator[Step]:
                     offset=offset,
                 )
                 return
+    # The program prints the time as the next iteration begins, so the last one has none.
+    yield Step(iteration=int(loss["step"]), loss=parse_number(loss["loss"]), offset=offset)
 
 
 DEEPSPEED_CHAT = LogFormat(

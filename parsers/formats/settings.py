@@ -29,6 +29,9 @@ _ARGUMENTS: Mapping[str, str] = {
     "gas": "num_microbatches",
     "zero_optimization_stage": "zero_stage",
     "stage": "zero_stage",
+    "global_num_gpus": "world_size",  # gpt-neox
+    "num_nodes": "nodes",  # OneFlow
+    "num_gpus_per_node": "gpus_per_node",
 }
 
 # The variables of the scripts in use at BigScience and of Megatron's examples.

@@ -14,7 +14,6 @@ from parsers.scan.reader import AnyFormat, LineReader
 from parsers.scan.sources import LogPath, Source, open_source
 from parsers.scan.window import Bounds
 
-_HEAD_BYTES = 2**12
 _TAR_AT = 257
 # How files begin that nothing is read of.
 _STRANGERS = {
@@ -99,12 +98,10 @@ def _oddities(source: Source, end: int) -> list[str]:
     """Return what is odd about a log that ends at byte `end`."""
     if end == 0:
         return [] if source.notes else ["is empty"]
-    if source.descriptor is None:
-        return []
-    head = os.pread(source.descriptor, _HEAD_BYTES, 0)
+    head = source.head
     for beginning, oddity in _STRANGERS.items():
         if head.startswith(beginning):
             return [oddity]
     if head[_TAR_AT:].startswith(b"ustar"):
-        return ["is a tar archive: give it a name that ends in .tar"]
+        return ["is a tar archive: give it as a file whose name ends in .tar, .tar.gz or similar"]
     return ["holds NUL bytes: it may be no text"] if b"\0" in head else []

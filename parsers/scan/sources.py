@@ -40,6 +40,7 @@ Read = Callable[[memoryview], int]
 """Fills a buffer as far as something is there, and returns how far; 0 at the end."""
 
 STANDARD_INPUT = "-"
+_HEAD_BYTES = 2**12
 
 
 class Source:
@@ -59,6 +60,7 @@ class Source:
         self._file = file
         self.descriptor = descriptor
         self.notes: list[str] = []
+        self._head = bytearray()
 
     @property
     def file(self) -> int:
@@ -66,6 +68,25 @@ class Source:
         if self._file is None:
             raise UnsupportedOperation(f"{self.name} is no file")
         return self._file
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes, at most 4 KiB; of a stream, those that were read so far."""
+        if self.descriptor is not None:
+            return os.pread(self.descriptor, _HEAD_BYTES, 0)
+        return bytes(self._head)
+
+    def remember_head(self) -> None:
+        """Keep the first bytes that are read from now on for `head`."""
+        read = self.read
+
+        def remembering(view: memoryview) -> int:
+            count = read(view)
+            if len(self._head) < _HEAD_BYTES:
+                self._head += view[: min(count, _HEAD_BYTES - len(self._head))]
+            return count
+
+        self.read = remembering
 
     @property
     def size(self) -> int | None:
@@ -163,6 +184,7 @@ def _source(name: str, read: Read, file: int | None) -> Source:
     source = Source(name, _chained(iter([first]), read), file=file)
     if member := compression(first):
         source.read = _chained(decompressed(member, source.read, source.notes))
+    source.remember_head()
     return source
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from statistics import fmean, harmonic_mean
+from typing import Any
 
 from parsers.fields import whole
 from parsers.formats.table import CONFIGURATION_FORMATS, SPEED_FORMATS
@@ -14,6 +16,8 @@ from parsers.summary.launches import Configured, LaunchReports, RunReports, run_
 from parsers.summary.warmup import Warmup
 
 _MIB_PER_GIB = 1024
+_LEAST_FRACTION = 0.25
+_AXES = ("data", "tensor", "pipeline", "context")
 _UNKNOWN = Configured()
 
 
@@ -51,7 +55,10 @@ class RunSummary:
     tokens_per_second_per_gpu: likewise, if the program reports it.
     reported_tflops_per_gpu, reported_mfu: likewise, what the program claims.
     engine_samples_per_second: of single engines, if the other rates are end to end.
-    global_batch_size, world_size, parameters: the set-up, as the caller or the log states it.
+    global_batch_size, world_size, parameters: the set-up, as the caller or the log states it; the
+        batch also as it follows from reports with seconds and samples per second.
+    batch_changes: the reports that count have several global batches.
+    device, precision: on what and in which numbers the model computes, as the program reports it.
     rates_only: no report that counts has a step time, for their samples per second need a batch.
     config: the configuration that the log tells, as text.
     lines, not_understood: how many lines gave records, and how many only looked as if they would.
@@ -74,8 +81,11 @@ class RunSummary:
     reported_mfu: float | None
     engine_samples_per_second: float | None
     global_batch_size: int | None
+    batch_changes: bool
     world_size: int | None
     parameters: int | None
+    device: str | None
+    precision: str | None
     rates_only: bool
     memory_reports: int
     peak_memory_gib: float | None
@@ -124,7 +134,11 @@ def summarise(
     besides the log, which fills in the rest.
     """
     config = run.config
-    batch = configured.global_batch_size or whole(config.get("global_batch_size"))
+    batch = (
+        configured.global_batch_size
+        or whole(config.get("global_batch_size"))
+        or _batch_by_rates(run)
+    )
     configured = Configured(configured.train_iters or whole(config.get("train_iters")), batch)
     reports = run_reports(run, warmup, configured, keep_skipped=keep_skipped)
     samples = (
@@ -154,8 +168,11 @@ def summarise(
         or _total(run, "tflops_per_gpu"),
         engine_samples_per_second=_engine_rate(run),
         global_batch_size=_last_count(reports.column("global_batch_size")) or batch,
+        batch_changes=len({*filter(None, reports.column("global_batch_size"))}) > 1,
         world_size=_world_size(run, config),
         parameters=whole(config.get("parameters")) or _set_up(run, "parameters"),
+        device=_set_up(run, "device"),
+        precision=_set_up(run, "precision"),
         rates_only=not statistics.n and _mean_rate(reports, "samples_per_second") is not None,
         memory_reports=len(run.memory_reports),
         peak_memory_gib=_peak_gib(run),
@@ -165,6 +182,26 @@ def summarise(
         not_understood=sum(count for _, count in run.not_understood),
         notes=run.notes,
     )
+
+
+def _batch_by_rates(run: LogRun) -> int | None:
+    """Return the sequences per iteration: samples per second times seconds, of the same report.
+
+    Both are rounded. So the middle half of the products must differ by less than a quarter from
+    the same whole number; None if it does not, or if no report gives both.
+    """
+    parts = run.parts
+    columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))
+    products = sorted(
+        seconds * rate
+        for seconds, rate in zip(*columns, strict=True)
+        if seconds and rate and is_sound(seconds) and is_sound(rate)
+    )
+    if not products:
+        return None
+    middle = products[len(products) // 4 : len(products) - len(products) // 4]
+    size = round(middle[0])
+    return size if size and max(abs(one - size) for one in middle) < _LEAST_FRACTION else None
 
 
 def _formats(run: LogRun) -> tuple[str, ...]:
@@ -225,17 +262,22 @@ def _engine_rate(run: LogRun) -> float | None:
 
 
 def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
-    """Return the number of ranks that the log states, else that of nodes by GPUs per node."""
+    """Return the number of ranks that the log states; else nodes by GPUs, or the layout's product.
+
+    Of the layout only the copies of the model must be stated: an axis that is not is 1.
+    """
     nodes, gpus = (whole(config.get(name)) for name in ("nodes", "gpus_per_node"))
+    layout = [whole(config.get(f"{axis}_parallel_size")) for axis in _AXES]
     return (
         whole(config.get("world_size"))
         or _set_up(run, "world_size")
         or (nodes * gpus if nodes and gpus else None)
+        or (prod(size or 1 for size in layout) if layout[0] else None)
     )
 
 
-def _set_up(run: LogRun, name: str) -> int | None:
-    """Return a number that the program gives of its set-up; the last one."""
+def _set_up(run: LogRun, name: str) -> Any:
+    """Return what the program reports of its set-up; the last one."""
     values = [value for one in run.totals if (value := getattr(one, name)) is not None]
     return values[-1] if values else None
 

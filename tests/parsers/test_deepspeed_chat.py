@@ -8,6 +8,7 @@ from printed import chat
 from reports import cases, parse
 
 from parsers.formats.deepspeed_chat import DEEPSPEED_CHAT
+from parsers.records import Step
 from parsers.runs.reading import read
 from parsers.summary.run import RunSummary, summarise
 from parsers.summary.warmup import Warmup
@@ -23,6 +24,9 @@ TIMER = (
 )
 
 
+ONLY_LOSS = Step(iteration=3, loss=0.5, offset=7)
+
+
 def summary(text: str, warmup: str = "first") -> RunSummary:
     """Return the numbers of a log with one run."""
     (run,) = read(io.BytesIO(text.encode()))
@@ -32,14 +36,21 @@ def summary(text: str, warmup: str = "first") -> RunSummary:
 @cases(
     {
         "another epoch": (LOSS.replace("epoch: 0", "epoch: 1").format(3) + E2E, []),
-        "no end-to-end line": (LOSS.format(3) + "average reward score: 1.0", []),
-        "that of another step": (LOSS.format(3) + LOSS.format(4) + E2E, []),
+        "no end-to-end line": (LOSS.format(3) + "average reward score: 1.0", [ONLY_LOSS]),
+        "that of another step": (LOSS.format(3) + LOSS.format(4) + E2E, [ONLY_LOSS]),
     },
     ("# " + LOSS.format(3) + E2E, E2E),
 )
-def test_nothing_is_read_where_the_step_is_not_known(text: str, records: list[object]) -> None:
-    """The line of the losses has the number, the other one the time."""
+def test_no_time_of_another_step_is_read(text: str, records: list[object]) -> None:
+    """The line of the losses has the number, the other one the time; the last step has none."""
     assert parse(DEEPSPEED_CHAT, text) == records
+
+
+def test_losses_alone_leave_the_rates_of_the_engine() -> None:
+    """Without its hybrid engine the program prints no end-to-end line."""
+    found = summary("".join(LOSS.format(n) + TIMER.format(n) for n in range(10, 50, 10)))
+    assert found.samples_per_second == pytest.approx(80.0)
+    assert found.engine_samples_per_second is None
 
 
 def test_times_and_rates_are_end_to_end() -> None:
@@ -52,6 +63,7 @@ def test_times_and_rates_are_end_to_end() -> None:
     assert found.peak_memory_gib == 20.55
     assert found.formats[0] == "DeepSpeed-Chat, end to end"
     assert found.not_understood == 0
+    assert found.global_batch_size == 64
 
 
 def test_an_engine_alone_is_the_program() -> None:

@@ -336,3 +336,27 @@ def test_runs_and_steps_are_frames(log: Path) -> None:
     assert steps[steps["counted"]]["step_seconds"].mean() == runs["step_seconds_mean"].item()
     assert list(runs.columns) == list(RUN_NAMES) == list(runs_frame([]).columns)
     assert list(steps_frame([]).columns) == list(STEP_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("reports", "batch"),
+    [
+        ([(0.5, 64.0), (0.52, 61.54), (0.49, 65.31)], 32),
+        # One report is damaged or of another length.
+        ([(0.5, 64.0), (0.5, 64.0), (9.0, 64.0), (0.5, 64.0), (0.5, 64.0)], 32),
+        ([(0.5, 64.0), (0.5, 81.0), (0.5, 73.0), (0.5, 90.0)], None),
+        ([(0.5, 64.7)], None),
+        ([(0.5, 0.1)], None),
+    ],
+)
+def test_seconds_and_samples_per_second_give_the_batch(
+    log: Path, reports: list[tuple[float, float]], batch: int | None
+) -> None:
+    """As far as the rounded products are one whole number."""
+    lines = (
+        f"steps: {n} loss: 0.0625 iter time (s): {seconds:.3f} samples/sec: {rate:.3f}\n"
+        for n, (seconds, rate) in enumerate(reports, 1)
+    )
+    found = summary(log, "".join(lines), "none")
+    assert found.global_batch_size == batch
+    assert found.step_seconds.n == len(reports)

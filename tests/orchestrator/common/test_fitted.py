@@ -72,6 +72,21 @@ RUNS = [
             ],
             id="texts wrap and empty columns go",
         ),
+        pytest.param(
+            [
+                {"a": 1, "TFLOPs/GPU": 52.5, "tokens/s": 7},
+                {"a": 2, "TFLOPs/GPU": 1.5, "tokens/s": 8},
+            ],
+            20,
+            [
+                "a  TFLOPs/  tokens/s",
+                "       GPU",
+                "-  -------  --------",
+                "1    52.50         7",
+                "2    1.500         8",
+            ],
+            id="titles wrap at a slash before a word",
+        ),
     ],
 )
 def test_a_table_fits(rows: list[dict[str, Any]], width: int, expected: list[str]) -> None:

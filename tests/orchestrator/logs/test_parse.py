@@ -206,7 +206,7 @@ def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
     (folder / "requirements.txt").write_text("torch\n")
     result = parse(".")
     assert result.exit_code == 0
-    assert "1 file in folders says nothing of a run" in result.stderr
+    assert "1 file contains nothing of a run" in result.stderr
 
 
 def test_a_folder_whose_logs_say_nothing_is_a_problem(folder: Path) -> None:

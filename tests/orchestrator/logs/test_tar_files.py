@@ -1,10 +1,15 @@
 """Logs in tar archives, and logs that are compressed with xz or bzip2."""
 
 import bz2
+import gzip
 import io
 import json
 import lzma
+import os
+import subprocess
+import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +84,7 @@ def objects(*arguments: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("ending", [*OPEN_MODES, ".tar.zst"])
 def test_the_logs_of_an_archive_are_read(ending: str) -> None:
-    """By their names; hidden ones and other files are not; output and errors are one run."""
+    """In the order of their names, without hidden ones; .out and .err are one run."""
     path = Path(f"a{ending}")
     plain = archive(MEMBERS)
     if ending == ".tar.zst":
@@ -97,9 +102,9 @@ def test_the_logs_of_an_archive_are_read(ending: str) -> None:
     assert [
         (run["path"], run["step_seconds"]["mean"], run["outcome"]["kind"]) for run in found
     ] == [
+        (f"{path}:logs/long-{'x' * 120}.out", 5.0, "completed"),
         (f"{path}:logs/slurm-1.out", 1.0, "gpu_out_of_memory"),
         (f"{path}:logs/slurm-2.out", 2.0, "completed"),
-        (f"{path}:logs/long-{'x' * 120}.out", 5.0, "completed"),
     ]
     assert sorted(Path().iterdir()) == before
     assert [run["path"] for run in objects(".")] == [run["path"] for run in found]
@@ -142,10 +147,90 @@ def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
     assert "other.log" in result.stdout
 
 
-def test_an_archive_by_another_name_is_recognised() -> None:
-    """The sentence says what to do."""
-    Path("logs.out").write_bytes(archive(MEMBERS))
-    assert "is a tar archive: give it a name that ends in .tar" in parse("logs.out").stderr
+def test_an_archive_without_logs_in_a_folder_is_no_problem(folder: Path) -> None:
+    """It is something else, such as the training data."""
+    Path("data.tar").write_bytes(archive({"0001.json": "{}"}))
+    Path("run.log").write_text(log(1000))
+    result = parse(".")
+    assert (result.exit_code, "archive" in result.stderr) == (0, False)
+
+
+def test_only_the_logs_of_a_compressed_archive_are_unpacked(folder: Path) -> None:
+    """Beside logs it may contain checkpoints of any size."""
+    checkpoint = {"global_step10/model.pt": "0" * 10**6}
+    Path("a.tgz").write_bytes(gzip.compress(archive(checkpoint | MEMBERS | checkpoint)))
+    (folder / "unpacked").mkdir()
+    members, problem = tar_members(Path("a.tgz"), folder / "unpacked", is_log_name)
+    assert problem is None
+    assert [member.name for member in members] == [
+        f"a.tgz:{name.removeprefix('./')}"
+        for name in MEMBERS
+        if name.endswith((".out", ".err")) and "/." not in name.removeprefix(".")
+    ]
+    (file,) = (folder / "unpacked").iterdir()
+    assert file.stat().st_size == sum(member.size for member in members)
+
+
+def test_of_a_log_that_is_cut_off_all_that_is_there_is_read(folder: Path) -> None:
+    """Up to the last byte that could be decompressed."""
+    whole = archive({"run.out": log(1000, 3) * 1000})
+    Path("a.tar.gz").write_bytes(gzip.compress(whole[:-60_000]))
+    (member,), problem = tar_members(Path("a.tar.gz"), folder, is_log_name)
+    assert problem == "a.tar.gz: is cut off, damaged, or no tar archive: unexpected end of data"
+    assert member.size == len(whole) - 60_000 - member_offset(whole)
+
+
+def member_offset(content: bytes) -> int:
+    """Return where the first member of an archive begins."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        return tar.getmembers()[0].offset_data
+
+
+def test_a_disk_without_room_for_the_logs_is_named(folder: Path) -> None:
+    """And the variable that chooses another one; the other logs are read."""
+    Path("a.tar.gz").write_bytes(gzip.compress(archive({"run.out": log(1000) * 1000})))
+    Path("other.log").write_text(log(1000))
+    limited = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (50000, 50000)); "
+        "sys.dont_write_bytecode = True; from orchestrator.cli.main import main; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", limited, "parse", "a.tar.gz", "other.log"],
+        env=os.environ | {"TMPDIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert f"a.tar.gz: its logs do not fit into {folder}: File too large" in result.stderr
+    assert "set TMPDIR to another folder" in result.stderr
+    assert "other.log" in result.stdout
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+def test_an_archive_by_another_name_is_recognised(pack: Callable[[bytes], bytes]) -> None:
+    """Compressed or not, or on standard input: the sentence says what to do."""
+    content = pack(archive(MEMBERS))
+    Path("logs.out").write_bytes(content)
+    sentence = "is a tar archive: give it as a file whose name ends in .tar, .tar.gz"
+    assert f"logs.out: {sentence}" in parse("logs.out").stderr
+    assert f"-: {sentence}" in CliRunner().invoke(main, ["parse", "-"], content).stderr
+
+
+def test_a_log_in_utf_16_is_named_in_an_archive_too() -> None:
+    """With the member's name."""
+    with tarfile.open("a.tar", "w") as tar:
+        for name in ("run.out", "torch.out"):
+            text = log(1000).encode("utf-16" if name == "run.out" else "utf-8")
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text))
+    Path("run.log.gz").write_bytes(gzip.compress(log(1000).encode("utf-16")))
+    assert "run.log.gz: is text in UTF-16: convert it to UTF-8" in parse("run.log.gz").stderr
+    result = parse("a.tar")
+    assert "1 file contains nothing of a run" in result.stderr
+    assert "torch.out" in result.stdout
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
@@ -177,8 +262,9 @@ def test_a_mangled_archive_never_ends_in_a_traceback(
     content = bytearray(archive(MEMBERS))
     for _ in range(data.draw(st.integers(0, 8))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    pack = data.draw(st.sampled_from([bytes, gzip.compress]))
     path = folder / "a.tar"
-    path.write_bytes(bytes(content[: data.draw(st.integers(0, len(content)))]))
+    path.write_bytes(pack(bytes(content[: data.draw(st.integers(0, len(content)))])))
     members, problem = tar_members(path, folder, is_log_name)
     assert problem is None or problem.startswith(f"{path}: ")
     assert all(member.begin >= 0 for member in members)

@@ -1,0 +1,96 @@
+"""Say of each run why it lacks numbers, and which options do not suit it."""
+
+from collections.abc import Iterator
+
+from orchestrator.hardware.gpus import matching
+from orchestrator.logs.figures import (
+    Figures,
+    Given,
+    contradicts_preset,
+    gpu_name,
+    stated_config,
+    stated_precision,
+    stated_recomputation,
+    stated_sizes,
+)
+from parsers.summary.run import RunSummary
+
+
+def time_remarks(summary: RunSummary) -> Iterator[str]:
+    """Yield how the step times of a run were chosen, or why there are none."""
+    if not summary.steady:
+        yield (
+            "no steady state, the step time still changes in the second half of the log; half of "
+            "the reports are left out"
+        )
+    after = summary.reports - summary.dropped
+    if after and not summary.step_seconds.n:
+        if summary.skipped == after:
+            yield (
+                "no step time, for every report after the warm-up holds a skipped update; "
+                "`--skipped keep` counts them"
+            )
+        elif summary.rates_only:
+            yield (
+                "no step time, for its reports give samples/s and no batch size; "
+                "`--global-batch-size N` computes it"
+            )
+        elif summary.step_seconds.mean is None:
+            yield "no step time, for its reports after the warm-up give none"
+    if summary.engine_samples_per_second is not None:
+        yield (
+            "step times and samples/s are end to end; the engines' own timers report "
+            f"{summary.engine_samples_per_second:.4g} samples/s"
+        )
+
+
+def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
+    """Yield how TFLOPs were computed, or why a run with a step time has none, or no MFU."""
+    if summary.step_seconds.mean is None and summary.samples_per_second is None:
+        return
+    if summary.batch_changes and figures.model_tflops_per_gpu is not None:
+        yield "TFLOPs follow from samples/s, for the global batch changes during the run"
+    if figures.uncounted is not None:
+        yield f"no TFLOPs: {figures.uncounted}"
+    elif figures.tflops_per_gpu is None and figures.lacking:
+        yield f"no TFLOPs: to compute them, give {' '.join(figures.lacking)}"
+    if figures.no_peak is not None:
+        yield f"no MFU: {figures.no_peak}"
+
+
+def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
+    """Yield the options whose value the log contradicts: what a log states comes first."""
+    config = stated_config(summary)
+    wanted = {
+        "world_size": given.world_size,
+        "global_batch_size": given.global_batch_size,
+        **given.sizes,
+    }
+    stated = {
+        "world_size": summary.world_size,
+        "global_batch_size": summary.global_batch_size,
+        **stated_sizes(config),
+    }
+    for name, value in wanted.items():
+        known = stated.get(name)
+        if value is not None and known is not None and known != value:
+            yield f"the log states {known}; --{name.replace('_', '-')} {value} is not used for it"
+    if contradicts_preset(config, given):
+        layers, width = (config.get(name, "?") for name in ("num_layers", "hidden_size"))
+        yield (
+            f"the log states num_layers {layers} and hidden_size {width}; --model {given.model} is "
+            "not used for it"
+        )
+    precision = stated_precision(config)
+    if given.precision is not None and precision not in {None, given.precision}:
+        yield f"the log states {precision}; --precision {given.precision} is not used for it"
+    recomputed = stated_recomputation(config)
+    if given.recomputed is not None and recomputed not in {None, given.recomputed}:
+        option = f"--{'' if given.recomputed else 'no-'}activation-checkpointing"
+        whether = "that layers are recomputed" if recomputed else "that no layers are recomputed"
+        yield f"the log states {whether}; {option} is not used for it"
+    gpu = config.get("gpu")
+    if gpu is not None and given.gpu is not None and gpu_name(config, given) == gpu:
+        names = {one.name for one in matching(given.gpu)}
+        if not names & {one.name for one in matching(gpu)}:
+            yield f"the log states {gpu}; --gpu {given.gpu} is not used for it"

@@ -1,0 +1,30 @@
+"""List the lines of logs that look like a report and could not be parsed."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from orchestrator.logs.find import Log
+from orchestrator.logs.read import log_source
+from parsers.runs.unparsed import unparsed_lines
+from parsers.scan.sources import name_of
+
+
+def unparsed_records(logs: Sequence[Log], problems: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the path of each line, its number from 1, the format it resembles, and its text.
+
+    problems: gets a sentence for each log that cannot be read.
+    """
+    for log in logs:
+        for path in (log_source(log.path), log.errors):
+            if path is None:
+                continue
+            try:
+                for line in unparsed_lines(path):
+                    yield {
+                        "path": name_of(path),
+                        "line": line.number,
+                        "format": line.format_name,
+                        "text": line.text,
+                    }
+            except OSError as error:
+                problems.append(f"{name_of(path)}: cannot be read: {error.strerror or error}")
