@@ -25,7 +25,7 @@ from parsers.scan.reader import LogFormat
 
 _LOSS = re.compile(
     rf"epoch: (?P<epoch>{COUNT}) ?\| ?step: (?P<step>{COUNT}) ?\| ?ppo(?:_ep| epoch): {COUNT} ?\| ?"
-    rf"act(?:or)?[_ ]loss: (?P<loss>{NUMBER})",
+    rf"act(?:or)?[_ ]loss: (?P<loss>{NUMBER})(?= ?\|)",
     re.IGNORECASE,
 )
 _END_TO_END = (

@@ -66,5 +66,8 @@ MLPERF = LogFormat(
     anchors=(b":::MLLOG ",),
     parse=_parse,
     # Most events report something else.
-    report=re.compile(r'"key": "tracked_stats", "value": \{[^{}]*"train_step_tim(?:e|ing)": [0-9]'),
+    report=re.compile(
+        r'"key": "tracked_stats", "value": \{[^{}]*"train_step_tim(?:e|ing)": [0-9]'
+        r'[^{}]*\}, "metadata": \{[^{}]*"step": '
+    ),
 )
