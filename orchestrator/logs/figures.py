@@ -30,6 +30,8 @@ _OTHER_LAYERS = (
 )
 # gpt-neox's, of which only the usual values are known; `pos_emb` is one of its arguments.
 _NEOX_LAYERS = {"mlp_type": "regular", "activation": "gelu"}
+# Megatron's and, until 2023, its options for each 8-bit format.
+_LOW_PRECISIONS = {"fp4": ("fp4",), "fp8": ("fp8", "fp8_e4m3", "fp8_hybrid")}
 _OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
 
 
@@ -282,6 +284,10 @@ def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
 
 def stated_precision(config: Mapping[str, str]) -> str | None:
     """Return the precision in which a log states that the model computes; None if it does not."""
+    # Its matrices are of 8 or 4 bits, whatever the parameters are: bf16's peak is not theirs.
+    for precision, names in _LOW_PRECISIONS.items():
+        if any(config.get(name, "") not in _OFF for name in names):
+            return precision
     dtype = config.get("params_dtype", "")
     for precision, name in (("bf16", "torch.bfloat16"), ("fp16", "torch.float16")):
         if config.get(precision) == "True" or dtype == name:

@@ -207,6 +207,27 @@ def test_a_model_that_no_formula_counts_is_named(
     assert f"run.log: no TFLOPs: {reason}" in parse("run.log").stderr
 
 
+@pytest.mark.parametrize(
+    ("changed", "low"),
+    [
+        ({"fp8": "hybrid"}, "fp8"),
+        ({"fp8_e4m3": "True"}, "fp8"),
+        ({"fp4": "e2m1"}, "fp4"),
+        ({"fp8_e4m3": "False"}, None),
+    ],
+)
+def test_matrices_of_few_bits_have_no_peak_of_16_bits(
+    folder: Path, changed: dict[str, str], low: str | None
+) -> None:
+    """Though parameters are bf16; the peak may be given."""
+    Path("run.log").write_text(log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "H200"))
+    errors = parse("run.log").stderr
+    assert (figures("run.log")["mfu"] is None) == (low is not None)
+    assert (f"no {low} peak is known of H200 SXM5; give --gpu-peak-tflops" in errors) == bool(low)
+    found = figures("run.log", "--gpu-peak-tflops=1979")
+    assert found["mfu"] == pytest.approx(found["model_tflops_per_gpu"] / 1979)
+
+
 def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None:
     """The FLOPs of the last batch over the median time would be too many."""
     steps = "".join(
