@@ -16,23 +16,29 @@ from orchestrator.status.log_text import Tail
 from orchestrator.store.records import Attempt
 
 _STEPS, _LINES = 400, 100
-# Above so many runs each gets less, or nobody could open the page.
-_RUNS_IN_FULL = 1000
+# Above so many runs each gets less, and above the second number none of its files: then pages are
+# below 1 MB, without plotly, up to about 200 runs.
+_RUNS_IN_FULL, _RUNS_WITH_TEXTS = 60, 150
 _LEAST = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many points of a curve, and lines of a log, the page has of each run."""
+    """How many points of a curve and lines of a log the page has of each run, and if its files."""
 
     steps: int
     lines: int
+    texts: bool
 
 
 def limits(runs: int) -> Limits:
     """Return what a page of so many runs can hold of each."""
     share = min(1.0, _RUNS_IN_FULL / max(runs, 1))
-    return Limits(max(int(_STEPS * share), _LEAST), max(int(_LINES * share), _LEAST))
+    return Limits(
+        max(int(_STEPS * share), _LEAST),
+        max(int(_LINES * share), _LEAST),
+        texts=runs <= _RUNS_WITH_TEXTS,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +61,8 @@ class Detail:
     told: the line of the log that says how it ended. warmup: the last iteration left out of its
     first launch.
     step_seconds, skipped_seconds: of reports without, and with, a skipped update.
-    sizes: every parameter and size. texts: job script and configuration files, by name.
+    sizes: every parameter and size. texts: job script and configuration files,
+    by name; None if the page has none for so many runs.
     """
 
     run_id: str
@@ -68,12 +75,16 @@ class Detail:
     skipped_seconds: Curve
     attempts: tuple[PageAttempt, ...]
     sizes: Mapping[str, Any]
-    texts: Mapping[str, str]
+    texts: Mapping[str, str] | None
     log: Tail | None
 
 
 def make_detail(
-    campaign: Campaign, run: Collected, texts: Mapping[str, str], log: Tail | None, points: int
+    campaign: Campaign,
+    run: Collected,
+    texts: Mapping[str, str] | None,
+    log: Tail | None,
+    points: int,
 ) -> Detail:
     """Return what the page shows of a run; its curves have about so many `points` at most."""
     reports, told = run.reports, run.told

@@ -90,7 +90,8 @@ function runSections(run, detail) {
     figure("Step time", curve(detail, detail.step_seconds, detail.skipped_seconds, "step time (s)", { rangemode: "tozero" })),
     figure("Loss", curve(detail, detail.loss, null, "loss", {})),
   ];
-  const files = Object.entries(detail.texts);
+  const files = Object.entries(detail.texts ?? {});
+  const noFiles = detail.texts === null ? `For so many runs they are not on this page, but in the folder ${run.run_id} beside it.` : "Nothing has been written for it.";
   return [
     element("p", { class: "small" }, "run ", element("span", { class: "id" }, run.run_id), ` of ${page.title} ${page.about}`),
     end(run, detail),
@@ -103,7 +104,7 @@ function runSections(run, detail) {
     element("h2", {}, "Configuration"),
     sizeList(detail.sizes),
     element("h2", {}, "Files"),
-    ...(files.length ? files.map(([name, text], at) => file(name, text, at === 0)) : [element("p", {}, "Nothing has been written for it.")]),
+    ...(files.length ? files.map(([name, text], at) => file(name, text, at === 0)) : [element("p", {}, noFiles)]),
   ];
 }
 

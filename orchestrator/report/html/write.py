@@ -90,7 +90,7 @@ def _details(
 ) -> Iterator[Detail]:
     held = limits(len(runs))
     for run in runs:
-        texts = store.run(run.planned.run_id).texts()
+        texts = store.run(run.planned.run_id).texts() if held.texts else None
         yield make_detail(campaign, run, texts, _tail(run, held.lines), held.steps)
 
 
