@@ -8,7 +8,7 @@ unfold.
 import bz2
 import lzma
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import ClassVar, cast
 
 import zstandard
 from isal import igzip_lib, isal_zlib
@@ -65,11 +65,14 @@ class _ZstandardFrame:
         return self._decoder.unused_data if self._decoder.eof else None
 
 
-class _XzStream:
+class _StandardStream:
+    """A stream that a module of the standard library decompresses."""
+
     input_bytes = 2**17
+    decoder: ClassVar[type[lzma.LZMADecompressor] | type[bz2.BZ2Decompressor]]
 
     def __init__(self) -> None:
-        self._decoder = lzma.LZMADecompressor()
+        self._decoder = self.decoder()
 
     def decompress(self, data: bytes) -> bytes:
         return self._decoder.decompress(data, _OUTPUT_BYTES)
@@ -83,25 +86,15 @@ class _XzStream:
         return self._decoder.unused_data if self._decoder.eof else None
 
 
-class _Bzip2Stream:
-    input_bytes = 2**17
-
-    def __init__(self) -> None:
-        self._decoder = bz2.BZ2Decompressor()
-
-    def decompress(self, data: bytes) -> bytes:
-        return self._decoder.decompress(data, _OUTPUT_BYTES)
-
-    @property
-    def wants_input(self) -> bool:
-        return self._decoder.needs_input
-
-    @property
-    def rest(self) -> bytes | None:
-        return self._decoder.unused_data if self._decoder.eof else None
+class _XzStream(_StandardStream):
+    decoder = lzma.LZMADecompressor
 
 
-_Member = type[_GzipMember] | type[_ZstandardFrame] | type[_XzStream] | type[_Bzip2Stream]
+class _Bzip2Stream(_StandardStream):
+    decoder = bz2.BZ2Decompressor
+
+
+_Member = type[_GzipMember] | type[_ZstandardFrame] | type[_StandardStream]
 _MEMBERS: tuple[tuple[bytes, _Member], ...] = (
     (GZIP_MAGIC, _GzipMember),
     (ZSTANDARD_MAGIC, _ZstandardFrame),

@@ -16,7 +16,7 @@ TORCHTITAN = line_format(
     Declaration(
         name="torchtitan",
         anchors=(b"tps: ", b"wps: "),
-        head=rf"(?<![\w ])(?: ?- INFO - | )?\s?step: {{1,8}}{ITERATION}  +loss: ",
+        head=rf"(?<!\w)(?<!validate )step: {{1,8}}{ITERATION}  +loss: ",
         fields=(
             Field(name="loss", before=r"  loss: +", after=r"(?=  )", needed=True),
             Field(name="grad_norm", before=r"  grad_norm: +", after=r"(?=  )"),
