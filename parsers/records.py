@@ -28,6 +28,7 @@ class Step:
     reported_tflops_per_gpu, reported_mfu: what the program claims; the MFU is a part of 1.
     memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
     max_memory_reserved_gib: what its allocator held at the peak.
+    energy_joules_per_gpu, power_watts_per_gpu: of an iteration, the mean over GPUs.
     timestamp: ISO 8601, in the log's own time zone, which it does not tell.
     end_to_end: True if the report is of the whole iteration of a program with several engines, each
         of which may report its own part, too.
@@ -58,6 +59,8 @@ class Step:
     memory_allocated_gib: float | None = None
     max_memory_allocated_gib: float | None = None
     max_memory_reserved_gib: float | None = None
+    energy_joules_per_gpu: float | None = None
+    power_watts_per_gpu: float | None = None
     timestamp: str | None = None
     end_to_end: bool | None = None
     offset: int

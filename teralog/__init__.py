@@ -121,6 +121,7 @@ def steps(
     - reported_tflops_per_gpu, reported_mfu: what the program claims.
     - memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank;
       max_memory_reserved_gib: what its allocator held.
+    - energy_joules_per_gpu, power_watts_per_gpu: of an iteration.
     - timestamp: ISO 8601, in the log's time zone; offset: the byte of the log where it stands.
     - end_to_end: true if the report is of the whole iteration of a program with several engines.
     - warmup: true for the iterations that the numbers of `runs` leave out.

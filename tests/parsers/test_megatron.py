@@ -65,6 +65,8 @@ CORE_STEP = Step(
     skipped_iterations=0,
     nan_iterations=0,
     reported_tflops_per_gpu=412.5,
+    energy_joules_per_gpu=9050.1,
+    power_watts_per_gpu=572.8,
     timestamp="2025-07-01T10:20:30",
     offset=7,
 )

@@ -46,6 +46,7 @@ NEOX_STEP = replace(
     learning_rate=1.25e-4,
     loss=7.125,
     reported_tflops_per_gpu=150.5,
+    reported_mfu=0.412,
 )
 LINES = {
     "Microsoft": (
@@ -75,6 +76,7 @@ LINES = {
             learning_rate=1.5e-8,
             loss_scale=1.0,
             grad_norm=6.375,
+            tokens_per_second_per_gpu=1203.674,
             reported_tflops_per_gpu=70.98,
             timestamp="2024-06-21T10:50:42",
         ),
@@ -94,8 +96,22 @@ LINES = {
             FEW,
             step_seconds=13.1005,
             loss=0.004125,
+            tokens_per_second_per_gpu=10005.5,
             reported_tflops_per_gpu=579.5,
             timestamp="2025-12-02T09:12:08",
+        ),
+    ),
+    "Primus since 26.5": (
+        (
+            " iteration 3/50 | elapsed time per iteration (ms): 13100.5/13240.9 |"
+            " compute per GPU (TFLOP/s/GPU): 496.3 (avg 496.1) |"
+            f" tokens/s/GPU inst/harmonic mean: 9640.7/9629.8 | {COUNTS}"
+        ),
+        replace(
+            FEW,
+            step_seconds=13.1005,
+            reported_tflops_per_gpu=496.3,
+            tokens_per_second_per_gpu=9640.7,
         ),
     ),
     "MindSpeed": (
@@ -111,6 +127,8 @@ LINES = {
             iteration=3,
             iterations=50,
             step_seconds=0.98125,
+            max_memory_allocated_gib=19.07,
+            max_memory_reserved_gib=20.9,
             timestamp="2026-06-22T19:25:37",
             offset=7,
         ),

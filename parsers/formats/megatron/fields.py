@@ -108,6 +108,18 @@ _COLUMNS: dict[Callable[[str], Any], Callable[[Sequence[str]], Sequence[Any] | N
     int: _counts,
 }
 
+
+def _current(text: str) -> float | None:
+    """Return the number in front of a remark, e.g. of `496.3 (avg 496.1)`."""
+    return measured(text.partition(" ")[0])
+
+
+def _percent(text: str) -> float | None:
+    """Return a percentage as a part of 1."""
+    plain = text.removesuffix("%")
+    return float(plain + "e-2") if _DECIMAL.issuperset(plain) else _scaled(plain, divisor=100.0)
+
+
 _flops = partial(_scaled, divisor=1e12)
 _bytes = partial(_scaled, divisor=2.0**30)
 
@@ -142,6 +154,15 @@ MEGATRON_FIELDS = _spelt(
         "number of nan iterations": ("nan_iterations", parse_count),
         "samples per second": ("samples_per_second", measured),
         "throughput per GPU (TFLOP/s/GPU)": ("reported_tflops_per_gpu", measured),
+        "compute per GPU (TFLOP/s/GPU)": ("reported_tflops_per_gpu", _current),  # Primus
+        "tokens per GPU (tokens/s/GPU)": ("tokens_per_second_per_gpu", measured),
+        "tokens/s/GPU inst/harmonic mean": ("tokens_per_second_per_gpu", measured),
+        "tokens_per_gpu_per_second_tgs": ("tokens_per_second_per_gpu", measured),
+        "energy per GPU (J/iter/GPU)": ("energy_joules_per_gpu", measured),
+        "power per GPU (W/GPU)": ("power_watts_per_gpu", measured),
+        "MFU": ("reported_mfu", _percent),
+        "max_memory_allocated(GB)": ("max_memory_allocated_gib", measured),
+        "max_memory_reserved(GB)": ("max_memory_reserved_gib", measured),
         "approx flops per GPU": ("reported_tflops_per_gpu", _flops),
         "TFLOPs": ("reported_tflops_per_gpu", measured),
         "[LM]TFLOPs": ("reported_tflops_per_gpu", measured),
