@@ -78,21 +78,21 @@ def test_every_command_has_help_and_stands_in_the_readme() -> None:
 
 def test_every_preset_stands_in_the_campaign_file_s_document() -> None:
     """The list of presets is whole."""
-    document = (ROOT / "docs" / "campaign-file.md").read_text()
+    document = (ROOT / "docs" / "reference" / "campaign-file.md").read_text()
     assert all(f"`{key}`" in document or f"`opt-{key}`" in document for key in PRESETS)
 
 
 def test_every_common_parameter_is_in_the_campaign_file_s_document() -> None:
-    """The parameters of all frameworks; each framework's own are in docs/frameworks.md."""
+    """Those of one framework are in docs/reference/frameworks.md."""
     from orchestrator.campaign.parameters import COMMON
 
-    document = (ROOT / "docs" / "campaign-file.md").read_text()
+    document = (ROOT / "docs" / "reference" / "campaign-file.md").read_text()
     assert {name for name in COMMON if f"`{name}`" not in document} == set()
 
 
 def test_every_key_of_a_cluster_profile_is_in_the_campaign_file_s_document(tmp_path: Path) -> None:
     """The profile that the document shows has them all, and is a good one."""
-    document = (ROOT / "docs" / "campaign-file.md").read_text()
+    document = (ROOT / "docs" / "reference" / "campaign-file.md").read_text()
     shown = document.partition("## Cluster profiles\n\n```yaml\n")[2].partition("```")[0]
     assert {*yaml.safe_load(shown)} == {field.name for field in fields(Cluster)}
     # Of these two a profile has one.
@@ -116,7 +116,7 @@ def test_what_is_said_of_a_log_stands_in_its_document() -> None:
     from parsers.records import OutcomeKind
     from parsers.summary.rows import RUN_NAMES
 
-    document = (ROOT / "docs" / "parse.md").read_text()
+    document = (ROOT / "docs" / "reference" / "parse.md").read_text()
     kinds = {kind.value for kind in OutcomeKind}
     parts = ("step_seconds_", "warmup_", "outcome_", "lines_")
     names = {name.removeprefix(part) for name in RUN_NAMES for part in parts if part in name}
@@ -130,7 +130,7 @@ def test_the_python_of_the_document_on_logs_runs(
 ) -> None:
     """As it stands there."""
     (code,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "parse.md").read_text(), re.DOTALL
+        r"```python\n(.*?)```", (ROOT / "docs" / "reference" / "parse.md").read_text(), re.DOTALL
     )
     report = (
         "[teralog] iteration 1/2 | step_seconds 0.5 | samples_per_second 32 | loss 6.5"

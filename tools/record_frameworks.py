@@ -1,4 +1,4 @@
-"""Write docs/frameworks.md and the README's table of frameworks; part of `make record`."""
+"""Write docs/reference/frameworks.md and the README's table of frameworks, by `make record`."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.table import FRAMEWORKS
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = ROOT / "docs" / "frameworks.md"
+DOCUMENT = ROOT / "docs" / "reference" / "frameworks.md"
 README = ROOT / "README.md"
 
 _HEAD = "| framework | what it runs |\n|---|---|\n"

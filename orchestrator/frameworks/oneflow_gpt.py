@@ -96,8 +96,8 @@ def warnings(run: Run) -> Iterator[str]:
 def placement(run: Run) -> Placement:
     """Return where a run keeps states and activations: fp16 as in Megatron, with fp32 weights.
 
-    Optimizer placement divides what ZeRO's first stage divides. docs/memory.md has the forecast
-    beside eight measured runs.
+    Optimizer placement divides what ZeRO's first stage divides. docs/background/memory.md
+    compares the forecast with eight measured runs.
     """
     stage = 1 if run.options.optimizer_placement == "on" else None
     states = megatron_placement(run.training.precision)

@@ -3,7 +3,7 @@
 The cluster is the one that people complain about: an allocation is up to 40 % faster or slower than
 another, it drifts while it is used, and two runs of the same differ by 2 % on top of that. Each
 design is tried so often with no difference between A and B, and with one; `python
-tests/benchmarks/compare_simulation.py [TRIALS]` prints the table of docs/compare.md.
+tests/benchmarks/compare_simulation.py [TRIALS]` prints the table of docs/background/compare.md.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The forecast against runs that others published: what they logged, what ran, what did not.
 
 The figures are those of BigScience's GPT2 experiments on V100 (2021) and of OneFlow's GPT-2 tests
-(2020). docs/memory.md shows them beside the forecast, in the lines that `logged_lines` and
-`page_lines` make.
+(2020). docs/background/memory.md compares them with the forecast, in the lines that
+`logged_lines` and `page_lines` make.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from orchestrator.run.shape import ModelShape
 from parsers.runs.reading import read
 
 ROOT = Path(__file__).parents[3]
-DOCS = ROOT / "docs" / "memory.md"
+DOCS = ROOT / "docs" / "background" / "memory.md"
 LOGS = ROOT.parent / "shared" / "logs"
 
 # V100s have no fused attention; all of BigScience's runs recompute layers.

@@ -1,4 +1,4 @@
-"""docs/formulas.md says what the code does: conventions, how far they differ, GPUs, options."""
+"""Check docs/background/formulas.md against the code: conventions, differences, GPUs, options."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from orchestrator.hardware.gpus import GPUS, Gpu
 from orchestrator.run.flops import CONVENTIONS, Iteration
 from orchestrator.run.shape import ModelShape
 
-TEXT = (Path(__file__).parents[3] / "docs" / "formulas.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs" / "background" / "formulas.md").read_text()
 APART = re.findall(r"^\| ([^|]+) \| (\d+), (\d+), (\d+), (\d+) \| (.+) \|$", TEXT, re.MULTILINE)
 
 

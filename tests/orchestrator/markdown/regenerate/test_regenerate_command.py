@@ -15,7 +15,7 @@ from orchestrator.markdown.regenerate.columns import COMPUTED
 
 RIGHT = (Path(__file__).parents[3] / "data" / "benchmarks.md").read_bytes()
 STALE = RIGHT.replace(b"   24.9 |", b"    9.9 |")
-DOCUMENT = Path(__file__).parents[4] / "docs" / "regenerate-tflops.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "how-to" / "regenerate-tflops.md"
 TERALOG = Path(sys.executable).parent / "teralog"
 
 
