@@ -45,7 +45,13 @@ def schema() -> None:
 @campaign_argument
 @results_option
 @format_option
-def plan(campaign: Path, results: Path | None, layout: str) -> None:
+@click.option(
+    "--ask-program",
+    is_flag=True,
+    help="Start each run's own program here, without a GPU, up to where it would train; show what "
+    "it refuses. Needs the program's source and the Python of the runs on this machine.",
+)
+def plan(campaign: Path, results: Path | None, layout: str, ask_program: bool) -> None:
     """Show every run of CAMPAIGN, its sizes, its memory and its problems; write nothing.
 
     It counts what is done as of the last command that asked Slurm. Exits with 1 if a run is
@@ -65,6 +71,12 @@ def plan(campaign: Path, results: Path | None, layout: str) -> None:
     from orchestrator.submit.imports import missing_module_lines
 
     loaded, store = open_campaign(campaign, results)
+    remarks: tuple[str, ...] = ()
+    if ask_program:
+        from orchestrator.submit.asking.programs import ask_programs, with_answers
+
+        answers = ask_programs(loaded)
+        loaded, remarks = with_answers(loaded, answers), answers.remarks
     runs = collect_campaign(loaded, store) if store.path.is_dir() else []
     states = {
         one.planned.run_id: (one.outcome or one.state).lower().replace("_", " ")
@@ -81,6 +93,8 @@ def plan(campaign: Path, results: Path | None, layout: str) -> None:
     to_start = [planned for planned in loaded.runs if planned.run_id not in states]
     for line in missing_module_lines(loaded, to_start):
         complain(f"cannot start yet: {line}")
+    for line in remarks:
+        complain(line)
     # A program finds them in its records.
     if layout in FOR_PEOPLE:
         for line in warning_lines(loaded):

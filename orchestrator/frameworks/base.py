@@ -74,6 +74,8 @@ class Start:
         None if the program is the user's own.
     imports: return the top-level modules that the run's program imports, as far as they are known.
         `submit` starts nothing if the Python of the runs lacks one; rehearsals look for them too.
+    asks: return the module of `orchestrator/workloads` that asks the run's program whether it
+        accepts its arguments; None if there is none.
     steps_on_cpu: return whether the run's optimizer steps on the CPU. Its script then gives the
         optimizer all cores of a rank.
     """
@@ -85,6 +87,7 @@ class Start:
     config_files: Callable[[Run], Mapping[str, dict[str, Any]]] = lambda run: {}
     program: Callable[[Run], str | None] = lambda run: None
     imports: Callable[[Run], Iterable[str]] = lambda run: ()
+    asks: Callable[[Run], str | None] = lambda run: None
     steps_on_cpu: Callable[[Run], bool] = lambda run: False
 
 

@@ -1,15 +1,19 @@
 """Make the order of a rehearsal: what each rank checks in place of training."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from orchestrator.frameworks.arguments import known_program
 from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import Cluster
 from orchestrator.run.model import Run
+from orchestrator.submit.asking.programs import asker_file, order_of
 from orchestrator.submit.imports import module_extras, needed_modules
 
 
-def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> dict[str, Any]:
+def rehearsal_order(
+    run: Run, cluster: Cluster, paths: dict[str, str], written: Sequence[str]
+) -> dict[str, Any]:
     """Return what `workloads/rehearsal.py` is to check.
 
     paths: the user's, by option, absolute.
@@ -17,11 +21,15 @@ def rehearsal_order(run: Run, paths: dict[str, str], written: Iterable[str]) -> 
 
     `accepted` are the options of the run's program, None where those are not known; `imports` the
     modules that it and its launcher need, as far as they are known, and `extras` teralog's extras
-    that install some of them, by module.
+    that install some of them, by module. `ask` is the file that asks the program itself, None if
+    there is none, and `order` what that file needs.
     """
     framework = FRAMEWORKS[run.framework]
     record = framework.start.program(run)
+    asks = framework.start.asks(run)
     return {
+        "ask": None if asks is None else str(asker_file(asks)),
+        "order": order_of(run, cluster, written),
         "program": run.framework if record is None else known_program(record)["program"],
         "launcher": run.options.launcher,
         "nodes": run.resources.nodes,

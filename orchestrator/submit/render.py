@@ -49,7 +49,10 @@ def _texts(
     if campaign.rehearsal:
         paths = user_paths(planned.run, campaign.path.parent)
         written = [str(folder.path / name) for name in files]
-        files = {**files, ORDER_FILE: rehearsal_order(planned.run, paths, written)}
+        files = {
+            **files,
+            ORDER_FILE: rehearsal_order(planned.run, campaign.cluster, paths, written),
+        }
     return {
         **store.run_record(planned, campaign),
         folder.script.name: script,

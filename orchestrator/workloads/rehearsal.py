@@ -17,7 +17,9 @@ import os
 import pkgutil
 import shlex
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,7 +51,9 @@ def rehearsal_main() -> None:
     handed = [word for word in sys.argv[1:2] if word.partition("=")[0] in _OF_LAUNCHERS]
     order_file, folder, program, *arguments = _program(sys.argv[1 + len(handed) :])
     order = json.loads(Path(order_file).read_text(encoding="utf-8"))
-    found = sorted(set(_problems(order, program, [*handed, *arguments])))
+    answer = _asked(order, program, [*handed, *arguments])
+    name = Path(program.removeprefix(_MODULE)).name
+    found = sorted({*_problems(order, program, [*handed, *arguments]), *_refusals(answer, name)})
     exit_code = 2 if any(" error: " in problem for problem in found) else 1 if found else 0
     meeting = Path(folder)
     rank = _rank(order)
@@ -57,7 +61,12 @@ def rehearsal_main() -> None:
         print(*found, sep="\n", flush=True)
         raise SystemExit(1)
     listening = _listen(rank)
-    told = {"node": _node(), "problems": found, "master": _master()}
+    told = {
+        "node": _node(),
+        "problems": found,
+        "master": _master(),
+        "answers": list(_answer_lines(answer)),
+    }
     if not _register(meeting, rank, told):
         print(f"[rehearsal] rank {rank} is there twice, again on {_node()}", flush=True)
         raise SystemExit(1)
@@ -94,6 +103,59 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
     yield from rank_problems(os.environ, order)
     if order["launcher"] != "node" and os.environ.get("RANK") != "0":
         yield from _master_problems()
+
+
+def _asked(
+    order: Mapping[str, Any], program: str, arguments: Sequence[str]
+) -> Mapping[str, Any] | None:
+    """Return what the program itself answers about its arguments; only the first rank asks it.
+
+    None if nothing can ask it. The answer is that of `ask_*.py`, next to this file.
+    """
+    if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
+        return None
+    whole = {
+        **order["order"],
+        "program": None if program.startswith(_MODULE) else program,
+        "arguments": arguments,
+    }
+    with tempfile.TemporaryDirectory(prefix="teralog-ask-") as folder:
+        file = Path(folder) / "orders.json"
+        file.write_text(json.dumps([whole]), encoding="utf-8")
+        try:
+            done = subprocess.run(
+                [sys.executable, order["ask"], str(file)],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=MEETING_SECONDS / 2,
+                check=False,
+            )
+            answer: Mapping[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])[0]
+        except (OSError, subprocess.TimeoutExpired, IndexError, ValueError) as error:
+            return {"asked": [], "not_asked": [], "problems": [], "error": str(error)}
+    return answer
+
+
+def _refusals(answer: Mapping[str, Any] | None, name: str) -> Iterator[str]:
+    """Yield the program's own words about what it refuses, as argparse begins its last line."""
+    for problem in () if answer is None else answer["problems"]:
+        yield f"{name}: error: {problem['message']}"
+
+
+def _answer_lines(answer: Mapping[str, Any] | None) -> Iterator[str]:
+    if answer is None:
+        return
+    if answer["error"] is not None:
+        yield f"[rehearsal] the program itself was not asked: {answer['error']}"
+        return
+    if answer["asked"]:
+        yield f"[rehearsal] asked the program itself: {', '.join(answer['asked'])}"
+    for text in answer["not_asked"]:
+        yield f"[rehearsal] not asked: {text}"
+    for problem in answer["problems"]:
+        if problem["argument"] is not None:
+            yield f"[rehearsal] the program refuses {problem['argument']}"
 
 
 def _program_problems(program: str) -> Iterator[str]:
@@ -386,6 +448,8 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     master = "" if order["launcher"] == "node" else f", master {', '.join(sorted(masters))}"
     together = f"{_counted(len(ranks), 'rank')} on {_counted(len(nodes), 'node')}"
     print(f"[rehearsal] {together}{master}")
+    for line in ranks.get(0, {}).get("answers", ()):
+        print(line)
     if any(" error: " not in problem for problem in problems):
         # As Python does, so that whoever reads logs knows what this is.
         print(_TRACEBACK)

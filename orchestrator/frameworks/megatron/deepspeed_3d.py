@@ -196,6 +196,7 @@ MEGATRON_DEEPSPEED_3D = Framework(
         files=shared.opened("megatron/arguments.py"),
         program=program,
         imports=lambda run: ("torch", "deepspeed"),
+        asks=lambda run: "ask_megatron",
     ),
     log=ProgramLog(formats=(MEGATRON, DEEPSPEED_PIPELINE, MEGATRON_MEMORY)),
     model=ModelUse(

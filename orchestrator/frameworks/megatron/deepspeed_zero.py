@@ -175,6 +175,7 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
         files=shared.opened("pretrain_gpt2.py"),
         program=lambda run: _RECORD,
         imports=lambda run: ("torch", "deepspeed"),
+        asks=lambda run: "ask_megatron",
     ),
     log=ProgramLog(formats=(MEGATRON, MEGATRON_MEMORY, DEEPSPEED_MEMORY)),
     model=ModelUse(

@@ -78,8 +78,7 @@ def problems(run: Run) -> Iterator[str]:
         overlaps = not options.gives(pipeline.NO_OVERLAP)
         yield from pipeline.interleaving_problems(run, chunks, 2 if overlaps else 3)
         yield from _sequence_problems(run)
-        yield from argument_rules.core_problems(run)
-        yield from memory.problems(run)
+        yield from argument_rules.data_source_problems(run)
         if (options.vocab_file is None) != (options.merge_file is None):
             yield "vocab_file and merge_file belong together: give both, or neither"
     yield from argument_rules.common_problems(run)
@@ -204,6 +203,7 @@ MEGATRON = Framework(
         files=shared.opened("pretrain_gpt.py"),
         program=program,
         imports=lambda run: ("torch",),
+        asks=lambda run: "ask_megatron",
     ),
     log=ProgramLog(formats=(iterations.MEGATRON, MEGATRON_MEMORY)),
     model=ModelUse(

@@ -37,7 +37,7 @@ def needed(run: Run) -> Iterator[tuple[str, Capability]]:
 
 
 _GRANULARITY, _ACTIVATIONS = "--recompute-granularity", "--recompute-activations"
-_METHOD, _MODULES = "--recompute-method", "--recompute-modules"
+_MODULES = "--recompute-modules"
 # What it makes anew unless told otherwise: the scores of attention, as the placement has it.
 _SCORES = ["core_attn"]
 
@@ -49,12 +49,6 @@ def selective(run: Run) -> list[str]:
     if run.training.activation_checkpointing or not asked:
         return []
     return [option for option in (_ACTIVATIONS, _GRANULARITY) if option in options]
-
-
-def problems(run: Run) -> Iterator[str]:
-    """Yield what does not go with it, as validate_args has it."""
-    if selective(run) and run.options.gives(_METHOD):
-        yield f"extra_args: {_METHOD} is for whole layers, and not for selective recomputation"
 
 
 def mode(run: Run) -> Recomputation | None:

@@ -1,9 +1,8 @@
 """Check how Megatron divides layers among pipeline stages and chunks."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from orchestrator.frameworks.arguments import Given, given, whole_number
+from orchestrator.frameworks.arguments import given
 from orchestrator.frameworks.megatron import shared
 from orchestrator.run.model import Run
 
@@ -20,22 +19,18 @@ NO_OVERLAP = "--no-overlap-p2p-communication"
 UNEVEN = (_LAYOUT, *_ENDS, *_COUNTED)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Layers that some stages share out evenly, and what sentences call both."""
-
-    layers: int
-    layers_name: str
-    stages: int
-    stages_name: str
-
-
 def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:
     """Yield where stages of `chunks` chunks each cannot have the same number of layers."""
-    if run.model is not None:
-        stages = run.parallelism.pipeline_parallel_size
-        whole = _Part(run.model.num_layers, "num_layers", stages, "pipeline_parallel_size")
-        yield from _part_problems((whole,), chunks)
+    if run.model is None:
+        return
+    layers, stages = run.model.num_layers, run.parallelism.pipeline_parallel_size
+    if layers % stages:
+        yield f"num_layers={layers} is not divisible by pipeline_parallel_size={stages}"
+    elif layers // stages % chunks:
+        yield (
+            f"num_layers/pipeline_parallel_size={layers // stages} is not divisible by "
+            f"virtual_pipeline_parallel_size={chunks}"
+        )
 
 
 def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
@@ -55,87 +50,16 @@ def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
 
 
 def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
-    """Yield likewise where Megatron core cannot, whose stages may differ at the ends.
-
-    The embedding and the loss may count as a layer each, the first and the last stage may have
-    numbers of their own, or a layout says all, which is taken as it is.
-    """
-    options = given(run.options.extra_args)
-    ways = [
-        next(option for option in way if option in options)
-        for way in ((_LAYOUT,), _ENDS, _COUNTED)
-        if not options.keys().isdisjoint(way)
-    ]
-    if len(ways) > 1:
-        yield (
-            f"extra_args: {', '.join(ways[:-1])} and {ways[-1]} each say how layers are split "
-            "over stages; keep one of them"
-        )
-    elif ways == [_LAYOUT]:
-        if chunks > 1:
-            yield (
-                f"extra_args: {_LAYOUT} says the chunks, too; take "
-                f"virtual_pipeline_parallel_size={chunks} out"
-            )
-    elif ends := _ends(options):
-        yield from _end_problems(run, ends, chunks)
-    elif run.model is not None and (more := sum(option in options for option in _COUNTED)):
-        layers, stages = run.model.num_layers + more, run.parallelism.pipeline_parallel_size
-        counted = _Part(layers, f"(num_layers+{more})", stages, "pipeline_parallel_size")
-        yield from _part_problems((counted,), chunks)
-    else:
+    """Yield likewise for Megatron core, unless further arguments divide the layers otherwise."""
+    if not run.options.gives(*UNEVEN):
         yield from even_problems(run, chunks)
-
-
-def _ends(options: Given) -> dict[str, int]:
-    """Return the layers of the first and the last stage, where they have numbers of their own."""
-    return {
-        option: layers for option in _ENDS if (layers := whole_number(options, option)) is not None
-    }
-
-
-def _end_problems(run: Run, ends: dict[str, int], chunks: int) -> Iterator[str]:
-    for end, count in ends.items():
-        if count < 1:
-            yield f"extra_args: {end}={count} must be 1 or more"
-    if run.model is None or min(ends.values()) < 1:
-        return
-    layers = run.model.num_layers - sum(ends.values())
-    stages = run.parallelism.pipeline_parallel_size - len(ends)
-    if (layers, stages) == (0, 0):
-        between = []
-    elif layers > 0 and stages > 0:
-        name = f"(num_layers-{'-'.join(map(str, ends.values()))})"
-        between = [_Part(layers, name, stages, f"(pipeline_parallel_size-{len(ends)})")]
-    else:
-        said = " and ".join(f"{end}={count}" for end, count in ends.items())
-        yield (
-            f"extra_args: {said} do not go with num_layers={run.model.num_layers} and "
-            f"pipeline_parallel_size={stages + len(ends)}"
-        )
-        return
-    yield from _part_problems((*between, *(_Part(ends[end], end, 1, "") for end in ends)), chunks)
-
-
-def _part_problems(parts: Sequence[_Part], chunks: int) -> Iterator[str]:
-    for part in parts:
-        layers, stages = part.layers, part.stages
-        if layers % stages:
-            yield f"{part.layers_name}={layers} is not divisible by {part.stages_name}={stages}"
-        elif layers // stages % chunks:
-            over = f"/{part.stages_name}" if part.stages_name else ""
-            yield (
-                f"{part.layers_name}{over}={layers // stages} is not divisible by "
-                f"virtual_pipeline_parallel_size={chunks}"
-            )
 
 
 def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[str]:
     """Yield why stages of several chunks cannot take turns, as in the interleaved schedule.
 
     Each stage runs a group of micro-batches through a chunk before the next one: as many as there
-    are stages, or in Megatron core as many as are asked for. No group, the last one neither, may be
-    too small to fill the pipeline.
+    are stages, or in Megatron core as many as a further argument gives.
     """
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
     if chunks == 1:
@@ -148,22 +72,10 @@ def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[
         )
     if count is None:
         return
-    group = whole_number(given(run.options.extra_args), _GROUP)
-    if group is None:
-        if count % stages:
-            yield (
-                f"virtual_pipeline_parallel_size={chunks}: num_microbatches={count} is not "
-                f"divisible by pipeline_parallel_size={stages}"
-            )
-    elif not stages <= group <= count:
+    if count % stages and not run.options.gives(_GROUP):
         yield (
-            f"extra_args: {_GROUP}={group} must be from pipeline_parallel_size={stages} to "
-            f"num_microbatches={count}"
-        )
-    elif 0 < (last := count % group) < stages:
-        yield (
-            f"extra_args: {_GROUP}={group} leaves a last group of {last} of "
-            f"num_microbatches={count}, fewer than pipeline_parallel_size={stages}"
+            f"virtual_pipeline_parallel_size={chunks}: num_microbatches={count} is not "
+            f"divisible by pipeline_parallel_size={stages}"
         )
 
 

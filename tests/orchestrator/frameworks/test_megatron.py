@@ -487,10 +487,6 @@ def test_a_report_tells_that_recomputed_scores_are_not_counted(run_of: RunOf):
             core(extra_args=["--recompute-granularity", "full"]),
             "--recompute-granularity is what activation_checkpointing says; take it out",
         ),
-        (
-            core(extra_args=["--recompute-activations", "--recompute-method", "block"]),
-            "--recompute-method is for whole layers, and not for selective recomputation",
-        ),
     ],
 )
 def test_whole_layers_are_recomputed_by_the_parameter(

@@ -68,14 +68,6 @@ def test_a_schedule_by_iterations_is_the_user_s_to_choose(
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
-def test_a_warm_up_said_twice_is_a_contradiction(run_of: RunOf, program: dict[str, Any]):
-    arguments = ["--lr-warmup-fraction", "0.1", "--lr-warmup-iters", "5"]
-    assert problems_of(run_of(**program, extra_args=arguments)) == [
-        "extra_args: --lr-warmup-fraction and --lr-warmup-iters say the same; take one out"
-    ]
-
-
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 @pytest.mark.parametrize(
     ("arguments", "fractions"),
     [
@@ -209,88 +201,6 @@ def test_what_megatron_core_accepts_is_no_problem(run_of: RunOf, values: dict[st
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "parameters gathered from no optimizer that has parts of them": (
-        {**CORE, "extra_args": ["--overlap-grad-reduce", "--overlap-param-gather"]},
-        ["--overlap-param-gather needs use_distributed_optimizer=true or --use-megatron-fsdp"],
-    ),
-    "parameters gathered while gradients wait": (
-        {**CORE, "use_distributed_optimizer": True, "extra_args": ["--overlap-param-gather"]},
-        ["--overlap-param-gather needs --overlap-grad-reduce"],
-    ),
-    "communication overlapped with sequences whole": (
-        {**CORE, "extra_args": ["--tp-comm-overlap"]},
-        ["--tp-comm-overlap needs sequence_parallel=true"],
-    ),
-    "communication overlapped with sequences that one rank has": (
-        {**CORE, "sequence_parallel": True, "extra_args": ["--tp-comm-overlap"]},
-        ["--tp-comm-overlap needs tensor_parallel_size of 2 or more, as sequence_parallel does"],
-    ),
-    "ranks for experts that are not there": (
-        {**CORE, "gpus_per_node": 8, "extra_args": [EXPERT_PARALLEL, "2"]},
-        [f"{EXPERT_PARALLEL}=2 needs --num-experts"],
-    ),
-    "experts that ranks do not divide": (
-        experts("--num-experts", 7, EXPERT_PARALLEL, 2),
-        [f"--num-experts=7 is not divisible by {EXPERT_PARALLEL}=2"],
-    ),
-    "experts that divide neither among ranks nor ranks": (
-        experts(EXPERT_PARALLEL, 3),
-        [
-            f"--num-experts=8 is not divisible by {EXPERT_PARALLEL}=3",
-            (
-                f"world_size=8 is not divisible by {EXPERT_TENSOR}*{EXPERT_PARALLEL}*"
-                "pipeline_parallel_size=1*3*1=3"
-            ),
-        ],
-    ),
-    "more ranks for experts than there are": (
-        experts(EXPERT_PARALLEL, 8, "--disable-bias-linear", **SPLIT),
-        [
-            (
-                f"world_size=8 is not divisible by {EXPERT_TENSOR}*{EXPERT_PARALLEL}*"
-                "pipeline_parallel_size=2*8*1=16"
-            )
-        ],
-    ),
-    "experts over ranks in fp16": (
-        experts(EXPERT_PARALLEL, 8, precision="fp16"),
-        [f"{EXPERT_PARALLEL}=8 does not go with precision=fp16; try bf16"],
-    ),
-    "experts beside tensors split alone": (
-        experts(EXPERT_TENSOR, 1, tensor_parallel_size=2),
-        ["--num-experts with tensor_parallel_size=2 needs sequence_parallel=true"],
-    ),
-    "experts split by tensors, with biases": (
-        experts(**SPLIT),
-        [
-            (
-                f"--num-experts with {EXPERT_TENSOR}=2, which is tensor_parallel_size where it is "
-                "not given, needs --disable-bias-linear"
-            )
-        ],
-    ),
-    "query groups that ranks do not divide": (
-        {
-            **CORE,
-            "gpus_per_node": 4,
-            "tensor_parallel_size": 4,
-            "extra_args": ["--group-query-attention", "--num-query-groups", "2"],
-        },
-        ["--num-query-groups=2 is not divisible by tensor_parallel_size=4"],
-    ),
-    "one query group, as it is where none is given, beside tensors split": (
-        {
-            **CORE,
-            "gpus_per_node": 2,
-            "tensor_parallel_size": 2,
-            "extra_args": ["--group-query-attention"],
-        },
-        ["--num-query-groups=1 is not divisible by tensor_parallel_size=2"],
-    ),
-    "checkpoints saved at no time": (
-        {**CORE, "extra_args": ["--save", "/x"]},
-        ["--save needs --save-interval"],
-    ),
     "data of two kinds": (
         {**CORE, "extra_args": ["--mock-data", "--train-data-path", "a"]},
         ["--mock-data and --train-data-path are several sources of data; keep one of them"],
@@ -306,34 +216,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a file of paths beside a path": (
         {**CORE, "data_path": "t", "extra_args": ["--data-args-path", "paths"]},
         ["data_path and --data-args-path are several sources of data; keep one of them"],
-    ),
-    "experts in one product of another precision": (
-        experts("--moe-grouped-gemm", precision="fp16"),
-        ["--moe-grouped-gemm needs precision=bf16"],
-    ),
-    "an optimizer offloaded that keeps to fp32": (
-        {**CORE, "extra_args": ["--optimizer-cpu-offload"]},
-        ["--optimizer-cpu-offload needs --use-precision-aware-optimizer"],
-    ),
-    "sequences split at levels that make another number of ranks": (
-        {
-            **CORE,
-            "gpus_per_node": 2,
-            "context_parallel_size": 2,
-            "extra_args": ["--hierarchical-context-parallel-sizes", "2", "2"],
-        },
-        ["--hierarchical-context-parallel-sizes 2*2=4 must be context_parallel_size=2"],
-    ),
-    "a weight decay that grows from nowhere": (
-        {
-            **CORE,
-            "extra_args": ["--weight-decay-incr-style=cosine", "--end-weight-decay", "0.1"],
-        },
-        ["--weight-decay-incr-style cosine needs --start-weight-decay"],
-    ),
-    "a constant weight decay that ends elsewhere": (
-        {**CORE, "extra_args": ["--end-weight-decay", "0.1"]},
-        ["--end-weight-decay needs --weight-decay-incr-style linear or cosine"],
     ),
     "a file in place of arguments": (
         {**CORE, "extra_args": ["--yaml-cfg", "all.yaml"]},
@@ -351,7 +233,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "problems"), REFUSED.values(), ids=REFUSED)
-def test_what_megatron_core_refuses_is_said_before_the_run(
+def test_contradictions_with_parameters_are_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
     assert problems_of(run_of(**values)) == [f"extra_args: {problem}" for problem in problems]
@@ -385,10 +267,6 @@ def test_a_value_that_is_no_number_is_told_as_such_alone(run_of: RunOf):
         ),
         (["--min-lr", "0.1"], "--min-lr=0.1 is above learning_rate=0.001"),
         (["--lr-decay-iters", "0"], "--lr-decay-iters=0 must be 1 or more"),
-        (
-            ["--lr-warmup-fraction", "1.5"],
-            "--lr-warmup-fraction=1.5 must be at least 0 and less than 1",
-        ),
         (["--warmup", "1"], "--warmup is no longer valid; use --lr-warmup-fraction"),
         (
             ["--encoder-seq-length", "1024"],

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from orchestrator import workloads
+from orchestrator.hardware.cluster import Cluster
 from orchestrator.submit.rehearsal import rehearsal_order
 
 
@@ -43,7 +44,7 @@ def test_what_our_programs_import_is_told(
     loaded = re.findall(r"^(?:import|from) (\w+)|\bload_module\(\s*\"(\w+)", source, re.MULTILINE)
     imported = {name for names in loaded for name in names if name} - sys.stdlib_module_names
     run = run_of(**values)
-    told = set(rehearsal_order(run, {}, [])["imports"])
+    told = set(rehearsal_order(run, Cluster(name="far"), {}, [])["imports"])
     assert told - {"teralog"} == imported - ({"deepspeed"} if run.zero_stage is None else set())
 
 

@@ -1,0 +1,1 @@
+"""Ask the training programs of a campaign whether they accept their arguments."""

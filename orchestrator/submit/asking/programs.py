@@ -1,0 +1,181 @@
+"""Ask the training programs of a campaign whether they accept their arguments.
+
+The programs run on this machine, under the Python of the runs, up to where they would train.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator import workloads
+from orchestrator.campaign.campaign import Campaign, PlannedRun
+from orchestrator.campaign.user_paths import missing_files
+from orchestrator.common.ask import ask
+from orchestrator.common.files import json_text
+from orchestrator.common.text import counted
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.hardware.gpus import compute_capability
+from orchestrator.run.model import Run
+from orchestrator.submit.asking.handed_words import handed_words
+from orchestrator.submit.scripts import job_script
+
+# Imports of torch on a network file system take up to a minute; each run then takes a moment.
+_START_SECONDS = 300.0
+_SECONDS_PER_RUN = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramAnswers:
+    """What the programs of a campaign answered.
+
+    problems: the programs' own words, by run id. remarks: sentences about what could not be asked.
+    """
+
+    problems: Mapping[str, tuple[str, ...]]
+    remarks: tuple[str, ...]
+
+
+def with_answers(campaign: Campaign, answers: ProgramAnswers) -> Campaign:
+    """Return a campaign whose runs have the problems that their programs report, too."""
+    runs = tuple(
+        replace(planned, problems=(*planned.problems, *answers.problems.get(planned.run_id, ())))
+        for planned in campaign.runs
+    )
+    return replace(campaign, runs=runs)
+
+
+def ask_programs(campaign: Campaign) -> ProgramAnswers:
+    """Ask the program of each run; runs that other checks call impossible are not asked."""
+    problems: dict[str, tuple[str, ...]] = {}
+    remarks: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory(prefix="teralog-ask-") as folder:
+        for asker, runs in _by_asker(campaign, remarks).items():
+            orders = [_order(campaign, planned, Path(folder)) for planned in runs]
+            for program, indices in _by_program(orders).items():
+                asked = [orders[index] for index in indices]
+                answers = _answers(campaign.cluster, asker, asked, Path(folder))
+                if isinstance(answers, str):
+                    remarks.setdefault(f"{program}: could not be asked: {answers}", []).extend(
+                        runs[index].label for index in indices
+                    )
+                    continue
+                for index, answer in zip(indices, answers, strict=True):
+                    planned = runs[index]
+                    problems[planned.run_id] = tuple(_sentences(answer))
+                    for remark in _remarks(answer):
+                        remarks.setdefault(remark, []).append(planned.label)
+    everyone = len(campaign.runs)
+    return ProgramAnswers(
+        problems, tuple(_said(remark, labels, everyone) for remark, labels in remarks.items())
+    )
+
+
+def _by_asker(campaign: Campaign, remarks: dict[str, list[str]]) -> dict[Path, list[PlannedRun]]:
+    """Return the runs that can be asked, by the program that asks; add why others cannot."""
+    found: dict[Path, list[PlannedRun]] = {}
+    for planned in campaign.runs:
+        if planned.problems:
+            continue
+        reason = _reason(campaign, planned)
+        name = FRAMEWORKS[planned.run.framework].start.asks(planned.run)
+        if reason is not None or name is None:
+            remarks.setdefault(reason or _unaskable(planned.run), []).append(planned.label)
+        else:
+            found.setdefault(asker_file(name), []).append(planned)
+    return found
+
+
+def asker_file(name: str) -> Path:
+    """Return the file of a module of `orchestrator/workloads` that asks a program."""
+    return Path(workloads.__path__[0]) / f"{name}.py"
+
+
+def _unaskable(run: Run) -> str:
+    return f"framework {run.framework}: its program checks its arguments only as it trains"
+
+
+def _reason(campaign: Campaign, planned: PlannedRun) -> str | None:
+    """Return why a run's program cannot be asked on this machine; None if it can."""
+    cluster = campaign.cluster
+    if cluster.modules or cluster.setup:
+        return (
+            f"cluster {cluster.name}: its modules and set-up lines are not loaded here; "
+            "ask with `teralog submit --rehearse`"
+        )
+    missing = next(missing_files(planned.run, campaign.path.parent), None)
+    if missing is not None:
+        return f"not asked: {missing} on this machine; ask with `teralog submit --rehearse`"
+    return None
+
+
+def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, Any]:
+    """Return the order for a run; write the run's configuration files below `folder`."""
+    place = folder / planned.run_id
+    place.mkdir()
+    files = FRAMEWORKS[planned.run.framework].start.config_files(planned.run)
+    for name, content in files.items():
+        (place / name).write_text(json_text(content), encoding="utf-8")
+    program, arguments = handed_words(job_script(planned, campaign, place))
+    configs = [str(place / name) for name in files]
+    return {
+        **order_of(planned.run, campaign.cluster, configs),
+        "program": None if program[0] == "-m" else program[-1],
+        "arguments": arguments,
+    }
+
+
+def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, Any]:
+    """Return what a program that asks needs to know of a run, apart from its command line."""
+    capability = None if cluster.gpu is None else compute_capability(cluster.gpu)
+    return {
+        "world_size": run.world_size,
+        "gpus_per_node": run.resources.gpus_per_node,
+        "compute_capability": capability,
+        "deepspeed_config": next(iter(configs), None),
+    }
+
+
+def _by_program(orders: Iterable[Mapping[str, Any]]) -> dict[str | None, list[int]]:
+    found: dict[str | None, list[int]] = {}
+    for index, order in enumerate(orders):
+        found.setdefault(order["program"], []).append(index)
+    return found
+
+
+def _answers(
+    cluster: Cluster, asker: Path, orders: Sequence[Mapping[str, Any]], folder: Path
+) -> list[dict[str, Any]] | str:
+    """Return the answer to each order, or why there is none."""
+    file = folder / "orders.json"
+    file.write_text(json.dumps(orders), encoding="utf-8")
+    python = cluster.python or sys.executable
+    limit = _START_SECONDS + _SECONDS_PER_RUN * len(orders)
+    answer = ask((python, str(asker), str(file)), limit)
+    if answer is None:
+        return f"{python} is not there"
+    if answer.problem or not answer.lines:
+        return answer.problem or "no answer"
+    found: list[dict[str, Any]] = json.loads(answer.lines[-1])
+    return found
+
+
+def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
+    for problem in answer["problems"]:
+        cause = problem["argument"]
+        yield f"the program refuses {cause or 'its arguments'}: {problem['message']}"
+
+
+def _remarks(answer: Mapping[str, Any]) -> Iterator[str]:
+    if answer["error"] is not None:
+        yield f"not asked: {answer['error']}"
+    else:
+        yield from (f"not asked: {text}" for text in answer["not_asked"])
+
+
+def _said(remark: str, labels: Sequence[str], everyone: int) -> str:
+    return remark if len(labels) == everyone else f"{remark} ({counted(len(labels), 'run')})"

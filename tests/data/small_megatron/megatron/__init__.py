@@ -1,0 +1,1 @@
+"""A package with the structure of Megatron core."""

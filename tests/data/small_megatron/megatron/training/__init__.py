@@ -1,0 +1,3 @@
+"""What trains."""
+
+from .training import pretrain as pretrain

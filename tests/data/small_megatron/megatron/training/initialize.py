@@ -1,0 +1,15 @@
+"""The set-up of groups of ranks."""
+
+import torch
+
+from . import global_vars
+
+
+def _initialize_distributed(store):
+    args = global_vars._GLOBAL_ARGS
+    world = torch.distributed.get_world_size()
+    assert torch.cuda.device_count() > 0
+    if world % args.expert_model_parallel_size:
+        raise RuntimeError(f"world_size ({world}) is not divisible by the experts' ranks")
+    half = torch.distributed.new_group(range(world // 2), backend="nccl")
+    torch.distributed.all_reduce(torch.ones(1), group=half)

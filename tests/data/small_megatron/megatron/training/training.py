@@ -1,0 +1,26 @@
+"""The configuration of the optimizer, and the call that trains."""
+
+import dataclasses
+
+from . import arguments, global_vars, initialize
+
+
+@dataclasses.dataclass
+class OptimizerConfig:
+    """Refuses a rate of its own for embeddings that is above the other."""
+
+    lr: float
+    decoupled_lr: float | None = None
+
+    def __post_init__(self):
+        if self.decoupled_lr is not None and self.decoupled_lr > self.lr:
+            raise ValueError(f"decoupled_lr ({self.decoupled_lr}) is above lr")
+
+
+def pretrain(model, extra_args_provider=None, args_defaults=None):
+    """Train."""
+    args = arguments.parse_args(extra_args_provider)
+    arguments.validate_args(args, args_defaults)
+    global_vars.set_global_variables(args)
+    initialize._initialize_distributed(None)
+    raise SystemExit("would train")

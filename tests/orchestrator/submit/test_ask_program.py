@@ -1,0 +1,78 @@
+"""`plan --ask-program` shows what the programs of a campaign refuse, and what was not asked."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.submit.asking.handed_words import handed_words
+
+SMALL = Path(__file__).parents[2] / "data" / "small_megatron"
+PROFILE = "scheduler: local\ngpus_per_node: 2\ngpu: H100-SXM-80GB\n"
+CAMPAIGN = f"""
+name: asked
+cluster: box.yaml
+defaults:
+  framework: megatron
+  source: {SMALL}
+  model: {{num_layers: 4, hidden_size: 64, num_attention_heads: 4, vocab_size: 512, seq_length: 64}}
+  gpus_per_node: 2
+  micro_batch_size: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ("program=(/a/b.py)\nargs=(\n  --x 1\n)\n", (["/a/b.py"], ["--x", "1"])),
+        (
+            "program=(-m pkg)\nargs=(\n  --x 'a b' $'c\\nd'\n)\n",
+            (["-m", "pkg"], ["--x", "a b", "c\nd"]),
+        ),
+        (
+            "program=(b.py)\nargs=(\n  --x ''  # why\n  '$(touch here)'\n)\n",
+            (["b.py"], ["--x", "", "$(touch here)"]),
+        ),
+    ],
+    ids=["plain", "quoted", "hostile"],
+)
+def test_words_are_read_as_bash_reads_them(
+    arrays: str, words: tuple[list[str], list[str]], tmp_path: Path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert handed_words(f"#!/bin/bash\n\n{arrays}\nsrun nothing\n") == words
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_script_without_both_arrays_has_no_words():
+    with pytest.raises(ValueError, match="substring not found"):
+        handed_words("#!/bin/bash\ntrue\n")
+
+
+@pytest.mark.train
+def test_plan_shows_what_the_program_refuses(playground) -> None:
+    pytest.importorskip("torch")
+    (playground.path / "box.yaml").write_text(f"{PROFILE}python: {sys.executable}\n")
+    (playground.path / "campaign.yaml").write_text(CAMPAIGN)
+    done = playground.teralog("plan", "campaign.yaml", "--ask-program")
+    assert done.returncode == 1
+    assert "the program refuses" in done.stderr
+    assert "unrecognized arguments: --" in done.stderr
+    assert "not asked: what needs missing_kernels, which this Python lacks" in done.stderr
+    plain = playground.teralog("plan", "campaign.yaml")
+    assert "the program refuses" not in plain.stderr
+
+
+def test_a_source_that_is_not_here_is_named(playground) -> None:
+    (playground.path / "box.yaml").write_text(PROFILE)
+    (playground.path / "campaign.yaml").write_text(CAMPAIGN.replace(str(SMALL), "nowhere"))
+    done = playground.teralog("plan", "campaign.yaml", "--ask-program")
+    assert "nowhere/pretrain_gpt.py: is not there on this machine" in done.stderr
+    assert "teralog submit --rehearse" in done.stderr
+
+
+def test_set_up_lines_of_a_profile_are_left_to_a_rehearsal(playground) -> None:
+    (playground.path / "box.yaml").write_text(f"{PROFILE}modules: [cuda]\n")
+    (playground.path / "campaign.yaml").write_text(CAMPAIGN)
+    done = playground.teralog("plan", "campaign.yaml", "--ask-program")
+    assert "cluster box: its modules and set-up lines are not loaded here" in done.stderr
