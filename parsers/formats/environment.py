@@ -90,7 +90,13 @@ GPU_NAMES = setting_format(
     "names of GPUs", _gpus, b" 00000000:", b"DeviceProperties(name='", b"NVIDIA "
 )
 VERSIONS = setting_format(
-    "versions", _versions, b"version", b"deepspeed info ...", b"Driver Version: "
+    "versions",
+    _versions,
+    b"version",
+    b"deepspeed info ...",
+    b"Driver Version: ",
+    only=rb"info: version=|info \.{3}|L version [0-9.]|s_version\"|ch (?:cuda )?version \."
+    rb"|r Version:",
 )
 HOSTS = setting_format("hosts", _hosts, b"WORLD INFO DICT: ", b" NCCL INFO Bootstrap", b", node ")
 ENVIRONMENT = (GPU_NAMES, VERSIONS, HOSTS)

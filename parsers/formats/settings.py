@@ -210,14 +210,23 @@ _NEVER = re.compile(r"(?!)")
 
 
 def setting_format(
-    name: str, parse: Callable[[int, str], Iterator[Setting]], *anchors: bytes
+    name: str,
+    parse: Callable[[int, str], Iterator[Setting]],
+    *anchors: bytes,
+    only: bytes | None = None,
 ) -> LogFormat:
-    """Return a format of settings, of which no line counts as a report not understood."""
-    return LogFormat(name=name, anchors=anchors, parse=parse, report=_NEVER)
+    """Return a format of settings, of which no line counts as a report not understood.
+
+    only: see `LogFormat`; lines with a terminal's codes are read, whatever they contain.
+    """
+    pattern = None if only is None else re.compile(only + rb"|\x1b")
+    return LogFormat(name=name, anchors=anchors, parse=parse, only=pattern, report=_NEVER)
 
 
-ARGUMENTS = setting_format("argument dump", _arguments, b" ....")
-SHELL_ECHO = setting_format("shell echo", _echoes, b"+ ")
+ARGUMENTS = setting_format(
+    "argument dump", _arguments, b" ....", only=rb" {2}[A-Za-z_][^ ]{0,320} \.{3,} \S"
+)
+SHELL_ECHO = setting_format("shell echo", _echoes, b"+ ", only=rb"\+ [A-Z][A-Z0-9_]*=")
 DEEPSPEED_CONFIG = setting_format(
     "DeepSpeed configuration",
     _json,

@@ -1,9 +1,10 @@
 """Decide whether a step report can be of the same launch as those before it."""
 
+from bisect import bisect_left
 from dataclasses import replace
 
 from parsers.records import LossReport, Step
-from parsers.steps.blocks import StepBlock
+from parsers.steps.blocks import StepBlock, joined_steps
 
 
 class Reported:
@@ -13,21 +14,43 @@ class Reported:
         """Begin without any."""
         self._by_iteration: dict[int, Step] = {}
         self._later: list[Step | StepBlock] = []
+        self._rising: list[Step | StepBlock] = []
+        self._joined: StepBlock | None = None
         self._highest = -1
 
     def add(self, step: Step) -> None:
         """Take a step."""
         self._later.append(step)
-        self._highest = max(self._highest, step.iteration)
+        if step.iteration > self._highest:
+            self._add_rising(step)
+            self._highest = step.iteration
 
     def add_block(self, block: StepBlock) -> bool:
-        """Take steps whose iterations rise; not if any may have been reported before."""
+        """Take steps whose iterations rise, if all go on, or all were reported just so before."""
         iterations = block.columns["iteration"]
-        if iterations[0] <= self._highest:
-            return False
-        self._later.append(block)
-        self._highest = iterations[-1]
-        return True
+        if iterations[0] > self._highest:
+            self._later.append(block)
+            self._add_rising(block)
+            self._highest = iterations[-1]
+            return True
+        return self._holds_copies(block)
+
+    def _add_rising(self, part: Step | StepBlock) -> None:
+        self._rising.append(part)
+        self._joined = None
+
+    def _holds_copies(self, block: StepBlock) -> bool:
+        """Return whether each step of a block was reported before, by another rank perhaps."""
+        if self._joined is None:
+            self._joined = joined_steps(self._rising)
+            self._rising = [self._joined]
+        known = self._joined
+        begin = bisect_left(known.columns["iteration"], block.columns["iteration"][0])
+        end = begin + len(block)
+        return end <= len(known) and all(
+            [*block.column(name)] == [*known.column(name)[begin:end]]
+            for name in {*block.columns, *known.columns} - {"offset"}
+        )
 
     def begins_anew(self, step: Step) -> bool:
         """Return whether a step is not of the launch that has reported these."""

@@ -7,7 +7,8 @@ that do not overlap; so for every anchor it is known which others a match of it 
 those are looked for again, on its line.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
@@ -25,9 +26,20 @@ AnchoredLine = tuple[int, int, tuple[bytes, ...]]
 class AnchorSearch:
     """A search for some anchors, to be used on any number of buffers, by several threads."""
 
-    def __init__(self, anchors: Iterable[bytes]) -> None:
-        """Prepare the search. An anchor is a byte string without a newline, and not empty."""
+    def __init__(
+        self, anchors: Iterable[bytes], only: Mapping[bytes, re.Pattern[bytes]] | None = None
+    ) -> None:
+        """Prepare the search. An anchor is a byte string without a newline, and not empty.
+
+        only: an anchor that is a common word counts only on a line with this pattern.
+        """
         self.anchors = tuple(dict.fromkeys(anchors))
+        self._only = [
+            (1 << number, only[anchor])
+            for number, anchor in enumerate(self.anchors)
+            if only and anchor in only
+        ]
+        self._doubtful = sum(bit for bit, _ in self._only)
         # A string that contains another one need not be searched for: the other one finds it.
         searched = [
             number
@@ -57,16 +69,16 @@ class AnchorSearch:
         for number, position in self._matches(view[begin:end]):
             at = begin + position
             if at >= line_end:
-                if found:
-                    yield self._line(buffer, line_begin, line_end, found)
+                if found and (line := self._line(buffer, line_begin, line_end, found)):
+                    yield line
                 line_begin = buffer.rfind(b"\n", line_end, at) + 1 or line_end
                 line_end = buffer.find(b"\n", at, end)
                 if line_end < 0:
                     line_end = end
                 found = 0
             found |= 1 << number
-        if found:
-            yield self._line(buffer, line_begin, line_end, found)
+        if found and (line := self._line(buffer, line_begin, line_end, found)):
+            yield line
 
     def places(self, view: memoryview) -> list[int]:
         """Return where anchors begin, in order; of those that overlap, the first one counts."""
@@ -79,7 +91,10 @@ class AnchorSearch:
                 found.append([(numbers[index], begin) for index, begin, _ in matches])
         return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=_position)
 
-    def _line(self, buffer: bytes | bytearray, begin: int, end: int, found: int) -> AnchoredLine:
+    def _line(
+        self, buffer: bytes | bytearray, begin: int, end: int, found: int
+    ) -> AnchoredLine | None:
+        """Return a line with the anchors that count on it; None if none does."""
         anchors, hidden = self._known.get(found) or self._know(found)
         if hidden:
             more = found
@@ -87,7 +102,15 @@ class AnchorSearch:
                 if buffer.find(self.anchors[number], begin, end) >= 0:
                     more |= 1 << number
             if more != found:
+                found = more
                 anchors, _ = self._known.get(more) or self._know(more)
+        if found & self._doubtful:
+            for bit, pattern in self._only:
+                if found & bit and not pattern.search(buffer, begin, end):
+                    found ^= bit
+            if not found:
+                return None
+            anchors, _ = self._known.get(found) or self._know(found)
         return begin, end, anchors
 
     def _know(self, found: int) -> tuple[tuple[bytes, ...], list[int]]:
@@ -102,9 +125,11 @@ _position = itemgetter(1)
 
 
 @lru_cache(maxsize=32)
-def anchor_search(anchors: tuple[bytes, ...]) -> AnchorSearch:
+def anchor_search(
+    anchors: tuple[bytes, ...], only: tuple[tuple[bytes, re.Pattern[bytes]], ...] = ()
+) -> AnchorSearch:
     """Return a search for these, prepared once: preparing takes longer than a small log."""
-    return AnchorSearch(anchors)
+    return AnchorSearch(anchors, dict(only))
 
 
 def _hidden(anchors: tuple[bytes, ...]) -> list[set[int]]:

@@ -7,7 +7,6 @@ other threads run. A line belongs to the segment in which it begins.
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from itertools import groupby, zip_longest
-from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from parsers.scan.anchors import AnchoredLine
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
 SEGMENT_BYTES = 2**24
 # Fewer lines in a row are not worth it to be read at once.
 _FEWEST_AT_ONCE = 4
-_anchors = itemgetter(2)
+_FIRST_AT_ONCE, _MOST_AT_ONCE = 256, 4096
+# How many lines are read one by one before trying again to read some at once.
+_LINES_ALONE = 16
 
 
 class _Segment(NamedTuple):
@@ -149,12 +150,13 @@ class Pass:
         """Yield candidates from a place on; return where to go on with changed anchors."""
         search = self._wanted.search
         found = search.lines(window.buffer, window.view, place, window.end)
-        for anchors, group in groupby(found, key=_anchors):
+        read_lines = self._wanted.read_lines
+        for reader, group in groupby(found, key=lambda line: read_lines(line[2])):
             lines = tuple(group)
-            steps = self._read_at_once(window, lines, self._wanted.read_lines(anchors))
-            if steps:
-                yield Candidate(steps.offset, b"", anchors, steps=steps)
-            for begin, end, _ in lines[len(steps or ()) :]:
+            for steps, (begin, end, anchors) in self._read_at_once(window, lines, reader):
+                if steps:
+                    yield Candidate(steps.offset, b"", anchors, steps=steps)
+                    continue
                 if end - begin > self._bounds.line_limit:
                     continue
                 line = bytes(window.view[begin:end]).removesuffix(b"\r")
@@ -174,10 +176,38 @@ class Pass:
 
     def _read_at_once(
         self, window: Window, lines: Sequence[AnchoredLine], read_lines: ReadLines | None
+    ) -> Iterator[tuple[StepBlock | None, AnchoredLine]]:
+        """Yield steps that just go on, with their first line; and each line of which none was read.
+
+        Steps are read together as far as they can be, and a line or two that cannot be lie between.
+        """
+        at = alone = 0
+        together = _FIRST_AT_ONCE
+        while at < len(lines):
+            block = None
+            if at >= alone and read_lines and len(lines) - at >= _FEWEST_AT_ONCE:
+                block = self._block(window, lines[at : at + together], read_lines)
+                whole = block is not None and len(block) == together
+                together = min(2 * together, _MOST_AT_ONCE) if whole else _LINES_ALONE
+                alone = at + (1 if block and len(block) >= _FEWEST_AT_ONCE else _LINES_ALONE)
+            begin = 0
+            while block and begin < len(block):
+                end = max(block.going_on(begin), begin + 1)
+                if end - begin < _FEWEST_AT_ONCE:
+                    yield from ((None, line) for line in lines[at + begin : at + end])
+                else:
+                    yield block.part(begin, end), lines[at + begin]
+                begin = end
+            if block:
+                at += len(block)
+            else:
+                yield None, lines[at]
+                at += 1
+
+    def _block(
+        self, window: Window, lines: Sequence[AnchoredLine], read_lines: ReadLines
     ) -> StepBlock | None:
         """Return the steps of the first lines, as far as they can be read at once."""
-        if read_lines is None or len(lines) < _FEWEST_AT_ONCE:
-            return None
         texts = [window.buffer[begin:end] for begin, end, _ in lines]
         if max(map(len, texts)) > self._bounds.line_limit:
             return None

@@ -1,5 +1,6 @@
 """Define what to search a log for, and what to return of the lines that match."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -39,17 +40,20 @@ class Wanted:
         self,
         anchors: Mapping[bytes, int],
         read_lines: Callable[[tuple[bytes, ...]], ReadLines | None] = lambda _: None,
+        only: Mapping[bytes, re.Pattern[bytes]] | None = None,
     ) -> None:
         """Prepare the search.
 
         read_lines: takes the anchors that lines hold; returns what reads many of them at once.
+        only: what a line must hold, too, for an anchor to count.
         """
-        self._read_lines = read_lines
+        self._read_lines, self._only = read_lines, only or {}
         self.change(anchors)
 
     def change(self, anchors: Mapping[bytes, int]) -> None:
         """Search for these from now on."""
-        self.search = anchor_search(tuple(anchors))
+        only = ((anchor, one) for anchor, one in self._only.items() if anchor in anchors)
+        self.search = anchor_search(tuple(anchors), tuple(only))
         self._following = dict(anchors)
         self._known: dict[tuple[bytes, ...], int] = {}
         self._known_readers: dict[tuple[bytes, ...], ReadLines | None] = {}

@@ -3,6 +3,7 @@
 Making a record takes some microseconds, making a number of a column a tenth of one.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain, compress
@@ -47,15 +48,39 @@ class StepBlock:
         iterations = self.columns["iteration"]
         return all(map(lt, iterations, iterations[1:]))
 
+    def going_on(self, begin: int) -> int:
+        """Return the end of the reports from `begin` on that just go on.
+
+        Iterations rise, none is the last one promised, and no loss is nan or inf.
+        """
+        iterations = self.columns["iteration"]
+        totals = self.columns.get("iterations")
+        losses = self.columns.get("loss")
+        before = -1
+        for at in range(begin, len(iterations)):
+            iteration = iterations[at]
+            if iteration <= before or (totals and iteration >= totals[at]):
+                return at
+            if losses and not math.isfinite(losses[at]):
+                return at
+            before = iteration
+        return len(iterations)
+
     def column(self, name: str) -> Sequence[Any]:
         """Return a field of all reports."""
         return self.columns.get(name) or [None] * len(self)
 
-    def first(self, count: int) -> "StepBlock":
-        """Return the first so many reports."""
-        if count == len(self):
+    def part(self, begin: int, end: int) -> "StepBlock":
+        """Return the reports from `begin` to before `end`."""
+        if end - begin == len(self):
             return self
-        return StepBlock({name: column[:count] for name, column in self.columns.items()})
+        return StepBlock({name: column[begin:end] for name, column in self.columns.items()})
+
+    def at(self, places: Sequence[int]) -> "StepBlock":
+        """Return the reports at some places, in their order."""
+        return StepBlock(
+            {name: [*map(one.__getitem__, places)] for name, one in self.columns.items()}
+        )
 
     def only(self, kept: Iterable[bool]) -> "StepBlock":
         """Return some of the reports."""

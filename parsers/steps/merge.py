@@ -46,10 +46,24 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
     means = step_means(_whole_iterations(tuple(record_parts(records))), resumed_from)
     if means.rises:
         return means
+    unlike = _without_copies(means)
+    if unlike.rises:
+        return unlike
     reports: dict[int, list[Step]] = {}
-    for step in means.steps():
+    for step in unlike.steps():
         reports.setdefault(step.iteration, []).append(step)
     return StepBlock.of([_merged(reports[iteration]) for iteration in sorted(reports)])
+
+
+def _without_copies(steps: StepBlock) -> StepBlock:
+    """Return reports in the order of their iterations, without those that say the same again."""
+    names = [name for name in steps.columns if name != "offset"]
+    rows = zip(*(steps.columns[name] for name in names), strict=True)
+    first: dict[tuple[Any, ...], int] = {}
+    for at, row in enumerate(rows):
+        first.setdefault(row, at)
+    iterations = steps.columns["iteration"]
+    return steps.at(sorted(first.values(), key=iterations.__getitem__))
 
 
 def _whole_iterations(parts: Sequence[Part]) -> Sequence[Part]:

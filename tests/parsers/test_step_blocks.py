@@ -1,18 +1,22 @@
 """Steps that are read many at once are those that are read line by line."""
 
 import io
+import math
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import printed_declared
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from printed import PRINTERS
 
-from parsers.formats.table import ALL_FORMATS
+from parsers.formats.table import ALL_FORMATS, DECLARED
 from parsers.records import Step
 from parsers.runs.reading import read
 from parsers.runs.run import LogRun
@@ -161,23 +165,23 @@ def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -
 @pytest.mark.parametrize(
     ("odd", "at_once"),
     [
-        ({"loss": "nan"}, 9),
-        ({"loss": "inf"}, 9),
-        ({"of": 14}, 9),
-        ({"of": 13}, 9),
+        ({"loss": "nan"}, 19),
+        ({"loss": "inf"}, 19),
+        ({"of": 14}, 19),
+        ({"of": 13}, 19),
         ({"iteration": 13}, 9),
         ({"iteration": 3}, 9),
-        ({"loss": "x"}, 0),
-        ({"ms": "x"}, 0),
-        ({"front": "a | "}, 0),
-        ({"samples": 10**19}, 0),
+        ({"loss": "x"}, 4),
+        ({"ms": "x"}, 4),
+        ({"front": "a | "}, 9),
+        ({"samples": 10**19}, 4),
         ({"ms": "nan"}, 20),
         ({"skipped": 1}, 20),
         ({"front": "0: "}, 20),
     ],
     ids=str,
 )
-def test_reports_are_read_at_once_up_to_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
+def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once: int) -> None:
     """The last one promised, a loss of nan, and one that begins another launch."""
     learn()
     values: list[dict[str, Any]] = [{"iteration": at} for at in range(5, 25)]
@@ -233,3 +237,40 @@ def test_blocks_are_joined_by_field() -> None:
     assert joined_steps([StepBlock.of(steps[:1]), *steps[1:]]).steps() == steps
     assert joined_steps([]).steps() == []
     assert len(joined_steps([])) == 0
+
+
+assert printed_declared
+AT_ONCE = [one.name for one in DECLARED if one.parse_lines is not None and one.name in PRINTERS]
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> None:
+    """Numbers of any length, lines with something cut out, and others between them."""
+    for seed in range(60):
+        random = Random(seed)
+        lines = [random.choice(PRINTERS[name])(random).log for _ in range(24)]
+        if seed % 2:
+            at, begin = random.randrange(24), random.randrange(40)
+            lines[at] = lines[at][:begin] + lines[at][begin + random.randrange(9) :]
+            lines.insert(random.randrange(24), random.choice(NOISE))
+        log = ("\n".join(lines) + "\n").encode()
+        runs = read(io.BytesIO(log * 2))
+        alone = read(io.BytesIO(log * 2), ONE_BY_ONE)
+        assert [repr(run.records) for run in runs] == [repr(run.records) for run in alone]
+        assert [repr(run.steps) for run in runs] == [repr(run.steps) for run in alone]
+        assert [run.outcome for run in runs] == [run.outcome for run in alone]
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_rising_lines_of_a_declaration_are_one_block(name: str) -> None:
+    """However many there are."""
+    printed = {}
+    for seed in range(400):
+        report = PRINTERS[name][0](Random(seed))
+        (step,) = [one for one in report.records if isinstance(one, Step)]
+        if math.isfinite(step.loss or 0) and step.iteration < (step.iterations or math.inf):
+            printed[step.iteration] = report.log
+    log = "".join(f"{printed[iteration]}\n" for iteration in sorted(printed))
+    (run,) = read(io.BytesIO(log.encode()))
+    at_once = sum(len(part) for part in run.parts if isinstance(part, StepBlock))
+    assert at_once > len(printed) / 2

@@ -7,13 +7,17 @@ M, or be a call of numpy's, as in `np.float64(0.1)`; a value such as `N/A` is no
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from array import array
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from parsers.fields import COUNT, line_parts
+from parsers.formats.declared.blocks import Example, LinePatterns, ReadField
 from parsers.records import Step
 from parsers.scan.reader import LogFormat
+from parsers.steps.blocks import StepBlock
 
 NUMBER = (
     r"(?:np\.float(?:32|64)\()?"
@@ -23,6 +27,8 @@ _SUFFIXES = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 # Values that may be nan or inf: that is a fact of the log.
 _ANY_NUMBER = frozenset({"loss", "grad_norm"})
 _COUNTS = frozenset({"consumed_samples", "consumed_tokens", "global_batch_size"})
+
+_NEVER = r"(?!)"
 
 SECONDS, MILLISECONDS = 1.0, 1e-3
 GIB, MIB_OF_GIB, BYTES_OF_GIB = 1.0, 1 / 1024, 1 / 2**30
@@ -63,23 +69,26 @@ class Declaration:
     head: str
     fields: tuple[Field, ...]
     whole: str
-    never: str = r"(?!)"
+    never: str = _NEVER
     log_interval: int | None = None
     counted: bool = False
 
 
 def line_format(declaration: Declaration) -> LogFormat:
     """Return the format that reads the lines of a declaration."""
+    reader = _LineReader(
+        declaration,
+        head=re.compile(declaration.head),
+        whole=re.compile(declaration.whole),
+        never=re.compile(declaration.never),
+        patterns=tuple((one, _pattern(one)) for one in declaration.fields),
+    )
     return LogFormat(
         name=declaration.name,
         anchors=declaration.anchors,
-        parse=_LineReader(
-            declaration,
-            head=re.compile(declaration.head),
-            whole=re.compile(declaration.whole),
-            never=re.compile(declaration.never),
-            patterns=tuple((one, _pattern(one)) for one in declaration.fields),
-        ),
+        parse=reader,
+        parse_lines=None if declaration.counted else reader.read_lines,
+        only=_only(declaration),
         report=re.compile(rf"{declaration.head}(?!.*(?:{declaration.never}))"),
         counted=declaration.counted,
     )
@@ -94,6 +103,58 @@ class _LineReader:
     whole: re.Pattern[str]
     never: re.Pattern[str]
     patterns: tuple[tuple[Field, re.Pattern[str]], ...]
+    line_patterns: LinePatterns = field(default_factory=LinePatterns)
+
+    def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
+        """Return the steps of the first lines, as far as they are alike."""
+        text = text.replace("\r\n", "\n")
+        if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
+            return None
+        columns = self.line_patterns.columns(text, len(offsets), self._example)
+        if columns is None or self._unread(columns, text):
+            return None
+        count = len(columns["iteration"])
+        if "interval_seconds" in columns:
+            _spread_intervals(columns)
+        elif self.declaration.log_interval is not None:
+            columns["log_interval"] = [self.declaration.log_interval] * count
+        return StepBlock({**columns, "offset": array("q", offsets[:count])})
+
+    def _unread(self, columns: Container[str], text: str) -> bool:
+        """Return whether some line has a field that its pattern leaves out."""
+        return any(
+            one.name not in columns and pattern.search(text) for one, pattern in self.patterns
+        )
+
+    def _example(self, line: str) -> Example | None:
+        """Return where a line has what; None if it is not a plain report."""
+        begun = self.head.search(line)
+        whole = begun and self.whole.search(line, begun.start())
+        if begun is None or whole is None or None in begun.groupdict().values():
+            return None
+        read: dict[str, ReadField] = {}
+        for one, pattern in self.patterns:
+            if one.name in read or not (match := pattern.search(line, begun.start())):
+                continue
+            suffix = match["suffix"] or ""
+            end = match.end("suffix" if suffix else "value")
+            value = NUMBER.format(name="value").replace("?P<value>", "")
+            read[one.name] = ReadField(
+                name=one.name,
+                pattern=rf"(?:{one.before}){value}{suffix}(?={one.after})",
+                begin=match.start(),
+                end=end + line.startswith(")", end),
+                convert=partial(_column, one, _SUFFIXES.get(suffix, 1.0)),
+            )
+        return Example(
+            line=line,
+            head=self.declaration.head,
+            head_begin=begun.start(),
+            counts=tuple(begun.groupdict()),
+            whole=self.declaration.whole,
+            whole_begin=whole.start(),
+            fields=tuple(read.values()),
+        )
 
     def __call__(self, offset: int, line: str) -> Iterator[Step]:
         """Yield the steps that a line reports."""
@@ -146,11 +207,46 @@ def _value(one: Field, match: re.Match[str]) -> float | int | None:
     number = float(match["value"].replace(",", "")) * _SUFFIXES.get(match["suffix"] or "", 1.0)
     if not math.isfinite(number):
         return number if one.name in _ANY_NUMBER else None
-    scaled = number * one.scale
+    return _scaled(one, [number])[0]
+
+
+def _scaled(one: Field, numbers: Sequence[float]) -> Sequence[float] | Sequence[int]:
+    """Return finite numbers in the field's unit."""
     if one.name in _COUNTS:
-        return int(scaled)
-    # A division keeps the digits that a product with 0.001 loses.
-    return number / round(1 / one.scale) if 0 < one.scale < 1 else scaled
+        return [int(number * one.scale) for number in numbers]
+    if 0 < one.scale < 1:
+        # A division keeps the digits that a product with 0.001 loses.
+        divisor = round(1 / one.scale)
+        return [number / divisor for number in numbers]
+    return numbers if one.scale == 1 else [number * one.scale for number in numbers]
+
+
+def _column(one: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
+    """Return what `_value` does of each text. Raises ValueError if a number may not be nan."""
+    joined = " ".join(texts)
+    if "," in joined:
+        texts = joined.replace(",", "").split(" ")
+    numbers = array("d", map(float, texts))
+    if one.name not in _ANY_NUMBER and not math.isfinite(sum(numbers)):
+        raise ValueError(one.name)
+    return _scaled(one, numbers if factor == 1 else [number * factor for number in numbers])
+
+
+def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
+    """Do what `_spread_interval` does, to columns of reports."""
+    names = [name for name in ("interval_seconds", "steps_per_second") if name in columns]
+    texts = zip(*(columns.pop(name) for name in names), strict=True)
+    rows = [dict(zip(names, row, strict=True)) for row in texts]
+    for row in rows:
+        _spread_interval(row)
+    columns |= {name: [row[name] for row in rows] for name in ("step_seconds", "log_interval")}
+
+
+def _only(declaration: Declaration) -> re.Pattern[bytes] | None:
+    """Return what lines are left out for that report something else, unless they are odd."""
+    if declaration.never == _NEVER:
+        return None
+    return re.compile(rf"^(?!.*(?:{declaration.never}))|[\r\x1b]".encode(), re.MULTILINE)
 
 
 ITERATION = rf"(?P<iteration>{COUNT})"

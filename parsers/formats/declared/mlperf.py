@@ -63,7 +63,7 @@ def _step(offset: int, value: dict[str, Any], metadata: dict[str, Any]) -> Itera
 
 MLPERF = LogFormat(
     name="MLPerf",
-    anchors=(b":::MLLOG ",),
+    anchors=tuple(f'"{key}"'.encode() for key in ("tracked_stats", *_SETTINGS)),
     parse=_parse,
     # Most events report something else.
     report=re.compile(

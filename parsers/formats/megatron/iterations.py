@@ -25,10 +25,9 @@ which the lines of all versions ended once, or the field that replaces them in a
 them. Others are torn and make no steps.
 """
 
-import math
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -125,21 +124,8 @@ def _parse_lines(
     if not columns:
         return None
     if dialect.log_interval is not None:
-        columns["log_interval"] = [dialect.log_interval] * len(offsets)
-    return StepBlock({**columns, "offset": array("q", offsets)}).first(_going_on(columns))
-
-
-def _going_on(columns: Mapping[str, Sequence[Any]]) -> int:
-    """Return how many of the first reports just go on: none is odd, or the last one promised."""
-    iterations = columns["iteration"]
-    before = -1
-    for at, (iteration, total, loss) in enumerate(
-        zip(iterations, columns["iterations"], columns.get("loss", iterations), strict=True)
-    ):
-        if not before < iteration < total or not math.isfinite(loss):
-            return at
-        before = iteration
-    return len(iterations)
+        columns["log_interval"] = [dialect.log_interval] * len(columns["iteration"])
+    return StepBlock({**columns, "offset": array("q", offsets[: len(columns["iteration"])])})
 
 
 def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str]]:

@@ -8,6 +8,7 @@ Many lines in a row are read at once, column by column.
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from parsers.formats.megatron.fields import Fields, column
@@ -69,9 +70,11 @@ class Layout:
             return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return what so many lines say, a column a name; None unless `read` can read each."""
+        """Return what the first of so many lines say, a column a name; None if `read` cannot."""
         rows = self._rows(text)
         if len(rows) != count:
+            rows = rows[: sum(1 for _ in takewhile(self._match, text.split("\n")))]
+        if not rows:
             return None
         try:
             triples = zip(self._names, self._converts, zip(*rows, strict=True), strict=True)
@@ -97,7 +100,7 @@ class KnownLayouts:
         return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return what so many lines say, a column a name; None if no one layout fits them all."""
+        """Return what the first of so many lines say, a column a name; None if no layout fits."""
         layout = next((one for one in self._layouts.values() if one.begins(text)), None)
         return layout.read_lines(text, count) if layout else None
 

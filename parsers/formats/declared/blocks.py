@@ -1,0 +1,141 @@
+"""Read many lines of one declaration at once, as columns.
+
+Lines of one log differ in their numbers only. So one line, read field by field, gives a pattern for
+the lines behind it: the same text with any numbers, each field with its own expression. Lines that
+do not match it are left to the reader of single lines.
+"""
+
+import re
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+_MOST_PATTERNS = 8
+# A number as a whole, or digits within a word, with the spaces that align it.
+_VARIABLE = re.compile(
+    r"(?P<spaces> *)(?:(?P<number>(?<![\w.])[-+]?[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?(?!\w))|[0-9]+)"
+)
+_ANY_NUMBER = r"[-+]?[0-9][-+0-9.,eE]*"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadField:
+    """How one field was read in a line that serves as an example.
+
+    pattern: the expression of the field, with the value as its only group. begin, end: where it
+    begins in the line, and where its value ends. convert: makes a column of the values' texts, or
+    raises ValueError.
+    """
+
+    name: str
+    pattern: str
+    begin: int
+    end: int
+    convert: Callable[[Sequence[str]], Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A line, and where each thing was found in it: the head, the proof that it is whole, fields.
+
+    counts: the names of the head's groups, in order.
+    """
+
+    line: str
+    head: str
+    head_begin: int
+    counts: tuple[str, ...]
+    whole: str
+    whole_begin: int
+    fields: tuple[ReadField, ...]
+
+
+class LinePattern:
+    """Reads lines that are like an example."""
+
+    def __init__(self, example: Example) -> None:
+        """Raises ValueError if the parts of the line overlap."""
+        self.names = [*example.counts]
+        self.converts: list[Callable[[Sequence[str]], Sequence[Any]]] = [_counts] * len(
+            example.counts
+        )
+        parts = [
+            (example.head_begin, 0, example.head_begin, rf"(?={example.head})"),
+            (example.whole_begin, 1, example.whole_begin, rf"(?={example.whole})"),
+            *((one.begin, 2, one.end, one.pattern) for one in example.fields),
+        ]
+        pieces: list[str] = []
+        place = 0
+        for begin, _, end, pattern in sorted(parts):
+            if begin < place:
+                raise ValueError("fields overlap")
+            pieces += (_alike(example.line[place:begin]), pattern)
+            place = end
+        for one in sorted(example.fields, key=lambda field: field.begin):
+            self.names.append(one.name)
+            self.converts.append(one.convert)
+        rest = _alike(example.line[place:].rstrip())
+        self._pattern = re.compile("".join(["^", *pieces, rest, r"[ \t]*$"]), re.MULTILINE)
+
+    def columns(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
+        """Return what the first lines say, as far as they are alike; None if the first is not."""
+        if not self._pattern.match(text):
+            return None
+        rows = self._pattern.findall(text)
+        if len(rows) != count:
+            lines = takewhile(self._pattern.fullmatch, text.split("\n"))
+            rows = rows[: sum(1 for _ in lines)]
+        texts = zip(*rows, strict=True)
+        try:
+            return {
+                name: convert(one)
+                for name, convert, one in zip(self.names, self.converts, texts, strict=True)
+            }
+        except ValueError:
+            return None
+
+
+def _counts(texts: Sequence[str]) -> Sequence[int]:
+    return array("q", map(int, texts))
+
+
+def _alike(text: str) -> str:
+    """Return an expression for this text with any numbers."""
+    pieces, place = [], 0
+    for variable in _VARIABLE.finditer(text):
+        pieces.append(re.escape(text[place : variable.start()]))
+        pieces.append(" +" if variable["spaces"] else "")
+        pieces.append(_ANY_NUMBER if variable["number"] else "[0-9]+")
+        place = variable.end()
+    return "".join([*pieces, re.escape(text[place:])])
+
+
+class LinePatterns:
+    """The patterns of the lines that were read lately. Several threads may use them."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._patterns: dict[str, LinePattern] = {}
+
+    def columns(
+        self, text: str, count: int, example: Callable[[str], Example | None]
+    ) -> dict[str, Sequence[Any]] | None:
+        """Return what the first of so many lines say; None if nothing can be read at once.
+
+        example: reads a line, for a pattern that fits it.
+        """
+        for pattern in self._patterns.values():
+            if columns := pattern.columns(text, count):
+                return columns
+        line = text[: text.index("\n")]
+        if not (read := example(line)):
+            return None
+        try:
+            pattern = LinePattern(read)
+        except ValueError:
+            return None
+        latest = [*self._patterns.items()][1 - _MOST_PATTERNS :]
+        self._patterns = dict([*latest, (line, pattern)])
+        return pattern.columns(text, count)
