@@ -268,9 +268,11 @@ def _read_on_slurm(
 
 
 def _bytes_of(log: "Log") -> int:
-    if isinstance(log.path, Path):
-        return log.path.stat().st_size if log.path.is_file() else 0
-    return log.path.size
+    parts = (log.path, *([log.errors] if log.errors else []))
+    return sum(
+        (one.stat().st_size if one.is_file() else 0) if isinstance(one, Path) else one.size
+        for one in parts
+    )
 
 
 @contextmanager
@@ -296,23 +298,30 @@ def _status() -> "Iterator[Callable[[Path], None]]":
 
 
 @contextmanager
-def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[Log], None]]":
-    """Show on a terminal how many logs have been read, of how many bytes, and for how long."""
+def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[int], None]]":
+    """Show on a terminal how many bytes of the logs have been read, and how long the rest takes."""
     if not sys.stderr.isatty():
-        yield lambda log: None
+        yield lambda count: None
         return
     from rich.console import Console
-    from rich.filesize import decimal
-    from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    size = sum(map(_bytes_of, logs))
-    columns = (SpinnerColumn(), *Progress.get_default_columns()[:2])
     with Progress(
-        *columns,
-        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     ) as display:
-        task = display.add_task(f"reading {decimal(size)} of logs", total=len(logs))
-        yield lambda log: display.advance(task)
+        text = "reading 1 log" if len(logs) == 1 else f"reading {len(logs):,} logs"
+        task = display.add_task(text, total=sum(map(_bytes_of, logs)) or None)
+        yield lambda count: display.advance(task, count)

@@ -43,20 +43,16 @@ def read_logs(
     *,
     keep_skipped: bool = False,
     global_batch_size: int | None = None,
-    tell: Callable[[Log], None] = lambda log: None,
+    tell: Callable[[int], None] = lambda count: None,
 ) -> ReadLogs:
-    """Return what logs say; `tell` is called with each that has been read.
+    """Return what logs say; `tell` is called with numbers of bytes, as they have been read.
 
     warmup: if there is none, that of the campaign in whose folder of results a log is, else
     `first`. global_batch_size: of logs that do not state it.
     """
-    found = []
-    read = summaries_of(
-        logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size
+    found = summaries_of(
+        logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size, tell=tell
     )
-    for log, one in zip(logs, read, strict=True):
-        found.append(one)
-        tell(log)
     return gather_logs(logs, found)
 
 
@@ -67,6 +63,7 @@ def summaries_of(
     keep_skipped: bool,
     global_batch_size: int | None = None,
     processes: int | None = None,
+    tell: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Found]:
     """Yield what each log says; so many `processes` share them, by default one per processor."""
     digest = partial(
@@ -75,7 +72,7 @@ def summaries_of(
         keep_skipped=keep_skipped,
         configured=Configured(global_batch_size=global_batch_size),
     )
-    for _, found in read_each(map(_to_read, logs), digest, processes=processes):
+    for _, found in read_each(map(_to_read, logs), digest, processes=processes, tell=tell):
         yield found
 
 

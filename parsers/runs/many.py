@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.context import BaseContext
@@ -28,7 +29,9 @@ LogFile = Path | str | LogSlice
 LogPaths = LogFile | tuple[LogFile, LogFile]
 """A log, or the two of a run's output and errors."""
 Read = tuple[LogPaths, T | OSError]
-_ReadOne = Callable[[LogPaths, int], T]
+Tell = Callable[[int], None]
+"""Is called with numbers of bytes, as they have been read."""
+_ReadOne = Callable[[LogPaths, int, Tell], T]
 """Reads a log with this number of threads, and returns what a digest makes of its runs."""
 
 _BATCH_BYTES = 2**23
@@ -44,12 +47,14 @@ def read_each(
     formats: Sequence[AnyFormat] = ALL_FORMATS,
     count_lines: bool = True,
     processes: int | None = None,
+    tell: Tell = lambda count: None,
 ) -> Iterator[Read[T]]:
     """Yield each log with what `digest` makes of its runs, in the order of the logs.
 
     A log that cannot be read comes with its error. Other processes call `digest`. It must be a
     function of a module and return plain values: only these can be sent to another process.
-    processes: how many; one per processor by default.
+    processes: how many; one per processor by default. tell: is called with numbers of bytes as they
+    have been read, which add up to the sizes of the logs, also of compressed ones.
     """
     read_one = partial(_read_one, digest=digest, formats=formats, count_lines=count_lines)
     paths = list(logs)
@@ -58,8 +63,11 @@ def read_each(
     largest = max(sizes, default=0)
     if processes < 2 or sum(sizes) < _WORTH_PROCESSES_BYTES or largest > sum(sizes) / 2:
         # One large log is shared by threads instead.
-        for path in paths:
-            yield path, _attempt(read_one, path, default_threads())
+        for path, size in zip(paths, sizes, strict=True):
+            left = _Left(size, tell)
+            found = _attempt(read_one, path, default_threads(), left)
+            left(left.size)
+            yield path, found
         return
     pool = ProcessPoolExecutor(processes, mp_context=_context())
     pending: deque[Future[list[Read[T]]]] = deque()
@@ -68,20 +76,39 @@ def read_each(
             pending.append(pool.submit(_read_batch, read_one, batch))
             # What is done waits until its turn comes, so not too many at once.
             if len(pending) > 4 * processes:
-                yield from pending.popleft().result()
+                yield from _told(pending.popleft().result(), tell)
         while pending:
-            yield from pending.popleft().result()
+            yield from _told(pending.popleft().result(), tell)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
+@dataclass(slots=True)
+class _Left:
+    """Passes bytes on to `tell`, as long as the log has not more of them than `size`."""
+
+    size: int
+    tell: Tell
+
+    def __call__(self, count: int) -> None:
+        count = min(count, self.size)
+        self.size -= count
+        self.tell(count)
+
+
+def _told(batch: list[Read[T]], tell: Tell) -> Iterator[Read[T]]:
+    for path, found in batch:
+        tell(_size(path))
+        yield path, found
+
+
 def _read_batch(read_one: _ReadOne[T], batch: Sequence[LogPaths]) -> list[Read[T]]:
-    return [(path, _attempt(read_one, path, 1)) for path in batch]
+    return [(path, _attempt(read_one, path, 1, lambda count: None)) for path in batch]
 
 
-def _attempt(read_one: _ReadOne[T], path: LogPaths, threads: int) -> T | OSError:
+def _attempt(read_one: _ReadOne[T], path: LogPaths, threads: int, tell: Tell) -> T | OSError:
     try:
-        return read_one(path, threads)
+        return read_one(path, threads, tell)
     except OSError as error:
         return error
 
@@ -89,14 +116,17 @@ def _attempt(read_one: _ReadOne[T], path: LogPaths, threads: int) -> T | OSError
 def _read_one(
     path: LogPaths,
     threads: int,
+    tell: Tell,
     *,
     digest: Digest[T],
     formats: Sequence[AnyFormat],
     count_lines: bool,
 ) -> T:
     if isinstance(path, tuple):
-        return digest(read_pair(*path, formats, count_lines=count_lines, threads=threads))
-    return digest(read(path, formats, count_lines=count_lines, threads=threads))
+        return digest(
+            read_pair(*path, formats, count_lines=count_lines, threads=threads, tell=tell)
+        )
+    return digest(read(path, formats, count_lines=count_lines, threads=threads, tell=tell))
 
 
 def _batches(paths: Sequence[LogPaths], sizes: Sequence[int]) -> Iterator[list[LogPaths]]:

@@ -12,6 +12,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from parsers.fields import NUMBER
 from parsers.formats.gpt_workload import GPT_WORKLOAD
@@ -23,6 +24,7 @@ from parsers.runs.outcome_signs import (
     REPORTED_END,
     SIGNS,
     TOLD_TO_STOP,
+    Sign,
     Weight,
 )
 from parsers.runs.tracebacks import (
@@ -124,7 +126,7 @@ class EndDetector:
             yield from self._own_mark(candidate, text)
         if HEADER in text and (ended := self._traceback(candidate)):
             yield ended
-        anchored = [sign for sign in SIGNS if sign.anchor in candidate.anchors]
+        anchored = _anchored(candidate.anchors)
         for part in text.split("\r"):
             line = split_label(part)[1].rstrip()
             if is_harmless(line):
@@ -164,6 +166,12 @@ class EndDetector:
         outcome = _outcome(kind, candidate, line)
         number = None if candidate.number is None else candidate.number + line_number
         return weight, dataclasses.replace(outcome, offset=candidate.offset + offset, line=number)
+
+
+@lru_cache(maxsize=1024)
+def _anchored(anchors: tuple[bytes, ...]) -> tuple[Sign, ...]:
+    """Return the signs that a line with some anchors may hold."""
+    return tuple(sign for sign in SIGNS if sign.anchor in anchors)
 
 
 def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:

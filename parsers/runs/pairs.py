@@ -1,7 +1,7 @@
 """Read a run whose output and errors are two logs: `slurm-123.out` and `slurm-123.err`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +39,7 @@ def read_pair(
     complete: bool = True,
     count_lines: bool = True,
     threads: int | None = None,
+    tell: Callable[[int], None] = lambda count: None,
 ) -> list[LogRun]:
     """Return the runs of two logs, as `parsers.runs.reading` does of one.
 
@@ -47,7 +48,7 @@ def read_pair(
     are given, one after the other. Raises OSError.
     """
     runs = [
-        read(log, formats, complete=complete, count_lines=count_lines, threads=threads)
+        read(log, formats, complete=complete, count_lines=count_lines, threads=threads, tell=tell)
         for log in (output, errors)
     ]
     launches = [[launch for run in part for launch in run.segments] for part in runs]

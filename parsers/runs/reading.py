@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
@@ -31,6 +31,7 @@ def read(
     complete: bool = True,
     count_lines: bool = True,
     threads: int | None = None,
+    tell: Callable[[int], None] = lambda count: None,
 ) -> list[LogRun]:
     """Return the runs that logs tell of, in the order of the logs.
 
@@ -38,8 +39,8 @@ def read(
     compressed with gzip, Zstandard, xz or bzip2. One without any run gives one whose outcome is
     UNKNOWN. While a log is still being written pass `complete=False`. `start`: the offset of the
     line at which reading begins. `count_lines`: give the number of the line with the outcome.
-    `threads`: how many share a large file; by default one per processor, but at most four. Raises
-    OSError.
+    `threads`: how many share a large file; by default one per processor, but at most four. `tell`
+    is called with numbers of bytes, after decompression, as they have been read. Raises OSError.
     """
     one = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)
@@ -53,6 +54,7 @@ def read(
                 start=start,
                 count_lines=count_lines,
                 threads=threads or default_threads(),
+                tell=tell,
             )
     return runs
 
@@ -83,10 +85,17 @@ def _read(
     start: int,
     count_lines: bool,
     threads: int,
+    tell: Callable[[int], None],
 ) -> list[LogRun]:
     reader, splitter = LineReader(formats, more_anchors=MARKS), RunSplitter(start)
     lines = Pass(
-        source, reader.wanted, bounds, begin=start, threads=threads, count_lines=count_lines
+        source,
+        reader.wanted,
+        bounds,
+        begin=start,
+        threads=threads,
+        count_lines=count_lines,
+        tell=tell,
     )
     for line in reader.read(iter(lines)):
         splitter.read(line)

@@ -22,6 +22,7 @@ _EXCEPTION = re.compile(
     r"(?:(?:\w+\.)*_?[A-Z]\w*|(?:\w+\.)+(?:error|gaierror|timeout)):(?: .*)?"
     r"|(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt|Iteration)"
 )
+_FRAME = b'File "'
 _LOGGER = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL|Traceback\b[^:]*):")
 _HARMLESS = ("Exception ignored ", "--- Logging error ---")
 HARMLESS_ANCHORS = tuple(text.encode() for text in _HARMLESS)
@@ -43,14 +44,18 @@ def exception_line(block: bytes) -> tuple[int, int, str] | None:
     is returned; where no frames follow the header, or it does not end its line, it is text about
     tracebacks, and None is returned.
     """
-    header, *lines = block.split(b"\n")
+    header, *_ = block.split(b"\n", 1)
     header_text = decode(header).rstrip()
     if not header_text.endswith(HEADER):
         return None
     label = split_label(header_text.rpartition("\r")[2])[0]
     offset = len(header) + 1
     frames = others = False
-    for number, raw in enumerate(lines, start=1):
+    # Without frames no exception can follow, and a few lines show whether something else does.
+    ever_frames = _FRAME in block
+    for number, raw in enumerate(block[offset:].split(b"\n"), start=1):
+        if others and not ever_frames:
+            return None
         line_label, text = split_label(decode(raw).rstrip())
         if line_label == label and text:
             if text.startswith(" "):

@@ -5,7 +5,7 @@ other threads run. A line belongs to the segment in which it begins.
 """
 
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,12 +54,15 @@ class Pass:
         segment_bytes: int = SEGMENT_BYTES,
         hold: bool = False,
         count_lines: bool = False,
+        tell: Callable[[int], None] = lambda count: None,
     ) -> None:
         """Begin at `begin`, the offset of a line, or of a rest of one that is to be left out.
 
         hold: leave a last line that lacks some of its following lines for a later pass.
         count_lines: give the candidates their line numbers, counted from `begin`.
+        tell: is called with numbers of bytes, as they have been searched.
         """
+        self._tell = tell
         self._source, self._wanted, self._bounds = source, wanted, bounds
         self._threads, self._segment_bytes = threads, segment_bytes
         self._hold, self._count_lines = hold, count_lines
@@ -83,7 +86,7 @@ class Pass:
         read = self._source.read_from(begin)
         window = Window(read, self._bounds, begin=begin, within_line=within_line)
         lines = after.number - 1 if after is not None and after.number is not None else 0
-        yield from self._search(window, lines)
+        yield from self._search(window, lines, self._tell)
         self.position, self.within_line = window.next_line, window.within_line
 
     def _segmented(self, descriptor: int, size: int) -> Iterator[Candidate]:
@@ -116,6 +119,7 @@ class Pass:
                         yield from self._sequential(after=found)
                         return
                 lines += segment.newlines
+                self._tell(segment.position - self.position)
                 self.position, self.within_line = segment.position, segment.within_line
         finally:
             pool.shutdown(cancel_futures=True)
@@ -135,14 +139,18 @@ class Pass:
         newlines = window.newlines_before(window.next_line - window.offset)
         return _Segment(candidates, newlines, window.next_line, window.within_line)
 
-    def _search(self, window: Window, lines: int) -> Iterator[Candidate]:
+    def _search(
+        self, window: Window, lines: int, tell: Callable[[int], None] = lambda count: None
+    ) -> Iterator[Candidate]:
         """Yield the candidates of a window, in front of which stand so many lines."""
         while window.advance():
+            begin = window.offset
             place: int | None = window.begin
             while place is not None:
                 place = yield from self._search_lines(window, place, lines)
             if self._count_lines:
                 window.newlines_before(window.next_line - window.offset)
+            tell(window.next_line - begin)
 
     def _search_lines(
         self, window: Window, place: int, before: int

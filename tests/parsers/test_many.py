@@ -1,5 +1,6 @@
 """Many logs, read by several processes, give what each of them gives alone."""
 
+import gzip
 import threading
 from pathlib import Path
 
@@ -81,3 +82,28 @@ def test_a_batch_is_as_large_as_is_sent_at_once(logs: list[Path]) -> None:
 def test_no_logs_are_no_error() -> None:
     """A folder may be empty."""
     assert list(read_each([], summary)) == []
+
+
+def test_progress_within_one_large_log_is_told_in_bytes(tmp_path: Path) -> None:
+    """As its parts are read, and as much as there is."""
+    log = tmp_path / "large.log"
+    log.write_bytes(b"a line of no meaning\n" * 2_000_000)
+    told: list[int] = []
+    ((_, runs),) = read_each([log], len, tell=told.append)
+    assert runs == 1
+    assert sum(told) == log.stat().st_size
+    assert sum(1 for count in told if count) > 2
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_progress_adds_up_to_the_sizes_of_the_logs(tmp_path: Path, processes: int) -> None:
+    """Of those that are compressed, too."""
+    logs = [tmp_path / f"{number}.log" for number in range(3)]
+    for log in logs:
+        log.write_bytes(b"a line of no meaning\n" * 400_000)
+    logs.append(tmp_path / "packed.log.gz")
+    logs[-1].write_bytes(gzip.compress(b"a line\n" * 400_000))
+    told: list[int] = []
+    found = list(read_each(logs, len, processes=processes, tell=told.append))
+    assert [runs for _, runs in found] == [1] * 4
+    assert sum(told) == sum(log.stat().st_size for log in logs)
