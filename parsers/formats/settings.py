@@ -230,7 +230,8 @@ SHELL_ECHO = setting_format("shell echo", _echoes, b"+ ", only=rb"\+ [A-Z][A-Z0-
 DEEPSPEED_CONFIG = setting_format(
     "DeepSpeed configuration",
     _json,
-    b'"train_',
+    b'"train_batch_size"',
+    b'"train_micro_batch_size_per_gpu"',
     b'"gradient_accumulation_steps"',
     b'"stage": ',
 )

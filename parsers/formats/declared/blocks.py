@@ -76,8 +76,8 @@ class LinePattern:
         for one in sorted(example.fields, key=lambda field: field.begin):
             self.names.append(one.name)
             self.converts.append(one.convert)
-        rest = _alike(example.line[place:].rstrip())
-        self._pattern = re.compile("".join(["^", *pieces, rest, r"[ \t]*$"]), re.MULTILINE)
+        # What follows the last field means nothing: of each field the first one counts.
+        self._pattern = re.compile("".join(["^", *pieces, r"[^\n]*$"]), re.MULTILINE)
 
     def columns(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
         """Return what the first lines say, as far as they are alike; None if the first is not."""
