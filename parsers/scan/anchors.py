@@ -54,8 +54,9 @@ class AnchorSearch:
             for numbers in (short, *(long[group::groups] for group in range(groups)))
             if numbers
         ]
+        self._lengths = [len(anchor) for anchor in self.anchors]
         self._hidden = _hidden(self.anchors)
-        self._known: dict[int, tuple[tuple[bytes, ...], list[int]]] = {}
+        self._known: dict[int, tuple[bytes, ...]] = {}
 
     def lines(
         self, buffer: bytes | bytearray, view: memoryview, begin: int, end: int
@@ -65,19 +66,24 @@ class AnchorSearch:
         A line ends at \n; `begin` is the beginning of one. `view` is a view of the buffer.
         """
         line_begin = line_end = begin
-        found = 0
+        found = hidden = 0
         for number, position in self._matches(view[begin:end]):
             at = begin + position
             if at >= line_end:
-                if found and (line := self._line(buffer, line_begin, line_end, found)):
+                if found and (line := self._line(buffer, line_begin, line_end, found, hidden)):
                     yield line
                 line_begin = buffer.rfind(b"\n", line_end, at) + 1 or line_end
                 line_end = buffer.find(b"\n", at, end)
                 if line_end < 0:
                     line_end = end
-                found = 0
+                found = hidden = 0
             found |= 1 << number
-        if found and (line := self._line(buffer, line_begin, line_end, found)):
+            place = at + self._lengths[number]
+            anywhere, by_next = self._hidden[number]
+            hidden |= anywhere
+            if place < end and (others := by_next.get(buffer[place])):
+                hidden |= others
+        if found and (line := self._line(buffer, line_begin, line_end, found, hidden)):
             yield line
 
     def places(self, view: memoryview) -> list[int]:
@@ -92,32 +98,27 @@ class AnchorSearch:
         return found[0] if len(found) == 1 else sorted(chain.from_iterable(found), key=_position)
 
     def _line(
-        self, buffer: bytes | bytearray, begin: int, end: int, found: int
+        self, buffer: bytes | bytearray, begin: int, end: int, found: int, hidden: int
     ) -> AnchoredLine | None:
         """Return a line with the anchors that count on it; None if none does."""
-        anchors, hidden = self._known.get(found) or self._know(found)
-        if hidden:
-            more = found
-            for number in hidden:
+        if hidden := hidden & ~found:
+            for number in _numbers(hidden):
                 if buffer.find(self.anchors[number], begin, end) >= 0:
-                    more |= 1 << number
-            if more != found:
-                found = more
-                anchors, _ = self._known.get(more) or self._know(more)
+                    found |= 1 << number
         if found & self._doubtful:
             for bit, pattern in self._only:
                 if found & bit and not pattern.search(buffer, begin, end):
                     found ^= bit
             if not found:
                 return None
-            anchors, _ = self._known.get(found) or self._know(found)
+        if (anchors := self._known.get(found)) is None:
+            anchors = self._known[found] = tuple(self.anchors[one] for one in _numbers(found))
         return begin, end, anchors
 
-    def _know(self, found: int) -> tuple[tuple[bytes, ...], list[int]]:
-        numbers = [number for number in range(len(self.anchors)) if found >> number & 1]
-        hidden = {other for number in numbers for other in self._hidden[number]} - {*numbers}
-        self._known[found] = tuple(self.anchors[number] for number in numbers), sorted(hidden)
-        return self._known[found]
+
+@lru_cache(maxsize=4096)
+def _numbers(bits: int) -> tuple[int, ...]:
+    return tuple(number for number in range(bits.bit_length()) if bits >> number & 1)
 
 
 _LEFTMOST = MatchKind.LeftmostFirst
@@ -132,20 +133,26 @@ def anchor_search(
     return AnchorSearch(anchors, dict(only))
 
 
-def _hidden(anchors: tuple[bytes, ...]) -> list[set[int]]:
-    """Return for each anchor which others may stand unfound on the line of a match of it.
+def _hidden(anchors: tuple[bytes, ...]) -> list[tuple[int, dict[int, int]]]:
+    """Return for each anchor which others may be on the line of a match of it without being found.
 
-    They overlap with it: their beginning is its end, or they hold it or are held by it.
+    They overlap with it: their beginning is its end, or they hold it or are held by it. As bits of
+    their numbers: those that may be there in any case, and the others by the byte that follows the
+    match if they are.
     """
     beginning: dict[bytes, set[int]] = {}
     for number, anchor in enumerate(anchors):
         for length in range(1, len(anchor) + 1):
             beginning.setdefault(anchor[:length], set()).add(number)
-    return [
-        {
-            *(other for at in range(len(match)) for other in beginning.get(match[at:], ())),
-            *(other for other, anchor in enumerate(anchors) if anchor in match or match in anchor),
-        }
-        - {number}
-        for number, match in enumerate(anchors)
-    ]
+    hidden = []
+    for number, match in enumerate(anchors):
+        anywhere, by_next = 0, dict[int, int]()
+        for other, anchor in enumerate(anchors):
+            if anchor in match or match in anchor:
+                anywhere |= 1 << other
+        for at in range(len(match)):
+            for other in beginning.get(match[at:], ()):
+                for following in anchors[other][len(match) - at :][:1]:
+                    by_next[following] = by_next.get(following, 0) | 1 << other
+        hidden.append((anywhere & ~(1 << number), by_next))
+    return hidden
