@@ -76,6 +76,18 @@ types: $(VENV)/.installed ## Check types, strictly.
 hooks: $(VENV)/.installed ## Check style and types before every commit of this checkout.
 	$(BIN)/pre-commit install
 
+##@ Documentation
+
+SITE := docs/_build/html
+
+.PHONY: docs
+docs: $(VENV)/.installed ## Build the documentation site; a broken link or reference fails.
+	$(BIN)/sphinx-build -W -n --keep-going --quiet -b html docs $(SITE)
+
+.PHONY: docs-serve
+docs-serve: docs ## Build the site and serve it at http://localhost:8000.
+	$(BIN)/python -m http.server --bind localhost --directory $(SITE) 8000
+
 ##@ Measure
 
 .PHONY: bench
@@ -134,13 +146,18 @@ slurm-packages: ## Install the packages of the cluster, or print what to type.
 ##@ Records
 
 .PHONY: record
-record: $(VENV)/.installed ## Rewrite recorded scripts, documents of frameworks, options, tables, README output.
+record: $(VENV)/.installed ## Rewrite recorded scripts, generated docs, options, tables, output in the README and docs.
 	$(BIN)/python tools/record_scripts.py
-	$(BIN)/python tools/record_frameworks.py
+	$(BIN)/python tools/record_reference.py
 	DS_ACCELERATOR=cpu $(BIN)/python tools/record_deepspeed_keys.py
 	$(BIN)/python tools/record_options_of_parsers.py
 	$(BIN)/python tools/published.py
-	$(BIN)/python tools/readme.py
+	$(BIN)/python tools/record_output.py
+
+.PHONY: picture
+picture: demo ## Write the README's picture of a report, with Chromium.
+	$(BIN)/teralog report examples/zero-stages.yaml --html
+	$(BIN)/python tools/record_picture.py
 
 ##@ Housekeeping
 
@@ -150,5 +167,5 @@ wheel: $(VENV)/.installed ## Build the wheel into dist/.
 
 .PHONY: clean
 clean: ## Remove .venv, caches and dist/; keep results/.
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -65,7 +65,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path, body in files.items():
         assert not (folder / path).exists()
         (folder / path).write_text(body, encoding="utf-8")
-    for tool in ("record_scripts.py", "record_frameworks.py"):
+    for tool in ("record_scripts.py", "record_reference.py"):
         done = run(folder, sys.executable, f"tools/{tool}")
         assert done.returncode == 0, done.stderr
     git(folder, "init", "--quiet")

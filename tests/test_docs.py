@@ -1,17 +1,20 @@
-"""The documents are true: commands print what the README shows, links lead somewhere."""
+"""Check the documents: commands print what pages show, links lead somewhere, pages are short."""
 
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
-import readme
-import record_frameworks
+import record_output
+import record_reference
 import yaml
 from click.testing import CliRunner
 
+from orchestrator.campaign.file import CampaignFile
+from orchestrator.campaign.parameters import CommonParameters
 from orchestrator.campaign.starter import STARTER
 from orchestrator.cli.main import SECTIONS, main
 from orchestrator.frameworks.table import FRAMEWORKS
@@ -22,7 +25,12 @@ ROOT = Path(__file__).parent.parent
 # Not in .venv and caches, which have thousands of files.
 FOLDERS = [path for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for one in FOLDERS for path in one.rglob("*.md"))])
+PAGES = [path for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")]
 README = (ROOT / "README.md").read_text()
+REFERENCE = ROOT / "docs" / "reference"
+PROSE_WIDTH = 100
+PAGE_LINES = 250
+README_LINES = 120
 
 _LINK = re.compile(r"\]\((?!https?:|#)(?P<target>[^)#]+)")
 _NUMBER = re.compile(r"\d[\d.,]*(e[-+]\d+)?")
@@ -37,16 +45,21 @@ def masked(text: str) -> list[str]:
 
 
 @pytest.mark.train
-@pytest.mark.timeout(1200)
-def test_the_readme_s_commands_print_what_it_shows() -> None:
-    """Every command in the README is run, in order, in an empty folder: training and all."""
+@pytest.mark.timeout(1800)
+def test_the_commands_print_what_the_pages_show() -> None:
+    """Every command in README, tutorial and how-to is run, in order, in an empty folder."""
     pytest.importorskip("deepspeed")
-    shown = readme.outputs(README)
-    for command, printed in readme.run_commands(readme.commands(README)):
-        if command.startswith(("teralog plan", "teralog init", "teralog render")):
-            assert printed == shown[command]
+    shown = [
+        pair for page in record_output.PAGES for pair in record_output.outputs(page.read_text())
+    ]
+    printed = record_output.run_commands([command for command, _ in shown])
+    for (command, expected), (_, output) in zip(shown, printed, strict=True):
+        if command.startswith(
+            ("teralog plan", "teralog init", "teralog render", "teralog estimate")
+        ):
+            assert output == expected
         else:
-            assert masked(printed) == masked(shown[command])
+            assert masked(output) == masked(expected)
 
 
 def test_the_demo_is_what_the_readme_runs() -> None:
@@ -57,7 +70,30 @@ def test_the_demo_is_what_the_readme_runs() -> None:
         " ".join(words) for words in re.findall(r"(teralog) (\w+ examples/\S+\.yaml)", done.stdout)
     ]
     assert len(demo) == 2
-    assert {*demo} <= {*readme.commands(README)}
+    assert {*demo} <= {*record_output.commands(README)}
+
+
+def test_the_readme_is_short() -> None:
+    """A reader decides in a minute; everything else is in the docs."""
+    assert len(README.splitlines()) <= README_LINES
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_is_short_and_its_lines_fit(path: Path) -> None:
+    """Tables and output may be wide, prose may not."""
+    lines = path.read_text().splitlines()
+    assert len(lines) <= PAGE_LINES
+    assert [line for line in prose_lines(lines) if len(line) > PROSE_WIDTH] == []
+
+
+def prose_lines(lines: list[str]) -> Iterator[str]:
+    """Yield the lines of a page outside code and tables."""
+    in_code = False
+    for line in lines:
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        elif not in_code and not line.lstrip().startswith("|"):
+            yield line
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -67,56 +103,49 @@ def test_a_relative_link_leads_to_a_file(path: Path) -> None:
         assert (path.parent / link["target"]).exists(), link["target"]
 
 
-def test_every_command_has_help_and_stands_in_the_readme() -> None:
-    """A command that nobody can find does not exist."""
+def test_every_command_has_help() -> None:
+    """A command that no one can find does not exist."""
     assert {one for commands in SECTIONS.values() for one in commands} == {*main.commands.values()}
     for name, command in main.commands.items():
         assert command.help
-        assert f"`teralog {name}`" in README
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
 
 
-def test_every_preset_stands_in_the_campaign_file_s_document() -> None:
-    """The list of presets is whole."""
-    document = (ROOT / "docs" / "reference" / "campaign-file.md").read_text()
-    assert all(f"`{key}`" in document or f"`opt-{key}`" in document for key in PRESETS)
+@pytest.mark.parametrize("path", record_reference.pages(), ids=lambda path: path.name)
+def test_a_generated_page_is_up_to_date(path: Path) -> None:
+    """`make record` writes the keys, the parameters, the frameworks and the list of commands."""
+    assert path.read_text() == record_reference.pages()[path]
 
 
-def test_every_common_parameter_is_in_the_campaign_file_s_document() -> None:
-    """Those of one framework are in docs/reference/frameworks.md."""
-    from orchestrator.campaign.parameters import COMMON
+def test_generated_pages_contain_every_key() -> None:
+    """A key without a row could not be looked up."""
+    keys = (REFERENCE / "campaign-keys.md").read_text()
+    for kind in (CampaignFile, CommonParameters):
+        assert {field.name for field in fields(kind) if f"| `{field.name}` |" not in keys} == set()
+    assert {key for key in PRESETS if f"| `{key}` |" not in keys} == set()
+    document = (REFERENCE / "frameworks.md").read_text()
+    for name, framework in FRAMEWORKS.items():
+        assert f"| `{name}` | {framework.description} |" in document
+        for option in fields(framework.options):
+            assert f"| `{option.name}` |" in document
 
-    document = (ROOT / "docs" / "reference" / "campaign-file.md").read_text()
-    assert {name for name in COMMON if f"`{name}`" not in document} == set()
 
-
-def test_every_key_of_a_cluster_profile_is_in_the_campaign_file_s_document(tmp_path: Path) -> None:
-    """The profile that the document shows has them all, and is a good one."""
-    document = (ROOT / "docs" / "reference" / "campaign-file.md").read_text()
-    shown = document.partition("## Cluster profiles\n\n```yaml\n")[2].partition("```")[0]
+def test_the_shown_cluster_profile_has_every_key(tmp_path: Path) -> None:
+    """The profile in the reference is valid, too."""
+    document = (REFERENCE / "cluster-profile.md").read_text()
+    shown = document.partition("```yaml\n")[2].partition("```")[0]
     assert {*yaml.safe_load(shown)} == {field.name for field in fields(Cluster)}
-    # Of these two a profile has one.
+    # A profile may have one of these two.
     (tmp_path / "v100.yaml").write_text(shown.replace("memory_per_gpu: 40G\n", ""))
     load_cluster("v100.yaml", tmp_path)
 
 
-def test_frameworks_are_documented_as_the_table_has_them() -> None:
-    """`make record` writes the page of their parameters, and their table in the README."""
-    document = record_frameworks.document()
-    assert record_frameworks.DOCUMENT.read_text() == document
-    assert record_frameworks.with_table(README) == README
-    for name, known in FRAMEWORKS.items():
-        assert f"| `{name}` | {known.description} |" in README
-        for option in fields(known.options):
-            assert f"| `{option.name}` |" in document
-
-
-def test_what_is_said_of_a_log_stands_in_its_document() -> None:
+def test_reference_has_every_outcome_name_and_option_of_parse() -> None:
     """Kinds of ends, names of the JSON, options."""
     from parsers.records import OutcomeKind
     from parsers.summary.rows import RUN_NAMES
 
-    document = (ROOT / "docs" / "reference" / "parse.md").read_text()
+    document = "".join((REFERENCE / name).read_text() for name in ("parse.md", "json.md"))
     kinds = {kind.value for kind in OutcomeKind}
     parts = ("step_seconds_", "warmup_", "outcome_", "lines_")
     names = {name.removeprefix(part) for name in RUN_NAMES for part in parts if part in name}
@@ -125,13 +154,12 @@ def test_what_is_said_of_a_log_stands_in_its_document() -> None:
     assert {one for one in kinds | names | options if f"`{one}`" not in document} == set()
 
 
-def test_the_python_of_the_document_on_logs_runs(
+def test_the_python_of_the_tutorial_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As it stands there."""
-    (code,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "reference" / "parse.md").read_text(), re.DOTALL
-    )
+    """As it is shown there, on a log of that name."""
+    tutorial = ROOT / "docs" / "tutorial" / "3-logs-you-have.md"
+    (code,) = re.findall(r"```python\n(.*?)```", tutorial.read_text(), re.DOTALL)
     report = (
         "[teralog] iteration 1/2 | step_seconds 0.5 | samples_per_second 32 | loss 6.5"
         " | memory_allocated_gib 0.1 | max_memory_allocated_gib 0.2\n"

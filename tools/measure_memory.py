@@ -5,7 +5,7 @@ DDP's buckets among them, and counted until its storage is freed: the highest su
 `torch.cuda.max_memory_allocated` would say, on any device. What an operation uses inside itself is
 not seen. Needs the `train` extra and no GPU:
 
-    python tools/measure_memory.py        prints the second table of docs/background/memory.md
+    python tools/measure_memory.py        prints a table of docs/background/memory-accuracy.md
 """
 
 import importlib

@@ -38,31 +38,33 @@ class CampaignFile:
         str, Field(description="'local' for this machine, or the file of a cluster profile.")
     ] = LOCAL
     defaults: Annotated[
-        dict[str, Any], Field(description="Parameters of every run that does not say otherwise.")
+        dict[str, Any], Field(description="Parameters of every run that does not set them itself.")
     ] = field(default_factory=dict)
     matrix: Annotated[
-        dict[str, list[Any]], Field(description="Parameters to cross, each with its values.")
+        dict[str, list[Any]],
+        Field(description="Parameters with lists of values; every combination is a run."),
     ] = field(default_factory=dict)
     include: Annotated[
-        list[dict[str, Any]], Field(description="Single runs to add: the defaults and these.")
+        list[dict[str, Any]],
+        Field(description="Single runs to add to the matrix: the defaults and these."),
     ] = field(default_factory=list)
     exclude: Annotated[
-        list[Any], Field(description="Runs to leave out: by value, or by an expression.")
+        list[Any], Field(description="Runs to leave out, by values or by an expression.")
     ] = field(default_factory=list)
-    repeats: Annotated[int, Field(description="How often each run is made.", ge=1, le=1000)] = 1
+    repeats: Annotated[int, Field(description="How often each run is repeated.", ge=1, le=1000)] = 1
     give_up: Annotated[
         str | None,
         Field(
-            description="A parameter: of runs that differ in it alone, those with more of it than "
-            "one that failed are not started."
+            description="A parameter with numbers: if a run fails, runs with a larger value of "
+            "it and are equal otherwise do not start."
         ),
     ] = None
     order: Annotated[
         Literal["file", "interleaved"],
-        Field(description="In which order runs start: the file's, or A B B A, one at a time."),
+        Field(description="Order of the runs: the file's, or A B B A, one at a time."),
     ] = "file"
     order_seed: Annotated[
-        int, Field(description="Draws which run of an interleaved block is the first.")
+        int, Field(description="Seed that draws the first run of each interleaved block.")
     ] = 0
     warmup: Annotated[
         int | str,

@@ -34,17 +34,19 @@ _TRAINING = Training()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSizes:
-    """The sizes of a model; they may also stand beside `model`, to change one of a preset's."""
+    """The sizes of a model; next to `model`, they change one size of a preset."""
 
     num_layers: Annotated[Size | None, Field(description="Transformer layers.")] = None
     hidden_size: Annotated[Size | None, Field(description="Width of the model.")] = None
-    num_attention_heads: Annotated[Size | None, Field(description="Attention heads a layer.")] = (
+    num_attention_heads: Annotated[Size | None, Field(description="Attention heads per layer.")] = (
         None
     )
     ffn_hidden_size: Annotated[
-        Size | None, Field(description="Width of the MLP; 4 * hidden_size where not given.")
+        Size | None, Field(description="Width of the MLP; 4 * hidden_size if not given.")
     ] = None
-    vocab_size: Annotated[Size | None, Field(description="Tokens known, before padding.")] = None
+    vocab_size: Annotated[
+        Size | None, Field(description="Tokens of the vocabulary, before padding.")
+    ] = None
     seq_length: Annotated[Size | None, Field(description="Tokens in a sequence.")] = None
 
 
@@ -67,36 +69,42 @@ class CommonParameters(ModelSizes):
     nodes: Annotated[Size, Field(description="Number of nodes.")] = _RESOURCES.nodes
     gpus_per_node: Annotated[
         int,
-        Field(ge=1, le=1024, description="Ranks a node: GPUs, or processes where there is no GPU."),
+        Field(
+            ge=1, le=1024, description="Ranks per node: GPUs, or processes on nodes without GPUs."
+        ),
     ] = _RESOURCES.gpus_per_node
     tensor_parallel_size: Annotated[Size, Field(description="Ranks that share each layer.")] = (
         _PARALLELISM.tensor_parallel_size
     )
     pipeline_parallel_size: Annotated[
-        Size, Field(description="Ranks that the layers are spread over.")
+        Size, Field(description="Pipeline stages that the layers are divided into.")
     ] = _PARALLELISM.pipeline_parallel_size
     context_parallel_size: Annotated[
         Size, Field(description="Ranks that share each sequence, with copies of the weights.")
     ] = _PARALLELISM.context_parallel_size
     data_parallel_size: Annotated[
         Size | None,
-        Field(description="Copies of the model: what the ranks make; where given, it must agree."),
+        Field(description="Copies of the model; computed from the others, and checked if given."),
     ] = None
-    micro_batch_size: Annotated[Size, Field(description="Sequences a rank takes at a time.")] = 1
+    micro_batch_size: Annotated[
+        Size, Field(description="Sequences that a rank processes at a time.")
+    ] = 1
     global_batch_size: Annotated[
         Size | None,
-        Field(description="Sequences an optimizer step; one micro-batch a rank if not given."),
+        Field(description="Sequences per optimizer step; default: one micro-batch per model copy."),
     ] = None
     num_microbatches: Annotated[
         Size | None,
-        Field(description="In place of global_batch_size: micro-batches a rank and step."),
+        Field(description="Micro-batches per step and copy of the model; for global_batch_size."),
     ] = None
     train_iters: Annotated[Size, Field(description="Optimizer steps.")] = _TRAINING.train_iters
-    precision: Annotated[Precision, Field(description="Arithmetic.")] = _TRAINING.precision
+    precision: Annotated[Precision, Field(description="Number format of the training.")] = (
+        _TRAINING.precision
+    )
     activation_checkpointing: Annotated[
         bool, Field(description="Recompute activations in the backward pass.")
     ] = _TRAINING.activation_checkpointing
-    learning_rate: Annotated[float, Field(description="Of the optimizer.", gt=0)] = (
+    learning_rate: Annotated[float, Field(description="Learning rate of the optimizer.", gt=0)] = (
         _TRAINING.learning_rate
     )
     seed: Annotated[int, Field(description="Seed of weights and tokens.", ge=0)] = _TRAINING.seed
@@ -108,12 +116,12 @@ class CommonParameters(ModelSizes):
     sbatch: Annotated[
         Arguments,
         checked_lines("sbatch"),
-        Field(description="Further options of sbatch, e.g. --core-spec=2, beside the profile's."),
+        Field(description="Options of sbatch in addition to the profile's, e.g. --core-spec=2."),
     ] = field(default_factory=list)
     srun: Annotated[
         Arguments,
         checked_lines("srun"),
-        Field(description="Further options of srun, e.g. --cpu-bind=cores, beside the profile's."),
+        Field(description="Options of srun in addition to the profile's, e.g. --cpu-bind=cores."),
     ] = field(default_factory=list)
 
 

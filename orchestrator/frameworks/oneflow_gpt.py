@@ -96,7 +96,7 @@ def warnings(run: Run) -> Iterator[str]:
 def placement(run: Run) -> Placement:
     """Return where a run keeps states and activations: fp16 as in Megatron, with fp32 weights.
 
-    Optimizer placement divides what ZeRO's first stage divides. docs/background/memory.md
+    Optimizer placement divides what ZeRO's first stage divides. docs/background/memory-accuracy.md
     compares the forecast with eight measured runs.
     """
     stage = 1 if run.options.optimizer_placement == "on" else None

@@ -56,75 +56,144 @@ _SIGNAL = _written_as(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A place to run, as its profile describes it; absent is None and asks for nothing.
+    """A place to run, as its profile describes it.
 
-    gpus_per_node: GPUs of a node; 0 where there are none, and ranks are plain processes.
-    gpu: their model, as "V100-SXM2-32GB".
-    gpu_peak_tflops, gpu_memory_gib: what one can do at most, dense, by precision, and hold; over
-        what the table of GPUs says, and for those it does not have.
-    cores_per_rank: what Slurm calls cpus-per-task is this times the ranks of a node.
-    gpu_type: what Slurm calls that model, e.g. a100; a job then asks for gpu:a100:4.
-    memory, memory_per_gpu: of a node's memory, as Slurm takes it: 160G; one of them at most.
-    exclusive, switches: whole nodes (`user`: shared with jobs of the same user alone), and how many
-        leaf switches at most (`1`, or `1@2:00:00` to wait no longer than that), so that runs can be
-        compared.
-    reservation, nodelist, exclude, licenses: as sbatch takes them. A job gets all nodes of
-        `nodelist`.
-    sbatch, srun: further options of these commands, for what no key is for: `--core-spec=2`.
-    begin, nice: when a job may start, and how much its priority is lowered, as sbatch takes them.
-    gpus_per_task: GPUs that a task sees, if not all of its node.
-    mail_user, mail_type: who gets mail, and about what: END,FAIL.
-    time_limit: of runs that give none.
-    requeue: whether Slurm may start a run again after a node failure or a preemption.
-    signal: what Slurm sends before the time is up, as `USR2@90`.
-    throttle: how many runs of a campaign go at once. max_array_size: how many an array holds;
-        Slurm is asked where it is not given. submission_limit: how many runs of a campaign are in
-        the queue at once.
-    log_folder: where logs are written, if not beside the run; a link leads there. Absolute.
-    modules, setup: modules to load and lines to run before the training command.
-    python: the Python that job scripts call, an absolute path or a name on their PATH; this one
-        where it is None.
+    A key that is None asks for nothing. load_cluster makes the paths absolute.
     """
 
-    name: Annotated[str, Field(min_length=1)]
-    scheduler: Literal["local", "slurm"] = "slurm"
-    nodes: Annotated[int, Field(ge=1)] | None = None
-    gpus_per_node: Annotated[int, Field(ge=0)] | None = None
-    gpu: str | None = None
-    gpu_type: Annotated[str, _GPU_TYPE] | None = None
-    gpu_peak_tflops: dict[Precision, Annotated[float, Field(gt=0)]] | None = None
-    gpu_memory_gib: Annotated[float, Field(gt=0)] | None = None
-    gpus_per_task: Annotated[int, Field(ge=1)] | None = None
-    cores_per_rank: Annotated[int, Field(ge=1)] | None = None
-    partition: str | None = None
-    constraint: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    hint: str | None = None
-    memory: Annotated[str, _MEMORY] | None = None
-    memory_per_gpu: Annotated[str, _MEMORY] | None = None
-    reservation: str | None = None
-    nodelist: str | None = None
-    exclude: str | None = None
-    licenses: str | None = None
-    begin: str | None = None
-    nice: Annotated[int, Field(ge=-2147483645, le=2147483645)] | None = None
-    mail_user: str | None = None
-    mail_type: Annotated[str, _MAIL_TYPE] | None = None
-    sbatch: Annotated[list[str], checked_lines("sbatch")] | None = None
-    srun: Annotated[list[str], checked_lines("srun")] | None = None
-    exclusive: bool | Literal["user"] = False
-    switches: Annotated[str, _SWITCHES] | None = None
-    time_limit: Annotated[int | str, AfterValidator(time_limit_seconds)] | None = None
-    requeue: bool | None = None
-    signal: Annotated[str, _SIGNAL] | None = None
-    throttle: Annotated[int, Field(ge=1)] | None = None
-    max_array_size: Annotated[int, Field(ge=1)] | None = None
-    submission_limit: Annotated[int, Field(ge=1)] | None = None
-    log_folder: str | None = None
-    modules: list[str] | None = None
-    setup: list[str] | None = None
-    python: str | None = None
+    name: Annotated[
+        str,
+        Field(
+            description="Names the cluster in tables; the file's name if not given.", min_length=1
+        ),
+    ]
+    scheduler: Annotated[Literal["local", "slurm"], Field(description="What starts the jobs.")] = (
+        "slurm"
+    )
+    nodes: Annotated[int | None, Field(description="Nodes that a run can have.", ge=1)] = None
+    gpus_per_node: Annotated[
+        int | None,
+        Field(description="GPUs of a node; 0: no GPUs, ranks are plain processes.", ge=0),
+    ] = None
+    gpu: Annotated[
+        str | None, Field(description="Model of the GPUs, for MFU and memory: V100-SXM2-32GB.")
+    ] = None
+    gpu_type: Annotated[
+        Annotated[str, _GPU_TYPE] | None,
+        Field(description="Slurm's name for that model: with v100 a job asks for gpu:v100:4."),
+    ] = None
+    gpu_peak_tflops: Annotated[
+        dict[Precision, Annotated[float, Field(gt=0)]] | None,
+        Field(
+            description="Dense peak of a GPU in TFLOP/s by precision, {bf16: 312}; replaces the "
+            "figure that teralog has."
+        ),
+    ] = None
+    gpu_memory_gib: Annotated[
+        float | None,
+        Field(description="Memory of a GPU in GiB; replaces the figure that teralog has.", gt=0),
+    ] = None
+    gpus_per_task: Annotated[
+        int | None,
+        Field(description="GPUs that a task of srun sees, if not all of its node.", ge=1),
+    ] = None
+    cores_per_rank: Annotated[
+        int | None,
+        Field(description="Cores of a rank; times the ranks of a node: cpus-per-task.", ge=1),
+    ] = None
+    partition: Annotated[str | None, Field(description="Slurm's partition.")] = None
+    constraint: Annotated[
+        str | None, Field(description="Features that nodes must have: v100-32g.")
+    ] = None
+    account: Annotated[str | None, Field(description="The account that pays.")] = None
+    qos: Annotated[str | None, Field(description="The quality of service.")] = None
+    hint: Annotated[str | None, Field(description="How threads are bound: nomultithread.")] = None
+    memory: Annotated[
+        Annotated[str, _MEMORY] | None,
+        Field(description="Memory of a node for a job: 160G. Excludes memory_per_gpu."),
+    ] = None
+    memory_per_gpu: Annotated[
+        Annotated[str, _MEMORY] | None,
+        Field(description="Memory per GPU for a job: 40G. Excludes memory."),
+    ] = None
+    reservation: Annotated[str | None, Field(description="A reservation to run in.")] = None
+    nodelist: Annotated[
+        str | None, Field(description="Nodes that a job gets, all of them: node[1-4].")
+    ] = None
+    exclude: Annotated[
+        str | None, Field(description="Nodes that no job gets, in addition to those of --exclude.")
+    ] = None
+    licenses: Annotated[str | None, Field(description="Licenses to hold: matlab:1.")] = None
+    begin: Annotated[str | None, Field(description="Earliest start of jobs: now+1hour, 20:00.")] = (
+        None
+    )
+    nice: Annotated[
+        int | None,
+        Field(description="Lowers the priority of jobs.", ge=-2147483645, le=2147483645),
+    ] = None
+    mail_user: Annotated[str | None, Field(description="Address for mail about jobs.")] = None
+    mail_type: Annotated[
+        Annotated[str, _MAIL_TYPE] | None, Field(description="Events to mail about: END,FAIL.")
+    ] = None
+    sbatch: Annotated[
+        Annotated[list[str], checked_lines("sbatch")] | None,
+        Field(description="Further options of sbatch, one per item: --core-spec=2."),
+    ] = None
+    srun: Annotated[
+        Annotated[list[str], checked_lines("srun")] | None,
+        Field(description="Further options of srun, one per item: --mpi=pmix."),
+    ] = None
+    exclusive: Annotated[
+        bool | Literal["user"],
+        Field(description="Whole nodes; user: shared only with jobs of the same user."),
+    ] = False
+    switches: Annotated[
+        Annotated[str, _SWITCHES] | None,
+        Field(description="Most leaf switches: '1', or 1@2:00:00 to wait no longer than that."),
+    ] = None
+    time_limit: Annotated[
+        Annotated[int | str, AfterValidator(time_limit_seconds)] | None,
+        Field(description="Time limit of runs that have none: minutes, or Slurm's H:MM:SS."),
+    ] = None
+    requeue: Annotated[
+        bool | None,
+        Field(
+            description="Whether Slurm may start a run again after a node failure or a preemption; "
+            "the site decides if not given."
+        ),
+    ] = None
+    signal: Annotated[
+        Annotated[str, _SIGNAL] | None,
+        Field(description="Signal that Slurm sends before the time limit: USR2@90."),
+    ] = None
+    throttle: Annotated[int | None, Field(description="Most runs of a campaign at once.", ge=1)] = (
+        None
+    )
+    max_array_size: Annotated[
+        int | None,
+        Field(description="Most runs in a job array; teralog asks Slurm if not given.", ge=1),
+    ] = None
+    submission_limit: Annotated[
+        int | None, Field(description="Most runs of a campaign in the queue at once.", ge=1)
+    ] = None
+    log_folder: Annotated[
+        str | None,
+        Field(description="Folder for logs, if not next to the run; a link leads there."),
+    ] = None
+    modules: Annotated[
+        list[str] | None, Field(description="Environment modules that jobs load.")
+    ] = None
+    setup: Annotated[
+        list[str] | None,
+        Field(description="Shell lines that run before the training: export NCCL_DEBUG=WARN."),
+    ] = None
+    python: Annotated[
+        str | None,
+        Field(
+            description="The Python that scripts call: a path, or a name on the job's PATH; the "
+            "Python that runs teralog if not given."
+        ),
+    ] = None
 
     @property
     def has_gpus(self) -> bool:

@@ -1,7 +1,7 @@
 """Forecast the memory of a rank before it runs: an interval, with its parts.
 
 The low end is what tensors must occupy, the high end what frameworks have been seen to add; see
-docs/background/memory.md for how well that holds. GiB is 2**30 bytes.
+docs/background/memory-accuracy.md for how well that holds. GiB is 2**30 bytes.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """How often a history errs, and how often it finds a change that is there: made-up runs.
 
 `python tests/benchmarks/history_simulation.py [TRIALS]` prints the table of
-docs/how-to/history.md: TRIALS trials without a change, and a sixteenth as many with each change. As
-in `compare_simulation`, runs of one configuration vary by 2 %, and allocations by 40 %.
+docs/background/history.md: TRIALS trials without a change, and a sixteenth as many with each. As in
+`compare_simulation`, runs of one configuration vary by 2 %, and allocations by 40 %.
 """
 
 import math

@@ -496,7 +496,7 @@ def test_whole_layers_are_recomputed_by_the_parameter(
 
 
 def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunOf):
-    """The same placement as that of the runs that docs/background/memory.md compares it with."""
+    """The placement is that of the runs in docs/background/memory-accuracy.md."""
     run = run_of(**of_2021(precision="fp16", activation_checkpointing=True))
     assert MEGATRON.model.placement(run) == replace(
         megatron_placement("fp16"), recomputation="full", fused_attention=False

@@ -1,7 +1,7 @@
 """The forecast against runs that others published: what they logged, what ran, what did not.
 
 The figures are those of BigScience's GPT2 experiments on V100 (2021) and of OneFlow's GPT-2 tests
-(2020). docs/background/memory.md compares them with the forecast, in the lines that
+(2020). docs/background/memory-accuracy.md compares them with the forecast, in the lines that
 `logged_lines` and `page_lines` make.
 """
 
@@ -19,7 +19,7 @@ from orchestrator.run.shape import ModelShape
 from parsers.runs.reading import read
 
 ROOT = Path(__file__).parents[3]
-DOCS = ROOT / "docs" / "background" / "memory.md"
+DOCS = ROOT / "docs" / "background" / "memory-accuracy.md"
 LOGS = ROOT.parent / "shared" / "logs"
 
 # V100s have no fused attention; all of BigScience's runs recompute layers.

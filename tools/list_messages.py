@@ -1,0 +1,188 @@
+"""List every sentence that a user can see, with its place, to be read from top to bottom.
+
+    python tools/list_messages.py                 all of them
+    python tools/list_messages.py orchestrator    only those of files under a path
+
+The list contains the help of commands and options, and every text with two words in the packages:
+errors, warnings, descriptions of keys, titles and legends of tables, lines that job scripts print,
+and the texts of the HTML page. Placeholders are shown: `{path}: no such file`. Docstrings, comments
+and regular expressions are left out.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+import click
+
+from orchestrator.cli.main import main as command_line
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("orchestrator", "parsers", "slurm_templates", "teralog")
+
+# Two words next to each other; a key, a path or an option has no blank.
+_SENTENCE = re.compile(r"[A-Za-z}\)\d,;:.'\"]\s+[\w{('\"]*[a-z]{2}")
+_SHELL_TEXT = re.compile(r"(?:echo|printf)\s+(?:-\w+\s+)*(?P<quote>[\"'])(?P<text>.*?)(?P=quote)")
+_SCRIPT_TEXT = re.compile(r"(?P<quote>[\"`])(?P<text>(?:\\.|(?!(?P=quote))[^\\\n])*)(?P=quote)")
+_REGEX_CALLS = {"compile", "fullmatch", "match", "search", "sub", "findall", "finditer", "split"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Message:
+    """A text that a user can see. line: from 1, or 0 if the text has none."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {' '.join(self.text.split())}"
+
+
+def messages() -> Iterator[Message]:
+    """Yield every message: first the help of the commands, then file by file."""
+    yield from help_messages(command_line, "teralog")
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*")):
+            read = _READERS.get(path.suffix)
+            if read is not None:
+                name = path.relative_to(ROOT).as_posix()
+                for line, text in read(path.read_text(encoding="utf-8")):
+                    yield Message(name, line, text)
+
+
+def help_messages(command: click.Command, name: str) -> Iterator[Message]:
+    """Yield the help of a command, of its options, and of the commands below it."""
+    yield Message(name, 0, command.help or "")
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.help:
+            yield Message(f"{name} {parameter.opts[0]}", 0, parameter.help)
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        yield from help_messages(below, f"{name} {below.name}")
+
+
+def python_messages(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each string literal that is a sentence."""
+    tree = ast.parse(source)
+    left_out = {id(node) for node in _docstrings(tree)} | {id(node) for node in _patterns(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            left_out.update(id(part) for part in ast.walk(node) if part is not node)
+    for node in ast.walk(tree):
+        if id(node) in left_out or not isinstance(node, ast.Constant | ast.JoinedStr):
+            continue
+        text = _text(node)
+        if text is not None and _SENTENCE.search(text):
+            yield node.lineno, text
+
+
+def template_messages(source: str) -> Iterator[tuple[int, str]]:
+    """Yield what a job script prints."""
+    for number, line in enumerate(source.splitlines(), 1):
+        for match in _SHELL_TEXT.finditer(line):
+            if _SENTENCE.search(match["text"]):
+                yield number, match["text"]
+
+
+def script_messages(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the string literals of JavaScript that are sentences."""
+    for number, line in enumerate(source.splitlines(), 1):
+        if not line.lstrip().startswith(("//", "*", "/*")):
+            for match in _SCRIPT_TEXT.finditer(line):
+                if _SENTENCE.search(match["text"]):
+                    yield number, match["text"]
+
+
+def page_messages(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the texts of an HTML page, and those of the scripts in it."""
+    reader = _PageReader()
+    reader.feed(source)
+    yield from reader.texts
+
+
+class _PageReader(HTMLParser):
+    """Collect text nodes, labels and scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[tuple[int, str]] = []
+        self._inside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in {"script", "style"}:
+            self._inside.append(tag)
+        for name, value in attrs:
+            if name in {"aria-label", "placeholder", "title"} and value:
+                self.texts.append((self.getpos()[0], value))
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._inside and tag == self._inside[-1]:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        line = self.getpos()[0]
+        if not self._inside:
+            if data.strip():
+                self.texts.append((line, data.strip()))
+        elif self._inside[-1] == "script":
+            self.texts.extend((line + at - 1, text) for at, text in script_messages(data))
+
+
+_READERS = {
+    ".py": python_messages,
+    ".j2": template_messages,
+    ".js": script_messages,
+    ".html": page_messages,
+}
+
+
+def _docstrings(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.value
+
+
+def _patterns(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the literals that are patterns for functions of `re`."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _REGEX_CALLS
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "re"
+        ):
+            for argument in node.args[:1]:
+                yield from ast.walk(argument)
+
+
+def _text(node: ast.Constant | ast.JoinedStr) -> str | None:
+    """Return a literal's text, with placeholders as they are written; None if it is not a text."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    return "".join(_placeholder(part) for part in node.values)
+
+
+def _placeholder(part: ast.expr) -> str:
+    if not isinstance(part, ast.FormattedValue):
+        return str(part.value) if isinstance(part, ast.Constant) else ""
+    conversion = f"!{chr(part.conversion)}" if part.conversion >= 0 else ""
+    spec = f":{_text(part.format_spec)}" if isinstance(part.format_spec, ast.JoinedStr) else ""
+    return f"{{{ast.unparse(part.value)}{conversion}{spec}}}"
+
+
+def main() -> None:
+    """Print the messages, or those under the paths that are given."""
+    prefixes = tuple(path.rstrip("/") for path in sys.argv[1:])
+    for message in messages():
+        if not prefixes or message.file.startswith(prefixes):
+            print(message)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Write the generated pages of docs/reference: keys, parameters, frameworks, commands.
+
+Part of `make record`. The pages come from the types that check files and from click's commands.
+"""
+
+import dataclasses
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import TypeAdapter
+
+from orchestrator.campaign.file import CampaignFile
+from orchestrator.campaign.parameters import CommonParameters
+from orchestrator.cli.main import SECTIONS
+from orchestrator.common.validation import field_types
+from orchestrator.frameworks.base import Framework
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import Cluster
+from orchestrator.run.presets import PRESETS
+
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+
+_WIDTH = 100
+_TYPE_NAMES = {
+    "array": "list",
+    "boolean": "`true`, `false`",
+    "integer": "integer",
+    "number": "number",
+    "object": "mapping",
+    "string": "text",
+}
+_LIMITS = {
+    "minimum": "at least",
+    "exclusiveMinimum": "above",
+    "maximum": "at most",
+    "exclusiveMaximum": "below",
+}
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every generated page."""
+    written = {
+        REFERENCE / "campaign-keys.md": campaign_keys(),
+        REFERENCE / "cluster-profile-keys.md": cluster_profile_keys(),
+        REFERENCE / "frameworks.md": frameworks(),
+    }
+    for title, commands in SECTIONS.items():
+        name = title.lower().replace(" ", "-")
+        page = REFERENCE / "commands" / f"{name}.md"
+        written[page] = commands_page(title, commands)
+    return written
+
+
+def campaign_keys() -> str:
+    """Return a page with the keys of a campaign file, the parameters of all runs, and presets."""
+    return (
+        "# Keys of a campaign file\n\n"
+        "`make record` writes this page from the types that check campaign files.\n"
+        "[The campaign file](campaign-file.md) explains them.\n\n"
+        f"## Keys\n\n{_table('key', CampaignFile)}\n"
+        "## Parameters of all frameworks\n\n"
+        "These go into `defaults`, `matrix` and `include`. Each framework adds its own:\n"
+        "[frameworks](frameworks.md). [Parameters](parameters.md) explains how batch sizes fit\n"
+        f"together.\n\n{_table('parameter', CommonParameters)}\n"
+        "## Presets\n\n"
+        "Keys of `model`, in either case; only `18b` and `18B` are two models.\n\n" + _presets()
+    )
+
+
+def cluster_profile_keys() -> str:
+    """Return a page with the keys of a cluster profile."""
+    return (
+        "# Keys of a cluster profile\n\n"
+        "`make record` writes this page from the types that check profiles.\n"
+        "[The cluster profile](cluster-profile.md) shows one with all keys.\n\n"
+        + _table("key", Cluster)
+    )
+
+
+def frameworks() -> str:
+    """Return a page with every framework and the parameters that only it has."""
+    head = (
+        "# Frameworks and their parameters\n\n"
+        "`make record` writes this page from the types that check campaign files.\n"
+        "[Keys of a campaign file](campaign-keys.md) has the parameters of all frameworks, and\n"
+        "[notes on frameworks](framework-notes.md) what is special about each.\n\n"
+        "| framework | what it runs |\n|---|---|\n"
+    )
+    rows = (f"| `{name}` | {known.description} |\n" for name, known in FRAMEWORKS.items())
+    sections = (_framework_section(known) for known in FRAMEWORKS.values())
+    return head + "".join(rows) + "\n" + "\n".join(sections)
+
+
+def commands_page(title: str, commands: Sequence[click.Command]) -> str:
+    """Return a page on which sphinx-click writes the help of some commands."""
+    listed = ", ".join(f"`{command.name}`" for command in commands)
+    directives = "\n".join(
+        f".. click:: {_place(command)}\n   :prog: teralog {command.name}\n   :nested: full\n"
+        for command in commands
+    )
+    return (
+        f"# Commands: {title}\n\n{_wrapped(f'{listed}.')}\n"
+        "The site shows the text of `--help` here.\n\n"
+        f"```{{eval-rst}}\n{directives}```\n"
+    )
+
+
+def _place(command: click.Command) -> str:
+    """Return the module and the name of a command, as sphinx-click takes them."""
+    module = command.callback.__module__
+    names = (name for name, value in vars(sys.modules[module]).items() if value is command)
+    return f"{module}:{next(names)}"
+
+
+def _framework_section(framework: Framework) -> str:
+    description = framework.description[0].upper() + framework.description[1:]
+    table = _table("parameter", framework.options)
+    return f"## {framework.name}\n\n{_wrapped(f'{description}.')}\n{table}"
+
+
+def _presets() -> str:
+    head = (
+        "| key | layers | hidden size | heads | vocabulary | sequence | 10\\*\\*9 parameters |\n"
+        "|---|--:|--:|--:|--:|--:|--:|\n"
+    )
+    rows = (
+        f"| `{key}` | {shape.num_layers} | {shape.hidden_size} | {shape.num_attention_heads} "
+        f"| {shape.vocab_size} | {shape.seq_length} "
+        f"| {shape.parameters(shape.vocab_size) / 1e9:.4g} |\n"
+        for key, shape in PRESETS.items()
+    )
+    return head + "".join(rows)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def _table(title: str, kind: type) -> str:
+    """Return a table of the fields of a dataclass: name, values, default and description."""
+    head = f"| {title} | values | default | meaning |\n|---|---|---|---|\n"
+    return head + "".join(_rows(kind))
+
+
+def _rows(kind: type) -> Iterator[str]:
+    for field in dataclasses.fields(kind):
+        schema = TypeAdapter(field_types(kind)[field.name]).json_schema()
+        required = field.default is field.default_factory is dataclasses.MISSING
+        default = "required" if required else _text(field.default)
+        meaning = schema["description"].replace("|", "\\|")
+        yield f"| `{field.name}` | {_values(schema)} | {default} | {meaning} |\n"
+
+
+def _values(schema: dict[str, Any]) -> str:
+    """Return the values that a key accepts: each of a few, or their type and limits."""
+    if "anyOf" in schema:
+        accepted = [one for one in schema["anyOf"] if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(_values(one) for one in accepted))
+    if "enum" in schema:
+        return ", ".join(map(_text, schema["enum"]))
+    if "const" in schema:
+        return _text(schema["const"])
+    limits = [f"{words} {schema[name]}" for name, words in _LIMITS.items() if name in schema]
+    return ", ".join([_TYPE_NAMES[schema["type"]], *limits])
+
+
+def _text(value: Any) -> str:
+    """Return a value as a campaign file has it; nothing if there is none."""
+    if value is None or value is dataclasses.MISSING:
+        return ""
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def main() -> None:
+    """Rewrite the pages."""
+    for path, text in pages().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
