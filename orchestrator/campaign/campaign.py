@@ -16,8 +16,10 @@ from orchestrator.campaign.fit import capacity, core_problem, memory_problem, ru
 from orchestrator.campaign.labels import labels, with_repeat
 from orchestrator.campaign.parameters import parameter_problems
 from orchestrator.campaign.series import ParameterSeries, all_series
+from orchestrator.campaign.user_paths import user_paths
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
+from orchestrator.frameworks.accepted_options import argument_findings
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.memory.forecast import MemoryForecast
 from orchestrator.run.identity import run_id
@@ -31,7 +33,8 @@ class PlannedRun:
 
     warnings: what is possible, and seldom meant.
     memory: what a rank will need; memory_problem: why that will not fit, which is a forecast, and
-    may be overruled. core_problem: why this machine has too few cores; --oversubscribe overrules
+    may be overruled. unknown_arguments: what its program does not accept, by its source.
+    core_problem: why this machine has too few cores; --oversubscribe overrules
     it. series: those among which it is given up, where the campaign says so.
     """
 
@@ -43,12 +46,17 @@ class PlannedRun:
     memory: MemoryForecast | None = None
     memory_problem: str | None = None
     core_problem: str | None = None
+    unknown_arguments: tuple[str, ...] = ()
     series: ParameterSeries | None = None
 
     @property
     def refusals(self) -> tuple[str, ...]:
         """Everything that submit refuses it for."""
-        return (*self.problems, *filter(None, (self.memory_problem, self.core_problem)))
+        return (
+            *self.problems,
+            *self.unknown_arguments,
+            *filter(None, (self.memory_problem, self.core_problem)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +183,14 @@ def _runs(
 def _planned_run(run: Run, cluster: Cluster, warmup: Warmup, folder: Path) -> PlannedRun:
     """Return a run with its problems, warnings and memory, to be given its identity and label."""
     memory = run_forecast(run, cluster)
+    unknown, doubtful = argument_findings(run, user_paths(run, folder))
     return PlannedRun(
         run,
         run_id="",
         label="",
         problems=tuple(run_problems(run, cluster, warmup)),
-        warnings=tuple(run_warnings(run, cluster, folder)),
+        unknown_arguments=tuple(unknown),
+        warnings=(*doubtful, *run_warnings(run, cluster, folder)),
         memory=memory,
         memory_problem=memory_problem(memory, capacity(run, cluster)),
         core_problem=core_problem(run, cluster),

@@ -182,6 +182,12 @@ skip_option = click.option(
     "--skip-impossible", is_flag=True, help="Leave out the runs that cannot be made."
 )
 
+allow_unknown_option = click.option(
+    "--allow-unknown-arguments",
+    is_flag=True,
+    help="Warn about arguments that the program does not accept, rather than refuse the run.",
+)
+
 
 def complain(text: str) -> None:
     """Print a sentence to stderr, in red on a terminal."""
@@ -197,14 +203,19 @@ def for_people() -> bool:
 
 
 def open_campaign(
-    campaign: Path, results: Path | None, *, rehearsed: bool = False
+    campaign: Path,
+    results: Path | None,
+    *,
+    rehearsed: bool = False,
+    allow_unknown_arguments: bool = False,
 ) -> "tuple[Campaign, CampaignStore]":
     """Return the campaign of a file, and where its results are; or those of its rehearsal.
 
     It prints to stderr which folder that is, unless the user typed it in this command, and which
     other folders hold results of the campaign.
-    results: what `--results` gives, else None. Raises UserError with all that is wrong with the
-    file.
+    results: what `--results` gives, else None. allow_unknown_arguments: whether runs are possible
+    whose arguments their program does not accept. Raises UserError with all that is wrong with
+    the file.
     """
     from dataclasses import replace
 
@@ -213,6 +224,16 @@ def open_campaign(
     from orchestrator.store.results_folder import folder_of, results_folder
 
     loaded = replace(load_campaign(campaign), given_results=results)
+    if allow_unknown_arguments:
+        runs = tuple(
+            replace(
+                planned,
+                unknown_arguments=(),
+                warnings=(*planned.unknown_arguments, *planned.warnings),
+            )
+            for planned in loaded.runs
+        )
+        loaded = replace(loaded, runs=runs)
     if rehearsed:
         # Each script is tried, whatever became of the others, and needs no memory; nobody times it.
         runs = tuple(

@@ -14,7 +14,7 @@ from orchestrator.cli.doctor import doctor
 from orchestrator.cli.estimate import estimate
 from orchestrator.cli.history import history
 from orchestrator.cli.parse import parse
-from orchestrator.cli.prepare import init, plan, render, schema
+from orchestrator.cli.prepare import init, plan, record_options, render, schema
 from orchestrator.cli.regenerate import regenerate_tflops
 from orchestrator.cli.report import collect, report
 from orchestrator.cli.run import cancel, logs, retry, salloc, status, submit
@@ -25,7 +25,7 @@ from orchestrator.common.errors import UserError
 _WHOLE_SENTENCE = 200
 
 SECTIONS = {
-    "Prepare": (init, list_campaigns, schema, plan, render),
+    "Prepare": (init, list_campaigns, schema, plan, render, record_options),
     "Run": (submit, salloc, status, watch, logs, cancel, retry),
     "Read": (collect, report, compare, noise, history, parse),
     "Numbers": (

@@ -8,6 +8,7 @@ import click
 from orchestrator.cli.arguments import campaign_argument
 from orchestrator.cli.common import (
     FOR_PEOPLE,
+    allow_unknown_option,
     complain,
     format_option,
     open_campaign,
@@ -44,6 +45,7 @@ def schema() -> None:
 @click.command()
 @campaign_argument
 @results_option
+@allow_unknown_option
 @format_option
 @click.option(
     "--ask-program",
@@ -51,7 +53,13 @@ def schema() -> None:
     help="Start each run's own program here, without a GPU, up to where it would train; show what "
     "it refuses. Needs the program's source and the Python of the runs on this machine.",
 )
-def plan(campaign: Path, results: Path | None, layout: str, ask_program: bool) -> None:
+def plan(
+    campaign: Path,
+    results: Path | None,
+    allow_unknown_arguments: bool,
+    layout: str,
+    ask_program: bool,
+) -> None:
     """Show every run of CAMPAIGN, its sizes, its memory and its problems; write nothing.
 
     It counts what is done as of the last command that asked Slurm. Exits with 1 if a run is
@@ -70,7 +78,9 @@ def plan(campaign: Path, results: Path | None, layout: str, ask_program: bool) -
     from orchestrator.store.records import INTERRUPTED, NOT_STARTED
     from orchestrator.submit.imports import missing_module_lines
 
-    loaded, store = open_campaign(campaign, results)
+    loaded, store = open_campaign(
+        campaign, results, allow_unknown_arguments=allow_unknown_arguments
+    )
     remarks: tuple[str, ...] = ()
     if ask_program:
         from orchestrator.submit.asking.programs import ask_programs, with_answers
@@ -109,12 +119,42 @@ def plan(campaign: Path, results: Path | None, layout: str, ask_program: bool) -
 @campaign_argument
 @results_option
 @skip_option
-def render(campaign: Path, results: Path | None, skip_impossible: bool) -> None:
+@allow_unknown_option
+def render(
+    campaign: Path, results: Path | None, skip_impossible: bool, allow_unknown_arguments: bool
+) -> None:
     """Write the folder of each run of CAMPAIGN: run.json, job.sh, configuration files."""
     from orchestrator.submit.render import render_runs
     from orchestrator.submit.selection import possible_runs
 
-    loaded, store = open_campaign(campaign, results)
+    loaded, store = open_campaign(
+        campaign, results, allow_unknown_arguments=allow_unknown_arguments
+    )
     runs = possible_runs(loaded, skip_impossible, force=True, oversubscribe=True)
     render_runs(loaded, runs, store)
     click.echo(f"wrote {counted(len(runs), 'run')} to {store.path}", err=True)
+
+
+@click.command("record-options")
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("options.json"),
+    show_default=True,
+    help="The file to write.",
+)
+def record_options(source: Path, output: Path) -> None:
+    """Record the options of the program in SOURCE, a checkout or script, without running it.
+
+    Carry the file to a machine without the checkout, and name it there as `options_record`.
+    """
+    from orchestrator.common.files import disk_errors, write_text
+    from orchestrator.frameworks.options.describe import make_record, record_text
+
+    record = make_record(source)
+    with disk_errors(output, "give another file with -o"):
+        write_text(output, record_text(record))
+    count = counted(len(record["options"]), "option")
+    click.echo(f"wrote {count} of {record['program']} to {output}", err=True)

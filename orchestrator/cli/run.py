@@ -13,6 +13,7 @@ import click
 
 from orchestrator.cli.arguments import campaign_argument, runs_argument
 from orchestrator.cli.common import (
+    allow_unknown_option,
     complain,
     exit_for,
     filter_option,
@@ -77,6 +78,7 @@ start_options = options(
 @start_options
 @slurm_timeout_option
 @skip_option
+@allow_unknown_option
 @click.option("--force", is_flag=True, help="Start also the runs that are forecast not to fit.")
 @click.option(
     "--accept-changes", is_flag=True, help="Go on with a campaign that was edited after it ran."
@@ -112,6 +114,7 @@ def submit(
     results: Path | None,
     *,
     skip_impossible: bool,
+    allow_unknown_arguments: bool,
     force: bool,
     accept_changes: bool,
     here: bool,
@@ -139,7 +142,12 @@ def submit(
         refuse_runs_elsewhere,
     )
 
-    loaded, store = open_campaign(campaign, results, rehearsed=rehearse)
+    loaded, store = open_campaign(
+        campaign,
+        results,
+        rehearsed=rehearse,
+        allow_unknown_arguments=allow_unknown_arguments,
+    )
     place = backend(loaded, here=here)
     options = StartOptions.of(wait=wait, overrun=overrun, **start)
     place.refuse(options)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.common.tables import Column
+from orchestrator.frameworks.options.checks import FurtherArguments
 from orchestrator.hardware.gpus import Capability
 from orchestrator.memory.placement import Placement
 from orchestrator.run.model import Run
@@ -72,6 +73,9 @@ class Start:
     config_files: return the files to write next to the job script: JSON objects by file name.
     program: return the record in `known_options` of the options that the run's program accepts;
         None if the program is the user's own.
+    own_program: return the script in the user's checkout from which the options that it accepts can
+        be read, given `paths`; None if there is none on this machine.
+    further: return the further arguments of a run to be checked against these options, if any.
     imports: return the top-level modules that the run's program imports, as far as they are known.
         `submit` starts nothing if the Python of the runs lacks one; rehearsals look for them too.
     asks: return the module of `orchestrator/workloads` that asks the run's program whether it
@@ -86,6 +90,8 @@ class Start:
     files: Callable[[Mapping[str, str]], Iterable[str]] = lambda paths: paths.values()
     config_files: Callable[[Run], Mapping[str, dict[str, Any]]] = lambda run: {}
     program: Callable[[Run], str | None] = lambda run: None
+    own_program: Callable[[Mapping[str, str]], str | None] = lambda paths: None
+    further: Callable[[Run], FurtherArguments | None] = lambda run: None
     imports: Callable[[Run], Iterable[str]] = lambda run: ()
     asks: Callable[[Run], str | None] = lambda run: None
     steps_on_cpu: Callable[[Run], bool] = lambda run: False

@@ -1,15 +1,10 @@
 """Problems that several frameworks share: what their programs cannot do."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping, Sequence
 
-from orchestrator.frameworks.arguments import known_program
 from orchestrator.run.model import Run, Training
-from orchestrator.workloads.rehearsal import option_problems
 
 _DEFAULT = Training()
-# Many of the hundreds of options are similar: a misspelling differs by a letter or two.
-_NEAR = 0.85
 
 
 def unsplit(run: Run) -> Iterator[str]:
@@ -50,36 +45,16 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
             yield f"framework {run.framework} hands no {name} to its program; take {value} out"
 
 
-def argument_problems(
-    parameter: str, arguments: Sequence[str], program: str, said: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the problems of further arguments that a parameter gives to a program.
+def said_twice(parameter: str, arguments: Sequence[str], said: Mapping[str, str]) -> Iterator[str]:
+    """Yield the further arguments that another parameter of the run gives already.
 
-    program: the record of the options that it accepts. said: the parameters that set an option, by
-    option. If an argument set the option again, the table would describe another run.
+    said: the parameters that set an option, by option. If an argument set the option again, the
+    table would describe another run.
     """
     by_words = {_words(option): name for option, name in said.items()}
     for option in dict.fromkeys(argument.partition("=")[0] for argument in arguments):
         if option.startswith("-") and (name := by_words.get(_words(option))):
             yield f"{parameter}: {option} is what {name} says; take it out"
-    accepted = {
-        option: {**takes, "required": False}
-        for option, takes in known_program(program)["options"].items()
-    }
-    for problem in dict.fromkeys(option_problems(arguments, accepted)):
-        yield f"{parameter}: {problem}{_meant(problem, accepted)}"
-
-
-def _meant(problem: str, accepted: Collection[str]) -> str:
-    """Return a hint for an option that its program does not know; empty if nothing is close."""
-    before, unknown, text = problem.partition("unrecognized arguments: ")
-    option, _, value = text.partition(" ")
-    if before or not unknown:
-        return ""
-    if value and option in accepted:
-        return f"; write it as two: [{option}, {value}]"
-    near = get_close_matches(option, accepted, n=1, cutoff=_NEAR)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _words(option: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from orchestrator.frameworks.arguments import known_program
+from orchestrator.frameworks.accepted_options import accepted_options
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.run.model import Run
@@ -21,21 +21,27 @@ def rehearsal_order(
 
     `accepted` are the options of the run's program, None where those are not known; `imports` the
     modules that it and its launcher need, as far as they are known, and `extras` teralog's extras
-    that install some of them, by module. `ask` is the file that asks the program itself, None if
-    there is none, and `order` what that file needs.
+    that install some of them, by module. `refuses`: whether an option that is not accepted ends the
+    run, because they are of this very program. `ask` is the file that asks the program itself, None
+    if there is none, and `order` what that file needs.
     """
     framework = FRAMEWORKS[run.framework]
-    record = framework.start.program(run)
+    record = accepted_options(run, paths)
     asks = framework.start.asks(run)
     return {
         "ask": None if asks is None else str(asker_file(asks)),
         "order": order_of(run, cluster, written),
-        "program": run.framework if record is None else known_program(record)["program"],
+        "program": run.framework if record is None else record.program,
         "launcher": run.options.launcher,
         "nodes": run.resources.nodes,
         "ranks_per_node": run.resources.gpus_per_node,
         "files": [*framework.start.files(paths), *written],
         "imports": needed_modules(run),
         "extras": module_extras(),
-        "accepted": None if record is None else known_program(record)["options"],
+        "accepted": None if record is None else record.options,
+        "refuses": record is not None and record.own and _is_checked(run),
     }
+
+
+def _is_checked(run: Run) -> bool:
+    return not getattr(run.options, "allow_unknown_arguments", False)

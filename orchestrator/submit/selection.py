@@ -34,7 +34,7 @@ def possible_runs(
     possible = [
         planned
         for planned in campaign.runs
-        if not planned.problems
+        if not (planned.problems or planned.unknown_arguments)
         and (force or planned.memory_problem is None)
         and (oversubscribe or planned.core_problem is None)
     ]

@@ -93,12 +93,13 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
                 Path(path).open("rb").close()
         except OSError as error:
             yield f"{type(error).__name__}: {error}"
-    if order["accepted"] is not None:
+    if order["accepted"] is not None and order["refuses"]:
         # As argparse begins its last line, with exit code 2.
         name = Path(program.removeprefix(_MODULE)).name
         yield from (
             f"{name}: error: {problem}" for problem in option_problems(arguments, order["accepted"])
         )
+    if order["accepted"] is not None:
         yield from _launcher_remarks(arguments, order["accepted"])
     yield from rank_problems(os.environ, order)
     if order["launcher"] != "node" and os.environ.get("RANK") != "0":

@@ -11,7 +11,8 @@ from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
 from orchestrator.frameworks.deepspeed import hf_trainer, zero
 from orchestrator.frameworks.deepspeed.config import FILE_NAME, trainer_config, trainer_sizes
-from orchestrator.frameworks.limits import argument_problems, unsplit
+from orchestrator.frameworks.limits import said_twice, unsplit
+from orchestrator.frameworks.options.checks import FurtherArguments
 from orchestrator.memory.placement import Placement, recomputation
 from orchestrator.run import run_columns
 from orchestrator.run.model import Run
@@ -110,9 +111,7 @@ def problems(run: Run) -> Iterator[str]:
         for name in ("script", "dataset"):
             if not given[name]:
                 yield f"program=run_clm needs the parameter {name!r}"
-        yield from argument_problems(
-            "script_args", options.script_args, program(run), _SAID_BY_PARAMETERS
-        )
+        yield from said_twice("script_args", options.script_args, _SAID_BY_PARAMETERS)
         if run.model and run.model.vocab_size < _GPT2_TOKENS and options.tokenizer == "gpt2":
             yield (
                 f"vocab_size={run.model.vocab_size} is less than the {_GPT2_TOKENS} tokens of "
@@ -137,6 +136,15 @@ def problems(run: Run) -> Iterator[str]:
 def program(run: Run) -> str:
     """Return the record of what the run's program accepts."""
     return {"hf_gpt": "hf-gpt", "run_clm": "hf-run-clm"}[run.options.program]
+
+
+def further_arguments(run: Run) -> FurtherArguments | None:
+    """Return the arguments of a run that run_clm.py gets, to be checked against its options."""
+    if run.options.program != "run_clm":
+        return None
+    return FurtherArguments(
+        "script_args", run.options.script_args, "your transformers may be of another version"
+    )
 
 
 def needs_gpus(run: Run) -> str | None:
@@ -200,6 +208,7 @@ HF_DEEPSPEED = Framework(
         paths=("script",),
         paths_or_names=("dataset", "tokenizer"),
         program=program,
+        further=further_arguments,
         imports=imports,
     ),
     log=ProgramLog(

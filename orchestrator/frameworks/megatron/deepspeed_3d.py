@@ -72,7 +72,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from _without_deepspeed(run)
     else:
         yield from _under_deepspeed(run)
-    yield from shared.megatron_option_problems(run, program(run))
+    yield from shared.megatron_option_problems(run)
 
 
 def _without_deepspeed(run: Run) -> Iterator[str]:
@@ -195,6 +195,8 @@ MEGATRON_DEEPSPEED_3D = Framework(
         # The program itself has another name in each branch.
         files=shared.opened("megatron/arguments.py"),
         program=program,
+        own_program=shared.program_in("pretrain_gpt.py", "pretrain_gpt2.py"),
+        further=shared.further_arguments,
         imports=lambda run: ("torch", "deepspeed"),
         asks=lambda run: "ask_megatron",
     ),

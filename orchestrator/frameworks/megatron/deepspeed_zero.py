@@ -80,7 +80,7 @@ def problems(run: Run) -> Iterator[str]:
     yield from _checkpoint_problems(run)
     yield from _tiling_problems(run)
     yield from zero.config_problems(run, config_files(run), kept=deepspeed.KEYS_OF_2021)
-    yield from shared.megatron_option_problems(run, _RECORD)
+    yield from shared.megatron_option_problems(run)
 
 
 def _checkpoint_problems(run: Run) -> Iterator[str]:
@@ -174,6 +174,8 @@ MEGATRON_DEEPSPEED_ZERO = Framework(
         paths=shared.PATHS,
         files=shared.opened("pretrain_gpt2.py"),
         program=lambda run: _RECORD,
+        own_program=shared.program_in("pretrain_gpt2.py"),
+        further=shared.further_arguments,
         imports=lambda run: ("torch", "deepspeed"),
         asks=lambda run: "ask_megatron",
     ),

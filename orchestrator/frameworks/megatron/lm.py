@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic.functional_validators import AfterValidator
 
 from orchestrator.frameworks.arguments import given
 from orchestrator.frameworks.base import (
@@ -16,14 +17,13 @@ from orchestrator.frameworks.base import (
     Start,
     framework_on_gpus,
 )
-from orchestrator.frameworks.megatron import argument_rules, memory, pipeline, shared
+from orchestrator.frameworks.megatron import argument_rules, memory, pipeline, releases, shared
 from orchestrator.frameworks.megatron.shared import MegatronOptions
 from orchestrator.memory.placement import Placement, megatron_placement
 from orchestrator.run.model import Run
 from parsers.formats.megatron import iterations
 from parsers.formats.megatron.memory import MEGATRON_MEMORY
 
-_RECORDS = {"2": "megatron-lm-2.4", "core": "megatron-lm-core"}
 # Halved at each overflow but the first, the loss scale comes from 2**32 to some 2**15 in 18.
 _ITERS_OF_OVERFLOW = 20
 
@@ -33,8 +33,13 @@ class MegatronLmOptions(MegatronOptions):
     """Parameters that only the megatron framework has."""
 
     version: Annotated[
-        Literal["2", "core"],
-        Field(description="The options of Megatron-LM 2.x (2021), or today's."),
+        str,
+        AfterValidator(releases.checked_version),
+        Field(
+            description="2 for Megatron-LM 2.x (2021), core for today's, or a release such as "
+            "core-0.16: its recorded options are checked if `source` is not on this machine.",
+            json_schema_extra={"examples": releases.VERSIONS},
+        ),
     ] = "core"
     virtual_pipeline_parallel_size: Annotated[
         int,
@@ -52,6 +57,11 @@ class MegatronLmOptions(MegatronOptions):
     ] = "transformer_engine"
 
     @property
+    def is_core(self) -> bool:
+        """Whether this is Megatron core, rather than Megatron-LM 2."""
+        return self.version != "2"
+
+    @property
     def uneven(self) -> bool:
         """Whether further arguments say how layers are split over stages."""
         return self.gives(*pipeline.UNEVEN)
@@ -67,7 +77,7 @@ def problems(run: Run) -> Iterator[str]:
     options: MegatronLmOptions = run.options
     chunks = options.virtual_pipeline_parallel_size
     yield from shared.split_problems(run)
-    if options.version == "2":
+    if not options.is_core:
         yield from pipeline.even_problems(run, chunks)
         yield from pipeline.interleaving_problems(run, chunks, least_stages=3)
         yield from pipeline.checkpoint_problems_of_2(run, chunks)
@@ -82,12 +92,12 @@ def problems(run: Run) -> Iterator[str]:
         if (options.vocab_file is None) != (options.merge_file is None):
             yield "vocab_file and merge_file belong together: give both, or neither"
     yield from argument_rules.common_problems(run)
-    yield from shared.megatron_option_problems(run, program(run), _selective(run))
+    yield from shared.megatron_option_problems(run, _selective(run))
 
 
 def _selective(run: Run) -> list[str]:
     """Return the arguments that ask for selective recomputation, which Megatron core has."""
-    return memory.selective(run) if run.options.version == "core" else []
+    return memory.selective(run) if run.options.is_core else []
 
 
 def _missing_in_2(run: Run) -> Iterator[str]:
@@ -161,14 +171,14 @@ def unreckoned(run: Run) -> list[str]:
 
 def program(run: Run) -> str:
     """Return the record of what the run's program accepts."""
-    return _RECORDS[run.options.version]
+    return releases.record_name(run.options.version)
 
 
 def placement(run: Run) -> Placement:
     """Return where a run keeps what it holds; Transformer Engine fuses attention of 2 bytes."""
     options: MegatronLmOptions = run.options
     fused = (
-        options.version == "core"
+        options.is_core
         and options.transformer_impl == "transformer_engine"
         and run.training.precision != "fp32"
         and not _unfused(options)
@@ -195,13 +205,15 @@ MEGATRON = Framework(
         problems=problems,
         warnings=warnings,
         needs_gpus=framework_on_gpus,
-        needs_capability=lambda run: memory.needed(run) if run.options.version == "core" else (),
+        needs_capability=lambda run: memory.needed(run) if run.options.is_core else (),
     ),
     start=Start(
         template="megatron.sh.j2",
         paths=shared.PATHS,
         files=shared.opened("pretrain_gpt.py"),
         program=program,
+        own_program=shared.program_in("pretrain_gpt.py"),
+        further=shared.further_arguments,
         imports=lambda run: ("torch",),
         asks=lambda run: "ask_megatron",
     ),

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from orchestrator.frameworks import limits
 from orchestrator.frameworks.arguments import Arguments, given, whole_number
+from orchestrator.frameworks.options.checks import FurtherArguments
 from orchestrator.run import run_columns
 from orchestrator.run.model import Run
 from orchestrator.run.presets import GPT2_VOCAB_SIZE
@@ -16,7 +18,7 @@ MegatronLauncher = Literal["torchrun", "launch", "srun"]
 
 # The vocabulary is padded to a multiple of this and of the tensor-parallel size.
 VOCAB_SIZE_MULTIPLE = 128
-PATHS = ("source", "data_path", "vocab_file", "merge_file")
+PATHS = ("source", "data_path", "vocab_file", "merge_file", "options_record")
 # In the order of the GPT2 experiments' tables.
 COLUMNS = (
     run_columns.GPUS,
@@ -104,6 +106,16 @@ class MegatronOptions:
     extra_args: Annotated[
         Arguments, Field(description="Further arguments of the program, after all others.")
     ] = field(default_factory=list)
+    options_record: Annotated[
+        str | None,
+        Field(
+            description="File of `teralog record-options`: the program's options, if `source` is "
+            "not on this machine."
+        ),
+    ] = field(default=None, metadata={"identity": False})
+    allow_unknown_arguments: Annotated[
+        bool, Field(description="Do not check `extra_args` against the program's options.")
+    ] = field(default=False, metadata={"identity": False})
 
     def gives(self, *options: str) -> bool:
         """Whether any of these options is among the further arguments."""
@@ -120,6 +132,24 @@ def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
             yield from (f"{paths['data_path']}.{ending}" for ending in ("bin", "idx"))
 
     return files
+
+
+def program_in(*names: str) -> Callable[[Mapping[str, str]], str | None]:
+    """Return the function that finds the program: the first of `names` that the checkout has."""
+
+    def program(paths: Mapping[str, str]) -> str | None:
+        files = (Path(paths["source"]) / name for name in names)
+        return next((str(file) for file in files if file.is_file()), None)
+
+    return program
+
+
+def further_arguments(run: Run) -> FurtherArguments | None:
+    """Return the arguments of a run to be checked against its program's options."""
+    options: MegatronOptions = run.options
+    if options.allow_unknown_arguments:
+        return None
+    return FurtherArguments("extra_args", options.extra_args, "set source: or version:")
 
 
 def split_problems(run: Run) -> Iterator[str]:
@@ -148,8 +178,8 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
         )
 
 
-def megatron_option_problems(run: Run, program: str, free: Collection[str] = ()) -> Iterator[str]:
-    """Yield what is wrong with options that all have; `program` names the program's record.
+def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[str]:
+    """Yield what is wrong with options that all have.
 
     free: options that a run may give although a parameter says something of the kind.
     """
@@ -163,7 +193,7 @@ def megatron_option_problems(run: Run, program: str, free: Collection[str] = ())
     said = {
         option: name for option, name in (_SAID_BY_PARAMETERS | own).items() if option not in free
     }
-    yield from limits.argument_problems("extra_args", options.extra_args, program, said)
+    yield from limits.said_twice("extra_args", options.extra_args, said)
 
 
 def data_problems(run: Run) -> Iterator[str]:

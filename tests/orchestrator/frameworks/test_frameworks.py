@@ -57,7 +57,7 @@ def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
             return st.sampled_from([low + part * (high - low) for part in (0.25, 0.5)])
         # A number among arguments is text by the time a run is made of them.
         case "string" | ["string", "number"]:
-            return st.sampled_from(["train.py", "two words", "--flag"])
+            return st.sampled_from(schema.get("examples", ["train.py", "two words", "--flag"]))
         case "array":
             return st.lists(fitting(schema["items"]), max_size=2)
         case "object":

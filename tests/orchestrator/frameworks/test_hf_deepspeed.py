@@ -112,10 +112,6 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "script_args: --output_dir is what the script says; take it out",
         ],
     ),
-    "arguments that the program does not have": (
-        run_clm(script_args=["--streeming", "true"]),
-        [("script_args: unrecognized arguments: --streeming true; did you mean '--streaming'?")],
-    ),
     "a vocabulary too small for its tokenizer": (
         run_clm(vocab_size=512),
         [

@@ -77,7 +77,7 @@ def test_a_record_says_what_it_is_of_and_where_that_lies(path: Path):
     assert record["source"].startswith("https://") or (ROOT / record["source"]).is_file()
     for option, takes in record["options"].items():
         assert option.startswith("-")
-        assert takes.keys() <= {"values", "type", "choices", "required"}
+        assert takes.keys() <= {"values", "type", "choices", "required", "default", "action"}
 
 
 # What a program calls the value of a flag that switches off, and what it works out by itself.

@@ -219,32 +219,6 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         core(activation_checkpointing=True, checkpoint_num_layers=3),
         [],
     ),
-    "arguments that the program does not have": (
-        core(extra_args=["--overlap-grad-reduse", "--recompute-method", "uniformly"]),
-        [
-            (
-                "extra_args: unrecognized arguments: --overlap-grad-reduse; did you mean "
-                "'--overlap-grad-reduce'?"
-            ),
-            (
-                "extra_args: argument --recompute-method: invalid choice: 'uniformly' "
-                "(choose from 'uniform', 'block')"
-            ),
-        ],
-    ),
-    "an option and its value in one": (
-        core(extra_args=["--log-interval 10"]),
-        [
-            (
-                "extra_args: unrecognized arguments: --log-interval 10; write it as two: "
-                "[--log-interval, 10]"
-            )
-        ],
-    ),
-    "arguments of another version": (
-        of_2021(extra_args=["--mock-data"]),
-        ["extra_args: unrecognized arguments: --mock-data"],
-    ),
     "arguments that options of the framework have said": (
         core(extra_args=["--use-distributed-optimizer", "--transformer-impl", "local"]),
         [

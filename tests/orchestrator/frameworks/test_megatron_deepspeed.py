@@ -317,15 +317,6 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
-    "arguments of the other branch": (
-        three_d(extra_args=["--warmup-fraction", "0.1"]),
-        [
-            (
-                "extra_args: unrecognized arguments: --warmup-fraction 0.1; did you mean "
-                "'--lr-warmup-fraction'?"
-            )
-        ],
-    ),
 }
 
 

@@ -24,6 +24,7 @@ ORDER: dict[str, Any] = {
     "files": [],
     "imports": [],
     "accepted": {"--num-layers": {"type": "int"}},
+    "refuses": True,
 }
 RANK = {
     "RANK": "3",

@@ -1,0 +1,47 @@
+"""Find what the program of a run accepts, and check the run's further arguments against it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestrator.frameworks.options.checks import unaccepted
+from orchestrator.frameworks.options.record import (
+    Record,
+    record_of_file,
+    record_of_source,
+    recorded,
+)
+from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.run.model import Run
+
+
+def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
+    """Return the record of what a run's program accepts; None if it is the user's own script.
+
+    That is the user's checkout if its source can be read on this machine, else the file that
+    `options_record` names, else a recorded release. paths: the user's, by option, absolute. Raises
+    UserError if the file cannot be read.
+    """
+    start = FRAMEWORKS[run.framework].start
+    program = start.own_program(paths)
+    if program is not None and (own := record_of_source(Path(program))):
+        return own
+    if "options_record" in paths:
+        return record_of_file(Path(paths["options_record"]))
+    name = start.program(run)
+    return None if name is None else recorded(name)
+
+
+def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the problems of a run's further arguments, and the warnings about them.
+
+    paths: the user's, by option, absolute. What the program itself refuses is a problem; what a
+    record of a release lacks is a warning, because the user may run another one.
+    """
+    further = FRAMEWORKS[run.framework].start.further(run)
+    if further is None or not further.words:
+        return [], []
+    record = accepted_options(run, paths)
+    if record is None:
+        return [], []
+    found = list(unaccepted(further, record))
+    return (found, []) if record.own else ([], found)

@@ -1,0 +1,43 @@
+"""Megatron's releases whose options are recorded, and how users write them."""
+
+import re
+
+_MAIN = "main"
+RECORDED = ("0.12", "0.13", "0.14", "0.15", "0.16", "0.17", "0.18", "0.19", _MAIN)
+# As they are listed for users.
+VERSIONS = ["2", "core", *(f"core-{release}" for release in RECORDED)]
+# e.g. core-0.16, core_v0.17.1, core_r0.16.0, 0.16, core-main
+_RELEASE = re.compile(r"(?:core[-_ ]?)?[vr]?(\d+\.\d+)(?:\.\d+)?(?:rc\d+)?")
+
+
+def checked_version(version: str) -> str:
+    """Return the version as it is written. Raises ValueError if it names no release."""
+    record_name(version)
+    return version
+
+
+def record_name(version: str) -> str:
+    """Return the name of the record of a version; of the nearest release if it has none.
+
+    Raises ValueError if the text names no release.
+    """
+    if version in ("2", "core"):
+        return {"2": "megatron-lm-2.4", "core": "megatron-lm-core-main"}[version]
+    if version.removeprefix("core-") in (_MAIN, "head", "dev"):
+        return f"megatron-lm-core-{_MAIN}"
+    found = _RELEASE.fullmatch(version)
+    if found is None or _number(found[1])[0] != 0:
+        raise ValueError(
+            f"{version!r} is not a version of Megatron; write 2, core, or a release such as "
+            f"core-{RECORDED[-2]}"
+        )
+    wanted = _number(found[1])
+    if wanted > _number(RECORDED[-2]):
+        return f"megatron-lm-core-{_MAIN}"
+    nearest = min(RECORDED[:-1], key=lambda one: abs(_number(one)[1] - wanted[1]))
+    return f"megatron-lm-core-{nearest}"
+
+
+def _number(release: str) -> tuple[int, int]:
+    major, minor = release.split(".")
+    return int(major), int(minor)

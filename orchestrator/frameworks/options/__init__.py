@@ -1,0 +1,1 @@
+"""The options that training programs accept: read from their source, or recorded."""

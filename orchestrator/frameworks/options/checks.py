@@ -1,0 +1,47 @@
+"""Check further arguments against the record of what their program accepts."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from orchestrator.frameworks.options.record import Record
+from orchestrator.workloads.rehearsal import option_problems
+
+# Many of the hundreds of options are similar: a misspelling differs by a letter or two.
+_NEAR = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherArguments:
+    """The arguments that a run hands to its program after all others.
+
+    parameter: the parameter that gives them, e.g. `extra_args`.
+    remedy: what the user does if a record is not of the program that the runs start.
+    """
+
+    parameter: str
+    words: Sequence[str]
+    remedy: str
+
+
+def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
+    """Yield a sentence for each argument that is not as the record has it."""
+    accepted = {option: {**takes, "required": False} for option, takes in record.options.items()}
+    program = record.program if record.own else f"{record.program} (recorded)"
+    remedy = None if record.own else further.remedy
+    for problem in dict.fromkeys(option_problems(further.words, accepted)):
+        before, unknown, words = problem.partition("unrecognized arguments: ")
+        option, _, value = words.partition(" ")
+        if before or not unknown or not option.startswith("-") or option in accepted:
+            hint = f"; write it as two: [{option}, {value}]" if option in accepted else ""
+            sentence = f"{problem}{hint}, in {program}"
+        else:
+            hint = _near(option, accepted)
+            sentence = f"{option} is not an option of {program}{hint}"
+        end = "" if remedy is None else f"{' Else' if hint.endswith('?') else ';'} {remedy}"
+        yield f"{further.parameter}: {sentence}{end}"
+
+
+def _near(option: str, accepted: Collection[str]) -> str:
+    near = get_close_matches(option, accepted, n=1, cutoff=_NEAR)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,107 @@
+"""The record of a program's options: of the user's own source, of a file, or of a release."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from orchestrator.common.errors import UserError
+from orchestrator.common.files import json_text, write_text
+from orchestrator.frameworks.options import dataclass_fields, interpreter, modules, source
+from orchestrator.frameworks.options.source import SourceOptions, Takes, read_options
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a program accepts on its command line.
+
+    program: its name and version, for people. options: what each option takes, see
+    `SourceOptions`. own: whether this is the program that the runs start, and not a record of a
+    release that may differ from it.
+    """
+
+    program: str
+    options: Mapping[str, Takes]
+    own: bool
+
+
+@cache
+def recorded(name: str) -> Record:
+    """Return a record of the package, e.g. `megatron-lm-2.4`."""
+    text = (files("orchestrator.frameworks") / "known_options" / f"{name}.json").read_text("utf-8")
+    content: dict[str, Any] = json.loads(text)
+    # The programs that come with teralog are recorded by a test.
+    ours = not content["source"].startswith("https://")
+    return Record(content["program"], content["options"], own=ours)
+
+
+@cache
+def record_of_file(path: Path) -> Record:
+    """Return the record in a file that `teralog record-options` wrote.
+
+    It is of the user's own source. Raises UserError if the file cannot be read.
+    """
+    problem = f"options_record: {path}: "
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        options = {str(name): dict(takes) for name, takes in content["options"].items()}
+        return Record(str(content["program"]), options, own=True)
+    except OSError as error:
+        raise UserError(f"{problem}cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(
+            f"{problem}is not a record of options; write one with `teralog record-options SOURCE`"
+        ) from None
+
+
+@cache
+def record_of_source(program: Path) -> Record | None:
+    """Return the record of a script in the user's checkout; None if its options cannot be read.
+
+    What was read is kept in the user's cache folder until a file of the source changes.
+    """
+    try:
+        options = _cached_options(program.resolve())
+    except (UserError, OSError):
+        return None
+    return Record(str(program), options.options, own=True)
+
+
+def _cached_options(program: Path) -> SourceOptions:
+    key = hashlib.sha256(f"{_readers_hash()} {program}".encode()).hexdigest()[:32]
+    path = _cache_folder() / f"{key}.json"
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        content = json.loads(path.read_text("utf-8"))
+        kept = SourceOptions(content["options"], content["files"])
+        if all(_hash(Path(file)) == digest for file, digest in kept.files.items()):
+            return kept
+    made = read_options(program)
+    # Without a cache the source is read again, which takes a third of a second.
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json_text({"options": made.options, "files": made.files}))
+    return made
+
+
+def _cache_folder() -> Path:
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    return (Path(chosen) if chosen else Path.home() / ".cache") / "teralog" / "options"
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def _readers_hash() -> str:
+    """Return a hash of the reader: another version may find more in the same source."""
+    parts = (modules, interpreter, dataclass_fields, source)
+    return hashlib.sha256(
+        "".join(_hash(Path(str(one.__file__))) for one in parts).encode()
+    ).hexdigest()

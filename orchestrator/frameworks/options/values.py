@@ -1,0 +1,73 @@
+"""Define what expressions of a program's source can mean to the reader of its options."""
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from orchestrator.frameworks.options.modules import Module
+
+
+class _Unknown:
+    """The value of an expression that only the program itself can compute."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+class _Parser:
+    """An argument parser of the program, or a group of its options."""
+
+    def __repr__(self) -> str:
+        return "PARSER"
+
+
+UNKNOWN: Final = _Unknown()
+PARSER: Final = _Parser()
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A name of a package outside of the checkout, e.g. `argparse.BooleanOptionalAction`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleName:
+    """A module or package by its dotted name, e.g. `megatron.core`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function or lambda of the checkout, with the variables around it."""
+
+    module: "Module"
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    around: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Class:
+    """A class of the checkout."""
+
+    module: "Module"
+    node: ast.ClassDef
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of an enumeration."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Factory:
+    """An object that makes options of the fields of a dataclass, but for those of `exclude`."""
+
+    fields_of: Class
+    exclude: frozenset[str]

@@ -1,0 +1,102 @@
+"""`plan` and `record-options` on a checkout: what a user types, and what is printed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.cli.main import main
+
+CAMPAIGN = """
+name: fork
+cluster: cluster.yaml
+defaults: {framework: megatron, source: fork, model: 18B, gpus_per_node: 8,
+           tensor_parallel_size: 8, precision: bf16, extra_args: [--use-mop]}
+"""
+ARGUMENTS = """
+import argparse
+def parse_args():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--use-mup', action='store_true')
+    return parser.parse_args()
+"""
+REFUSED = "extra_args: --use-mop is not an option of"
+
+
+@pytest.fixture(autouse=True)
+def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a campaign, and a checkout of a fork next to it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
+    (tmp_path / "cluster.yaml").write_text("gpus_per_node: 8\n")
+    folder = tmp_path / "fork"
+    (folder / "megatron").mkdir(parents=True)
+    (folder / "megatron" / "arguments.py").write_text(ARGUMENTS)
+    (folder / "pretrain_gpt.py").write_text("raise SystemExit('never run')\n")
+    return folder
+
+
+def typed(*words: str) -> Result:
+    """Return what a command prints."""
+    return CliRunner().invoke(main, words, env={"NO_COLOR": "1", "COLUMNS": "400"})
+
+
+def lines(result: Result) -> str:
+    """Return what a command prints as one line: sentences wrap."""
+    return " ".join(result.output.split())
+
+
+def test_an_argument_that_the_fork_lacks_is_impossible_unless_it_is_allowed():
+    refused, allowed = (
+        typed("plan", "campaign.yaml"),
+        typed("plan", "campaign.yaml", "--allow-unknown-arguments"),
+    )
+    assert refused.exit_code == 1
+    assert f"impossible: {REFUSED}" in lines(refused)
+    assert "did you mean '--use-mup'?" in lines(refused)
+    assert allowed.exit_code == 0
+    assert f"worth a look: {REFUSED}" in lines(allowed)
+
+
+def test_render_takes_the_same_option():
+    assert typed("render", "campaign.yaml").exit_code == 1
+    assert typed("render", "campaign.yaml", "--allow-unknown-arguments").exit_code == 0
+
+
+def test_a_record_is_carried_to_a_machine_without_the_checkout(fork: Path, tmp_path: Path):
+    written = typed("record-options", "fork", "-o", "fork.json")
+    assert written.exit_code == 0
+    assert "wrote 1 option of pretrain_gpt.py in fork to fork.json" in lines(written)
+    assert json.loads((tmp_path / "fork.json").read_text())["options"].keys() == {"--use-mup"}
+    fork.rename(tmp_path / "elsewhere")
+    (tmp_path / "campaign.yaml").write_text(
+        CAMPAIGN.replace("source: fork", "source: fork, options_record: fork.json")
+    )
+    assert "is not an option of pretrain_gpt.py in fork" in lines(typed("plan", "campaign.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "cannot be read"), ("{}", "is not a record of options"), ("[", "is not a record")],
+)
+def test_a_record_that_cannot_be_read_is_a_sentence(
+    fork: Path, tmp_path: Path, content: str | None, problem: str
+):
+    fork.rename(tmp_path / "elsewhere")
+    if content is not None:
+        (tmp_path / "bad.json").write_text(content)
+    (tmp_path / "campaign.yaml").write_text(
+        CAMPAIGN.replace("source: fork", "source: fork, options_record: bad.json")
+    )
+    result = typed("plan", "campaign.yaml")
+    assert result.exit_code == 1
+    assert f"bad.json: {problem}" in lines(result)
+
+
+def test_a_folder_without_a_program_is_refused(tmp_path: Path):
+    (tmp_path / "empty").mkdir()
+    result = typed("record-options", "empty")
+    assert result.exit_code == 1
+    assert "empty: contains none of pretrain_gpt.py, pretrain_gpt2.py" in lines(result)
