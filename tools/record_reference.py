@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from log_fields import log_fields
 from pydantic import TypeAdapter
 
 from orchestrator.campaign.file import CampaignFile
@@ -48,6 +49,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "campaign-keys.md": campaign_keys(),
         REFERENCE / "cluster-profile-keys.md": cluster_profile_keys(),
         REFERENCE / "frameworks.md": frameworks(),
+        REFERENCE / "log-fields.md": log_fields(),
     }
     for title, commands in SECTIONS.items():
         name = title.lower().replace(" ", "-")

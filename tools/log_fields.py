@@ -1,0 +1,56 @@
+"""Make the page of the fields of log formats from their declarations, for `record_reference`."""
+
+import re
+
+from parsers.formats.declared.declaration import Declaration, Field, LineReader
+from parsers.formats.table import ALL_FORMATS, DECLARED
+
+_HEAD = """# Fields of log formats
+
+`make record` writes this page from the declarations by which `parse` reads lines.
+[Log formats](log-formats.md) has all programs.
+
+A report is one line with one of the words that are searched for. Each field has the words in front
+of its value, and by what the value is divided. A line without a needed field is no report.
+
+| format | searched for | fields |
+|---|---|---|
+"""
+
+
+def log_fields() -> str:
+    """Return a page with each declared format and its fields, and the names of all others."""
+    declared = [one.parse.declaration for one in DECLARED if isinstance(one.parse, LineReader)]
+    names = {one.name for one in declared}
+    others = sorted(one.name for one in ALL_FORMATS if one.name not in names)
+    rows = "".join(map(_row, declared))
+    return f"{_HEAD}{rows}\nRead by code of their own:\n\n" + "".join(
+        f"- {one}\n" for one in others
+    )
+
+
+def _row(declaration: Declaration) -> str:
+    words = ", ".join(f"`{_escaped(anchor.decode().strip())}`" for anchor in declaration.anchors)
+    fields = ", ".join(
+        f"{_label(one)} {one.name}{_factor(one)}{' (needed)' if one.needed else ''}"
+        for one in declaration.fields
+    )
+    return f"| {declaration.name} | {words} | {fields} |\n"
+
+
+def _label(one: Field) -> str:
+    """Return the words in front of a value, without what only a regular expression needs."""
+    text = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", one.before)
+    text = re.sub(r"\\(.)", r"\1", text.replace(" +", " ").replace("(?:", "("))
+    return "`" + _escaped(text).strip(" ,") + "`"
+
+
+def _escaped(text: str) -> str:
+    """Return a text for the cell of a table."""
+    return text.replace("|", r"\|")
+
+
+def _factor(one: Field) -> str:
+    if 0 < one.scale < 1:
+        return f" / {round(1 / one.scale):,}"
+    return "" if one.scale == 1 else f" * {one.scale:g}"
