@@ -1,0 +1,180 @@
+"""Count a model's parameters, and the floating-point operations of its training.
+
+All counts are sums over `parts.parts`. Embedding look-ups, norms, softmax, activation functions and
+the optimizer are left out; a multiply-add is two operations.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.model.description import Model
+from orchestrator.model.parts import Factors, Part, derivation, parts
+
+Keys = Literal["full", "window", "causal"]
+"""Which keys a query is multiplied with.
+
+full: all of the sequence, as attention kernels that are plain products do. window: as many as its
+window or chunk has, and all of the sequence if it has none; the usual count of model FLOPs.
+causal: only those that the mask leaves, itself and earlier ones; what the best kernels do.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """The operations of one part in an iteration.
+
+    backward: for the gradients of the inputs, and of the weights unless it is frozen; of both
+    activations if the part is a product of two. recomputed: of a forward pass done again.
+    """
+
+    part: Part
+    forward: int
+    backward: int
+    recomputed: int
+    derivation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flops:
+    """The operations of one iteration, and the terms that they are sums of."""
+
+    terms: tuple[Term, ...]
+    tokens: int
+
+    @property
+    def forward(self) -> int:
+        """Operations of the forward pass."""
+        return sum(term.forward for term in self.terms)
+
+    @property
+    def backward(self) -> int:
+        """Operations of the backward pass, without what is recomputed."""
+        return sum(term.backward for term in self.terms)
+
+    @property
+    def recomputed(self) -> int:
+        """Operations of forward passes that activation checkpointing does again."""
+        return sum(term.recomputed for term in self.terms)
+
+    @property
+    def model(self) -> int:
+        """Operations that the training needs: forward and backward; for MFU."""
+        return self.forward + self.backward
+
+    @property
+    def hardware(self) -> int:
+        """Operations that are done, recomputed ones included; for HFU."""
+        return self.model + self.recomputed
+
+    @property
+    def model_per_token(self) -> float:
+        """Model FLOPs per token."""
+        return self.model / self.tokens
+
+
+def parameters(model: Model) -> int:
+    """Return the number of parameters, all experts and adapters included."""
+    return sum(part.parameters for part in parts(model))
+
+
+def active_parameters(model: Model) -> int:
+    """Return how many parameters one token uses: all but those of the experts it does not take.
+
+    Embeddings are included, as in the sizes that models are published with.
+    """
+    return sum(part.active_parameters for part in parts(model))
+
+
+def trained_parameters(model: Model) -> int:
+    """Return how many parameters are not frozen."""
+    return sum(part.parameters for part in parts(model) if part.trained)
+
+
+def looked_up_parameters(model: Model) -> int:
+    """Return how many parameters are only looked up; a tied embedding multiplies as the head."""
+    return sum(
+        part.parameters
+        for part in parts(model)
+        if part.kind == "table" and not (part.name == "token embedding" and model.tied_head)
+    )
+
+
+def multiplying_parameters(model: Model) -> int:
+    """Return how many parameters one token is multiplied with or added to: N of 6N per token."""
+    return active_parameters(model) - looked_up_parameters(model)
+
+
+def count_flops(
+    model: Model,
+    *,
+    sequences: int,
+    recomputed: bool = False,
+    keys: Keys = "window",
+) -> Flops:
+    """Return the operations of one iteration over `sequences` sequences of `model.seq_length`.
+
+    A product of (m, k) by (k, n) costs 2mkn. The backward pass has two such products, for the
+    gradients of the inputs and of the weights; of frozen weights it has the first only. recomputed:
+    each layer runs forward once more, the head does not.
+    """
+    terms = tuple(
+        _term(part, model.seq_length, sequences, recomputed, keys)
+        for part in parts(model)
+        if part.multiplied
+    )
+    return Flops(terms=terms, tokens=sequences * model.seq_length)
+
+
+def _term(part: Part, seq_length: int, sequences: int, recomputed: bool, keys: Keys) -> Term:
+    factors: Factors = (
+        ("", 2),
+        ("sequences", sequences),
+        *_tokens(part, seq_length, keys),
+        *part.counted_factors,
+        *part.multiplied,
+    )
+    forward = 2 * sequences * repetitions(part, seq_length, keys) * part.multiplications
+    again = recomputed and part.place in {"layers", "prediction heads"} and part.name != "head"
+    return Term(
+        part=part,
+        forward=forward,
+        backward=forward * (2 if part.trained or part.kind == "product" else 1),
+        recomputed=forward if again else 0,
+        derivation=derivation(factors),
+    )
+
+
+def repetitions(part: Part, seq_length: int, keys: Keys) -> int:
+    """Return how often a part multiplies in a sequence: its tokens, or pairs of query and key."""
+    if not part.pairs:
+        return -(-seq_length // part.padded_to) * part.padded_to
+    if keys == "full":
+        return seq_length**2
+    if keys == "window":
+        return seq_length * min(seq_length, part.window or seq_length, part.chunk or seq_length)
+    return causal_pairs(seq_length, part.window, part.chunk)
+
+
+def causal_pairs(seq_length: int, window: int | None, chunk: int | None) -> int:
+    """Return how many pairs of a query and a key the mask of attention leaves in a sequence.
+
+    Of s tokens s(s + 1)/2. A window of w < s takes w(w + 1)/2 + (s - w)w of them; chunks are
+    sequences of their own.
+    """
+    if chunk is not None and chunk < seq_length:
+        whole, rest = divmod(seq_length, chunk)
+        return whole * causal_pairs(chunk, window, None) + causal_pairs(rest, window, None)
+    seen = min(seq_length, window or seq_length)
+    return seen * (seen + 1) // 2 + (seq_length - seen) * seen
+
+
+def _tokens(part: Part, seq_length: int, keys: Keys) -> Factors:
+    if not part.pairs:
+        padded = repetitions(part, seq_length, keys)
+        return (("tokens" if padded == seq_length else "padded tokens", padded),)
+    if keys == "causal":
+        return (("pairs", repetitions(part, seq_length, keys)),)
+    return (
+        ("queries", seq_length),
+        ("keys", repetitions(part, seq_length, keys) // seq_length),
+    )

@@ -1,0 +1,217 @@
+"""Describe a model as frozen values: layers of kinds, embeddings, head and adapters.
+
+Sizes are numbers of elements. A field that is None is a thing that the model does not have. The
+defaults are the commonest choice, so that an identity over the fields that differ from them stays
+the same if a later version adds a field.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+NormKind = Literal["layernorm", "rmsnorm", "none"]
+"""LayerNorm has a weight and a bias, RMSNorm (and LayerNorm without bias) a weight; none has no
+parameters."""
+
+AttentionBiases = Literal["all", "qkv", "none"]
+QueryKeyNorm = Literal["none", "head", "width"]
+"""A norm of queries and keys: one for all heads, as wide as a head; or as wide as all heads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """Attention whose keys and values may be shared by groups of heads.
+
+    window: keys that a query sees, itself included; None for all before it.
+    chunk: sequences are cut into chunks of so many tokens, and a query sees its own chunk only.
+    output_gate: the queries' matrix is twice as wide; one half multiplies the output.
+    sinks: one more logit per head in the softmax, which is a parameter.
+    """
+
+    heads: int
+    key_value_heads: int
+    head_size: int
+    window: int | None = None
+    chunk: int | None = None
+    biases: AttentionBiases = "none"
+    query_key_norm: QueryKeyNorm = "none"
+    output_gate: bool = False
+    sinks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek-V2): keys and values come from a latent vector.
+
+    query_rank: None if queries have one matrix. rope_size: width of the part of queries and keys
+    with positions, whose key all heads share; nope_size: of the part without.
+    biases: of the output and of the matrices into latent vectors.
+    """
+
+    heads: int
+    key_value_rank: int
+    nope_size: int
+    rope_size: int
+    value_size: int
+    query_rank: int | None = None
+    biases: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mamba2:
+    """A Mamba-2 block (Dao and Gu 2024), computed in chunks of `chunk` tokens."""
+
+    heads: int
+    head_size: int
+    state_size: int
+    groups: int
+    convolution: int
+    chunk: int
+    convolution_bias: bool = True
+    biases: bool = False
+    gated_norm: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedDeltaNet:
+    """Linear attention with the gated delta rule (Yang et al. 2024), in chunks of tokens."""
+
+    key_heads: int
+    value_heads: int
+    key_size: int
+    value_size: int
+    convolution: int
+    chunk: int = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mlp:
+    """An MLP of two matrices; gated: a third one, as wide as the first (SwiGLU)."""
+
+    width: int
+    gated: bool = False
+    biases: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """A router and `number` MLPs of width `width`, of which each token takes `top_k`.
+
+    shared_width: width of an MLP that every token takes as well, of the same kind.
+    shared_gate: a vector that weighs that MLP. latent_size: tokens are projected to this size for
+    the routed experts, and back.
+    """
+
+    number: int
+    top_k: int
+    width: int
+    gated: bool = True
+    biases: bool = False
+    router_bias: bool = False
+    shared_width: int | None = None
+    shared_gate: bool = False
+    latent_size: int | None = None
+
+
+Mixer = Attention | LatentAttention | Mamba2 | GatedDeltaNet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One residual layer: what mixes tokens, what follows for each, and norms of the hidden size.
+
+    norms: 2 of the usual layer, 4 if outputs are normed too (Gemma), 1 of a layer of one block.
+    """
+
+    mixer: Mixer | None
+    mlp: Mlp | Experts | None
+    norms: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapters:
+    """LoRA: only pairs of matrices beside the targets are trained, all else is frozen.
+
+    targets: names of parts, e.g. "query" and "value"; see `parts.ADAPTER_TARGETS`.
+    """
+
+    rank: int
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A decoder-only language model, and the length of the sequences it is trained on.
+
+    layers: from the first to the last. position_rows: rows of a table of learned positions.
+    norm: of all norms. embedding_size: width of the token embedding if it is not hidden_size; two
+    matrices then lead to the layers and back. prediction_heads: layers of multi-token prediction,
+    each with a matrix of 2h·h, three norms, and one more pass through the shared head.
+    """
+
+    hidden_size: int
+    vocab_size: int
+    seq_length: int
+    layers: tuple[Layer, ...]
+    norm: NormKind = "rmsnorm"
+    tied_head: bool = False
+    head_bias: bool = False
+    position_rows: int | None = None
+    embedding_norm: bool = False
+    embedding_size: int | None = None
+    final_norm: bool = True
+    prediction_heads: tuple[Layer, ...] = ()
+    adapters: Adapters | None = None
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers, without those of multi-token prediction."""
+        return len(self.layers)
+
+    @property
+    def num_attention_heads(self) -> int:
+        """Heads of the first layer with attention; 1 if no layer has any."""
+        return next((mixer.heads for mixer in self._attentions()), 1)
+
+    @property
+    def key_value_width(self) -> int:
+        """Width of the keys of all heads together, in the first layer with attention."""
+        for mixer in self._attentions():
+            if isinstance(mixer, Attention):
+                return mixer.key_value_heads * mixer.head_size
+            return mixer.heads * (mixer.nope_size + mixer.rope_size)
+        return self.hidden_size
+
+    @property
+    def ffn_width(self) -> int:
+        """Width of the first dense MLP; of an expert if there is none."""
+        mlps = [layer.mlp for layer in self.layers if layer.mlp is not None]
+        dense = (mlp.width for mlp in mlps if isinstance(mlp, Mlp))
+        return next(dense, next((mlp.width for mlp in mlps), 4 * self.hidden_size))
+
+    @property
+    def gated_mlp(self) -> bool:
+        """Whether the first MLP, or expert, has a third matrix."""
+        return next((layer.mlp.gated for layer in self.layers if layer.mlp is not None), False)
+
+    @property
+    def experts(self) -> Experts | None:
+        """The experts of the first layer that has some, or None."""
+        mlps = (layer.mlp for layer in self.layers)
+        return next((mlp for mlp in mlps if isinstance(mlp, Experts)), None)
+
+    def with_vocabulary(self, padded_vocab_size: int) -> "Model":
+        """Return the model with another number of rows in its embedding and head."""
+        return replace(self, vocab_size=padded_vocab_size)
+
+    def _attentions(self) -> Iterator[Attention | LatentAttention]:
+        mixers = (layer.mixer for layer in self.layers)
+        yield from (mixer for mixer in mixers if isinstance(mixer, Attention | LatentAttention))
+
+
+@cache
+def layer_counts(layers: tuple[Layer, ...]) -> tuple[tuple[Layer, int], ...]:
+    """Return each distinct layer and how often it occurs, in the order of its first place."""
+    return tuple(Counter(layers).items())

@@ -1,0 +1,434 @@
+"""List the parts of a model: its tensors, and the products of two activations.
+
+Every count is a sum over these parts, and each part is a product of named factors. So what a person
+reads as the derivation of a number is what was computed.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+from orchestrator.model.description import (
+    Attention,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Layer,
+    Mamba2,
+    Mixer,
+    Mlp,
+    Model,
+    layer_counts,
+)
+
+Factor = tuple[str, int]
+Factors = tuple[Factor, ...]
+
+Place = Literal["embedding", "layers", "prediction heads", "head"]
+Kind = Literal["matrix", "vector", "table", "product"]
+
+# What LoRA may stand beside. Those of experts are the routed ones; `mlp` names include the shared.
+ADAPTER_TARGETS = (
+    "query", "key", "value", "output", "MLP gate", "MLP up", "MLP down",
+    "expert gate", "expert up", "expert down",
+)  # fmt: skip
+
+_VECTORS = {"layernorm": 2, "rmsnorm": 1, "none": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One tensor of a model, or one product of activations, in `count` equal layers.
+
+    kind: a matrix is multiplied with every token, a vector is not worth counting (norms, biases), a
+        table is looked up, a product is of two activations and has no parameters.
+    stored: the factors of its parameters; empty if it has none of its own, e.g. a tied head.
+    active: the same for the parameters that one token uses: top-k of the experts.
+    multiplied: the factors of the multiply-adds per token, or per pair of query and key
+        (`pairs`), of a forward pass; empty if it multiplies nothing.
+    window, chunk: which pairs there are; see `description.Attention`.
+    padded_to: tokens of a sequence are padded to a multiple of this (the chunk of a scan).
+    trained: False if it is frozen.
+    """
+
+    name: str
+    place: Place
+    kind: Kind
+    stored: Factors = ()
+    active: Factors = ()
+    multiplied: Factors = ()
+    pairs: bool = False
+    window: int | None = None
+    chunk: int | None = None
+    padded_to: int = 1
+    trained: bool = True
+    count: int = 1
+
+    @property
+    def parameters(self) -> int:
+        """Parameters in all its layers."""
+        return self.count * _value(self.stored)
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses, in all its layers."""
+        return self.count * _value(self.active)
+
+    @property
+    def multiplications(self) -> int:
+        """Multiply-adds of a forward pass in all its layers, per token or per pair."""
+        return self.count * _value(self.multiplied)
+
+    @property
+    def counted_factors(self) -> Factors:
+        """Factors that a derivation shows before those of the part itself."""
+        return (("layers", self.count),) if self.place in {"layers", "prediction heads"} else ()
+
+
+def _value(factors: Factors) -> int:
+    return math.prod(number for _, number in factors) if factors else 0
+
+
+def derivation(factors: Factors) -> str:
+    """Return factors as text: `layers 32 · hidden 4096 · heads 32`."""
+    return " · ".join(f"{name} {number}" if name else str(number) for name, number in factors)
+
+
+@cache
+def parts(model: Model) -> tuple[Part, ...]:
+    """Return all parts of a model, equal ones of several layers as one."""
+    merged: dict[Part, int] = {}
+    for part in _parts(model):
+        key = replace(part, count=1)
+        merged[key] = merged.get(key, 0) + part.count
+    return tuple(replace(part, count=count) for part, count in merged.items())
+
+
+def _parts(model: Model) -> Iterator[Part]:
+    h: Factor = ("hidden", model.hidden_size)
+    vocabulary: Factor = ("vocabulary", model.vocab_size)
+    width = h if model.embedding_size is None else ("embedding", model.embedding_size)
+    norm = _Norm(model)
+    trained = model.adapters is None
+    yield _table("token embedding", (vocabulary, width), trained)
+    if model.position_rows is not None:
+        yield _table("position embedding", (("rows", model.position_rows), h), trained)
+    if model.embedding_norm:
+        yield from norm.of("embedding norm", "embedding", h)
+    if width != h:
+        yield _matrix(model, "embedding projection", (width,), (h,), place="embedding")
+    for layer, count in layer_counts(model.layers):
+        yield from (replace(part, count=count) for part in _layer_parts(model, layer, "layers"))
+    for layer, count in layer_counts(model.prediction_heads):
+        place: Place = "prediction heads"
+        one = (
+            _matrix(model, "prediction projection", (("2 hidden", 2 * h[1]),), (h,), place=place),
+            *(part for _ in range(3) for part in norm.of("prediction norms", place, h)),
+            *_layer_parts(model, layer, place),
+            _head(model, (), width, vocabulary, place),
+        )
+        yield from (replace(part, count=count) for part in one)
+    if model.final_norm:
+        yield from norm.of("final norm", "head", h)
+    if width != h:
+        yield _matrix(model, "head projection", (h,), (width,), place="head")
+    stored = () if model.tied_head else (width, vocabulary)
+    yield _head(model, stored, width, vocabulary, "head")
+    if model.head_bias:
+        yield _vector("head bias", "head", (vocabulary,), trained=trained)
+
+
+def _head(model: Model, stored: Factors, width: Factor, vocabulary: Factor, place: Place) -> Part:
+    return Part(
+        name="head",
+        place=place,
+        kind="matrix",
+        stored=stored,
+        active=stored,
+        multiplied=(width, vocabulary),
+        trained=model.adapters is None,
+    )
+
+
+def _layer_parts(model: Model, layer: Layer, place: Place) -> Iterator[Part]:
+    h: Factor = ("hidden", model.hidden_size)
+    for part in (*_mixer(model, layer.mixer, h), *_mlp(model, layer.mlp, h)):
+        yield replace(part, place=place)
+    for _ in range(layer.norms):
+        yield from _Norm(model).of("norms of layers", place, h)
+
+
+@dataclass(frozen=True, slots=True)
+class _Norm:
+    """The parameters of a model's norms."""
+
+    model: Model
+
+    def of(self, name: str, place: Place, *width: Factor) -> Iterator[Part]:
+        vectors = _VECTORS[self.model.norm]
+        if vectors:
+            more = ((("vectors", vectors),) if vectors > 1 else ()) + width
+            yield _vector(name, place, more, trained=self.model.adapters is None)
+
+
+def _mixer(model: Model, mixer: Mixer | None, h: Factor) -> Iterable[Part]:
+    match mixer:
+        case Attention():
+            return _attention(model, mixer, h)
+        case LatentAttention():
+            return _latent_attention(model, mixer, h)
+        case Mamba2():
+            return _mamba2(model, mixer, h)
+        case GatedDeltaNet():
+            return _gated_delta_net(model, mixer, h)
+        case None:
+            return ()
+
+
+def _attention(model: Model, mixer: Attention, h: Factor) -> Iterator[Part]:
+    """Yield queries, keys, values, output; scores and their product with the values."""
+    size: Factor = ("head size", mixer.head_size)
+    queries: Factors = (("heads", mixer.heads), size)
+    keys: Factors = (("key-value heads", mixer.key_value_heads), size)
+    gated: Factors = (("with gate", 2), *queries) if mixer.output_gate else queries
+    yield from _with_adapter(model, "query", (h,), gated)
+    yield from _with_adapter(model, "key", (h,), keys)
+    yield from _with_adapter(model, "value", (h,), keys)
+    yield from _with_adapter(model, "output", queries, (h,))
+    trained = model.adapters is None
+    if mixer.biases != "none":
+        yield _vector("query bias", "layers", gated, trained=trained)
+        yield _vector("key and value bias", "layers", (("", 2), *keys), trained=trained)
+    if mixer.biases == "all":
+        yield _vector("output bias", "layers", (h,), trained=trained)
+    if mixer.query_key_norm == "head":
+        yield from _Norm(model).of("query and key norm", "layers", ("", 2), size)
+    if mixer.query_key_norm == "width":
+        yield from _Norm(model).of("query norm", "layers", *queries)
+        yield from _Norm(model).of("key norm", "layers", *keys)
+    if mixer.sinks:
+        yield _vector("sinks", "layers", queries[:1], trained=trained)
+    for name in ("scores", "weighted values"):
+        yield _pairs(name, queries, window=mixer.window, chunk=mixer.chunk)
+
+
+def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterator[Part]:
+    heads: Factor = ("heads", mixer.heads)
+    key: Factor = ("key size", mixer.nope_size + mixer.rope_size)
+    latent: Factor = ("key-value rank", mixer.key_value_rank)
+    latent_and_rope: Factor = ("rank and rope", mixer.key_value_rank + mixer.rope_size)
+    values: Factors = (heads, ("value size", mixer.value_size))
+    trained = model.adapters is None
+    if mixer.query_rank is None:
+        yield from _with_adapter(model, "query", (h,), (heads, key))
+    else:
+        rank: Factor = ("query rank", mixer.query_rank)
+        yield _matrix(model, "query down", (h,), (rank,))
+        yield from _Norm(model).of("latent norms", "layers", rank)
+        yield from _with_adapter(model, "query", (rank,), (heads, key))
+        if mixer.biases:
+            yield _vector("query down bias", "layers", (rank,), trained=trained)
+    yield _matrix(model, "key-value down", (h,), (latent_and_rope,))
+    yield from _Norm(model).of("latent norms", "layers", latent)
+    both: Factors = (heads, ("nope and value size", mixer.nope_size + mixer.value_size))
+    yield _matrix(model, "key-value up", (latent,), both)
+    yield from _with_adapter(model, "output", values, (h,))
+    if mixer.biases:
+        yield _vector("key-value down bias", "layers", (latent_and_rope,), trained=trained)
+        yield _vector("output bias", "layers", (h,), trained=trained)
+    yield _pairs("scores", (heads, key))
+    yield _pairs("weighted values", values)
+
+
+def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[Part]:
+    """Yield a block's matrices, and the products of its scan (Dao and Gu 2024, section 6).
+
+    Per token, with chunks of c tokens, H heads of size p and states of size n: the products of C
+    and B within a chunk cnH, of them and the values cpH, the state of a chunk npH, and what
+    earlier chunks give npH. How states pass from chunk to chunk is a scan, and is left out.
+    """
+    heads: Factor = ("heads", mixer.heads)
+    inner: Factors = (heads, ("head size", mixer.head_size))
+    inner_size = mixer.heads * mixer.head_size
+    states = mixer.groups * mixer.state_size
+    size = 2 * inner_size + 2 * states + mixer.heads
+    channels: Factor = ("channels", inner_size + 2 * states)
+    trained = model.adapters is None
+    yield _matrix(model, "input", (h,), (("z, x, B, C, dt", size),))
+    yield _matrix(model, "convolution", (channels,), (("kernel", mixer.convolution),))
+    yield from _with_adapter(model, "output", inner, (h,))
+    if mixer.convolution_bias:
+        yield _vector("convolution bias", "layers", (channels,), trained=trained)
+    if mixer.biases:
+        yield _vector("input bias", "layers", (("z, x, B, C, dt", size),), trained=trained)
+        yield _vector("output bias", "layers", (h,), trained=trained)
+    yield _vector("A, D and dt", "layers", (("", 3), heads), trained=trained)
+    if mixer.gated_norm:
+        yield _vector("gated norm", "layers", inner, trained=trained)
+    chunk: Factor = ("chunk", mixer.chunk)
+    state: Factor = ("state size", mixer.state_size)
+    yield _scan("scan within chunks", (chunk, heads, state), mixer.chunk)
+    yield _scan("scan within chunks, values", (chunk, *inner), mixer.chunk)
+    yield _scan("scan, states", (*inner, state), mixer.chunk)
+    yield _scan("scan, outputs", (*inner, state), mixer.chunk)
+
+
+def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[Part]:
+    """Yield a block's matrices, and the products of its rule in chunks (Yang et al. 2024).
+
+    Per token and value head, with chunks of c tokens, keys of size k and values of size v: three
+    products of c·k (keys and keys, queries and keys, decayed keys), two of c·v, and three of
+    k·v with the state (read by keys, read by queries, written).
+    """
+    keys = mixer.key_heads * mixer.key_size
+    values: Factors = (("value heads", mixer.value_heads), ("value size", mixer.value_size))
+    values_size = mixer.value_heads * mixer.value_size
+    channels: Factor = ("channels", 2 * keys + values_size)
+    heads = values[:1]
+    trained = model.adapters is None
+    yield _matrix(model, "input", (h,), (("q, k, v, z", 2 * keys + 2 * values_size),))
+    yield _matrix(model, "decay and strength", (h,), (("", 2), *heads))
+    yield _matrix(model, "convolution", (channels,), (("kernel", mixer.convolution),))
+    yield from _with_adapter(model, "output", values, (h,))
+    yield _vector("A and dt", "layers", (("", 2), *heads), trained=trained)
+    yield _vector("gated norm", "layers", values[1:], trained=trained)
+    chunk: Factor = ("chunk", mixer.chunk)
+    size: Factor = ("key size", mixer.key_size)
+    rule = "delta rule within chunks"
+    yield _scan(f"{rule}, keys", (("", 3), chunk, *heads, size), mixer.chunk)
+    yield _scan(f"{rule}, values", (("", 2), chunk, *values), mixer.chunk)
+    yield _scan("delta rule, states", (("", 3), *values, size), mixer.chunk)
+
+
+def _mlp(model: Model, mlp: Mlp | Experts | None, h: Factor) -> Iterable[Part]:
+    match mlp:
+        case Mlp():
+            return _matrices_of_mlp(model, "MLP", mlp, h)
+        case Experts():
+            return _experts(model, mlp, h)
+        case None:
+            return ()
+
+
+def _matrices_of_mlp(
+    model: Model,
+    name: str,
+    mlp: Mlp,
+    h: Factor,
+    number: tuple[Factor, Factor] | None = None,
+) -> Iterator[Part]:
+    f: Factor = ("width", mlp.width)
+    if mlp.gated:
+        yield from _with_adapter(model, f"{name} gate", (h,), (f,), number)
+    yield from _with_adapter(model, f"{name} up", (h,), (f,), number)
+    yield from _with_adapter(model, f"{name} down", (f,), (h,), number)
+    if mlp.biases:
+        trained = model.adapters is None
+        inner: Factors = (("", 2), f) if mlp.gated else (f,)
+        yield _vector(f"{name} inner bias", "layers", inner, number, trained=trained)
+        yield _vector(f"{name} down bias", "layers", (h,), number, trained=trained)
+
+
+def _experts(model: Model, experts: Experts, h: Factor) -> Iterator[Part]:
+    number: Factor = ("experts", experts.number)
+    yield _matrix(model, "router", (h,), (number,))
+    if experts.router_bias:
+        yield _vector("router bias", "layers", (number,), trained=model.adapters is None)
+    size = h
+    if experts.latent_size is not None:
+        size = ("latent", experts.latent_size)
+        yield _matrix(model, "latent down", (h,), (size,))
+        yield _matrix(model, "latent up", (size,), (h,))
+    one = Mlp(width=experts.width, gated=experts.gated, biases=experts.biases)
+    used: Factor = ("top-k", experts.top_k)
+    yield from _matrices_of_mlp(model, "expert", one, size, (number, used))
+    if experts.shared_width is not None:
+        shared = replace(one, width=experts.shared_width)
+        yield from _matrices_of_mlp(model, "shared expert", shared, h)
+    if experts.shared_gate:
+        yield _matrix(model, "shared expert's gate", (h,), (("", 1),))
+
+
+def _with_adapter(
+    model: Model,
+    name: str,
+    inputs: Factors,
+    outputs: Factors,
+    number: tuple[Factor, Factor] | None = None,
+) -> Iterator[Part]:
+    """Yield a matrix, and the two of LoRA beside it if it is one of the targets."""
+    yield _matrix(model, name, inputs, outputs, number)
+    if model.adapters is not None and name in model.adapters.targets:
+        rank: Factors = (("rank", model.adapters.rank),)
+        for what, (first, second) in {"A": (inputs, rank), "B": (rank, outputs)}.items():
+            adapter = _matrix(model, f"{name}, adapter {what}", first, second, number)
+            yield replace(adapter, trained=True)
+
+
+def _matrix(
+    model: Model,
+    name: str,
+    inputs: Factors,
+    outputs: Factors,
+    number: tuple[Factor, Factor] | None = None,
+    *,
+    place: Place = "layers",
+) -> Part:
+    """Return a matrix. number: of experts, and of those that a token uses, if each has one."""
+    one = (*inputs, *outputs)
+    active = one if number is None else (number[1], *one)
+    return Part(
+        name=name,
+        place=place,
+        kind="matrix",
+        stored=one if number is None else (number[0], *one),
+        active=active,
+        multiplied=active,
+        trained=model.adapters is None,
+    )
+
+
+def _vector(
+    name: str,
+    place: Place,
+    factors: Factors,
+    number: tuple[Factor, Factor] | None = None,
+    *,
+    trained: bool,
+) -> Part:
+    stored = factors if number is None else (number[0], *factors)
+    active = factors if number is None else (number[1], *factors)
+    return Part(
+        name=name, place=place, kind="vector", stored=stored, active=active, trained=trained
+    )
+
+
+def _table(name: str, factors: Factors, trained: bool) -> Part:
+    return Part(
+        name=name,
+        place="embedding",
+        kind="table",
+        stored=factors,
+        active=factors,
+        trained=trained,
+    )
+
+
+def _pairs(
+    name: str, factors: Factors, window: int | None = None, chunk: int | None = None
+) -> Part:
+    return Part(
+        name=name,
+        place="layers",
+        kind="product",
+        multiplied=factors,
+        pairs=True,
+        window=window,
+        chunk=chunk,
+    )
+
+
+def _scan(name: str, factors: Factors, chunk: int) -> Part:
+    return Part(name=name, place="layers", kind="product", multiplied=factors, padded_to=chunk)

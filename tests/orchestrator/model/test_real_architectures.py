@@ -1,0 +1,327 @@
+"""Counts are those of the real classes of transformers: parameters, and the products torch sees.
+
+Attention is eager, which multiplies each query with all keys (`keys="full"`). Experts are a loop
+over those that tokens were sent to, whose products together are top-k per token, wherever the
+router sends them. What differs from that is set right here:
+
+- a depthwise convolution's backward pass: the counter ignores its groups. Convolutions are compared
+  forward only, where the class computes `kernel - 1` positions more and drops them;
+- the plain path of Mamba-2 passes states between chunks with a product over all pairs of chunks,
+  which kernels do with a scan: `_pairs_of_chunks`;
+- the plain path of the gated delta rule solves triangular systems, which the counter does not see:
+  here they are products with an inverse. Its first chunk reads a state of zeros, which needs no
+  gradient, and nobody reads the state after the last: `_ends_of_chunks`;
+- windows: `test_windows_...` runs attention that multiplies each query with its own keys only.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orchestrator.model.counting import Keys, count_flops, parameters
+from orchestrator.model.description import GatedDeltaNet, Mamba2, Model
+from orchestrator.model.huggingface import READERS, model_of_config
+
+pytestmark = pytest.mark.train
+
+SEQUENCES, LENGTH = 2, 24
+
+# Names of sizes differ: those of all families, of which each class takes its own.
+SMALL: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 144,
+    "vocab_size": 320,
+    "max_position_embeddings": 48,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+}
+GPT = {
+    "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 48, "vocab_size": 320,
+    "bos_token_id": 0, "eos_token_id": 0,
+}  # fmt: skip
+GROUPED = {"num_key_value_heads": 2}
+HEAD = {"head_dim": 24}
+EXPERTS = {
+    "num_experts": 5, "num_local_experts": 5, "n_routed_experts": 8, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 40, "n_group": 2, "topk_group": 1,
+}  # fmt: skip
+LATENT = {
+    **SMALL, **EXPERTS, "num_key_value_heads": 4, "q_lora_rank": 20, "kv_lora_rank": 28,
+    "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 10, "n_shared_experts": 1,
+    "first_k_dense_replace": 1, "num_hidden_layers": 3, "head_dim": 8,
+}  # fmt: skip
+GEMMA = {**SMALL, **GROUPED, **HEAD, "num_hidden_layers": 7, "sliding_window": 8}
+LLAMA4 = {
+    **SMALL, **GROUPED, **HEAD, "num_hidden_layers": 4, "intermediate_size_mlp": 96,
+    "num_local_experts": 4, "num_experts_per_tok": 2, "attention_chunk_size": 16,
+}  # fmt: skip
+NEXT = {
+    **SMALL, **GROUPED, **HEAD, **EXPERTS, "num_hidden_layers": 4,
+    "shared_expert_intermediate_size": 56, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+    "linear_key_head_dim": 12, "linear_value_head_dim": 20,
+}  # fmt: skip
+MAMBA = {
+    **SMALL, "expand": 2, "num_heads": 8, "head_dim": 16, "state_size": 12, "n_groups": 2,
+    "chunk_size": 8, "conv_kernel": 4,
+}  # fmt: skip
+HYBRID = {
+    **SMALL, **GROUPED, **HEAD, **EXPERTS, "mamba_num_heads": 6, "mamba_head_dim": 16,
+    "ssm_state_size": 12, "n_groups": 2, "chunk_size": 8, "n_shared_experts": 1,
+    "moe_shared_expert_intermediate_size": 72,
+    "layers_block_type": ["linear_attention", "mlp", "full_attention", "moe", "linear_attention"],
+}  # fmt: skip
+del HYBRID["num_hidden_layers"]
+
+# Type of the model, and its keys.
+CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "arcee": ("arcee", {**SMALL, **GROUPED}),
+    "bloom": ("bloom", {"hidden_size": 64, "n_layer": 2, "n_head": 4, "vocab_size": 320}),
+    "cohere": ("cohere", {**SMALL, **GROUPED}),
+    "cohere, normed queries": ("cohere", {**SMALL, **GROUPED, "use_qk_norm": True}),
+    "cohere2": ("cohere2", {**SMALL, **GROUPED, "num_hidden_layers": 5, "sliding_window": 8}),
+    "deepseek_v2": ("deepseek_v2", LATENT),
+    "deepseek_v2 without query rank": ("deepseek_v2", {**LATENT, "q_lora_rank": None}),
+    "deepseek_v3": ("deepseek_v3", LATENT),
+    "deepseek_v3, two dense layers": ("deepseek_v3", {**LATENT, "first_k_dense_replace": 2}),
+    "deepseek_v3 with biases": ("deepseek_v3", {**LATENT, "attention_bias": True}),
+    "dots1": ("dots1", {**LATENT, "head_dim": 16}),
+    "ernie4_5": ("ernie4_5", {**SMALL, **GROUPED, **HEAD}),
+    "ernie4_5 with biases": ("ernie4_5", {**SMALL, **GROUPED, **HEAD, "use_bias": True}),
+    "exaone4": ("exaone4", {**SMALL, **GROUPED, "sliding_window": 8, "num_hidden_layers": 5}),
+    "falcon 7b": ("falcon", {**SMALL, "ffn_hidden_size": None}),
+    "falcon 40b": ("falcon", {**SMALL, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "falcon rw": (
+        "falcon",
+        {**SMALL, "multi_query": False, "parallel_attn": False, "bias": True, "alibi": True},
+    ),
+    "gemma": ("gemma", {**SMALL, **GROUPED, **HEAD}),
+    "gemma2": ("gemma2", GEMMA),
+    "gemma3_text": ("gemma3_text", GEMMA),
+    "glm": ("glm", {**SMALL, **GROUPED, **HEAD, "attention_bias": True}),
+    "glm4": ("glm4", {**SMALL, **GROUPED, **HEAD}),
+    "glm4_moe": ("glm4_moe", {**LATENT, **GROUPED, "head_dim": 16, "use_qk_norm": True}),
+    "gpt2": ("gpt2", GPT),
+    "gpt2, custom MLP": ("gpt2", {**GPT, "n_inner": 200}),
+    "gpt2, untied": ("gpt2", {**GPT, "tie_word_embeddings": False}),
+    "gpt_bigcode": ("gpt_bigcode", GPT),
+    "gpt_bigcode, all heads": ("gpt_bigcode", {**GPT, "multi_query": False}),
+    "gpt_neox": ("gpt_neox", SMALL),
+    "gpt_oss": ("gpt_oss", {**SMALL, **GROUPED, **HEAD, **EXPERTS, "sliding_window": 8}),
+    "gptj": ("gptj", {**GPT, "rotary_dim": 8, "tie_word_embeddings": False}),
+    "granite": ("granite", {**SMALL, **GROUPED}),
+    "granitemoe": ("granitemoe", {**SMALL, **GROUPED, **EXPERTS}),
+    "granitemoeshared": (
+        "granitemoeshared",
+        {**SMALL, **GROUPED, **EXPERTS, "shared_intermediate_size": 88},
+    ),
+    "helium": ("helium", {**SMALL, **GROUPED, "head_dim": 16}),
+    "hunyuan_v1_dense": ("hunyuan_v1_dense", {**SMALL, **GROUPED, **HEAD}),
+    "llama": ("llama", {**SMALL, "tie_word_embeddings": False}),
+    "llama, grouped heads": ("llama", {**SMALL, **GROUPED}),
+    "llama, own head size": ("llama", {**SMALL, **GROUPED, **HEAD}),
+    "llama, tied": ("llama", {**SMALL, "tie_word_embeddings": True}),
+    "llama with biases": ("llama", {**SMALL, "attention_bias": True, "mlp_bias": True}),
+    "llama4_text": ("llama4_text", LLAMA4),
+    "mamba2": ("mamba2", MAMBA),
+    "mamba2 with biases": ("mamba2", {**MAMBA, "use_bias": True, "chunk_size": 5}),
+    "minimax_m2": ("minimax_m2", {**SMALL, **GROUPED, **HEAD, **EXPERTS}),
+    "ministral": ("ministral", {**SMALL, **GROUPED, **HEAD, "sliding_window": 8}),
+    "ministral3": ("ministral3", {**SMALL, **GROUPED, **HEAD}),
+    "mistral": ("mistral", {**SMALL, **GROUPED, "sliding_window": 8}),
+    "mixtral": ("mixtral", {**SMALL, **GROUPED, **EXPERTS, "sliding_window": None}),
+    "mixtral, every expert": (
+        "mixtral",
+        {**SMALL, **GROUPED, **EXPERTS, "num_experts_per_tok": 5},
+    ),
+    "mpt": ("mpt", {"d_model": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 320}),
+    "nemotron": ("nemotron", {**SMALL, **GROUPED, "head_dim": 16}),
+    "nemotron_h": ("nemotron_h", HYBRID),
+    "nemotron_h, latent experts": ("nemotron_h", {**HYBRID, "moe_latent_size": 32}),
+    "olmo": ("olmo", {**SMALL, **GROUPED}),
+    "olmo2": ("olmo2", {**SMALL, **GROUPED}),
+    "olmo3": ("olmo3", {**SMALL, **GROUPED, "num_hidden_layers": 5, "sliding_window": 8}),
+    "olmoe": ("olmoe", {**SMALL, **EXPERTS}),
+    "opt": ("opt", {**SMALL, "ffn_dim": 256, "word_embed_proj_dim": 64}),
+    "opt 350m": (
+        "opt",
+        {**SMALL, "ffn_dim": 256, "word_embed_proj_dim": 32, "do_layer_norm_before": False},
+    ),
+    "phi": ("phi", SMALL),
+    "phi3": ("phi3", {**SMALL, **GROUPED, "sliding_window": 8}),
+    "qwen2": ("qwen2", {**SMALL, **GROUPED}),
+    "qwen2 with windows": (
+        "qwen2",
+        {**SMALL, **GROUPED, "use_sliding_window": True, "sliding_window": 8,
+         "max_window_layers": 1},
+    ),
+    "qwen2_moe": (
+        "qwen2_moe",
+        {**SMALL, **GROUPED, **EXPERTS, "shared_expert_intermediate_size": 56},
+    ),
+    "qwen2_moe, sparse": (
+        "qwen2_moe",
+        {**SMALL, **GROUPED, **EXPERTS, "shared_expert_intermediate_size": 56,
+         "decoder_sparse_step": 2, "num_hidden_layers": 5, "mlp_only_layers": [3]},
+    ),
+    "qwen3": ("qwen3", {**SMALL, **GROUPED, **HEAD}),
+    "qwen3_moe": ("qwen3_moe", {**SMALL, **GROUPED, **HEAD, **EXPERTS}),
+    "qwen3_next": ("qwen3_next", NEXT),
+    "seed_oss": ("seed_oss", {**SMALL, **GROUPED, **HEAD}),
+    "smollm3": ("smollm3", {**SMALL, **GROUPED}),
+    "stablelm": ("stablelm", {**SMALL, **GROUPED, "use_qkv_bias": True}),
+    "starcoder2": ("starcoder2", {**SMALL, **GROUPED, "sliding_window": 8}),
+}  # fmt: skip
+
+# transformers' Llama 4 sends every token to every expert, weighed by 0.
+DENSE_EXPERTS = {"llama4_text"}
+# Its class has no gradient checkpointing.
+CHECKPOINTED = [name for name, (kind, _) in CONFIGS.items() if kind not in {"gptj", "mpt"}]
+
+
+@pytest.fixture(scope="module")
+def transformers() -> Any:
+    """Return the library, from the extra `hf`."""
+    pytest.importorskip("torch")
+    library = pytest.importorskip("transformers")
+    library.logging.set_verbosity_error()
+    return library
+
+
+@pytest.fixture(autouse=True)
+def triangular_systems_as_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make torch solve a triangular system with a product, as kernels do and the counter sees."""
+    torch = pytest.importorskip("torch")
+    solve = torch.linalg.solve_triangular
+
+    class Product(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, system: Any, right: Any) -> Any:
+            eye = torch.eye(system.shape[-1]).expand_as(system)
+            inverse = solve(system, eye, upper=False, unitriangular=True)
+            solution = inverse @ right
+            ctx.save_for_backward(inverse, solution)
+            return solution
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            inverse, solution = ctx.saved_tensors
+            of_right = inverse.mT @ gradients[0]
+            return -(of_right @ solution.mT), of_right
+
+    def product(system: Any, right: Any, **_: bool) -> Any:
+        return Product.apply(system, right)
+
+    monkeypatch.setattr(torch.linalg, "solve_triangular", product)
+
+
+def test_every_family_is_compared_with_its_real_class():
+    """None is read on trust."""
+    assert {kind for kind, _ in CONFIGS.values()} == READERS.keys()
+
+
+def build(transformers: Any, name: str, attention: str = "eager") -> tuple[Any, Model]:
+    """Return the real model, and what its config.json describes."""
+    kind, keys = CONFIGS[name]
+    if kind not in transformers.CONFIG_MAPPING:
+        pytest.skip(f"this transformers has no {kind}")
+    config = transformers.AutoConfig.for_model(kind, **keys)
+    config._attn_implementation = attention
+    config._experts_implementation = "eager"
+    model = model_of_config({**config.to_diff_dict(), "model_type": kind}, seq_length=LENGTH)
+    return transformers.AutoModelForCausalLM.from_config(config), model
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_parameters_are_those_of_the_real_class(transformers: Any, name: str):
+    """To the last one, on the device that holds no numbers."""
+    import torch
+
+    with torch.device("meta"):
+        real, model = build(transformers, name)
+    assert parameters(model) == sum(one.numel() for one in real.parameters())
+
+
+def counted(transformers: Any, name: str, *, recomputed: bool, attention: str) -> tuple[int, Model]:
+    """Return the operations that torch counts in products of an iteration, and the description."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    real, model = build(transformers, name, attention)
+    real.train()
+    if recomputed:
+        # The other kind leaves out the last product of each block.
+        real.gradient_checkpointing_enable({"use_reentrant": True})
+    tokens = torch.randint(0, 320, (SEQUENCES, LENGTH))
+    with FlopCounterMode(display=False) as counter:
+        real(input_ids=tokens, labels=tokens, use_cache=False).loss.backward()
+    by_operation = counter.get_flop_counts()["Global"]
+    products = sum(count for one, count in by_operation.items() if "convolution" not in str(one))
+    return products - _pairs_of_chunks(model, recomputed) + _ends_of_chunks(model), model
+
+
+def _pairs_of_chunks(model: Model, recomputed: bool) -> int:
+    """Return the operations with which Mamba-2's plain path passes states between chunks."""
+
+    def of(mixer: Mamba2) -> int:
+        states = -(-LENGTH // mixer.chunk) + 1
+        return 2 * states**2 * mixer.heads * mixer.head_size * mixer.state_size
+
+    mixers = (layer.mixer for layer in model.layers)
+    once = sum(of(mixer) for mixer in mixers if isinstance(mixer, Mamba2))
+    return SEQUENCES * once * (4 if recomputed else 3)
+
+
+def _ends_of_chunks(model: Model) -> int:
+    """Return the operations that the gated delta rule needs no gradient for in a short sequence.
+
+    Of the first chunk, the gradients of the state that keys and queries read; of the last, both
+    gradients of the product that makes a state.
+    """
+
+    def of(mixer: GatedDeltaNet) -> int:
+        return 4 * 2 * mixer.chunk * mixer.value_heads * mixer.key_size * mixer.value_size
+
+    mixers = (layer.mixer for layer in model.layers)
+    return SEQUENCES * sum(of(mixer) for mixer in mixers if isinstance(mixer, GatedDeltaNet))
+
+
+def ours(model: Model, *, recomputed: bool = False, keys: Keys = "full") -> int:
+    """Return our count of the same iteration, without convolutions."""
+    flops = count_flops(model, sequences=SEQUENCES, recomputed=recomputed, keys=keys)
+    return sum(
+        term.forward + term.backward + term.recomputed
+        for term in flops.terms
+        if term.part.name != "convolution"
+    )
+
+
+def as_computed(kind: str, model: Model) -> Model:
+    """Return the model as its class computes it."""
+    if kind not in DENSE_EXPERTS:
+        return model
+    return replace(model, layers=tuple(_all_experts(model)))
+
+
+def _all_experts(model: Model) -> Iterator[Any]:
+    for layer in model.layers:
+        number = getattr(layer.mlp, "number", None)
+        yield layer if number is None else replace(layer, mlp=replace(layer.mlp, top_k=number))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_flops_are_those_that_torch_counts(transformers: Any, name: str):
+    """Difference 0, of the forward and backward pass together."""
+    products, model = counted(transformers, name, recomputed=False, attention="eager")
+    assert ours(as_computed(CONFIGS[name][0], model)) == products
+
+
+@pytest.mark.parametrize("name", CHECKPOINTED)
+def test_flops_with_recomputation_are_those_that_torch_counts(transformers: Any, name: str):
+    """Difference 0: every layer once more, the head not."""
+    products, model = counted(transformers, name, recomputed=True, attention="eager")
+    assert ours(as_computed(CONFIGS[name][0], model), recomputed=True) == products

@@ -1,0 +1,51 @@
+"""Record the defaults of transformers' configuration classes, for the keys that are read.
+
+A `config.json` may leave out whatever is its class's default. Writes
+`orchestrator/model/huggingface_defaults.json`; needs the extra `hf`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import transformers
+
+from orchestrator.model import huggingface
+
+FILE = Path(huggingface.__file__).with_name("huggingface_defaults.json")
+# Which layers are which follows from their number, which a file may change.
+_PER_LAYER = {"layer_types", "layers_block_type", "mlp_only_layers", "moe_layers", "no_rope_layers"}
+
+# What a file gives for a reader to look up all that it may.
+_GIVEN: dict[str, dict[str, Any]] = {
+    "nemotron_h": {"hybrid_override_pattern": "ME*-"},
+    **{f"qwen{name}": {"use_sliding_window": True} for name in ("2", "2_moe", "3", "3_moe")},
+}
+
+
+def defaults(kind: str) -> dict[str, Any]:
+    """Return the defaults of a family, for the keys that its reader looks up."""
+    made = transformers.AutoConfig.for_model(kind)
+    # Aliases such as n_embd for hidden_size are attributes, and not in the dictionary.
+    values = {name: one for name, one in made.to_dict().items() if name not in _PER_LAYER}
+    config = huggingface.Config({}, values)
+    needed = {**_GIVEN.get(kind, {})}
+    for _ in range(10):
+        # Some classes have no default for a key that every file gives.
+        try:
+            huggingface.READERS[kind](huggingface.Config(needed, values, config.asked))
+            break
+        except huggingface.ConfigError as error:
+            needed[str(error).partition(":")[0]] = 1
+    return {name: values[name] for name in sorted(config.asked) if values.get(name) is not None}
+
+
+def main() -> None:
+    """Write the file."""
+    found = {kind: defaults(kind) for kind in sorted(huggingface.READERS)}
+    data = {"transformers": transformers.__version__, "defaults": found}
+    FILE.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
