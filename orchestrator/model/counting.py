@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.model.description import Model
-from orchestrator.model.parts import Factors, Part, derivation, parts
+from orchestrator.model.parts import Factors, ModelPart, derivation, parts
 
 Keys = Literal["full", "window", "causal"]
 """Which keys a query is multiplied with.
@@ -27,7 +27,7 @@ class Term:
     activations if the part is a product of two. recomputed: of a forward pass done again.
     """
 
-    part: Part
+    part: ModelPart
     forward: int
     backward: int
     recomputed: int
@@ -125,7 +125,7 @@ def count_flops(
     return Flops(terms=terms, tokens=sequences * model.seq_length)
 
 
-def _term(part: Part, seq_length: int, sequences: int, recomputed: bool, keys: Keys) -> Term:
+def _term(part: ModelPart, seq_length: int, sequences: int, recomputed: bool, keys: Keys) -> Term:
     factors: Factors = (
         ("", 2),
         ("sequences", sequences),
@@ -144,7 +144,7 @@ def _term(part: Part, seq_length: int, sequences: int, recomputed: bool, keys: K
     )
 
 
-def repetitions(part: Part, seq_length: int, keys: Keys) -> int:
+def repetitions(part: ModelPart, seq_length: int, keys: Keys) -> int:
     """Return how often a part multiplies in a sequence: its tokens, or pairs of query and key."""
     if not part.pairs:
         return -(-seq_length // part.padded_to) * part.padded_to
@@ -168,7 +168,7 @@ def causal_pairs(seq_length: int, window: int | None, chunk: int | None) -> int:
     return seen * (seen + 1) // 2 + (seq_length - seen) * seen
 
 
-def _tokens(part: Part, seq_length: int, keys: Keys) -> Factors:
+def _tokens(part: ModelPart, seq_length: int, keys: Keys) -> Factors:
     if not part.pairs:
         padded = repetitions(part, seq_length, keys)
         return (("tokens" if padded == seq_length else "padded tokens", padded),)

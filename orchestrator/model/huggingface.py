@@ -133,7 +133,7 @@ def model_of_config(config: Mapping[str, Any], seq_length: int | None = None) ->
     return model if seq_length is None else replace(model, seq_length=seq_length)
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_model_config(path: Path) -> dict[str, Any]:
     """Return the keys of a `config.json`, or of the one in a folder.
 
     Raises UserError if it cannot be read, or is not JSON.

@@ -39,7 +39,7 @@ _VECTORS = {"layernorm": 2, "rmsnorm": 1, "none": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ModelPart:
     """One tensor of a model, or one product of activations, in `count` equal layers.
 
     kind: a matrix is multiplied with every token, a vector is not worth counting (norms, biases), a
@@ -97,16 +97,16 @@ def derivation(factors: Factors) -> str:
 
 
 @cache
-def parts(model: Model) -> tuple[Part, ...]:
+def parts(model: Model) -> tuple[ModelPart, ...]:
     """Return all parts of a model, equal ones of several layers as one."""
-    merged: dict[Part, int] = {}
+    merged: dict[ModelPart, int] = {}
     for part in _parts(model):
         key = replace(part, count=1)
         merged[key] = merged.get(key, 0) + part.count
     return tuple(replace(part, count=count) for part, count in merged.items())
 
 
-def _parts(model: Model) -> Iterator[Part]:
+def _parts(model: Model) -> Iterator[ModelPart]:
     h: Factor = ("hidden", model.hidden_size)
     vocabulary: Factor = ("vocabulary", model.vocab_size)
     width = h if model.embedding_size is None else ("embedding", model.embedding_size)
@@ -140,8 +140,10 @@ def _parts(model: Model) -> Iterator[Part]:
         yield _vector("head bias", "head", (vocabulary,), trained=trained)
 
 
-def _head(model: Model, stored: Factors, width: Factor, vocabulary: Factor, place: Place) -> Part:
-    return Part(
+def _head(
+    model: Model, stored: Factors, width: Factor, vocabulary: Factor, place: Place
+) -> ModelPart:
+    return ModelPart(
         name="head",
         place=place,
         kind="matrix",
@@ -152,7 +154,7 @@ def _head(model: Model, stored: Factors, width: Factor, vocabulary: Factor, plac
     )
 
 
-def _layer_parts(model: Model, layer: Layer, place: Place) -> Iterator[Part]:
+def _layer_parts(model: Model, layer: Layer, place: Place) -> Iterator[ModelPart]:
     h: Factor = ("hidden", model.hidden_size)
     for part in (*_mixer(model, layer.mixer, h), *_mlp(model, layer.mlp, h)):
         yield replace(part, place=place)
@@ -166,14 +168,14 @@ class _Norm:
 
     model: Model
 
-    def of(self, name: str, place: Place, *width: Factor) -> Iterator[Part]:
+    def of(self, name: str, place: Place, *width: Factor) -> Iterator[ModelPart]:
         vectors = _VECTORS[self.model.norm]
         if vectors:
             more = ((("vectors", vectors),) if vectors > 1 else ()) + width
             yield _vector(name, place, more, trained=self.model.adapters is None)
 
 
-def _mixer(model: Model, mixer: Mixer | None, h: Factor) -> Iterable[Part]:
+def _mixer(model: Model, mixer: Mixer | None, h: Factor) -> Iterable[ModelPart]:
     match mixer:
         case Attention():
             return _attention(model, mixer, h)
@@ -187,7 +189,7 @@ def _mixer(model: Model, mixer: Mixer | None, h: Factor) -> Iterable[Part]:
             return ()
 
 
-def _attention(model: Model, mixer: Attention, h: Factor) -> Iterator[Part]:
+def _attention(model: Model, mixer: Attention, h: Factor) -> Iterator[ModelPart]:
     """Yield queries, keys, values, output; scores and their product with the values."""
     size: Factor = ("head size", mixer.head_size)
     queries: Factors = (("heads", mixer.heads), size)
@@ -214,7 +216,7 @@ def _attention(model: Model, mixer: Attention, h: Factor) -> Iterator[Part]:
         yield _pairs(name, queries, window=mixer.window, chunk=mixer.chunk)
 
 
-def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterator[Part]:
+def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterator[ModelPart]:
     heads: Factor = ("heads", mixer.heads)
     key: Factor = ("key size", mixer.nope_size + mixer.rope_size)
     latent: Factor = ("key-value rank", mixer.key_value_rank)
@@ -242,7 +244,7 @@ def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterat
     yield _pairs("weighted values", values)
 
 
-def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[Part]:
+def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[ModelPart]:
     """Yield a block's matrices, and the products of its scan (Dao and Gu 2024, section 6).
 
     Per token, with chunks of c tokens, H heads of size p and states of size n: the products of C
@@ -275,7 +277,7 @@ def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[Part]:
     yield _scan("scan, outputs", (*inner, state), mixer.chunk)
 
 
-def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[Part]:
+def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[ModelPart]:
     """Yield a block's matrices, and the products of its rule in chunks (Yang et al. 2024).
 
     Per token and value head, with chunks of c tokens, keys of size k and values of size v: three
@@ -302,7 +304,7 @@ def _gated_delta_net(model: Model, mixer: GatedDeltaNet, h: Factor) -> Iterator[
     yield _scan("delta rule, states", (("", 3), *values, size), mixer.chunk)
 
 
-def _mlp(model: Model, mlp: Mlp | Experts | None, h: Factor) -> Iterable[Part]:
+def _mlp(model: Model, mlp: Mlp | Experts | None, h: Factor) -> Iterable[ModelPart]:
     match mlp:
         case Mlp():
             return _matrices_of_mlp(model, "MLP", mlp, h)
@@ -318,7 +320,7 @@ def _matrices_of_mlp(
     mlp: Mlp,
     h: Factor,
     number: tuple[Factor, Factor] | None = None,
-) -> Iterator[Part]:
+) -> Iterator[ModelPart]:
     f: Factor = ("width", mlp.width)
     if mlp.gated:
         yield from _with_adapter(model, f"{name} gate", (h,), (f,), number)
@@ -331,7 +333,7 @@ def _matrices_of_mlp(
         yield _vector(f"{name} down bias", "layers", (h,), number, trained=trained)
 
 
-def _experts(model: Model, experts: Experts, h: Factor) -> Iterator[Part]:
+def _experts(model: Model, experts: Experts, h: Factor) -> Iterator[ModelPart]:
     number: Factor = ("experts", experts.number)
     yield _matrix(model, "router", (h,), (number,))
     if experts.router_bias:
@@ -357,7 +359,7 @@ def _with_adapter(
     inputs: Factors,
     outputs: Factors,
     number: tuple[Factor, Factor] | None = None,
-) -> Iterator[Part]:
+) -> Iterator[ModelPart]:
     """Yield a matrix, and the two of LoRA beside it if it is one of the targets."""
     yield _matrix(model, name, inputs, outputs, number)
     if model.adapters is not None and name in model.adapters.targets:
@@ -375,11 +377,11 @@ def _matrix(
     number: tuple[Factor, Factor] | None = None,
     *,
     place: Place = "layers",
-) -> Part:
+) -> ModelPart:
     """Return a matrix. number: of experts, and of those that a token uses, if each has one."""
     one = (*inputs, *outputs)
     active = one if number is None else (number[1], *one)
-    return Part(
+    return ModelPart(
         name=name,
         place=place,
         kind="matrix",
@@ -397,16 +399,16 @@ def _vector(
     number: tuple[Factor, Factor] | None = None,
     *,
     trained: bool,
-) -> Part:
+) -> ModelPart:
     stored = factors if number is None else (number[0], *factors)
     active = factors if number is None else (number[1], *factors)
-    return Part(
+    return ModelPart(
         name=name, place=place, kind="vector", stored=stored, active=active, trained=trained
     )
 
 
-def _table(name: str, factors: Factors, trained: bool) -> Part:
-    return Part(
+def _table(name: str, factors: Factors, trained: bool) -> ModelPart:
+    return ModelPart(
         name=name,
         place="embedding",
         kind="table",
@@ -418,8 +420,8 @@ def _table(name: str, factors: Factors, trained: bool) -> Part:
 
 def _pairs(
     name: str, factors: Factors, window: int | None = None, chunk: int | None = None
-) -> Part:
-    return Part(
+) -> ModelPart:
+    return ModelPart(
         name=name,
         place="layers",
         kind="product",
@@ -430,5 +432,5 @@ def _pairs(
     )
 
 
-def _scan(name: str, factors: Factors, chunk: int) -> Part:
-    return Part(name=name, place="layers", kind="product", multiplied=factors, padded_to=chunk)
+def _scan(name: str, factors: Factors, chunk: int) -> ModelPart:
+    return ModelPart(name=name, place="layers", kind="product", multiplied=factors, padded_to=chunk)
