@@ -16,6 +16,7 @@ FILE = Path(huggingface.__file__).with_name("huggingface_defaults.json")
 # Which layers are which follows from their number, which a file may change.
 _PER_LAYER = {"layer_types", "layers_block_type", "mlp_only_layers", "moe_layers", "no_rope_layers"}
 
+_DOUBLED = ("hidden_size", "num_attention_heads", "n_embd", "n_head", "d_model", "n_heads")
 # What a file gives for a reader to look up all that it may.
 _GIVEN: dict[str, dict[str, Any]] = {
     "nemotron_h": {"hybrid_override_pattern": "ME*-"},
@@ -24,10 +25,21 @@ _GIVEN: dict[str, dict[str, Any]] = {
 
 
 def defaults(kind: str) -> dict[str, Any]:
-    """Return the defaults of a family, for the keys that its reader looks up."""
-    made = transformers.AutoConfig.for_model(kind)
-    # Aliases such as n_embd for hidden_size are attributes, and not in the dictionary.
-    values = {name: one for name, one in made.to_dict().items() if name not in _PER_LAYER}
+    """Return the defaults of a family, for the keys that its reader looks up.
+
+    Those that follow from other sizes are left out: the reader derives them.
+    """
+    usual = transformers.AutoConfig.for_model(kind).to_dict()
+    doubled = {name: 2 * usual[name] for name in _DOUBLED if isinstance(usual.get(name), int)}
+    try:
+        other = transformers.AutoConfig.for_model(kind, **doubled).to_dict()
+    except Exception:  # noqa: BLE001 - huggingface_hub's own kind: sizes that do not go together
+        other = usual
+    values = {
+        name: value
+        for name, value in usual.items()
+        if name not in _PER_LAYER and (name in doubled or other.get(name) == value)
+    }
     config = huggingface.Config({}, values)
     needed = {**_GIVEN.get(kind, {})}
     for _ in range(10):

@@ -335,7 +335,7 @@ def _opt(c: Config) -> Model:
         width_names=("ffn_dim",),
     )
     model = _decoder(c, style)
-    width = c.size("word_embed_proj_dim")
+    width = c.optional_size("word_embed_proj_dim") or c.hidden_size
     return replace(
         model,
         # The first two rows stand for no position.

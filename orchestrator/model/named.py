@@ -1,0 +1,78 @@
+"""Look up models by name; each is a table of a file in `named`, with the keys of its config.json.
+
+A table has:
+
+- source: where the keys are from;
+- size, active: billions of parameters that it is published with, in all and per token;
+- seq_length: tokens of its training sequences, or a usual length;
+- config: keys of `config.json`; TOML has no null, so 0 stands for what a model does not have.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from orchestrator.common.errors import UserError, did_you_mean
+from orchestrator.model.description import Model
+from orchestrator.model.huggingface import model_of_config
+
+_FOLDER = Path(__file__).with_name("named")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedModel:
+    """A published model. Sizes are in billions, as published; `active` is None if all are."""
+
+    name: str
+    source: str
+    size: float
+    active: float | None
+    seq_length: int
+    config: dict[str, Any]
+
+    def model(self, seq_length: int | None = None) -> Model:
+        """Return its description, for sequences of `seq_length` or its usual ones."""
+        return model_of_config(self.config, seq_length or self.seq_length)
+
+
+@cache
+def named_models() -> dict[str, NamedModel]:
+    """Return all named models, by name, in the order of the files."""
+    found = {}
+    for file in sorted(_FOLDER.glob("*.toml")):
+        for name, table in tomllib.loads(file.read_text("utf-8")).items():
+            found[name] = NamedModel(
+                name=name,
+                source=table["source"],
+                size=table["size"],
+                active=table.get("active"),
+                seq_length=table["seq_length"],
+                config=table["config"],
+            )
+    return found
+
+
+def named_model(name: str) -> NamedModel:
+    """Return the model called `name`; case and separators do not matter: `Llama 3 8B`.
+
+    Raises UserError, with the nearest name, if there is none.
+    """
+    models = named_models()
+    for known in models:
+        if _plain(known) == _plain(name):
+            return models[known]
+    raise UserError(
+        f"there is no model {name!r}{did_you_mean(name, models)}; `teralog models` lists them"
+    )
+
+
+def is_named(name: str) -> bool:
+    """Return whether there is a model called `name`."""
+    return any(_plain(known) == _plain(name) for known in named_models())
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]", "", name.lower())
