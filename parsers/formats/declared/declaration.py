@@ -110,8 +110,8 @@ class LineReader:
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
             return None
-        columns = self.line_patterns.columns(text, len(offsets), self._example)
-        if columns is None or self._unread(columns, text):
+        columns = self.line_patterns.columns(text, len(offsets), self._example, self._is_all)
+        if columns is None:
             return None
         count = len(columns["iteration"])
         if "interval_seconds" in columns:
@@ -120,10 +120,10 @@ class LineReader:
             columns["log_interval"] = [self.declaration.log_interval] * count
         return StepBlock({**columns, "offset": array("q", offsets[:count])})
 
-    def _unread(self, columns: Container[str], text: str) -> bool:
-        """Return whether some line has a field that its pattern leaves out."""
-        return any(
-            one.name not in columns and pattern.search(text) for one, pattern in self.patterns
+    def _is_all(self, names: Container[str], text: str) -> bool:
+        """Return whether no line has a field that is not among some names."""
+        return not any(
+            one.name not in names and pattern.search(text) for one, pattern in self.patterns
         )
 
     def _example(self, line: str) -> Example | None:
