@@ -22,6 +22,7 @@ from orchestrator.common.validation import field_types
 from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
+from orchestrator.hardware.container import Container
 from orchestrator.run.presets import PRESETS
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -81,6 +82,8 @@ def cluster_profile_keys() -> str:
         "`make record` writes this page from the types that check profiles.\n"
         "[The cluster profile](cluster-profile.md) shows one with all keys.\n\n"
         + _table("key", Cluster)
+        + "\nThe mapping `container` has these keys:\n\n"
+        + _table("key", Container)
     )
 
 
@@ -167,6 +170,8 @@ def _values(schema: dict[str, Any]) -> str:
         return ", ".join(map(_text, schema["enum"]))
     if "const" in schema:
         return _text(schema["const"])
+    if "$ref" in schema:
+        return "mapping"
     limits = [f"{words} {schema[name]}" for name, words in _LIMITS.items() if name in schema]
     return ", ".join([_TYPE_NAMES[schema["type"]], *limits])
 

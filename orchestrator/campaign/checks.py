@@ -8,7 +8,8 @@ from orchestrator.common.errors import did_you_mean
 from orchestrator.common.paths import unset_in
 from orchestrator.frameworks.launchers import LAUNCHERS
 from orchestrator.frameworks.table import FRAMEWORKS
-from orchestrator.hardware.cluster import Cluster
+from orchestrator.hardware.cluster import Cluster, unset_paths
+from orchestrator.hardware.container import option_problem
 from orchestrator.hardware.gpus import (
     Capability,
     compute_capability,
@@ -39,7 +40,7 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     """
     yield from unset_variables(run)
     yield from unset_in("log_folder", cluster.log_folder)
-    yield from unset_in("python", cluster.python)
+    yield from unset_paths(cluster)
     if cluster.gpu is not None and cluster.has_gpus:
         yield from _gpu_warnings(cluster, cluster.gpu, run.training.precision)
     framework = FRAMEWORKS[run.framework]
@@ -130,6 +131,10 @@ def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
     launcher = run.options.launcher
     if LAUNCHERS[launcher].needs_slurm and cluster.scheduler != "slurm":
         yield f"launcher={launcher} needs a Slurm cluster, and {cluster.name} is none"
+    if cluster.container is not None:
+        yield from (
+            f"srun: {said}" for line in run.resources.srun if (said := option_problem(line))
+        )
 
 
 def _capability_problems(run: Run, cluster: Cluster) -> Iterator[str]:

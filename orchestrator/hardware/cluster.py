@@ -1,10 +1,12 @@
 """Read cluster profiles: where runs go, and what a job script needs for that."""
 
 import re
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path, PurePath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic.functional_validators import AfterValidator
@@ -13,6 +15,12 @@ from orchestrator.common.errors import MAX_LISTED, UserError
 from orchestrator.common.paths import absolute, unset_in
 from orchestrator.common.validation import field_types, mapping_problems
 from orchestrator.common.yaml_files import read_yaml
+from orchestrator.hardware.container import (
+    Container,
+    container_problems,
+    located,
+    unset_in_container,
+)
 from orchestrator.hardware.free_lines import checked_lines
 from orchestrator.hardware.gpus import Figure, peak_tflops
 from orchestrator.hardware.machine import visible_gpus
@@ -187,13 +195,33 @@ class Cluster:
         list[str] | None,
         Field(description="Shell lines that run before the training: export NCCL_DEBUG=WARN."),
     ] = None
+    container: Annotated[
+        Container | None,
+        Field(description="The container in which launchers, ranks and rehearsals run."),
+    ] = None
+    binding: Annotated[
+        Literal["none", "numa", "custom"],
+        Field(
+            description="numa: each rank has the cores of its GPU's NUMA node; custom: "
+            "binding_command starts each rank."
+        ),
+    ] = "none"
+    binding_command: Annotated[
+        Annotated[list[str], Field(min_length=1)] | None,
+        Field(description="With custom: a command that starts what follows it: [./bind.sh]."),
+    ] = None
     python: Annotated[
         str | None,
         Field(
-            description="The Python that scripts call: a path, or a name on the job's PATH; the "
-            "Python that runs teralog if not given."
+            description="The Python that scripts call: a path, or a name on the job's PATH; if not "
+            "given, python3 in a container, else the Python that runs teralog."
         ),
     ] = None
+
+    @property
+    def script_python(self) -> str:
+        """The Python that job scripts of runs call."""
+        return self.python or (sys.executable if self.container is None else "python3")
 
     @property
     def has_gpus(self) -> bool:
@@ -226,17 +254,44 @@ def load_cluster(name: str, folder: Path) -> Cluster:
     if not path.is_file():
         raise UserError(_no_profile(name, folder))
     data = {"name": path.stem, **read_yaml(path, "a cluster profile")}
-    problems = [*mapping_problems("", Cluster, data)]
-    if "memory" in data and "memory_per_gpu" in data:
-        problems.append("memory, memory_per_gpu: give one of them; Slurm takes no more")
+    container = data.pop("container", None)
+    problems = [*mapping_problems("", Cluster, data), *_joint_problems(data)]
+    if container is not None:
+        problems += container_problems(container, data)
     if problems:
         raise UserError(*(f"{path}: {problem}" for problem in problems))
     cluster = Cluster(**data)
+    command = cluster.binding_command
+    if command is not None:
+        program = _path(command[0], path.parent) if _is_path(command[0]) else command[0]
+        command = [program or "", *command[1:]]
     return replace(
         cluster,
         log_folder=_path(cluster.log_folder, path.parent),
         python=_path(cluster.python, path.parent) if _is_path(cluster.python) else cluster.python,
+        container=None if container is None else located(Container(**container), path.parent),
+        binding_command=command,
     )
+
+
+def unset_paths(cluster: Cluster) -> Iterator[str]:
+    """Yield a sentence for each variable that is not set, in paths that job scripts contain."""
+    yield from unset_in("python", cluster.python)
+    for word in (cluster.binding_command or ())[:1]:
+        yield from unset_in("binding_command", word)
+    if cluster.container is not None:
+        yield from unset_in_container(cluster.container)
+
+
+def _joint_problems(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which keys of a profile do not go together."""
+    if "memory" in data and "memory_per_gpu" in data:
+        yield "memory, memory_per_gpu: give one of them; Slurm takes no more"
+    custom = data.get("binding") == "custom"
+    if custom and "binding_command" not in data:
+        yield "binding: custom needs binding_command, e.g. [./bind.sh]: it starts each rank"
+    if not custom and "binding_command" in data:
+        yield "binding_command: is for `binding: custom` alone; add that, or remove binding_command"
 
 
 def _path(written: str | None, folder: Path) -> str | None:

@@ -44,8 +44,8 @@ def refuse_missing_modules(campaign: Campaign, runs: Sequence[PlannedRun]) -> No
 def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iterator[str]:
     """Yield a sentence for each framework whose modules the Python of the runs lacks.
 
-    A profile that has modules or set-up lines, or another Python on Slurm, is left to rehearsals:
-    only there its jobs' environment is at hand.
+    A profile that has modules, set-up lines or a container, or another Python on Slurm, is left to
+    rehearsals: only there its jobs' environment is at hand.
     """
     needed: dict[str, dict[str, None]] = {}
     for planned in runs:
@@ -66,7 +66,7 @@ def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iter
 def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
     """Return those of `modules` that the Python of a campaign's runs is known not to have."""
     cluster = campaign.cluster
-    if cluster.modules or cluster.setup:
+    if cluster.modules or cluster.setup or cluster.container:
         return frozenset()
     if cluster.python is None:
         return frozenset(name for name in modules if find_spec(name) is None)

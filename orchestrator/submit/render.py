@@ -6,11 +6,11 @@ from orchestrator.campaign.campaign import Campaign, PlannedRun
 from orchestrator.campaign.user_paths import unset_variables, user_paths
 from orchestrator.common.errors import UserError
 from orchestrator.common.files import at_once, disk_errors, json_text, made_folder
-from orchestrator.common.paths import unset_in
 from orchestrator.frameworks.table import FRAMEWORKS
+from orchestrator.hardware.cluster import unset_paths
 from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.submit.rehearsal import rehearsal_order
-from orchestrator.submit.scripts import job_script
+from orchestrator.submit.scripts import binding_files, job_script
 from orchestrator.workloads.rehearsal import ORDER_FILE
 
 
@@ -23,7 +23,7 @@ def render_runs(
     where a path has a variable in it that is not set; each folder is there whole or not at all.
     """
     cluster = campaign.cluster
-    unset = [f"cluster {cluster.name}: {said}" for said in unset_in("python", cluster.python)]
+    unset = [f"cluster {cluster.name}: {said}" for said in unset_paths(cluster)]
     told = dict.fromkeys(said for planned in runs for said in unset_variables(planned.run))
     unset += [f"{campaign.path}: {said}" for said in told]
     if unset:
@@ -56,5 +56,6 @@ def _texts(
     return {
         **store.run_record(planned, campaign),
         folder.script.name: script,
+        **binding_files(campaign.cluster),
         **{name: json_text(content) for name, content in files.items()},
     }

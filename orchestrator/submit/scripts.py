@@ -4,7 +4,9 @@ import re
 import shlex
 import sys
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -16,7 +18,10 @@ from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.hardware.free_lines import together
 from orchestrator.hardware.time_limit import slurm_time, time_limit_seconds
+from orchestrator.run.model import Run
 from orchestrator.workloads import rehearsal
+
+BIND_FILE = "bind_rank.py"
 
 
 class _Raw(str):
@@ -81,14 +86,18 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
         campaign=campaign.name,
         cluster=campaign.cluster,
         folder=str(folder),
-        python=campaign.cluster.python or sys.executable,
+        python=campaign.cluster.script_python,
+        build_kind=_workload("build_kind.py"),
+        container=campaign.cluster.container,
+        mounts=_mounts(campaign, folder),
+        binding=_binding(run, campaign.cluster, folder),
         steps_on_cpu=known.start.steps_on_cpu(run),
         output_pattern=_output_pattern(folder),
         paths=paths,
         rehearsal=_rehearsal(folder) if campaign.rehearsal else None,
         time_limit=slurm_time(run.resources.time_limit_seconds),
         sbatch_lines=together(campaign.cluster.sbatch, run.resources.sbatch),
-        srun=_Raw(shlex.join(["srun", *together(campaign.cluster.srun, run.resources.srun)])),
+        srun=_Raw(shlex.join(["srun", *_srun_options(run, campaign.cluster)])),
         version=version(),
     )
 
@@ -106,7 +115,8 @@ def shards_script(cluster: Cluster, folder: Path) -> str:
         .render(
             cluster=cluster,
             folder=str(folder),
-            python=cluster.python or sys.executable,
+            # It reads logs outside of any container.
+            python=sys.executable if cluster.container else cluster.script_python,
             time_limit=None if limit is None else slurm_time(time_limit_seconds(limit)),
             sbatch_lines=cluster.sbatch or (),
             version=version(),
@@ -120,6 +130,56 @@ def _require_printable(path: str) -> None:
             f"{path!r}: holds a line break or a control character, which a job script cannot "
             "hold; rename the folder"
         )
+
+
+def _srun_options(run: Run, cluster: Cluster) -> list[str]:
+    options = together(cluster.srun, run.resources.srun)
+    if cluster.binding == "numa" and not any(one.startswith("--cpu-bind=") for one in options):
+        # Each rank chooses among all cores that the job has on its node.
+        return ["--cpu-bind=none", *options]
+    return options
+
+
+def _mounts(campaign: Campaign, folder: Path) -> list[str]:
+    """Return what is mounted in the container of a run: its folder, and what its profile names.
+
+    Raises UserError if no runtime can mount the folder.
+    """
+    container = campaign.cluster.container
+    if container is None or container.runtime == "uenv":
+        return []
+    ours = [str(folder), *([rehearsal.__file__] if campaign.rehearsal else ())]
+    for path in ours:
+        if ":" in path or "," in path:
+            raise UserError(
+                f"{path}: a container cannot mount a path that contains ':' or ','; rename it"
+            )
+    return [*(f"{path}:{path}" for path in ours), *(container.mounts or ())]
+
+
+def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
+    """Return what starts each rank, and the words before those of the rank's own program."""
+    if cluster.binding == "none":
+        return None
+    program = str(folder / BIND_FILE)
+    if cluster.binding == "numa":
+        ranks = 0 if cluster.has_gpus else run.resources.gpus_per_node
+        return {"program": program, "words": ["numa", ranks]}
+    command = cluster.binding_command or []
+    return {"program": program, "words": ["custom", len(command), *command]}
+
+
+def binding_files(cluster: Cluster) -> dict[str, str]:
+    """Return the files that a run's folder has for its ranks to be bound, by name."""
+    if cluster.binding == "none":
+        return {}
+    return {BIND_FILE: _workload(BIND_FILE)}
+
+
+@cache
+def _workload(name: str) -> str:
+    """Return the text of a program that runs without teralog, beside or in a job script."""
+    return (files("orchestrator.workloads") / name).read_text(encoding="utf-8")
 
 
 def _rehearsal(folder: Path) -> dict[str, str]:

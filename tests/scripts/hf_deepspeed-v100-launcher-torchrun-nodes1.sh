@@ -32,20 +32,55 @@ export HF_HOME="$SCRATCH/hugging face"
 # Only now: modules and activation scripts may use variables that are not set.
 set -u
 python=/usr/bin/python3
-# ninja, which DeepSpeed compiles with, lies beside Python where pip installed it.
-PATH="$(dirname "$python"):$PATH"
-export PATH
-# DeepSpeed compiles small extensions at first use; all runs share them.
-export TORCH_EXTENSIONS_DIR="${TORCH_EXTENSIONS_DIR:-${HOME:-/tmp}/.cache/teralog/torch_extensions}"
-# A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
-# Who compiles may be on another node, and nothing compiles for more than ten minutes.
-for turn in {1..300}; do
-  lock="$(find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock ! -mmin +10 -print -quit 2> /dev/null || true)"
-  [[ -n "$lock" ]] || break
-  [[ "$turn" != 2 ]] || echo "[teralog] $lock: a program compiles, or was killed as it did; waiting, 10 minutes at most"
-  sleep 2
-done
-find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock -mmin +10 -delete 2> /dev/null || true
+begin() {
+  # ninja, which DeepSpeed compiles with, is next to Python if pip installed it.
+  PATH="$(dirname "$python"):$PATH"
+  export PATH
+  # DeepSpeed compiles small extensions at first use. What was compiled for another Python, torch, CUDA, GPU or CPU may
+  # end a run, e.g. by SIGILL: each kind has a folder of its own.
+  if [[ -z "${TORCH_EXTENSIONS_DIR:-}" ]]; then
+    local kind
+    kind="$("$python" -c '"""Print a name for what extensions of torch are compiled for: Python, torch, CUDA, CPU and GPUs."""
+
+# Job scripts contain this text, for Pythons from 3.6 on. Arguments: files on the CPU and the GPUs.
+import hashlib
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+VERSION = r"(?m)^(?:__version__|cuda|hip)\b[^=]*= *[\x22\x27](.+)[\x22\x27]"
+KEPT = r"(?m)^(?:vendor_id|model|model name|flags|CPU \w+|Features|Model)\s*:.*|^gfx_target.*"
+specs = [find_spec(name) for name in ("torch", "deepspeed")]
+folders = [Path(spec.origin).parent for spec in specs if spec and spec.origin]
+texts = [file.read_text("utf-8") for folder in folders for file in folder.glob("version.py")]
+files = [Path(name) for name in sys.argv[1:] if Path(name).is_file()]
+machine = [file.read_text("utf-8", "replace").split("\n\n")[0] for file in files]
+exact = [sys.version, *texts, *sorted(set(re.findall(KEPT, "\n".join(machine))))]
+for folder in folders:
+    exact += [str(folder), *sorted(path.name for path in folder.parent.glob("deepspeed-*-info"))]
+digest = hashlib.sha256("\n".join(exact).encode()).hexdigest()[:10]
+torch = re.findall(VERSION, texts[0]) if specs[0] and texts else ["none"]
+print("-".join([str(sys.implementation.cache_tag), "torch", *torch, digest]))
+' /proc/cpuinfo /proc/driver/nvidia/gpus/*/information \
+      /sys/class/kfd/kfd/topology/nodes/*/properties 2> /dev/null)" || kind=unknown
+    export TORCH_EXTENSIONS_DIR="${HOME:-/tmp}/.cache/teralog/torch_extensions/$kind"
+  fi
+  # A program that is killed while it compiles leaves its lock behind, and all others would wait for it.
+  local lock
+  # The program that compiles may be on another node, and nothing compiles for more than ten minutes.
+  local turn
+  for turn in {1..300}; do
+    lock="$(find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock ! -mmin +10 -print -quit 2> /dev/null || true)"
+    [[ -n "$lock" ]] || break
+    [[ "$turn" != 2 || "${SLURM_PROCID:-0}" != 0 ]] ||
+      echo "[teralog] $lock: a program compiles, or was killed as it did; waiting, 10 minutes at most"
+    sleep 2
+  done
+  find "$TORCH_EXTENSIONS_DIR" -maxdepth 2 -name lock -mmin +10 -delete 2> /dev/null || true
+  exec "$@"
+}
+task=(bash -c "$(declare -p python; declare -f begin); begin \"\$@\"" task)
 # The optimizer steps on the CPU, with all cores of a rank.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-10}"
 
@@ -71,15 +106,16 @@ args=(
 # Every 5 s, until the job ends, however it does; no longer than the job may take.
 # shellcheck disable=SC2016  # each node expands its own
 sample='command -v nvidia-smi > /dev/null || exit 0
-exec timeout "$1" nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
+exec nvidia-smi ${CUDA_VISIBLE_DEVICES:+--id="$CUDA_VISIBLE_DEVICES"} --loop=5 --format=csv \
   --query-gpu=timestamp,index,utilization.gpu,memory.used > "gpus-${SLURMD_NODENAME:-$(hostname)}.csv"'
-# Set before the sampler starts, for a signal may come at any time. timeout leads a process group of its own.
+# Set before the sampler starts, for a signal may come at any time. timeout passes SIGTERM on to all that it started.
 sampler=
-trap 'sampler="${sampler:-$!}"; kill -- "$sampler" "-$sampler" 2> /dev/null || true' EXIT
-# In a step that shares what the training's step has, and begins behind it.
-{ sleep 3; srun --overlap --mem=0 --cpus-per-task=1 --nodes=1 \
-  --ntasks=1 bash -c "$sample" sample 1800
-} > /dev/null 2>&1 &
+trap 'sampler="${sampler:-$!}"; kill "$sampler" 2> /dev/null || true' EXIT
+# In a step that shares what the training's step has, and begins behind it. An allocation may replace srun by a
+# function, which bash inherits.
+timeout 1800 bash -c 'sleep 3; srun "$@"' sampler \
+  --overlap --mem=0 --cpus-per-task=1 --nodes=1 --ntasks=1 \
+  bash -c "$sample" > /dev/null 2>&1 &
 sampler=$!
 
 # Since Slurm 22.05 srun does not inherit --cpus-per-task by itself.
@@ -93,7 +129,7 @@ export MASTER_PORT="${MASTER_PORT:-$((20000 + SLURM_JOB_ID % 10000))}"
 
 # One launcher a node, told which: launchers that meet of themselves number the nodes as they come.
 # shellcheck disable=SC2016  # each task expands its own
-srun --ntasks-per-node=1 --kill-on-bad-exit=1 bash -c \
+srun --ntasks-per-node=1 --kill-on-bad-exit=1 "${task[@]}" bash -c \
   'exec "$1" -u -m "$2" --node_rank "$SLURM_NODEID" "${@:3}"' node \
   "$python" torch.distributed.run \
   --nnodes 1 --nproc_per_node 4 \

@@ -34,8 +34,9 @@ def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
     """Start a job script here, with programs that do nothing, as the scheduler would."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("python", "srun", "scontrol"):
-        (programs / name).write_text("#!/bin/bash\n")
+    srun = 'while [[ $1 == --* ]]; do shift; done; "$@"\n'
+    for name, body in {"python": "", "srun": srun, "scontrol": ""}.items():
+        (programs / name).write_text(f"#!/bin/bash\n{body}")
         (programs / name).chmod(0o755)
 
     def start_with(scheduler: str) -> "subprocess.Popen[str]":
@@ -45,6 +46,7 @@ def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
         planned = PlannedRun(run_of(launcher="torchrun"), "0123456789ab", "label", ())
         campaign = Campaign(tmp_path / "c.yaml", "name", cluster, Warmup(), (planned,), ())
         environment = os.environ | JOB | {"TORCH_EXTENSIONS_DIR": str(lock.parent.parent)}
+        environment["PATH"] = f"{programs}:{environment['PATH']}"
         script = job_script(planned, campaign, tmp_path)
         return subprocess.Popen(
             ["bash", "-c", script], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True

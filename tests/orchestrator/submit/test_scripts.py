@@ -116,7 +116,9 @@ def test_shellcheck_finds_nothing(framework: str, tmp_path: Path) -> None:
     assert files
     for file in files:
         file.write_text(recorded(file.stem))
-    done = subprocess.run([shellcheck, *files], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [shellcheck, "--severity=style", *files], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -1,0 +1,120 @@
+"""The container of a cluster profile: an image, what is mounted in it, and what runs it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from pydantic.functional_validators import AfterValidator
+
+from orchestrator.common.paths import absolute, unset_in
+from orchestrator.common.validation import mapping_problems
+
+_OF_SRUN = ("pyxis", "uenv")
+_PATH = re.compile(r"[/~$.]|.*\.(sif|sqsh|squashfs|toml|img)$")
+# Options of srun that a container here gives.
+_OPTION = re.compile(r"--(container-image|container-mounts|container-workdir|environment)(=|$)")
+
+
+def _image(value: str) -> str:
+    if not value or value != value.strip() or value.startswith("-"):
+        raise ValueError(f"{value!r} is not an image; write a name, e.g. pytorch.sif, or a path")
+    return value
+
+
+def _mounts(mounts: list[str]) -> list[str]:
+    for mount in mounts:
+        source, *rest = mount.split(":")
+        target, flags = [*rest, "", ""][:2] if rest else (source, "")
+        told = f"{mount!r} is not a mount; write it as /data, /data:/target or /data:/target:ro"
+        if not source or len(rest) > 2 or "," in mount:
+            raise ValueError(told)
+        if rest and not target.startswith("/"):
+            raise ValueError(f"{mount!r}: the target {target!r} is not an absolute path; {told}")
+        if flags not in {"", "ro", "rw"}:
+            raise ValueError(f"{mount!r}: {flags!r} is neither ro nor rw")
+    return mounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """The container that a run's launchers and ranks run in.
+
+    image: as its runtime takes it: a file, or the name of an image; for uenv the environment's
+        definition, a .toml file or its name.
+    mounts: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro (or rw). A run's folder is mounted by itself.
+    runtime: `pyxis` and `uenv` are options of srun; the others are commands before each task.
+    """
+
+    image: Annotated[
+        str,
+        AfterValidator(_image),
+        Field(description="A file or a name of an image; for uenv an environment's definition."),
+    ]
+    runtime: Annotated[
+        Literal["pyxis", "apptainer", "singularity", "uenv", "podman-hpc"],
+        Field(description="What runs the container; pyxis and uenv are options of srun."),
+    ]
+    mounts: Annotated[
+        Annotated[list[str], AfterValidator(_mounts)] | None,
+        Field(description="SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro, one per item."),
+    ] = None
+
+
+def container_problems(container: Any, profile: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a profile's key `container`."""
+    if not isinstance(container, Mapping):
+        yield (
+            f"container: {container!r} is not a mapping; write it as "
+            "{image: pytorch.sif, runtime: apptainer}"
+        )
+        return
+    yield from mapping_problems("container", Container, container)
+    runtime = container.get("runtime")
+    if runtime in _OF_SRUN and profile.get("scheduler", "slurm") != "slurm":
+        yield f"container.runtime: {runtime} is part of Slurm; without it use apptainer"
+    if runtime == "uenv" and container.get("mounts"):
+        yield "container.mounts: write them into the .toml file of the environment, under mounts"
+    options = profile.get("srun")
+    for line in options if isinstance(options, list) else ():
+        if found := option_problem(line):
+            yield f"srun: {found}"
+
+
+def option_problem(line: object) -> str | None:
+    """Return why an option for srun contradicts a profile's container; None if it does not."""
+    found = _OPTION.match(line) if isinstance(line, str) else None
+    return found and f"--{found[1]}: the key container of the cluster profile gives it; remove one"
+
+
+def located(container: Container, folder: Path) -> Container:
+    """Return a container whose image and mounts are absolute if they are paths.
+
+    folder: that of the profile, to which paths are relative.
+    """
+    image = container.image
+    if _PATH.match(image) and "://" not in image and "#" not in image:
+        image = _absolute(image, folder)
+    return replace(
+        container, image=image, mounts=[_mount(one, folder) for one in container.mounts or ()]
+    )
+
+
+def unset_in_container(container: Container) -> Iterator[str]:
+    """Yield a sentence for each variable in a container's paths that is not set."""
+    yield from unset_in("container.image", container.image)
+    for mount in container.mounts or ():
+        yield from unset_in("container.mounts", mount.partition(":")[0])
+
+
+def _mount(mount: str, folder: Path) -> str:
+    """Return a mount with its source and its target, both absolute."""
+    source, _, target = mount.partition(":")
+    source = _absolute(source, folder)
+    return f"{source}:{target or source}"
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return path if any(unset_in("", path)) else absolute(path, folder)

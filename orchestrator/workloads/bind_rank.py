@@ -1,0 +1,114 @@
+"""Bind a rank to cores near its GPU, or start it by a user's own command, and become its program.
+
+The launcher starts one of these on every rank, in place of `PROGRAM ARGUMENT…`:
+
+    python bind_rank.py numa RANKS PROGRAM ARGUMENT…
+    python bind_rank.py custom COUNT WORD… PROGRAM ARGUMENT…
+
+RANKS is the number of ranks per node if these have no GPUs, else 0. The WORDs, COUNT of them, are
+the user's command. PROGRAM may be `-m MODULE`. Launchers of before torchrun put --local_rank first;
+PROGRAM gets it.
+
+A copy of this file is in the folder of each run that needs it. It runs in the run's own Python,
+which may be an old one, with the standard library alone.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+_SMI = ("nvidia-smi", "--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheader")
+
+
+def bind_rank_main() -> None:
+    """Bind this process as its arguments ask, and replace it by the rank's program."""
+    handed = [word for word in sys.argv[1:2] if re.match("--local[_-]rank(=|$)", word)]
+    mode, number, *words = sys.argv[1 + len(handed) :]
+    count, prefix = int(number), []
+    if mode == "custom":
+        prefix, words = words[:count], words[count:]
+    else:
+        problem = bind_to_numa_node(count, Path("/"))
+        if problem:
+            print("[teralog] binding: numa: " + problem, flush=True)
+    length = 2 if words[0] in ("-m", "--module") else 1
+    program = ["-m", words[1]] if length == 2 else words[:1]
+    command = [*prefix, sys.executable, "-u", *program, *handed, *words[length:]]
+    os.execvp(command[0], command)  # noqa: S606  (a shell would add nothing)
+
+
+def bind_to_numa_node(ranks: int, root: Path) -> "str | None":
+    """Bind this process to the cores of its NUMA node; return why it is not bound, None if it is.
+
+    Memory needs no binding: Linux takes it from the node of the core that first uses it.
+
+    ranks: the number per node if they have no GPUs, else 0. Such ranks are spread over the NUMA
+        nodes, neighbours together.
+    root: / except in tests.
+    """
+    local = os.environ.get("LOCAL_RANK", "")
+    if not local.isdigit():
+        return "this process has all GPUs of the node, and is not bound"
+    nodes = numa_nodes(root)
+    if len(nodes) < 2:
+        return None
+    spread = sorted(nodes)[int(local) * len(nodes) // ranks] if ranks else None
+    node = spread if ranks else gpu_numa_node(int(local), root)
+    if node is None or node not in nodes:
+        return "rank " + local + ": the NUMA node of its GPU is not known, and it is not bound"
+    cores = nodes[node] & os.sched_getaffinity(0)
+    if not cores:
+        return f"rank {local}: the job has no core of NUMA node {node}, and it is not bound"
+    os.sched_setaffinity(0, cores)
+    return None
+
+
+def numa_nodes(root: Path) -> "dict[int, set[int]]":
+    """Return the cores of each NUMA node that has any."""
+    nodes = {}
+    for folder in root.glob("sys/devices/system/node/node[0-9]*"):
+        cores = listed_cores(_text(folder / "cpulist"))
+        if cores:
+            nodes[int(folder.name[len("node") :])] = cores
+    return nodes
+
+
+def listed_cores(text: str) -> "set[int]":
+    """Return the cores in a list as the kernel writes it, e.g. 0-3,8."""
+    ranges = [part.split("-") for part in text.strip().split(",") if part]
+    return {core for ends in ranges for core in range(int(ends[0]), int(ends[-1]) + 1)}
+
+
+def gpu_numa_node(local_rank: int, root: Path) -> "int | None":
+    """Return the NUMA node of the GPU that CUDA gives to a rank, None if unknown."""
+    try:
+        listed = subprocess.check_output(_SMI, universal_newlines=True, stderr=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    rows = [[cell.strip() for cell in line.split(",")] for line in listed.splitlines()]
+    gpus = [row for row in rows if len(row) == 3]
+    visible = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    names = [name for name in visible if name] or [row[0] for row in gpus]
+    # A task that sees one GPU uses that, whatever its rank.
+    name = names[local_rank] if local_rank < len(names) else names[0] if len(names) == 1 else None
+    for index, uuid, bus in gpus:
+        if name is not None and (name == index or uuid.startswith(name)):
+            # nvidia-smi writes eight digits of the domain, the kernel four or as many as it has.
+            domain, _, rest = bus.lower().partition(":")
+            address = f"{int(domain, 16):04x}:{rest}"
+            node = _text(root / "sys/bus/pci/devices" / address / "numa_node").strip()
+            return int(node) if node.isdigit() else None
+    return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    bind_rank_main()
