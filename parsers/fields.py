@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 # At most 18 digits fit any counter, and keep int() from refusing a line of garbage.
 COUNT = r"[0-9]{1,18}"
@@ -40,6 +40,12 @@ def finite_json(value: object) -> float | None:
     """Return the finite number that a value of JSON is; None for any other value."""
     number = json_float(value)
     return number if number is not None and math.isfinite(number) else None
+
+
+def json_numbers(values: Mapping[str, object]) -> dict[str, float]:
+    """Return the numbers of an object of JSON, nan and inf too."""
+    numbers = ((name, json_float(one)) for name, one in values.items())
+    return {name: number for name, number in numbers if number is not None}
 
 
 def whole(text: str | None) -> int | None:

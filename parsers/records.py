@@ -71,12 +71,16 @@ class LossReport:
     """What a line says of the training without saying of which iteration, only of which epoch.
 
     epoch: with its fraction. loss: may be nan or inf. learning_rate, grad_norm: as printed.
+    The others: as in `Step`.
     """
 
     epoch: float
     loss: float
     learning_rate: float | None = None
     grad_norm: float | None = None
+    tokens_per_second_per_gpu: float | None = None
+    max_memory_allocated_gib: float | None = None
+    max_memory_reserved_gib: float | None = None
     offset: int
 
 

@@ -37,6 +37,7 @@ Read in trainer.py and trainer_callback.py of transformers 4.40 to 5.23, and in 
   it, or with a bar before it that has got further, as another node's may, is a LossReport. If
   the program's output is held back, reports come many at once, with no bar between them.
 * The bar in front of a report may be some steps old: bars are drawn ten times a second at most.
+* ms-swift adds the step itself, and others their own keys (see `hf_keys`).
 * `num_input_tokens_seen`, of an option, is summed over all ranks. With this option a report also
   contains a `train_runtime`: that of the training so far, which is not a result.
 
@@ -49,13 +50,19 @@ Bars alone make no records: evaluation draws the same ones, and each node its ow
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 
 from parsers.fields import COUNT, LABELS, NUMBER, finite, line_parts, parse_number
+from parsers.formats.hf_keys import ELAPSED, STEPS, TOKENS, integration_fields, step_of
 from parsers.records import LossReport, RunTotals, Step
 from parsers.scan.reader import LogFormat
 
 _DICTIONARY = re.compile(r"\{'[^{}\n]*\}")
-_ITEM = re.compile(rf"'(?P<name>\w+)': (?P<quote>'?)(?P<value>{NUMBER})(?P=quote)(?=, '|\}})")
+_ITEM = re.compile(
+    rf"'(?P<name>[\w/() ]{{1,60}})': (?P<quote>'?)(?P<value>{NUMBER})(?P=quote)(?=, '|\}})"
+)
+# Of ms-swift, which knows the step.
+_TEXT = re.compile(rf"'(?P<name>{'|'.join((*STEPS, ELAPSED))})': '(?P<value>[^'{{}}]{{1,40}})'")
 
 _ENTRY = re.compile(
     r"(?<!\w)(?P<name>train_(?:runtime|loss|(?:samples|steps|tokens)_per_second))"
@@ -67,11 +74,10 @@ _DURATION = re.compile(
 )
 
 
-def dictionaries(text: str) -> Iterator[tuple[dict[str, str], int]]:
-    """Yield the numbers in each dictionary of a text, as printed, and where the dictionary ends."""
+def dictionaries(text: str) -> Iterator[tuple[dict[str, str], re.Match[str]]]:
+    """Yield the numbers in each dictionary of a text, as printed, and the dictionary."""
     for dictionary in _DICTIONARY.finditer(text):
-        values = {item["name"]: item["value"] for item in _ITEM.finditer(dictionary[0])}
-        yield values, dictionary.end()
+        yield {item["name"]: item["value"] for item in _ITEM.finditer(dictionary[0])}, dictionary
 
 
 def _parse_result(offset: int, line: str) -> Iterator[RunTotals]:
@@ -158,6 +164,8 @@ _BAR = re.compile(
     r" \[[0-9:]{1,12}<[0-9:?]{1,12}, [^\[\]\r\n]{1,40}\]"
 )
 _NOTHING = re.compile(rf"{LABELS}\s*$")
+_WHOLE = re.compile(rf"{COUNT}(?:\.0)?")
+_OF_LOSS_REPORTS = frozenset(field.name for field in fields(LossReport))
 
 
 def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
@@ -166,27 +174,49 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
     parts = list(line_parts(line))
     for number, part in enumerate(parts):
         before = _BAR.match(part) or before
-        for values, end in dictionaries(part):
+        for values, dictionary in dictionaries(part):
             epoch, loss = finite(values.get("epoch")), _optional(values.get("loss"))
-            if epoch is None or loss is None:
+            texts = {item["name"]: item["value"] for item in _TEXT.finditer(dictionary[0])}
+            told = next((one for name in STEPS if (one := step_of(texts.get(name)))), None)
+            if loss is None or (epoch is None and told is None):
                 continue
-            rest = [part[end:], *parts[number + 1 :], *following.split("\r")]
+            rest = [part[dictionary.end() :], *parts[number + 1 :], *following.split("\r")]
             behind = next((_BAR.match(one) for one in rest if not _NOTHING.match(one)), None)
             rate, norm = (_optional(values.get(name)) for name in ("learning_rate", "grad_norm"))
-            if behind and _goes_on(before, behind):
+            if told is None and behind and _goes_on(before, behind):
+                told = int(behind["step"]), int(behind["steps"])
+            known = _exact_numbers(values)
+            more = integration_fields(known, texts.get(ELAPSED), told[0] if told else None)
+            if told is not None:
                 yield Step(
-                    iteration=int(behind["step"]),
-                    iterations=int(behind["steps"]),
-                    consumed_tokens=_count(values.get("num_input_tokens_seen")),
+                    iteration=told[0],
+                    iterations=told[1],
                     loss=loss,
                     learning_rate=rate,
                     grad_norm=norm,
                     offset=offset,
+                    **more,
                 )
-            else:
+            elif epoch is not None:
+                kept = {name: one for name, one in more.items() if name in _OF_LOSS_REPORTS}
                 yield LossReport(
-                    epoch=epoch, loss=loss, learning_rate=rate, grad_norm=norm, offset=offset
+                    epoch=epoch,
+                    loss=loss,
+                    learning_rate=rate,
+                    grad_norm=norm,
+                    offset=offset,
+                    **kept,
                 )
+
+
+def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
+    """Return the finite numbers, without counts of tokens that are rounded to few digits."""
+    numbers = ((name, finite(one)) for name, one in values.items())
+    return {
+        name: one
+        for name, one in numbers
+        if one is not None and (name not in TOKENS or _WHOLE.fullmatch(values[name]))
+    }
 
 
 def _goes_on(before: re.Match[str] | None, behind: re.Match[str]) -> bool:
@@ -201,14 +231,10 @@ def _optional(text: str | None) -> float | None:
     return None if text is None else parse_number(text)
 
 
-def _count(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(COUNT, text) else None
-
-
 HF_TRAINER_REPORTS = LogFormat(
     name="Hugging Face Trainer, reports",
     anchors=(b"{'loss': ",),
     parse=_parse,
     following=1,
-    report=re.compile(r"\{'loss': [^{}]*'epoch': '?[0-9]"),
+    report=re.compile(r"\{'loss': [^{}]*'(?:epoch|iteration)': '?[0-9]"),
 )

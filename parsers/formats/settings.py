@@ -105,6 +105,9 @@ def _echoes(offset: int, line: str) -> Iterator[Setting]:
 
 
 # In DeepSpeed's dump, of JSON:     "train_batch_size": 2.048000e+03,
+# Hugging Face's trainer_state.json calls the batch of a device so, two columns from the left and
+# above `trial_name`.
+_OF_TRAINER_STATE = re.compile(r'  "train_batch_size": [0-9]+,\s+"trial_name": ')
 _JSON = re.compile(
     rf'{LABELS}\s*"(?P<name>train_batch_size|train_micro_batch_size_per_gpu'
     rf'|gradient_accumulation_steps|stage)":'
@@ -112,8 +115,9 @@ _JSON = re.compile(
 )
 
 
-def _json(offset: int, line: str) -> Iterator[Setting]:
-    match = _JSON.search(line.rstrip())
+def _json(offset: int, text: str) -> Iterator[Setting]:
+    line = text.partition("\n")[0]
+    match = None if _OF_TRAINER_STATE.match(text) else _JSON.search(line.rstrip())
     if match and (value := Decimal(match["value"])) == int(value):
         name = argument_name(match["name"])
         yield Setting(name=name, value=str(int(value)), source="arguments", offset=offset)
@@ -214,13 +218,21 @@ def setting_format(
     parse: Callable[[int, str], Iterator[Setting]],
     *anchors: bytes,
     only: bytes | None = None,
+    following: int = 0,
 ) -> LogFormat:
     """Return a format of settings, of which no line counts as a report not understood.
 
     only: see `LogFormat`; lines with a terminal's codes are read, whatever they contain.
     """
     pattern = None if only is None else re.compile(only + rb"|\x1b")
-    return LogFormat(name=name, anchors=anchors, parse=parse, only=pattern, report=_NEVER)
+    return LogFormat(
+        name=name,
+        anchors=anchors,
+        parse=parse,
+        only=pattern,
+        report=_NEVER,
+        following=following,
+    )
 
 
 ARGUMENTS = setting_format(
@@ -234,6 +246,7 @@ DEEPSPEED_CONFIG = setting_format(
     b'"train_micro_batch_size_per_gpu"',
     b'"gradient_accumulation_steps"',
     b'"stage": ',
+    following=1,
 )
 PARALLEL_SIZES = setting_format("parallel sizes", _sizes, b"using world size: ")
 PARAMETER_COUNTS = setting_format("parameter counts", _parameters, b"umber of parameters ")

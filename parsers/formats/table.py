@@ -4,12 +4,13 @@ import re
 from dataclasses import replace
 
 from parsers.formats.colossalai import COLOSSALAI_MODELS, COLOSSALAI_THROUGHPUT
-from parsers.formats.declared.json_lines import AUTOMODEL
+from parsers.formats.declared.json_lines import JSON_LINES
 from parsers.formats.declared.litgpt import LITGPT
 from parsers.formats.declared.maxtext import MAXTEXT
 from parsers.formats.declared.mlperf import MLPERF
 from parsers.formats.declared.nanogpt import MODDED_NANOGPT, NANOCHAT
 from parsers.formats.declared.nemo import MEGATRON_BRIDGE, NEMO
+from parsers.formats.declared.olmo import OLMO_CORE
 from parsers.formats.declared.paddle import PADDLE
 from parsers.formats.declared.torchtitan import TORCHTITAN
 from parsers.formats.declared.verl import VERL
@@ -31,6 +32,7 @@ from parsers.formats.nvidia_smi import (
 )
 from parsers.formats.oneflow import ONEFLOW_ARGUMENTS, ONEFLOW_MEMORY, ONEFLOW_STEP, ONEFLOW_TABLE
 from parsers.formats.settings import SETTINGS
+from parsers.formats.trainer_state import TRAINER_STATE, TRAINER_STATE_SETTINGS
 from parsers.scan.reader import AnyFormat, LogFormat
 
 
@@ -52,11 +54,13 @@ DECLARED: tuple[LogFormat, ...] = (
     MODDED_NANOGPT,
     LITGPT,
     PADDLE,
-    AUTOMODEL,
+    OLMO_CORE,
+    *JSON_LINES,
 )
 """Formats of one line for each report."""
 
-CONFIGURATION_FORMATS = frozenset(one.name for one in (*SETTINGS, *ENVIRONMENT))
+_CONFIGURATION = (*SETTINGS, *ENVIRONMENT, TRAINER_STATE_SETTINGS)
+CONFIGURATION_FORMATS = frozenset(one.name for one in _CONFIGURATION)
 """Names of those that tell how a run was set up, and nothing of how it went."""
 
 _OF_SPEED: tuple[AnyFormat, ...] = (
@@ -69,6 +73,7 @@ _OF_SPEED: tuple[AnyFormat, ...] = (
     HF_TRAINER_RESULT,
     HF_TRAINER_REPORTS,
     HF_TRAINER_METRICS,
+    TRAINER_STATE,
     COLOSSALAI_THROUGHPUT,
     ONEFLOW_STEP,
     ONEFLOW_TABLE,
@@ -109,7 +114,8 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     NVIDIA_SMI_CSV,
     NVIDIA_SMI_MEMORY_CSV,
     NVIDIA_SMI_DMON,
+    TRAINER_STATE,
     *DECLARED,
     # Their anchors are common words; a line without a setting is a line like any other.
-    *(_reported_as(log_format, _NEVER) for log_format in (*SETTINGS, *ENVIRONMENT)),
+    *(_reported_as(log_format, _NEVER) for log_format in _CONFIGURATION),
 )

@@ -66,9 +66,11 @@ _RESULT = r"\{(?![^{}]*'loss': )[^{}]*'train_runtime': [^{}]*"  # of a whole tra
 SIGNS = (
     _sign(_NAN, _FINISHED, b"'train_runtime': ", _RESULT + r"'train_loss': '?nan[^{}]*\}"),
     _sign(_COMPLETED, _FINISHED, b"'train_runtime': ", _RESULT + r"\}"),
+    _sign(_COMPLETED, _FINISHED, b'"train_runtime": ', r'^\s{6}"train_runtime": [0-9.]+,$'),
     _sign(_COMPLETED, _FINISHED, b"***** train metrics *****", r"\*{5} train metrics \*{5}\s*$"),
     _sign(_COMPLETED, _FINISHED, b"[after training is done]", r"\[after training is done\]"),
     _sign(_COMPLETED, _FINISHED, b"Training completed", r" - INFO - Training completed\s*$"),
+    _sign(_COMPLETED, _FINISHED, b"Training complete", r"\bINFO\b.*\bTraining complete\s*$"),
     _sign(_COMPLETED, _FINISHED, b"`Trainer.fit` stopped", r"`Trainer\.fit` stopped: `max_\w+="),
     _sign(_COMPLETED, _FINISHED, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "success"'),
     _sign(_ERROR, _END, b'"run_stop"', r':::MLLOG .*"run_stop".*"status": "aborted"'),

@@ -8,7 +8,7 @@ from typing import Any
 
 from parsers.fields import whole
 from parsers.formats.table import CONFIGURATION_FORMATS, SPEED_FORMATS
-from parsers.records import Outcome, OutcomeKind, RunTotals, Step, Usage
+from parsers.records import LossReport, Outcome, OutcomeKind, RunTotals, Step, Usage
 from parsers.runs.run import LogRun
 from parsers.steps.blocks import step_column
 from parsers.steps.seconds import StepSeconds, is_sound
@@ -162,7 +162,8 @@ def summarise(
         tokens_per_second=_mean_rate(reports, "tokens_per_second")
         or _product(samples, _tokens_a_sample(reports) or whole(config.get("seq_length")))
         or _total(run, "tokens_per_second"),
-        tokens_per_second_per_gpu=_mean_rate(reports, "tokens_per_second_per_gpu"),
+        tokens_per_second_per_gpu=_mean_rate(reports, "tokens_per_second_per_gpu")
+        or _rate_of_losses(run),
         reported_mfu=_mean_rate(reports, "reported_mfu"),
         reported_tflops_per_gpu=_mean_rate(reports, "reported_tflops_per_gpu")
         or _total(run, "tflops_per_gpu"),
@@ -240,6 +241,13 @@ def _mean_rate(reports: RunReports, name: str) -> float | None:
     return harmonic_mean(known) if known and min(known) >= 0 else None
 
 
+def _rate_of_losses(run: LogRun) -> float | None:
+    """Return the mean of the rates that reports without a step give, the first one left out."""
+    rates = (one.tokens_per_second_per_gpu for one in run.parts if isinstance(one, LossReport))
+    known = [rate for rate in _known(rates) if rate > 0][1:]
+    return harmonic_mean(known) if known else None
+
+
 def _tokens_a_sample(reports: RunReports) -> float | None:
     """Return how long sequences were between the first report that counts and the last one."""
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
@@ -291,9 +299,13 @@ def _total(run: LogRun, name: str) -> float | None:
 def _peak_gib(run: LogRun) -> float | None:
     parts = run.parts
     reports = [one for one in parts if isinstance(one, Usage | RunTotals)]
+    losses = [one for one in parts if isinstance(one, LossReport)]
     peaks = _known(step_column(parts, "max_memory_allocated_gib"))
-    peaks += _known(one.max_memory_allocated_gib for one in reports)
-    peaks = peaks or _known(step_column(parts, "max_memory_reserved_gib"))
+    peaks += _known(one.max_memory_allocated_gib for one in (*reports, *losses))
+    peaks = peaks or [
+        *_known(step_column(parts, "max_memory_reserved_gib")),
+        *_known(one.max_memory_reserved_gib for one in losses),
+    ]
     if peaks:
         return max(peaks)
     # What a job script has nvidia-smi print before the training is no peak of it.

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from random import Random
 
+import printed_declared
+import printed_streams
 import printed_tables
 import pytest
 from printed import PRINTERS
@@ -22,6 +24,8 @@ from parsers.scan.reader import decode
 from parsers.summary.run import summarise
 from parsers.summary.warmup import Warmup
 
+assert printed_declared
+assert printed_streams
 assert printed_tables
 CASES = int(os.environ.get("TERALOG_SOAK", "4000"))
 PARTS = 20

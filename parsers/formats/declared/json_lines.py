@@ -2,49 +2,229 @@
 
     {"step": 3, "epoch": 0, "timestamp": "2026-04-01T16:06:16.930Z", "loss": 0.8, "grad_norm": 71.7,
      "lr": 4.6e-06, "mem": 10.66, "tps": 93026.5, "tps_per_gpu": 11628.3, "mfu": 7.35, …}
+        NVIDIA's Automodel: allocated memory in GiB, `tps` of all ranks, the MFU in percent
+    {"step": 10, "throughput(tps)": 2228.1, "tflops": 83.74, "mfu(%)": 8.47, …}
+        torchtitan's metrics, as its loggers are given them; `tps` per rank, reserved memory in GiB
+    {…, "step": 10, "log_type_name": "step_end", "value": 812.5, …}
+        torchtitan's structured log, a file for each rank: the milliseconds of a step
+    {"current_steps": 5, "total_steps": 100, "loss": 1.2, "lr": 2e-05, "elapsed_time": "0:00:10", …}
+        LLaMA-Factory's trainer_log.jsonl
+    {"loss": 1.2, "global_step/max_steps": "5/100", "train_speed(s/it)": 2.1, …}
+        ms-swift's logging.jsonl
+    {"step": 1, "data": {"perf/throughput": 3283.3, "timing_s/step": 48.7, …}}
+        verl's file logger
 
-That is NVIDIA's Automodel: `mem` is the allocated memory in GiB, `tps` tokens per second over all
-ranks, the MFU in percent.
+The keys of the last but one two are those of Hugging Face's Trainer and its integrations.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from parsers.fields import finite_json, json_float
+from parsers.fields import LABELS, finite_json, is_quoted, json_float, json_numbers
+from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
 from parsers.records import Step
 from parsers.scan.reader import LogFormat
 
-_OBJECT = re.compile(r'^\s*(?P<object>\{"step": [0-9].*\})\s*$')
+_OBJECT = re.compile(rf"{LABELS}\s*(?P<object>\{{.*\}})\s*$")
+# What may be nan or inf.
+_ANY_NUMBER = frozenset({"loss", "grad_norm"})
+
+Json = dict[str, Any]
 
 
-def _parse(offset: int, line: str) -> Iterator[Step]:
-    match = _OBJECT.match(line)
+def json_object(text: str) -> Json | None:
+    """Return the object of JSON that a line has behind its labels; None if it has none."""
+    match = None if is_quoted(text) else _OBJECT.match(text)
     try:
-        values = json.loads(match["object"]) if match else None
+        value = json.loads(match["object"]) if match else None
     except (ValueError, RecursionError):
-        return
-    if not isinstance(values, dict) or not isinstance(values.get("step"), int):
-        return
-    mfu = finite_json(values.get("mfu"))
-    timestamp = values.get("timestamp")
-    yield Step(
-        iteration=values["step"],
-        loss=json_float(values.get("loss")),
-        grad_norm=json_float(values.get("grad_norm")),
-        learning_rate=finite_json(values.get("lr")),
-        max_memory_allocated_gib=finite_json(values.get("mem")),
-        tokens_per_second=finite_json(values.get("tps")),
-        tokens_per_second_per_gpu=finite_json(values.get("tps_per_gpu")),
-        reported_mfu=None if mfu is None else mfu / 100,
-        timestamp=timestamp if isinstance(timestamp, str) else None,
-        offset=offset,
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def count_of(value: object) -> int | None:
+    """Return the count that a value of JSON is; None for any other value."""
+    return value if isinstance(value, int) and 0 <= value < 10**18 and value is not True else None
+
+
+def _own_step(values: Json) -> tuple[int | None, int | None]:
+    return count_of(values.get("step")), None
+
+
+def _of_steps(values: Json) -> tuple[int | None, int | None]:
+    told = next((one for name in STEPS if (one := step_of(values.get(name)))), (None, None))
+    return told if told[0] is not None else _own_step(values)
+
+
+def _current_steps(values: Json) -> tuple[int | None, int | None]:
+    return count_of(values.get("current_steps")), count_of(values.get("total_steps"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonLines:
+    """A format of one object for each report.
+
+    name: for people. keys: of which each such line has one, with its quote. fields: of a Step, by
+    key, with what the value is divided by. step: takes an object; returns its iteration and how
+    many there are to be. inner: the key under which the metrics are. only: values that an object
+    must have. integrations: the keys of Hugging Face's integrations count, too.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    fields: Mapping[str, tuple[str, float]]
+    step: Callable[[Json], tuple[int | None, int | None]] = _own_step
+    inner: str | None = None
+    only: Mapping[str, str] = field(default_factory=dict)
+    integrations: bool = False
+    log_interval: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ObjectReader:
+    """Reads the lines of a format; other processes can be sent it, unlike a closure."""
+
+    declared: JsonLines
+
+    def __call__(self, offset: int, line: str) -> Iterator[Step]:
+        """Yield the step that a line reports."""
+        values, declared = json_object(line), self.declared
+        if values is None or any(values.get(key) != one for key, one in declared.only.items()):
+            return
+        iteration, iterations = declared.step(values)
+        metrics = values if declared.inner is None else values.get(declared.inner)
+        if iteration is None or not isinstance(metrics, dict):
+            return
+        # A report of a validation has none of them.
+        if not declared.only and not any(key.strip('"') in metrics for key in declared.keys):
+            return
+        found: dict[str, Any] = {}
+        for key, (name, divisor) in declared.fields.items():
+            number = (json_float if name in _ANY_NUMBER else finite_json)(metrics.get(key))
+            if number is not None:
+                found.setdefault(name, number / divisor if divisor != 1 else number)
+        if declared.integrations:
+            found |= integration_fields(json_numbers(metrics), metrics.get(ELAPSED), iteration)
+        timestamp = values.get("timestamp")
+        yield Step(
+            iteration=iteration,
+            iterations=iterations,
+            log_interval=declared.log_interval,
+            timestamp=timestamp if isinstance(timestamp, str) else None,
+            offset=offset,
+            **found,
+        )
+
+
+def _format(declared: JsonLines) -> LogFormat:
+    keys = "|".join(re.escape(key) for key in declared.keys)
+    looks = rf"{LABELS}\s*\{{.*(?:{keys})"
+    if declared.only:
+        looks = r"(?!)"  # Most such objects are events.
+    return LogFormat(
+        name=declared.name,
+        anchors=tuple(key.encode() for key in declared.keys),
+        parse=_ObjectReader(declared),
+        report=re.compile(looks),
     )
 
 
-AUTOMODEL = LogFormat(
-    name="Automodel metrics",
-    anchors=(b'"tps_per_gpu": ',),
-    parse=_parse,
-    report=re.compile(r'^\s*\{"step": [0-9]'),
+_OF_TRAINER = {
+    "loss": ("loss", 1.0),
+    "grad_norm": ("grad_norm", 1.0),
+    "learning_rate": ("learning_rate", 1.0),
+    "lr": ("learning_rate", 1.0),
+}
+
+AUTOMODEL = _format(
+    JsonLines(
+        name="Automodel metrics",
+        keys=('"tps_per_gpu"',),
+        fields={
+            "loss": ("loss", 1.0),
+            "grad_norm": ("grad_norm", 1.0),
+            "lr": ("learning_rate", 1.0),
+            "mem": ("max_memory_allocated_gib", 1.0),
+            "tps": ("tokens_per_second", 1.0),
+            "tps_per_gpu": ("tokens_per_second_per_gpu", 1.0),
+            "mfu": ("reported_mfu", 100.0),
+        },
+    )
 )
+
+TORCHTITAN_METRICS = _format(
+    JsonLines(
+        name="torchtitan metrics",
+        keys=('"throughput(tps)"',),
+        fields={
+            "loss_metrics/global_avg_loss": ("loss", 1.0),
+            "grad_norm": ("grad_norm", 1.0),
+            "lr": ("learning_rate", 1.0),
+            "throughput(tps)": ("tokens_per_second_per_gpu", 1.0),
+            "tflops": ("reported_tflops_per_gpu", 1.0),
+            "mfu(%)": ("reported_mfu", 100.0),
+            "memory/max_reserved(GiB)": ("max_memory_reserved_gib", 1.0),
+        },
+    )
+)
+
+TORCHTITAN_EVENTS = _format(
+    JsonLines(
+        name="torchtitan structured log",
+        keys=('"step_end"',),
+        fields={"value": ("step_seconds", 1000.0)},
+        only={"log_type_name": "step_end"},
+        log_interval=1,
+    )
+)
+
+LLAMA_FACTORY = _format(
+    JsonLines(
+        name="LLaMA-Factory's log",
+        keys=('"current_steps"',),
+        fields=_OF_TRAINER,
+        step=_current_steps,
+        integrations=True,
+    )
+)
+
+SWIFT = _format(
+    JsonLines(
+        name="ms-swift's log",
+        keys=('"train_speed(s/it)"', '"train_speed(iter/s)"'),
+        fields=_OF_TRAINER,
+        step=_of_steps,
+        integrations=True,
+    )
+)
+
+VERL_METRICS = _format(
+    JsonLines(
+        name="verl metrics",
+        keys=('"timing_s/step"',),
+        inner="data",
+        fields={
+            "timing_s/step": ("step_seconds", 1.0),
+            "perf/throughput": ("tokens_per_second_per_gpu", 1.0),
+            "perf/max_memory_allocated_gb": ("max_memory_allocated_gib", 1.0),
+            "perf/max_memory_reserved_gb": ("max_memory_reserved_gib", 1.0),
+            "actor/lr": ("learning_rate", 1.0),
+            "actor/grad_norm": ("grad_norm", 1.0),
+            "actor/pg_loss": ("loss", 1.0),
+        },
+        log_interval=1,
+    )
+)
+
+JSON_LINES = (
+    AUTOMODEL,
+    TORCHTITAN_METRICS,
+    TORCHTITAN_EVENTS,
+    LLAMA_FACTORY,
+    SWIFT,
+    VERL_METRICS,
+)
+"""Formats of metrics as JSON."""

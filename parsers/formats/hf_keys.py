@@ -1,0 +1,100 @@
+"""Keys that integrations of Hugging Face's Trainer add to its reports, in all files that have them.
+
+Read in the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 2025 and 2026:
+
+* axolotl: peaks of memory in GiB since the last report, and the trained tokens per second and GPU.
+* ms-swift: `memory(GiB)` is the reserved maximum. `train_speed` is the mean since the start of the
+  launch, with the step beside it as `5/100`; so the two are the time since the start.
+* LLaMA-Factory: `throughput` is the mean since the start, too: all tokens over all seconds.
+* TRL counts tokens as `num_tokens`. Its `step_time` has no update of the weights, and is not read.
+
+The time since the start is a product of two printed numbers. It counts only if the log has it as
+whole seconds, too, and both agree; a launch that went on from a checkpoint has other steps in it.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# Field of a Step, by key.
+NUMBERS: Mapping[str, str] = {
+    "memory/max_allocated (GiB)": "max_memory_allocated_gib",
+    "memory/max_mem_allocated(gib)": "max_memory_allocated_gib",  # axolotl of 2025
+    "memory/device_reserved (GiB)": "max_memory_reserved_gib",
+    "memory/device_mem_reserved(gib)": "max_memory_reserved_gib",
+    "vram_allocated": "max_memory_allocated_gib",
+    "vram_reserved": "max_memory_reserved_gib",
+    "memory(GiB)": "max_memory_reserved_gib",
+    "tokens/train_per_sec_per_gpu": "tokens_per_second_per_gpu",
+    "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
+}
+TOKENS = ("tokens/total", "num_input_tokens_seen", "num_tokens", "total_tokens")
+STEPS = ("global_step/max_steps", "iteration")
+ELAPSED = "elapsed_time"
+
+# 1d 2h 3m 4s of ms-swift; 1 day, 0:01:02 of LLaMA-Factory
+_UNITS = re.compile(
+    r"(?:(?P<days>[0-9]{1,5})d)? ?(?:(?P<hours>[0-9]{1,3})h)? ?(?:(?P<minutes>[0-9]{1,3})m)? ?"
+    r"(?:(?P<seconds>[0-9]{1,3})s)?"
+)
+_CLOCK = re.compile(
+    r"(?:(?P<days>[0-9]{1,5}) days?, )?(?P<hours>[0-9]{1,3}):(?P<minutes>[0-9]{2}):"
+    r"(?P<seconds>[0-9]{2})"
+)
+_OF_STEPS = re.compile(r"(?P<step>[0-9]{1,18})/(?P<steps>[0-9]{1,18})")
+# Both clocks are read one after the other.
+_AGREE_SECONDS = 1.5
+
+
+def step_of(text: object) -> tuple[int, int] | None:
+    """Return the step and the number of steps of `5/100`; None of any other value."""
+    match = _OF_STEPS.fullmatch(text) if isinstance(text, str) else None
+    return (int(match["step"]), int(match["steps"])) if match else None
+
+
+def integration_fields(
+    numbers: Mapping[str, float], elapsed: object, step: int | None
+) -> dict[str, Any]:
+    """Return the fields of a Step that the keys of integrations give.
+
+    numbers: what a report has, by key. elapsed: the time since the start, as text. step: of the
+    report.
+    """
+    found: dict[str, Any] = {}
+    for key, name in NUMBERS.items():
+        if math.isfinite(value := numbers.get(key, math.nan)):
+            found.setdefault(name, value)
+    for key in TOKENS:
+        value = numbers.get(key, math.nan)
+        if value.is_integer() and value >= 0:
+            found.setdefault("consumed_tokens", int(value))
+    seconds = _since_start(numbers, step)
+    whole = _seconds(elapsed)
+    if seconds is not None and whole is not None and abs(seconds - whole) <= _AGREE_SECONDS:
+        found["train_seconds"] = seconds
+    return found
+
+
+def _since_start(numbers: Mapping[str, float], step: int | None) -> float | None:
+    """Return the seconds since the start by the mean speed since then."""
+    per_step = numbers.get("train_speed(s/it)", 0.0)
+    rate = numbers.get("train_speed(iter/s)", 0.0)
+    tokens, throughput = (numbers.get(key, 0.0) for key in ("total_tokens", "throughput"))
+    if step is not None and per_step > 0:
+        return step * per_step
+    if step is not None and rate > 0:
+        return step / rate
+    return tokens / throughput if tokens > 0 and throughput > 0 else None
+
+
+def _seconds(text: object) -> float | None:
+    if not isinstance(text, str) or not text:
+        return None
+    match = _CLOCK.fullmatch(text) or _UNITS.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (
+        int(match[unit] or 0) for unit in ("days", "hours", "minutes", "seconds")
+    )
+    return ((days * 24 + hours) * 60 + minutes) * 60.0 + seconds

@@ -1,0 +1,94 @@
+"""Parse `trainer_state.json`, in which Hugging Face's Trainer keeps all its reports.
+
+    "log_history": [
+      {
+        "epoch": 0.31,
+        "grad_norm": 1.2,
+        "learning_rate": 5e-05,
+        "loss": 2.2788,
+        "step": 10
+      },
+
+Read in trainer_callback.py of transformers 4.40 to 5.23: keys are sorted, so each object is read
+from its epoch on. Numbers are not rounded, the step is stated, and the last object is the result of
+the training. The file's own `train_batch_size` is that of a device. An evaluation has no loss of
+its own name.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+from parsers.fields import LABELS, finite_json, json_float
+from parsers.formats.declared.json_lines import count_of
+from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
+from parsers.records import RunTotals, Setting, Step
+from parsers.scan.reader import LogFormat
+
+_FOLLOWING = 120
+_END = re.compile(LABELS + r"\s{4}\},?\s*$")
+_ROW = re.compile(LABELS + r'\s{6}(?P<row>".*)')
+
+
+def _parse(offset: int, text: str) -> Iterator[Step | RunTotals]:
+    rows = []
+    for line in text.split("\n"):
+        if _END.match(line):
+            break
+        if not (row := _ROW.match(line)):
+            return
+        rows.append(row["row"])
+    else:
+        return  # the file, or the object, is cut off
+    try:
+        values = json.loads("{" + "\n".join(rows) + "}")
+    except (ValueError, RecursionError):
+        return
+    step, loss = count_of(values.get("step")), json_float(values.get("loss"))
+    if step is not None and loss is not None:
+        told = next((one for name in STEPS if (one := step_of(values.get(name)))), None)
+        numbers = {
+            name: number for name, one in values.items() if (number := json_float(one)) is not None
+        }
+        yield Step(
+            iteration=step,
+            iterations=told[1] if told else None,
+            loss=loss,
+            learning_rate=finite_json(values.get("learning_rate")),
+            grad_norm=json_float(values.get("grad_norm")),
+            offset=offset,
+            **integration_fields(numbers, values.get(ELAPSED), step),
+        )
+    seconds = finite_json(values.get("train_runtime"))
+    if seconds is not None and "train_steps_per_second" in values and loss is None:
+        yield RunTotals(
+            train_seconds=seconds,
+            samples_per_second=finite_json(values.get("train_samples_per_second")),
+            steps_per_second=finite_json(values["train_steps_per_second"]),
+            mean_loss=json_float(values.get("train_loss")),
+            offset=offset,
+        )
+
+
+_MAX_STEPS = re.compile(LABELS + r'  "max_steps": (?P<steps>[1-9][0-9]{0,17}),$')
+
+
+def _settings(offset: int, line: str) -> Iterator[Setting]:
+    if match := _MAX_STEPS.match(line.rstrip()):
+        yield Setting(name="train_iters", value=match["steps"], source="arguments", offset=offset)
+
+
+TRAINER_STATE = LogFormat(
+    name="Hugging Face Trainer, state",
+    anchors=(b'      "epoch": ',),
+    parse=_parse,
+    following=_FOLLOWING,
+    # Evaluations are such objects, too.
+    report=re.compile(r"(?!)"),
+)
+TRAINER_STATE_SETTINGS = LogFormat(
+    name="Hugging Face Trainer, settings of its state",
+    anchors=(b'  "max_steps": ',),
+    parse=_settings,
+    report=re.compile(r"(?!)"),
+)

@@ -1,0 +1,244 @@
+"""What programs write as JSON, and reports of several lines, as in `printed`."""
+
+import json
+from random import Random
+from typing import Any
+
+from printed import Printed, count, loss, number, prints
+
+from parsers.records import Record, RunTotals, Setting, Step
+
+
+def _rate(random: Random) -> float:
+    return float(number(random, ".6g"))
+
+
+def _object(values: dict[str, Any], *records: Record) -> Printed:
+    return Printed(json.dumps(values), records, alone=True)
+
+
+@prints("Automodel metrics")
+def automodel(random: Random) -> Printed:
+    """One step."""
+    n, rate, all_ranks, memory = count(random), _rate(random), _rate(random), _rate(random)
+    return _object(
+        {"step": n, "epoch": 0, "mem": memory, "tps": all_ranks, "tps_per_gpu": rate},
+        Step(
+            iteration=n,
+            max_memory_allocated_gib=memory,
+            tokens_per_second=all_ranks,
+            tokens_per_second_per_gpu=rate,
+            offset=0,
+        ),
+    )
+
+
+@prints("torchtitan metrics")
+def titan_metrics(random: Random) -> Printed:
+    """The keys of its loggers."""
+    n, value, tokens = count(random), float(loss(random, ".6g")), _rate(random)
+    tflops, memory = _rate(random), _rate(random)
+    return _object(
+        {
+            "step": n,
+            "loss_metrics/global_avg_loss": value,
+            "throughput(tps)": tokens,
+            "tflops": tflops,
+            "memory/max_active(GiB)": 1.5,
+            "memory/max_reserved(GiB)": memory,
+        },
+        Step(
+            iteration=n,
+            loss=value,
+            tokens_per_second_per_gpu=tokens,
+            reported_tflops_per_gpu=tflops,
+            max_memory_reserved_gib=memory,
+            offset=0,
+        ),
+    )
+
+
+@prints("torchtitan structured log")
+def titan_event(random: Random) -> Printed:
+    """The end of a step, among its dozen fields."""
+    n, milliseconds = count(random), _rate(random)
+    return _object(
+        {"delta_ms": 0.5, "rank": 3, "step": n, "log_type_name": "step_end", "value": milliseconds},
+        Step(iteration=n, step_seconds=milliseconds / 1000, log_interval=1, offset=0),
+    )
+
+
+@prints("LLaMA-Factory's log")
+def llama_factory(random: Random) -> Printed:
+    """With tokens since the start."""
+    n, of, value, rate = count(random), count(random), float(loss(random, ".4f")), _rate(random)
+    tokens = count(random)
+    return _object(
+        {
+            "current_steps": n,
+            "total_steps": of,
+            "loss": value,
+            "lr": rate,
+            "epoch": 0.5,
+            "percentage": 5.0,
+            "elapsed_time": "1 day, 0:00:10",
+            "throughput": 0.5,
+            "total_tokens": tokens,
+        },
+        Step(
+            iteration=n,
+            iterations=of,
+            loss=value,
+            learning_rate=rate,
+            consumed_tokens=tokens,
+            # Both of its clocks must agree.
+            train_seconds=tokens / 0.5 if abs(tokens / 0.5 - 86410) <= 1.5 else None,
+            offset=0,
+        ),
+    )
+
+
+@prints("ms-swift's log")
+def swift(random: Random) -> Printed:
+    """Since 2025, when the speed became seconds."""
+    n, of, value, memory = count(random), count(random), float(loss(random, ".8g")), _rate(random)
+    return _object(
+        {
+            "loss": value,
+            "learning_rate": 1e-05,
+            "epoch": 0.5,
+            "global_step/max_steps": f"{n}/{of}",
+            "elapsed_time": "1h 2m 3s",
+            "memory(GiB)": memory,
+            "train_speed(s/it)": 0.0,
+        },
+        Step(
+            iteration=n,
+            iterations=of,
+            loss=value,
+            learning_rate=1e-05,
+            max_memory_reserved_gib=memory,
+            offset=0,
+        ),
+    )
+
+
+@prints("verl metrics")
+def verl_metrics(random: Random) -> Printed:
+    """Of its file logger."""
+    n, seconds, tokens = count(random), _rate(random), _rate(random)
+    return _object(
+        {"step": n, "data": {"timing_s/step": seconds, "perf/throughput": tokens}},
+        Step(
+            iteration=n,
+            step_seconds=seconds,
+            tokens_per_second_per_gpu=tokens,
+            log_interval=1,
+            offset=0,
+        ),
+    )
+
+
+@prints("Hugging Face Trainer, reports")
+def hf_of_swift(random: Random) -> Printed:
+    """With the step that ms-swift adds."""
+    n, value, memory = random.randint(1, 99), loss(random, ".4g"), number(random, ".2f")
+    return Printed(
+        f"{{'loss': '{value}', 'epoch': '0.31', 'global_step/max_steps': '{n}/100', "
+        f"'percentage': '5.00%', 'elapsed_time': '10s', 'memory(GiB)': '{memory}', "
+        "'train_speed(s/it)': '0'}\nnothing",
+        (
+            Step(
+                iteration=n,
+                iterations=100,
+                loss=float(value),
+                max_memory_reserved_gib=float(memory),
+                offset=0,
+            ),
+        ),
+    )
+
+
+@prints("Hugging Face Trainer, state")
+def trainer_state(random: Random) -> Printed:
+    """A report and the result, among others."""
+    n, value, norm, rate = count(random), _rate(random), _rate(random), _rate(random)
+    seconds, samples, steps = _rate(random), _rate(random), _rate(random)
+    reports: list[dict[str, Any]] = [
+        {"epoch": 0.5, "grad_norm": norm, "learning_rate": rate, "loss": value, "step": n},
+        {"epoch": 0.5, "eval_loss": 1.5, "eval_runtime": 2.5, "step": n},
+        {
+            "epoch": 3.0,
+            "step": n,
+            "train_loss": value,
+            "train_runtime": seconds,
+            "train_samples_per_second": samples,
+            "train_steps_per_second": steps,
+        },
+    ]
+    text = json.dumps({"global_step": n, "log_history": reports, "trial_name": None}, indent=2)
+    records = (
+        Step(iteration=n, loss=value, learning_rate=rate, grad_norm=norm, offset=0),
+        RunTotals(
+            train_seconds=seconds,
+            samples_per_second=samples,
+            steps_per_second=steps,
+            mean_loss=value,
+            offset=0,
+        ),
+    )
+    return Printed(text, records, alone=True)
+
+
+@prints("Hugging Face Trainer, settings of its state")
+def max_steps(random: Random) -> Printed:
+    """How many steps there are to be."""
+    n = count(random)
+    setting = Setting(name="train_iters", value=str(n), source="arguments", offset=0)
+    return Printed(f'  "max_steps": {n},', (setting,), alone=True)
+
+
+def of_olmo(value: float) -> str:
+    """Return a number as OLMo-core prints it."""
+    if value == 0:
+        return "0.0"
+    if value < 0.0001:
+        return f"{value:.2E}"
+    if value >= 1000:
+        return f"{int(value):,d}"
+    return f"{value:.{1 if value > 100 else 2 if value > 10 else 3 if value > 1 else 4}f}"
+
+
+def from_olmo(text: str) -> float:
+    """Return the number that is printed."""
+    return float(text.replace(",", ""))
+
+
+@prints("OLMo-core")
+def olmo(random: Random) -> Printed:
+    """A header, and a line for each metric."""
+    n, of = count(random), count(random)
+    tokens, mfu, memory, value = (of_olmo(_rate(random)) for _ in range(4))
+    trillions = random.randint(100, 900)
+    return Printed(
+        f"2026-06-22 19:07:43.123 host:0 olmo_core.train:93 INFO [step={n}/{of},epoch=1,eta=1h2m]\n"
+        f"    gpu_memory/GPU active mem (GiB)={memory}\n"
+        f"    throughput/total tokens=1.234B\n"
+        f"    throughput/device/TPS={tokens}\n"
+        f"    throughput/device/TPS (actual avg)=12,345\n"
+        f"    throughput/device/flopsPS={trillions}.0T\n"
+        f"    throughput/device/MFU={mfu}\n"
+        f"    train/CE loss={value}",
+        (
+            Step(
+                iteration=n,
+                iterations=of,
+                max_memory_allocated_gib=from_olmo(memory),
+                tokens_per_second_per_gpu=from_olmo(tokens),
+                reported_tflops_per_gpu=float(trillions),
+                reported_mfu=from_olmo(mfu) / 100,
+                loss=from_olmo(value),
+                offset=0,
+            ),
+        ),
+    )

@@ -1,0 +1,273 @@
+"""Sample logs of OLMo-core, of integrations of Hugging Face's Trainer, and of metrics as JSON."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from parsers.records import LossReport, OutcomeKind, Step
+from parsers.runs.reading import read
+from parsers.runs.run import LogRun
+from parsers.summary.run import summarise
+from parsers.summary.warmup import Warmup
+
+NONE = Warmup.parse("none")
+
+
+def run_of(*lines: str) -> LogRun:
+    """Return the only run of a log."""
+    (run,) = read(io.BytesIO("".join(f"{line}\n" for line in lines).encode()))
+    return run
+
+
+LOGGER = "n1:0 olmo_core.train.callbacks.console_logger:67 INFO"
+OLMO = (
+    "2026-06-22 19:07:40.001 n1:0 olmo_core.train.trainer:719 INFO Training for 3 steps",
+    f"2026-06-22 19:07:43.123 {LOGGER} [step=1/3,epoch=1]",
+    "    gpu_memory/GPU active mem (GiB)=41.25",
+    "    gpu_memory/GPU reserved mem (GiB)=44.50",
+    "    optim/total grad norm=2.500",
+    "    throughput/device/data loading (s)=0.0021",
+    "    train/CE loss=11.25",
+    f"2026-06-22 19:07:45.001 {LOGGER} [step=2/3,epoch=1,eta=1s]",
+    "    gpu_memory/GPU active mem (GiB)=42.75",
+    "    throughput/device/TPS=10,123",
+    "    throughput/device/TPS (actual avg)=9,876",
+    "    throughput/device/flopsPS=412.5T",
+    "    throughput/device/MFU=41.71",
+    "    throughput/device/MFU (actual avg)=40.10",
+    "    throughput/total tokens=1.049B",
+    "    train/CE loss=10.50",
+    f"2026-06-22 19:07:46.001 {LOGGER} [step=3/3,epoch=1]",
+    "2026-06-22 19:07:47.001 n1:0 olmo_core.train.trainer:764 INFO Training complete",
+)
+
+
+def test_olmo_core_reports_the_metrics_below_each_header() -> None:
+    """Averages since the start are not those of the step; a header alone reports nothing."""
+    run = run_of(*OLMO)
+    assert [step.iteration for step in run.steps] == [1, 2]
+    first, second = run.steps
+    assert (first.loss, first.grad_norm, first.max_memory_reserved_gib) == (11.25, 2.5, 44.5)
+    assert first.tokens_per_second_per_gpu is None
+    assert (second.tokens_per_second_per_gpu, second.reported_mfu) == (10123.0, 0.4171)
+    assert second.reported_tflops_per_gpu == 412.5
+    found = summarise(run, NONE)
+    assert found.peak_memory_gib == 42.75
+    assert found.outcome.kind is OutcomeKind.COMPLETED
+
+
+AXOLOTL = {
+    "axolotl of 2026": (
+        (
+            "{'loss': '1.2', 'grad_norm': '0.5', 'learning_rate': '2e-05', 'ppl': '3.32', "
+            "'memory/max_active (GiB)': '20.1', 'memory/max_allocated (GiB)': '20.25', "
+            "'memory/device_reserved (GiB)': '24.5', 'tokens/train_per_sec_per_gpu': '1234.5', "
+            "'tokens/total': '8192', 'epoch': '0.01'}"
+        ),
+        (1234.5, 20.25, 24.5),
+    ),
+    "axolotl of 2025": (
+        (
+            "{'loss': 1.2, 'grad_norm': 0.5, 'learning_rate': 2e-05, "
+            "'memory/max_mem_active(gib)': 20.1, 'memory/max_mem_allocated(gib)': 20.25, "
+            "'memory/device_mem_reserved(gib)': 24.5, "
+            "'tokens_per_second_per_gpu': 1234.5, 'epoch': 0.01}"
+        ),
+        (1234.5, 20.25, 24.5),
+    ),
+    "LLaMA-Factory": (
+        "{'loss': 1.2, 'learning_rate': 2e-05, 'epoch': 0.01, 'throughput': 1234.5}",
+        (None, None, None),
+    ),
+    "TRL": (
+        (
+            "{'loss': 1.2, 'grad_norm': 0.5, 'learning_rate': 2e-05, 'num_tokens': 8192.0, "
+            "'mean_token_accuracy': 0.7, 'step_time': 3.5, 'epoch': 0.01}"
+        ),
+        (None, None, None),
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), AXOLOTL.values(), ids=AXOLOTL)
+def test_keys_of_integrations_are_read_with_and_without_a_bar(
+    line: str, expected: tuple[float | None, ...]
+) -> None:
+    """LLaMA-Factory's throughput is a mean since the start; TRL's step time lacks the update."""
+    names = ("tokens_per_second_per_gpu", "max_memory_allocated_gib", "max_memory_reserved_gib")
+    (report,) = run_of(line).records
+    assert isinstance(report, LossReport)
+    assert tuple(getattr(report, name) for name in names) == expected
+    (step,) = run_of(line, "  1%|          | 1/100 [00:05<08:00,  5.00s/it]").steps
+    assert (step.iteration, step.step_seconds) == (1, None)
+    assert tuple(getattr(step, name) for name in names) == expected
+
+
+def test_counts_of_tokens_that_are_rounded_are_no_counts() -> None:
+    """Since 5.0 the Trainer prints four digits."""
+    line = "{{'loss': '1.2', 'num_tokens': '{}', 'epoch': '0.01'}}"
+    bar = "  1%|          | 1/100 [00:05<08:00,  5.00s/it]"
+    tokens = [
+        run_of(line.format(text), bar).steps[0].consumed_tokens for text in ("8192", "1.234e+05")
+    ]
+    assert tokens == [8192, None]
+
+
+def swift(step: int, speed: float, elapsed: str) -> dict[str, Any]:
+    """Return a report of ms-swift."""
+    return {
+        "loss": 1.5,
+        "epoch": 0.1,
+        "global_step/max_steps": f"{step}/40",
+        "elapsed_time": elapsed,
+        "memory(GiB)": 20.5,
+        "train_speed(s/it)": speed,
+    }
+
+
+SWIFT = (swift(10, 3.0, "30s"), swift(20, 2.5, "50s"), swift(40, 2.25, "1m 30s"))
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: bool) -> None:
+    """30, 20 and 40 seconds for 10, 10 and 20 steps."""
+    lines = [json.dumps(one) if as_json else str(one) for one in SWIFT]
+    found = summarise(run_of(*lines), NONE)
+    assert [one.step_seconds for one in found.reported] == [None, 2.0, 2.0]
+    assert found.outcome.kind is OutcomeKind.COMPLETED
+    assert found.peak_memory_gib == 20.5
+
+
+def test_mean_speeds_of_a_resumed_training_give_no_time() -> None:
+    """They are means over fewer steps than the number of the step."""
+    lines = [json.dumps(swift(30, 3.0, "30s")), json.dumps(swift(40, 2.5, "50s"))]
+    assert [step.train_seconds for step in run_of(*lines).steps] == [None, None]
+
+
+def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
+    """The quotient is the time since the start, more precisely than its clock."""
+    lines = [
+        json.dumps(
+            {
+                "current_steps": step,
+                "total_steps": 20,
+                "loss": 1.0,
+                "lr": 2e-5,
+                "epoch": 0.1,
+                "elapsed_time": clock,
+                "throughput": rate,
+                "total_tokens": tokens,
+            }
+        )
+        for step, clock, rate, tokens in (
+            (10, "0:00:12", 800.0, 10000),
+            (20, "0:00:22", 892.86, 20000),
+        )
+    ]
+    found = summarise(run_of(*lines), NONE)
+    assert [one.step_seconds for one in found.reported] == [None, pytest.approx(0.98999, rel=1e-4)]
+
+
+def trainer_state(**more: Any) -> str:
+    """Return a state as the Trainer writes it."""
+    state = {
+        "epoch": 1.0,
+        "global_step": 20,
+        "is_world_process_zero": True,
+        "max_steps": 20,
+        "train_batch_size": 4,
+        "trial_name": None,
+        "log_history": [
+            {"epoch": 0.5, "grad_norm": 1.5, "learning_rate": 1e-05, "loss": 2.5, "step": 10},
+            {"epoch": 0.5, "eval_loss": 2.25, "eval_runtime": 1.5, "step": 10},
+            {"epoch": 1.0, "grad_norm": 1.25, "learning_rate": 0.0, "loss": 2.0, "step": 20},
+            *more.values(),
+        ],
+    }
+    return json.dumps(state, indent=2, sort_keys=True)
+
+
+RESULT = {
+    "epoch": 1.0,
+    "step": 20,
+    "total_flos": 1.0,
+    "train_loss": 2.25,
+    "train_runtime": 50.0,
+    "train_samples_per_second": 6.4,
+    "train_steps_per_second": 0.4,
+}
+
+
+def test_a_trainer_state_is_read_as_a_log() -> None:
+    """Its batch is that of a device, and its evaluations are no steps."""
+    run = run_of(trainer_state(result=RESULT))
+    assert [(step.iteration, step.loss) for step in run.steps] == [(10, 2.5), (20, 2.0)]
+    (total,) = run.totals
+    assert (total.train_seconds, total.samples_per_second) == (50.0, 6.4)
+    assert run.config == {"train_iters": "20"}
+    assert run.outcome is not None
+    assert run.outcome.kind is OutcomeKind.COMPLETED
+
+
+def test_a_trainer_state_of_a_checkpoint_has_no_end() -> None:
+    """The training goes on."""
+    outcome = run_of(trainer_state()).outcome
+    assert outcome is not None
+    assert outcome.kind is OutcomeKind.TRUNCATED
+
+
+def test_a_trainer_state_that_is_cut_off_has_the_reports_before() -> None:
+    """An object is read whole or not at all."""
+    text = trainer_state(result=RESULT)
+    cut = text.index('"loss": 2.0') + len('"loss": 2')
+    assert [step.iteration for step in run_of(text[:cut]).steps] == [10]
+
+
+TITAN = {
+    "step": 10,
+    "loss_metrics/global_avg_loss": 2.5,
+    "grad_norm": 1.5,
+    "throughput(tps)": 2228.5,
+    "tflops": 83.75,
+    "mfu(%)": 8.5,
+    "memory/max_reserved(GiB)": 9.5,
+}
+
+
+def test_metrics_of_torchtitan_are_read_and_those_of_a_validation_are_not() -> None:
+    """Both have the step."""
+    validation = {"step": 10, "validation_metrics/throughput(tps)": 9.0}
+    (step,) = run_of(json.dumps(TITAN), json.dumps(validation)).steps
+    assert step == Step(
+        iteration=10,
+        loss=2.5,
+        grad_norm=1.5,
+        tokens_per_second_per_gpu=2228.5,
+        reported_tflops_per_gpu=83.75,
+        reported_mfu=0.085,
+        max_memory_reserved_gib=9.5,
+        offset=0,
+    )
+
+
+def test_events_of_torchtitan_give_the_time_of_each_step() -> None:
+    """In milliseconds; its parts are events, too."""
+    events = [
+        {"step": step, "log_type_name": name, "value": value}
+        for step in (1, 2)
+        for name, value in (("fwd_bwd_end", 500.0), ("step_start", 0.0), ("step_end", 750.0 + step))
+    ]
+    run = run_of(*map(json.dumps, events))
+    assert [step.step_seconds for step in run.steps] == [0.751, 0.752]
+    assert run.not_understood == ()
+
+
+def test_verl_writes_its_metrics_as_json_too() -> None:
+    """A validation has no time of a step."""
+    metrics = {"timing_s/step": 48.5, "timing_s/gen": 16.0, "perf/throughput": 3283.5}
+    lines = [{"step": 0, "data": {"val/reward": 0.5}}, {"step": 1, "data": metrics}]
+    (step,) = run_of(*map(json.dumps, lines)).steps
+    assert (step.iteration, step.step_seconds) == (1, 48.5)
+    assert step.tokens_per_second_per_gpu == 3283.5
