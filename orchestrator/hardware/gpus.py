@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 _V100 = "NVIDIA V100 data sheet, r5 (January 2020)"
 _A100 = "NVIDIA A100 data sheet (2021)"
 _H100 = "NVIDIA H100 data sheet (2022), half of what it states with sparsity"
+_BLACKWELL = "NVIDIA RTX Blackwell architecture whitepaper (2025)"
+_ADA = "NVIDIA Ada architecture whitepaper (2023)"
+_AMPERE = "NVIDIA Ampere GA102 architecture whitepaper (2021)"
 _CDNA2 = "AMD Instinct MI200 data sheet (2021), half of the card: programs see each die as a GPU"
 
 
@@ -22,6 +25,8 @@ Capability = tuple[int, int]
 _COMPUTE_CAPABILITY: dict[str, Capability] = {
     "V100": (7, 0), "V100S": (7, 0), "T4": (7, 5), "A100": (8, 0), "A10": (8, 6), "L40S": (8, 9),
     "H100": (9, 0), "H200": (9, 0), "GH200": (9, 0), "B200": (10, 0),
+    "RTX5090": (12, 0), "RTX5080": (12, 0), "RTX5070TI": (12, 0),
+    "RTX4090": (8, 9), "RTX3090": (8, 6),
 }  # fmt: skip
 
 
@@ -95,6 +100,12 @@ GPUS: tuple[Gpu, ...] = (
     _gpu("GH200 module", "480GB HBM3 HBM3E", (96, 144), 989.5, "NVIDIA GH200 data sheet (2023)"),
     _gpu("B200 SXM", "HBM3E", (180, 192), 2250, "NVIDIA Blackwell data sheet (2024)"),
     _gpu("L40S PCIe", "", (48,), 362, "NVIDIA L40S data sheet (2023)", fp32=91.6),
+    # Their tensor cores add up in fp32 at half the rate of fp16; this is the slower one.
+    _gpu("RTX5090 PCIe", "GEFORCE", (32,), 209.5, _BLACKWELL, fp32=104.8),
+    _gpu("RTX5080 PCIe", "GEFORCE", (16,), 112.6, _BLACKWELL, fp32=56.3),
+    _gpu("RTX5070TI PCIe", "GEFORCE", (16,), 87.9, _BLACKWELL, fp32=43.9),
+    _gpu("RTX4090 PCIe", "GEFORCE", (24,), 165.2, _ADA, fp32=82.6),
+    _gpu("RTX3090 PCIe", "GEFORCE", (24,), 71, _AMPERE, fp32=35.6),
     _gpu("MI250 OAM", "MI250X", (64,), 181, _CDNA2, dies=2),
     _gpu("MI250X OAM", "MI250", (64,), 191.5, _CDNA2, dies=2),
     _gpu("MI300X OAM", "", (192,), 1307.4, "AMD Instinct MI300X data sheet (2023)"),
@@ -102,6 +113,8 @@ GPUS: tuple[Gpu, ...] = (
 )
 
 _MAKERS = frozenset({"NVIDIA", "TESLA", "AMD", "INSTINCT", "CORPORATION", "GPU"})
+# RTX 5090: alone, the number is no name.
+_SERIES = re.compile(r"\bRTX[ -]?([0-9]{4})(?:[ -]?(TI)\b)?(?![0-9A-Z])")
 _MEMORY = re.compile(r"(?P<gib>[0-9]+)(?:G|GB|GIB)")
 _PEAK = "gpu_peak_tflops"
 _CAPACITY = "gpu_memory_gib"
@@ -195,7 +208,7 @@ def _own_words(gpu: Gpu) -> set[str]:
 
 
 def _words(name: str) -> set[str]:
-    return set(re.findall(r"[A-Z0-9]+", name.upper()))
+    return set(re.findall(r"[A-Z0-9]+", _SERIES.sub(r"RTX\1\2", name.upper())))
 
 
 def _agreed(

@@ -6,7 +6,7 @@ from orchestrator.common.text import counted
 from orchestrator.logs.figures import NOTHING_GIVEN, Given, run_figures
 from orchestrator.logs.names import log_name, shortly_named
 from orchestrator.logs.read import ReadLogs
-from orchestrator.logs.remarks import figure_remarks, time_remarks, unused_options
+from orchestrator.logs.remarks import contradictions, figure_remarks, time_remarks, unused_options
 from parsers.summary.run import RunSummary
 
 
@@ -42,6 +42,9 @@ def closing_lines(
         yield "MFU: TFLOP/s per GPU without recomputed products, over the GPU's dense peak"
     yield from _by_remark(
         (name, line) for name, one, figures in runs for line in figure_remarks(one, figures)
+    )
+    yield from _by_remark(
+        (name, line) for name, one, _ in runs for line in contradictions(one, given)
     )
     yield from _by_remark(
         (name, line) for name, one, _ in runs for line in unused_options(one, given)

@@ -144,6 +144,31 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
     )
 
 
+def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
+    """Return the FLOPs of an iteration by the title of each convention; empty if not known.
+
+    Conventions that count recomputation do so as the log states it; if it does not, both ways.
+    """
+    figures = run_figures(summary, given)
+    config = stated_config(summary)
+    shape, _, _ = _shape(config, given)
+    if shape is None or figures.global_batch_size is None:
+        return {}
+    found: dict[str, float] = {}
+    for recomputed in (True, False) if figures.recomputed is None else (figures.recomputed,):
+        iteration = Iteration(
+            model=shape,
+            padded_vocab_size=_vocabulary(config, shape, given),
+            global_batch_size=figures.global_batch_size,
+            recomputed=recomputed,
+        )
+        for one in CONVENTIONS.values():
+            if (flops := one.flops(iteration)) is not None:
+                again = ", recomputed" if one.counts_recomputation and recomputed else ""
+                found[f"{one.title}{again}"] = float(flops)
+    return found
+
+
 def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
     """Return the summary with tokens per second, if only the length of sequences was lacking."""
     length = given.sizes.get("seq_length") or (

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from orchestrator.hardware.gpus import matching
+from orchestrator.logs.claims import claims
 from orchestrator.logs.figures import (
     Figures,
     Given,
@@ -56,6 +57,13 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
         yield f"no TFLOPs: to compute them, give {' '.join(figures.lacking)}"
     if figures.no_peak is not None:
         yield f"no MFU: {figures.no_peak}"
+
+
+def contradictions(summary: RunSummary, given: Given) -> Iterator[str]:
+    """Yield each number of the log that contradicts the rest of it, with both and the formula."""
+    for claim in claims(summary, given):
+        if claim.contradicted:
+            yield claim.sentence()
 
 
 def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.common.tables import EXACT, Cell, Column, Style, Table, make_table
+from orchestrator.logs.claims import claims
 from orchestrator.logs.figures import (
     FIGURE_NAMES,
     NOTHING_GIVEN,
@@ -68,7 +69,9 @@ def json_objects(
         rows(summaries, steps=True)
         if steps
         else (
-            run_object(with_tokens(one, given)) | run_figures(one, given).record()
+            run_object(with_tokens(one, given))
+            | run_figures(one, given).record()
+            | {"claims": [claim.record() for claim in claims(one, given)]}
             for one in summaries
         )
     )
@@ -78,6 +81,8 @@ def json_objects(
 def _for_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _for_json(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_for_json(part) for part in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

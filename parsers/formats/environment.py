@@ -86,6 +86,29 @@ def _hosts(offset: int, line: str) -> Iterator[Setting]:
             yield Setting(name="host", value=match["host"], source="host", offset=offset)
 
 
+# Peak FLOPS used for computing MFU: 3.120e+14                            torchtitan
+# GPU: NVIDIA H100 80GB HBM3 | Peak FLOPS (BF16): 9.89e+14                nanochat
+# Device: NVIDIA A100-SXM4-80GB, Device peak Flops/s: 312000000000000     OLMo-core
+_PEAK = re.compile(
+    r"(?:Peak FLOPS used for computing MFU|Peak FLOPS \(BF16\)|Device peak Flops/s): "
+    r"(?P<flops>[0-9](?:\.[0-9]{1,6})?e\+[0-9]{2}|[0-9]{12,18})(?![0-9.])"
+)
+
+
+def _peaks(offset: int, line: str) -> Iterator[Setting]:
+    for part in line_parts(line):
+        if match := _PEAK.search(part):
+            tflops = f"{float(match['flops']) / 1e12:.10g}"
+            yield Setting(name="mfu_peak_tflops", value=tflops, source="report", offset=offset)
+
+
+PEAKS = setting_format(
+    "peaks for the MFU",
+    _peaks,
+    b"Peak FLOPS used for",
+    b"Peak FLOPS (BF16): ",
+    b"Device peak Flops/s: ",
+)
 GPU_NAMES = setting_format(
     "names of GPUs", _gpus, b" 00000000:", b"DeviceProperties(name='", b"NVIDIA "
 )
@@ -99,4 +122,4 @@ VERSIONS = setting_format(
     rb"|r Version:",
 )
 HOSTS = setting_format("hosts", _hosts, b"WORLD INFO DICT: ", b" NCCL INFO Bootstrap", b", node ")
-ENVIRONMENT = (GPU_NAMES, VERSIONS, HOSTS)
+ENVIRONMENT = (GPU_NAMES, VERSIONS, HOSTS, PEAKS)

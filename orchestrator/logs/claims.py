@@ -1,0 +1,281 @@
+"""Check a log's own TFLOPs, MFU, tokens/s and samples/s against the rest of it.
+
+A claim is checked from reports that state it together with what it follows from, or from the
+configuration. The numbers are medians over the reports that count. Programs count FLOPs by
+different conventions; TFLOPs are contradicted only if none of those known here gives them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from orchestrator.hardware.gpus import GPUS, peak_tflops
+from orchestrator.logs.figures import (
+    NOTHING_GIVEN,
+    Given,
+    counted_flops,
+    gpu_name,
+    run_figures,
+    stated_config,
+    stated_precision,
+)
+from parsers.fields import finite, whole
+from parsers.summary.run import RunSummary
+
+# Numbers that differ by less are equal but for rounding and for when the clock was read.
+_TOLERANCE = 0.02
+# Programs print at least so many decimals, of an MFU in percent two.
+_ROUNDING = {
+    "samples_per_second": 0.05,
+    "tokens_per_second": 0.5,
+    "tokens_per_second_per_gpu": 0.5,
+    "reported_tflops_per_gpu": 0.05,
+    "reported_mfu": 0.00005,
+    "step_seconds": 0.0005,
+}
+# Those of Megatron-Bridge have two decimals.
+_COARSE_SECONDS = 0.005
+_TERA = 1e12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a log claims, and what follows from the rest of it.
+
+    quantity: `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu`,
+    `tflops_per_gpu` or `mfu`; an MFU is a part of 1. formula: how it was computed, with numbers.
+    contradicted: both differ by more than rounding. note: what explains the difference, if known.
+    """
+
+    quantity: str
+    stated: float
+    computed: float
+    formula: str
+    contradicted: bool
+    note: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return the claim for programs, by name."""
+        return asdict(self)
+
+    def sentence(self) -> str:
+        """Return the contradiction in words."""
+        unit = _UNITS[self.quantity]
+        factor = 100 if self.quantity == "mfu" else 1
+        stated, computed = (f"{value * factor:.4g}{unit}" for value in (self.stated, self.computed))
+        note = f"; {self.note}" if self.note else ""
+        return f"the log states {stated}, but {self.formula} is {computed}{note}"
+
+
+_UNITS = {
+    "samples_per_second": " samples/s",
+    "tokens_per_second": " tokens/s",
+    "tokens_per_second_per_gpu": " tokens/s/GPU",
+    "tflops_per_gpu": " TFLOP/s per GPU",
+    "mfu": " % MFU",
+}
+
+
+def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ...]:
+    """Return the claims of a log that the rest of it allows to check."""
+    if summary.engine_samples_per_second is not None:
+        return ()  # of single engines, which generate and train in turn
+    return tuple(one for one in _checks(summary, given) if one is not None)
+
+
+def _checks(summary: RunSummary, given: Given) -> Iterator[Claim | None]:
+    config = stated_config(summary)
+    batch, gpus = summary.global_batch_size, summary.world_size or given.world_size
+    length = whole(config.get("seq_length"))
+    rows = _rows(summary)
+    yield _rate(rows, "samples_per_second", 1, batch, "a batch of {batch}")
+    if length:
+        yield _rate(
+            rows, "tokens_per_second", length, batch, f"a batch of {{batch}} x {length} tokens"
+        )
+        if gpus:
+            yield _rate(
+                rows,
+                "tokens_per_second_per_gpu",
+                length / gpus,
+                batch,
+                f"a batch of {{batch}} x {length} tokens by {gpus} GPUs",
+            )
+    if gpus:
+        yield _share(rows, gpus)
+    yield _tflops(rows, summary, given)
+    yield _mfu(rows, summary, config, given)
+
+
+Row = Mapping[str, Any]
+
+
+def _rows(summary: RunSummary) -> list[Row]:
+    """Return the reports that count, each with what its own line states."""
+    names = (*_ROUNDING, "global_batch_size")
+    return [
+        dict(zip(names, values, strict=True))
+        for launch in summary.launches
+        for counted, *values in zip(
+            launch.counted, *(launch.steps.column(name) for name in names), strict=True
+        )
+        if counted
+    ]
+
+
+def _stated(rows: Sequence[Row], *names: str) -> list[Row]:
+    """Return the reports that state all of some numbers, none of them zero."""
+    return [row for row in rows if all(row[name] and row[name] > 0 for name in names)]
+
+
+def _rate(
+    rows: Sequence[Row], name: str, amount: float, batch: int | None, what: str
+) -> Claim | None:
+    """Return the claim of a rate that is the work of an iteration over its seconds.
+
+    amount: the work for each sequence.
+    """
+    stated = _stated(rows, name, "step_seconds")
+    pairs = [(row, size) for row in stated if (size := row["global_batch_size"] or batch)]
+    if not pairs:
+        return None
+    known, sizes = zip(*pairs, strict=True)
+    computed = median(
+        size * amount / row["step_seconds"] for size, row in zip(sizes, known, strict=True)
+    )
+    seconds = median(row["step_seconds"] for row in known)
+    size = f"{sizes[0]}" if len({*sizes}) == 1 else "changing size"
+    return _claim(
+        name,
+        median(row[name] for row in known),
+        computed,
+        f"{what.format(batch=size)} in {seconds:.4g} s",
+        relative=_COARSE_SECONDS / seconds,
+    )
+
+
+def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
+    """Return the claim of tokens per second and GPU, from those of all GPUs."""
+    known = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
+    if not known:
+        return None
+    all_gpus = median(row["tokens_per_second"] for row in known)
+    return _claim(
+        "tokens_per_second_per_gpu",
+        median(row["tokens_per_second_per_gpu"] for row in known),
+        median(row["tokens_per_second"] / gpus for row in known),
+        f"{all_gpus:.4g} tokens/s by {gpus} GPUs",
+        relative=0.5 / all_gpus,
+    )
+
+
+def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | None:
+    """Return the claim of TFLOPs, by that way of counting which comes nearest to it."""
+    known = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
+    figures = run_figures(summary, given)
+    flops = counted_flops(summary, given)
+    batch, gpus = figures.global_batch_size, figures.gpus
+    if not known or not flops or not batch or not gpus:
+        return None
+    stated = median(row["reported_tflops_per_gpu"] for row in known)
+    speed = median(
+        (row["global_batch_size"] or batch) / batch / row["step_seconds"] for row in known
+    )
+    by_title = {title: count * speed / gpus / _TERA for title, count in flops.items()}
+    title, computed = min(by_title.items(), key=lambda one: abs(one[1] - stated))
+    least, most = min(by_title.values()), max(by_title.values())
+    # What a program leaves out, or counts twice, is its convention if it lies between those known.
+    between = least <= stated <= most
+    if between and abs(stated - computed) > _TOLERANCE * computed:
+        return None
+    return _claim(
+        "reported_tflops_per_gpu",
+        stated,
+        computed,
+        f"{flops[title]:.4g} FLOPs ({title}) in {1 / speed:.4g} s on {gpus} GPUs",
+        relative=_COARSE_SECONDS * speed,
+    )
+
+
+def _mfu(
+    rows: Sequence[Row], summary: RunSummary, config: Mapping[str, str], given: Given
+) -> Claim | None:
+    """Return the claim of an MFU, from the TFLOPs of the log and the peak of its GPU.
+
+    If the log states the peak that it divides by, the claim is wrong by the ratio of both peaks.
+    """
+    used = finite(config.get("mfu_peak_tflops"))
+    known = _stated(rows, "reported_mfu")
+    gpu = gpu_name(config, given)
+    precision = stated_precision(config) or given.precision or "bf16"
+    if not known or gpu is None or precision not in {"bf16", "fp16"}:
+        return None
+    peak = given.peak_tflops or peak_tflops(gpu, precision).value
+    if peak is None:
+        return None
+    stated = median(row["reported_mfu"] for row in known)
+    both = _stated(known, "reported_tflops_per_gpu")
+    if both:
+        tflops = median(row["reported_tflops_per_gpu"] for row in both)
+        implied = tflops / median(row["reported_mfu"] for row in both)
+        computed = tflops / peak
+        formula = f"{tflops:.4g} TFLOP/s over the {peak:.4g} of {_named(gpu)} in dense {precision}"
+    elif used:
+        implied, computed = used, stated * used / peak
+        formula = f"its FLOPs over the {peak:.4g} TFLOP/s of {_named(gpu)} in dense {precision}"
+    else:
+        return None
+    if used:
+        implied = used
+        # Its MFU is rounded to two decimals; the peaks are not.
+        if abs(used - peak) <= _TOLERANCE * peak:
+            computed = stated
+    return _claim(
+        "reported_mfu",
+        stated,
+        computed,
+        formula,
+        note=f"the log divides by {_peak(implied, precision)}",
+        relative=0.05 / tflops if both else 0.0,
+    )
+
+
+def _named(gpu: str) -> str:
+    return f"{'an' if gpu[:1] in 'AEIOaeio' else 'the'} {gpu}"
+
+
+def _peak(tflops: float, precision: str) -> str:
+    """Return a peak in words, with the GPU whose peak it is."""
+    alike = [
+        one.model
+        for one in GPUS
+        if abs(one.peak_tflops.get(precision, 0.0) - tflops) <= 0.005 * tflops
+    ]
+    whose = f", the peak of {' or '.join(dict.fromkeys(alike))}" if alike else ""
+    return f"{tflops:.4g}{whose}"
+
+
+def _claim(
+    name: str,
+    stated: float,
+    computed: float,
+    formula: str,
+    *,
+    note: str | None = None,
+    relative: float = 0.0,
+) -> Claim:
+    """Return a claim, contradicted if its numbers differ by more than rounding.
+
+    relative: the part by which what it was computed from may be rounded.
+    """
+    allowed = _ROUNDING[name] + (max(_TOLERANCE, relative)) * computed
+    contradicted = abs(stated - computed) > allowed
+    return Claim(
+        quantity=name.removeprefix("reported_"),
+        stated=stated,
+        computed=computed,
+        formula=formula,
+        contradicted=contradicted,
+        note=note if contradicted else None,
+    )
