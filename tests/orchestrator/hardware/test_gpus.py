@@ -49,7 +49,10 @@ NAMES: list[tuple[str, list[str], float | None, int | None]] = [
     ("AMD Instinct MI250X", ["MI250X OAM"], 191.5, 64),
     ("AMD Instinct MI250X / MI250", ["MI250 OAM", "MI250X OAM"], None, 64),
     ("AMD Instinct MI300X", ["MI300X OAM"], 1307.4, 192),
-    ("NVIDIA GeForce RTX 3090", [], None, None),
+    ("NVIDIA GeForce RTX 3090", ["RTX3090 PCIe"], 71, 24),
+    ("NVIDIA GeForce RTX 5070 Ti", ["RTX5070TI PCIe"], 87.9, 16),
+    ("NVIDIA GeForce RTX 5070", [], None, None),
+    ("NVIDIA GeForce RTX 4090 Laptop GPU", [], None, None),
     ("cpu", [], None, None),
     ("", [], None, None),
 ]

@@ -1,0 +1,107 @@
+"""What logs claim of their speed, checked against the rest of them."""
+
+import io
+
+import pytest
+
+from orchestrator.logs.claims import Claim, claims
+from parsers.runs.reading import read
+from parsers.summary.run import summarise
+from parsers.summary.warmup import Warmup
+
+MEGATRON = """\
+using world size: 8, data-parallel-size: 8, tensor-model-parallel size: 1
+  num_layers ...................................... 24
+  hidden_size ..................................... 2048
+  num_attention_heads ............................. 16
+  seq_length ...................................... 2048
+  padded_vocab_size ............................... 51200
+  micro_batch_size ................................ 4
+  clip_grad ....................................... 1.0
+"""
+LINE = (
+    " iteration {n:8d}/     100 | elapsed time per iteration (ms): {ms:.1f} |{tflops} "
+    "learning rate: 1.0E-04 | global batch size:   256 |{rate} number of skipped iterations:   0 |"
+    " number of nan iterations:   0 |\n"
+)
+# 256 sequences of 2,048 tokens in 4 s on 8 GPUs, by the exact products of this model.
+PRODUCTS = 24 * (24 * 2048**2 * 3 + 12 * 2048 * 2048) + 6 * 2048 * 51200
+TFLOPS = 256 * 2048 * PRODUCTS / 4 / 8 / 1e12
+
+
+def claims_of(log: str) -> dict[str, Claim]:
+    """Return the claims of a log by their quantity."""
+    (run,) = read(io.BytesIO(log.encode()))
+    return {one.quantity: one for one in claims(summarise(run, Warmup.parse("none")))}
+
+
+def megatron(tflops: str = "", rate: str = "") -> str:
+    """Return a log of Megatron's."""
+    lines = (LINE.format(n=n, ms=4000.0, tflops=tflops, rate=rate) for n in range(1, 6))
+    return MEGATRON + "".join(lines)
+
+
+@pytest.mark.parametrize(("stated", "contradicted"), [(64.0, False), (64.1, False), (32.0, True)])
+def test_samples_per_second_are_the_batch_over_the_seconds(
+    stated: float, contradicted: bool
+) -> None:
+    """Off by rounding is no finding."""
+    claim = claims_of(megatron(rate=f" samples per second: {stated:.3f} |"))["samples_per_second"]
+    assert (claim.stated, claim.computed, claim.contradicted) == (stated, 64.0, contradicted)
+    assert claim.formula == "a batch of 256 in 4 s"
+
+
+@pytest.mark.parametrize(("factor", "contradicted"), [(1.0, False), (1.01, False), (2.5, True)])
+def test_tflops_are_those_of_any_known_convention(factor: float, contradicted: bool) -> None:
+    """The exact products of forward and backward are one of them."""
+    log = megatron(tflops=f" throughput per GPU (TFLOP/s/GPU): {TFLOPS * factor:.1f} |")
+    claim = claims_of(log)["tflops_per_gpu"]
+    assert claim.stated == pytest.approx(TFLOPS * factor, abs=0.05)
+    assert claim.contradicted is contradicted
+    assert claim.formula.endswith("in 4 s on 8 GPUs")
+
+
+def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
+    """Return a log of torchtitan's at 164.7 TFLOP/s."""
+    step = (
+        "[rank0]:[titan] 2025-12-13 06:57:02,246 - root - INFO - step: {n:2}  loss: 10.05440  "
+        "memory: 16.82GiB(83.61%)  tps: 2,228  tflops: 164.70  mfu: {mfu:.2f}%\n"
+    )
+    return (
+        f"[titan] INFO - CUDA capacity: {gpu} with 31.36GiB memory\n"
+        f"[titan] INFO - Peak FLOPS used for computing MFU: {peak}\n"
+    ) + "".join(step.format(n=n, mfu=mfu) for n in (10, 20, 30))
+
+
+def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
+    """With both numbers, the formula, and whose peak it was."""
+    claim = claims_of(titan("NVIDIA GeForce RTX 5090", 52.79))["mfu"]
+    assert claim.contradicted
+    assert claim.sentence() == (
+        "the log states 52.79 % MFU, but 164.7 TFLOP/s over the 209.5 of the NVIDIA GeForce "
+        "RTX 5090 in dense bf16 is 78.62 % MFU; the log divides by 312, the peak of A100"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "mfu", "peak"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 52.79, "3.120e+14"),
+        ("NVIDIA GeForce RTX 5090", 78.62, "2.095e+14"),
+    ],
+)
+def test_an_mfu_over_the_own_peak_is_not_contradicted(gpu: str, mfu: float, peak: str) -> None:
+    """Both numbers are given all the same."""
+    assert not claims_of(titan(gpu, mfu, peak))["mfu"].contradicted
+
+
+def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
+    """A peak that is guessed would be no contradiction."""
+    assert "mfu" not in claims_of(titan("NVIDIA GeForce RTX 6090", 52.79))
+
+
+def test_a_log_without_configuration_has_no_claims() -> None:
+    """Nothing follows from its numbers."""
+    line = "completed step: {}, seconds: 3.4, TFLOP/s/device: 413.4, Tokens/s/device: 7138.9, "
+    log = "".join(line.format(n) + "total_weights: 1, loss: 2.136\n" for n in range(5))
+    assert claims_of(log) == {}
