@@ -6,7 +6,12 @@ from orchestrator.common.text import counted
 from orchestrator.logs.figures import NOTHING_GIVEN, Given, run_figures
 from orchestrator.logs.names import log_name, shortly_named
 from orchestrator.logs.read import ReadLogs
-from orchestrator.logs.remarks import contradictions, figure_remarks, time_remarks, unused_options
+from orchestrator.logs.remarks import (
+    contradicted_claims,
+    figure_remarks,
+    time_remarks,
+    unused_options,
+)
 from parsers.summary.run import RunSummary
 
 
@@ -44,7 +49,7 @@ def closing_lines(
         (name, line) for name, one, figures in runs for line in figure_remarks(one, figures)
     )
     yield from _by_remark(
-        (name, line) for name, one, _ in runs for line in contradictions(one, given)
+        (name, line) for name, one, _ in runs for line in contradicted_claims(one, given)
     )
     yield from _by_remark(
         (name, line) for name, one, _ in runs for line in unused_options(one, given)

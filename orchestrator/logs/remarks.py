@@ -59,7 +59,7 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
         yield f"no MFU: {figures.no_peak}"
 
 
-def contradictions(summary: RunSummary, given: Given) -> Iterator[str]:
+def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
     """Yield each number of the log that contradicts the rest of it, with both and the formula."""
     for claim in claims(summary, given):
         if claim.contradicted:
