@@ -1,0 +1,157 @@
+"""Ask a program's own argparse parser about a run's arguments, without the packages it trains with.
+
+`python ask_argparse.py ORDER.json`; see asking.py. The program's file is run until it parses its
+arguments, and no further. Packages that are neither of the standard library nor of the program's
+own folder are replaced by empty ones: the parsers of ColossalAI's and OneFlow's benchmarks need
+none of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.abc
+import importlib.machinery
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+if __package__:
+    from . import asking
+else:
+    import asking  # type: ignore[import-not-found, no-redef, unused-ignore]
+
+
+class _ParsedError(BaseException):
+    """The program has parsed its arguments."""
+
+
+class _RefusedError(BaseException):
+    """The program's parser refuses its arguments, in the words of the message."""
+
+
+def ask(order: asking.Order) -> asking.Answer:
+    """Return what the parser of an order's program says of the arguments."""
+    if order.program is None or not Path(order.program).is_file():
+        raise asking.CannotAskError(f"{order.program}: the program's file cannot be read here")
+    program = Path(order.program)
+
+    def refused(groups: Sequence[tuple[str, ...]]) -> list[asking.Refusal]:
+        arguments = [argument for group in groups for argument in group]
+        found = asking.in_another_process(lambda: _answer_of(program, arguments))
+        if found["unparsed"] is not None:
+            raise asking.CannotAskError(f"{program}: {found['unparsed']}")
+        return [asking.Refusal(*one) for one in found["refusals"]]
+
+    groups = asking.grouped(order.arguments)
+    problems = list(asking.problems_of(groups, refused, asking.option_name))
+    return asking.Answer(
+        asked=[f"{program.name}: its own parser"],
+        not_asked=[f"what {program.name} does after it has parsed its arguments"],
+        problems=problems,
+    )
+
+
+def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return the refusals, and why the program parsed nothing; None if it did."""
+    refusals: list[asking.Refusal] = []
+    unparsed = None
+    try:
+        _run_until_parsed(program, arguments)
+        unparsed = "it ends without parsing arguments by argparse"
+    except _ParsedError:
+        pass
+    except _RefusedError as error:
+        refusals = asking.argparse_refusals(str(error))
+    except BaseException as error:  # noqa: BLE001  (the user's program may raise anything)
+        unparsed = f"it fails before it parses its arguments: {asking.words(error)}"
+    return {"refusals": [(one.message, one.argument) for one in refusals], "unparsed": unparsed}
+
+
+def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:
+    parse = argparse.ArgumentParser.parse_known_args
+    parse_all = argparse.ArgumentParser.parse_args
+
+    def parse_and_stop(parser: Any, args: Any = None, namespace: Any = None) -> Any:
+        parse_all(parser, args, namespace)
+        raise _ParsedError
+
+    def parse_some(parser: Any, args: Any = None, namespace: Any = None) -> Any:
+        parsed = parse(parser, args, namespace)
+        # parse_args calls it, too, and is to judge what is left.
+        if sys._getframe(1).f_code is not parse_all.__code__:  # noqa: SLF001
+            raise _ParsedError
+        return parsed
+
+    def refuse(parser: Any, message: str) -> NoReturn:
+        raise _RefusedError(message)
+
+    argparse.ArgumentParser.parse_args = parse_and_stop  # type: ignore[method-assign,assignment]
+    argparse.ArgumentParser.parse_known_args = parse_some  # type: ignore[method-assign,assignment]
+    argparse.ArgumentParser.error = refuse  # type: ignore[method-assign,assignment]
+    sys.argv = [str(program), *arguments]
+    sys.path.insert(0, str(program.parent))
+    sys.meta_path.insert(0, _EmptyPackages(program.parent))
+    runpy.run_path(str(program), run_name="__main__")
+
+
+class _Nothing:
+    """Stands for anything of a package that is not there: a class, a function, a value."""
+
+    def __getattr__(self, name: str) -> _Nothing:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return _Nothing()
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        # As a decorator it leaves a function or a class as it is.
+        if len(values) == 1 and not named and callable(values[0]):
+            return values[0]
+        return _Nothing()
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return ()
+
+    def __getitem__(self, key: Any) -> _Nothing:
+        return _Nothing()
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __or__(self, other: Any) -> _Nothing:
+        return _Nothing()
+
+    __ror__ = __or__
+
+
+class _EmptyModule(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return _Nothing()
+
+
+class _EmptyPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds an empty package for each name outside the standard library and a program's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
+        top = fullname.partition(".")[0]
+        own = (self._folder / top).is_dir() or (self._folder / f"{top}.py").is_file()
+        if own or top in sys.stdlib_module_names:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: Any) -> ModuleType:
+        return _EmptyModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module empty."""
+
+
+if __name__ == "__main__":
+    asking.ask_main(ask)

@@ -1,0 +1,378 @@
+"""Ask DeepSpeed's own classes about a run's DeepSpeed configuration, without a GPU.
+
+`python ask_deepspeed.py ORDER.json`; see asking.py. DeepSpeed parses the configuration, makes its
+engine for a model of two small layers on the CPU, and takes one step, among the fake ranks of a
+process group as large as the run. So all that DeepSpeed checks before the first real step is
+checked by DeepSpeed. Kernels are not compiled: what they would compute is not computed.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+if __package__:
+    from . import asking
+else:
+    import asking  # type: ignore[import-not-found, no-redef, unused-ignore]
+
+# Sections that depend on the user's model or data, or that start other programs. DeepSpeed parses
+# them, and the engine is made without them.
+_NOT_FOR_THE_ENGINE = {
+    "tensor_parallel": "depends on the model's layers",
+    "expert_parallel": "depends on the model's layers",
+    "hybrid_engine": "depends on the model's layers",
+    "data_efficiency": "depends on the data",
+    "compile": "compiles the model",
+    "flops_profiler": "runs the model",
+    "autotuning": "starts trainings",
+    "tensorboard": "writes files",
+    "csv_monitor": "writes files",
+    "wandb": "needs the network",
+    "comet": "needs the network",
+}
+_NVME = "zero_optimization.{}.device"
+_OFFLOADED = ("offload_optimizer", "offload_param")
+# Of this machine rather than of the configuration.
+_OF_THE_MACHINE = re.compile(
+    r"cuda|\bgpus?\b|\bcpu\b|not implemented for|triton|compil|no module named|native kernel",
+    re.IGNORECASE,
+)
+# Without the stage nearly nothing is refused, and without the others everything, which does not
+# make them the cause.
+_SELECTORS = (
+    "zero_optimization.stage",
+    "train_batch_size",
+    "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps",
+    "optimizer.type",
+)
+_LOADED_LATE = (
+    "torch._dynamo",
+    "deepspeed.ops.adam",
+    "deepspeed.ops.lamb",
+    "deepspeed.ops.lion",
+    "deepspeed.runtime.zero.muon.muon_optimizer",
+    "deepspeed.runtime.zero.stage_1_and_2",
+    "deepspeed.runtime.zero.stage3",
+)
+_WIDTH = 16
+
+# The keys that lead to a value, and the value.
+Leaf = tuple[tuple[str, ...], Any]
+
+
+class _NeedsGpuError(Exception):
+    """A kernel is called that only a GPU has."""
+
+
+def ask(order: asking.Order) -> asking.Answer:
+    """Return what DeepSpeed says of the configuration that an order names."""
+    if order.deepspeed_config is None:
+        raise asking.CannotAskError("the run has no DeepSpeed configuration to ask about")
+    config = read_config(order.deepspeed_config)
+    be_a_rank(order)
+    return config_answer(config, order.world_size)
+
+
+def config_answer(config: Mapping[str, Any], world_size: int) -> asking.Answer:
+    """Return what DeepSpeed says of a configuration on so many ranks; call `be_a_rank` first."""
+    import deepspeed
+
+    answer = asking.Answer(asked=[f"DeepSpeed {deepspeed.__version__}: DeepSpeedConfig"])
+    engine = _has_fake_ranks()
+    if engine:
+        answer.asked.append(
+            f"DeepSpeed {deepspeed.__version__}: deepspeed.initialize and one step of a small model"
+        )
+        answer.not_asked = list(_not_asked(config))
+    else:
+        answer.not_asked = ["torch is too old for fake ranks: deepspeed.initialize is not asked"]
+    answer.not_asked.append("what DeepSpeed's GPU kernels do cannot be asked without a GPU")
+    answered: list[dict[str, Any]] = []
+
+    def refused(leaves: Sequence[Leaf]) -> list[asking.Refusal]:
+        if answered:
+            _load_ahead()
+        answered.append(
+            asking.in_another_process(lambda: _refusals(with_leaves(leaves), world_size, engine))
+        )
+        return [asking.Refusal(*one) for one in answered[-1]["refusals"]]
+
+    found = asking.problems_of(leaves_of(config), refused, dotted, last=_SELECTORS)
+    answer.problems = list(found)
+    answer.not_asked += sorted({line for one in answered for line in one["not_asked"]})
+    return answer
+
+
+def _load_ahead() -> None:
+    """Import once what each question would import again, in a process of its own."""
+    for module in _LOADED_LATE:
+        with suppress(Exception):
+            import_module(module)
+
+
+def be_a_rank(order: asking.Order) -> None:
+    """Make this process rank 0 of the order's fake ranks, and load DeepSpeed.
+
+    Raises CannotAskError if this Python has no torch or DeepSpeed.
+    """
+    os.environ.update(
+        RANK="0",
+        LOCAL_RANK="0",
+        WORLD_SIZE=str(order.world_size),
+        LOCAL_WORLD_SIZE=str(order.gpus_per_node),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT="29500",
+        CUDA_VISIBLE_DEVICES="",
+        DS_ACCELERATOR="cpu",
+        OMP_NUM_THREADS="1",
+    )
+    try:
+        import torch
+
+        torch.set_num_threads(1)
+        _make_fake_ranks(order.world_size)
+        import deepspeed
+    except ImportError as error:
+        raise asking.CannotAskError(
+            f"{sys.executable} cannot import what is to be asked: {asking.words(error)}"
+        ) from error
+    _replace_kernels()
+    if _has_fake_ranks():
+        deepspeed.init_distributed(auto_mpi_discovery=False)
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """Return the JSON object in a file. Raises CannotAskError if it cannot be read."""
+    try:
+        return dict(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise asking.CannotAskError(f"{path}: cannot be read as JSON: {error}") from error
+
+
+def _make_fake_ranks(world_size: int) -> None:
+    import torch.distributed
+
+    try:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+    except ImportError:
+        return
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group(
+            "fake", rank=0, world_size=world_size, store=FakeStore()
+        )
+
+
+def _has_fake_ranks() -> bool:
+    import torch.distributed
+
+    return bool(torch.distributed.is_initialized())
+
+
+class _Kernels:
+    """Stands for a compiled extension: an optimizer's functions do nothing, others need a GPU."""
+
+    def __init__(self, builder: str) -> None:
+        self._builder = builder
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def kernel(*values: Any, **named: Any) -> None:
+            if not re.search(
+                "adam|lion|lamb|adagrad|undefined", f"{self._builder} {name}", re.IGNORECASE
+            ):
+                raise _NeedsGpuError(f"{name} of {self._builder}")
+
+        return kernel
+
+
+def _replace_kernels() -> None:
+    """Make DeepSpeed load nothing that it would have to compile."""
+    from deepspeed.ops.op_builder import builder
+
+    builder.OpBuilder.load = lambda self, verbose=True: _Kernels(type(self).__name__)
+    builder.OpBuilder.jit_load = builder.OpBuilder.load
+    # The CPU's own communication, in place of which the run has its GPUs'.
+    with suppress(ImportError):
+        communication: Any = import_module("deepspeed.comm.torch")
+        communication.build_shm_op = lambda: None
+    from deepspeed.accelerator import get_accelerator
+
+    kind = type(get_accelerator())
+    # Whether the run's GPUs have these types is for `teralog plan` to say.
+    kind.is_fp16_supported = lambda self: True
+    kind.is_bf16_supported = lambda self: True
+
+
+def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str, Any]:
+    """Return what DeepSpeed refuses of a configuration: the first thing, or several at once."""
+    refused: list[asking.Refusal] = []
+    not_asked: list[str] = []
+    try:
+        _parse(config, world_size)
+        if engine:
+            _take_a_step(_for_the_engine(config))
+    except _NeedsGpuError as error:
+        not_asked.append(f"{error} cannot be asked without a GPU")
+    except BaseException as error:  # noqa: BLE001  (DeepSpeed raises anything)
+        refused = list(_refusals_in(error, config))
+        if not refused:
+            said = asking.words(error)
+            not_asked.append(f"DeepSpeed cannot be asked any further on a CPU: {said}")
+    return {
+        "refusals": [(one.message, one.argument) for one in refused],
+        "not_asked": not_asked,
+    }
+
+
+def _refusals_in(error: BaseException, config: Mapping[str, Any]) -> Iterator[asking.Refusal]:
+    """Yield what an exception refuses; nothing if it is about the machine that was asked."""
+    details = getattr(error, "errors", None)
+    if callable(details) and hasattr(error, "title"):  # pydantic's ValidationError
+        for one in details():
+            where = _place(tuple(map(str, one["loc"])), str(error.title), config)
+            given = "" if where is None else f" (got {one['input']!r})"
+            yield asking.Refusal(f"{error.title}: {one['msg']}{given}", where)
+        return
+    message = asking.words(error)
+    of_the_config = any(asking.is_named(dotted(leaf), message) for leaf in leaves_of(config))
+    if isinstance(error, MemoryError) or (_OF_THE_MACHINE.search(message) and not of_the_config):
+        return
+    if isinstance(error, TypeError | KeyError | AttributeError | SystemExit):
+        message = f"{type(error).__name__}: {message}"
+    yield asking.Refusal(message)
+
+
+def _place(where: tuple[str, ...], title: str, config: Mapping[str, Any]) -> str | None:
+    """Return the dotted path of a key that pydantic names within its section; None if not there.
+
+    title: the name of the section's class, which has the section's name in it.
+    """
+    paths = [path for path, _ in leaves_of(config)]
+    found = [
+        path
+        for path in paths
+        if any(path[at : at + len(where)] == where for at in range(len(path)))
+        or path[-1] == where[-1]
+    ]
+    if not found:
+        return None
+
+    def alike(path: Any) -> int:
+        words = "".join(path[:-1]).replace("_", "").lower()
+        return sum(part in words for part in re.findall("[A-Z][a-z0-9]+", title.lower().title()))
+
+    exact = [path for path in found if path[-len(where) :] == where]
+    return ".".join(max(exact or found, key=alike))
+
+
+def _parse(config: dict[str, Any], world_size: int) -> None:
+    from deepspeed.runtime.config import DeepSpeedConfig
+
+    taken = copy.deepcopy(config)
+    if _has_fake_ranks():
+        DeepSpeedConfig(taken)
+        return
+
+    class Unit:
+        """What DeepSpeed asks for the number of ranks that share data."""
+
+        get_data_parallel_world_size = staticmethod(lambda: world_size)
+        get_model_parallel_world_size = staticmethod(lambda: 1)
+
+    DeepSpeedConfig(taken, Unit())
+
+
+def _for_the_engine(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without what cannot be asked of an engine for a small model."""
+    taken = {key: value for key, value in config.items() if key not in _NOT_FOR_THE_ENGINE}
+    taken = copy.deepcopy(taken)
+    zero = taken.get("zero_optimization")
+    for part in _OFFLOADED:
+        section = zero.get(part) if isinstance(zero, dict) else None
+        if isinstance(section, dict) and section.get("device") == "nvme":
+            section["device"] = "cpu"
+    return taken
+
+
+def _not_asked(config: Mapping[str, Any]) -> Iterator[str]:
+    for section, why in _NOT_FOR_THE_ENGINE.items():
+        if section in config:
+            yield f"deepspeed: {section}: only its keys are checked, for it {why}"
+    leaves = {dotted(leaf): leaf[1] for leaf in leaves_of(config)}
+    for part in _OFFLOADED:
+        if leaves.get(_NVME.format(part)) == "nvme":
+            yield f"deepspeed: {part} to an NVMe is not tried here"
+
+
+def _take_a_step(config: dict[str, Any]) -> None:
+    """Make DeepSpeed's engine of a small model, and take one step of its optimizer."""
+    import deepspeed
+    import torch
+
+    layers = (torch.nn.Linear(_WIDTH, _WIDTH), torch.nn.Linear(_WIDTH, _WIDTH))
+    model = torch.nn.Sequential(*layers)
+    own = {} if "optimizer" in config else {"optimizer": _optimizer(model, config)}
+    engine, *_ = deepspeed.initialize(
+        model=model, model_parameters=model.parameters(), config=config, **own
+    )
+    engine.set_gradient_accumulation_boundary(is_boundary=True)
+    dtype = next(engine.module.parameters()).dtype
+    output = engine(torch.ones(1, _WIDTH, dtype=dtype))
+    # Small, so that no scale of the loss makes it overflow: then DeepSpeed would skip the step.
+    engine.backward(output.float().sum() * 1e-6)
+    engine.step()
+
+
+def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
+    """Return an optimizer for a configuration without one, as a program would make it."""
+    import torch
+
+    zero = config.get("zero_optimization")
+    if isinstance(zero, dict) and zero.get("offload_optimizer"):
+        from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+        return DeepSpeedCPUAdam(model.parameters(), lr=1e-4)
+    return torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+
+def leaves_of(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[Leaf]:
+    """Return the path and the value of each key of a configuration that has no keys below it."""
+    found: list[Leaf] = []
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            found += leaves_of(value, (*path, str(key)))
+        else:
+            found.append(((*path, str(key)), value))
+    return found
+
+
+def with_leaves(leaves: Sequence[Leaf]) -> dict[str, Any]:
+    """Return the configuration that has these leaves."""
+    config: dict[str, Any] = {}
+    for path, value in leaves:
+        section = config
+        for key in path[:-1]:
+            section = section.setdefault(key, {})
+        section[path[-1]] = value
+    return config
+
+
+def dotted(leaf: Leaf) -> str:
+    """Return the dotted path of a leaf."""
+    return ".".join(leaf[0])
+
+
+if __name__ == "__main__":
+    asking.ask_main(ask)

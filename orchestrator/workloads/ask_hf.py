@@ -1,0 +1,310 @@
+"""Ask Hugging Face's own classes about a run's arguments and DeepSpeed configuration.
+
+`python ask_hf.py ORDER.json`; see asking.py. A program that parses its arguments by
+HfArgumentParser is read, not run: its own dataclasses are taken from its file and parsed together
+with TrainingArguments. Any other program is run until it has made its TrainingArguments. The
+DeepSpeed configuration, as the Trainer completes it, is then asked about as ask_deepspeed.py does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn, Union
+
+if __package__:
+    from . import ask_deepspeed, asking
+else:
+    import ask_deepspeed  # type: ignore[import-not-found, no-redef, unused-ignore]
+    import asking  # type: ignore[import-not-found, no-redef, unused-ignore]
+
+_PARSER = "HfArgumentParser"
+# For the sizes of buffers that the Trainer computes from a model that is not known.
+_SOME_WIDTH = 1024
+_MISMATCH = "- ds "
+# Without them another model is made, or none, which does not make them the cause.
+_SELECTORS = ("--deepspeed", "--deepspeed-config", "--output_dir", "--model_type")
+
+_DECLARATIONS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+
+# An option with its values, or a key of DeepSpeed's configuration with its path.
+_Thing = Union["tuple[str, ...]", ask_deepspeed.Leaf]
+
+
+class _MadeError(BaseException):
+    """The program has made its TrainingArguments, which are `arguments`."""
+
+    def __init__(self, arguments: Any) -> None:
+        super().__init__()
+        self.arguments = arguments
+
+
+class _RefusedError(Exception):
+    """A parser refuses its arguments, in the words of the message."""
+
+
+def ask(order: asking.Order) -> asking.Answer:
+    """Return what the classes of the run's transformers say of an order."""
+    ask_deepspeed.be_a_rank(order)
+    try:
+        import transformers
+    except ImportError as error:
+        raise asking.CannotAskError(
+            f"{sys.executable} cannot import what is to be asked: {asking.words(error)}"
+        ) from error
+    _stand_for_gpus(transformers, order.world_size)
+    program = None if order.program is None else Path(order.program)
+    classes, remark = _dataclasses_of(program)
+    version = f"transformers {transformers.__version__}"
+    answer = asking.Answer(asked=[f"{version}: TrainingArguments"], not_asked=list(remark))
+    if classes:
+        names = ", ".join(one.__name__ for one in classes)
+        answer.asked = [f"{version}: HfArgumentParser of {names}"]
+    elif program is None:
+        answer.not_asked.append("options that are not TrainingArguments': the program is not known")
+
+    config = {}
+    if order.deepspeed_config is not None:
+        config = ask_deepspeed.read_config(order.deepspeed_config)
+
+    def answered(things: Sequence[_Thing]) -> dict[str, Any]:
+        def question() -> dict[str, Any]:
+            return _answer_of(program, classes, things, order)
+
+        found: dict[str, Any] = asking.in_another_process(question)
+        return found
+
+    def refused(things: Sequence[_Thing]) -> list[asking.Refusal]:
+        return [asking.Refusal(*one) for one in answered(things)["refusals"]]
+
+    things: list[_Thing] = [*asking.grouped(order.arguments), *ask_deepspeed.leaves_of(config)]
+    answer.problems = list(asking.problems_of(things, refused, _name, last=_SELECTORS))
+    if order.deepspeed_config is not None:
+        blamed = {one.argument for one in answer.problems}
+        filled = answered([thing for thing in things if _name(thing) not in blamed])["config"]
+        answer.asked.append(f"{version}: HfTrainerDeepSpeedConfig")
+        if filled is None:
+            answer.not_asked.append("DeepSpeed: the Trainer did not complete its configuration")
+        else:
+            own = ask_deepspeed.config_answer(filled, order.world_size)
+            answer.asked += own.asked
+            answer.not_asked += own.not_asked
+            answer.problems += own.problems
+    return answer
+
+
+def _name(thing: _Thing) -> str:
+    """Return an option, or the dotted path of a key of DeepSpeed's configuration."""
+    if isinstance(thing[0], tuple):
+        return ask_deepspeed.dotted(thing)
+    return asking.option_name(thing)
+
+
+def _stand_for_gpus(transformers: Any, world_size: int) -> None:
+    """Let TrainingArguments see the run's ranks, and take the types that GPUs have."""
+    from transformers import training_args
+
+    for name in ("is_torch_bf16_gpu_available", "is_torch_tf32_available"):
+        if hasattr(training_args, name):
+            setattr(training_args, name, lambda *values: True)
+    if hasattr(training_args, "enable_tf32"):
+        training_args.enable_tf32 = lambda *values: None
+    # Without GPUs it would be that of one process.
+    transformers.TrainingArguments.world_size = property(lambda made: world_size)
+
+
+def _dataclasses_of(program: Path | None) -> tuple[list[Any], Iterator[str]]:
+    """Return what the program gives to HfArgumentParser, in its order, and what cannot be asked.
+
+    Nothing if it is not a file that parses its arguments so.
+    """
+    tree = None
+    with suppress(OSError, SyntaxError, TypeError):
+        tree = ast.parse(Path(program).read_bytes())  # type: ignore[arg-type]
+    given = None if tree is None else _given_to_parser(tree)
+    if tree is None or given is None:
+        return [], iter(())
+    space: dict[str, Any] = {"__name__": "_program"}
+    # Its annotations are looked up in its module.
+    module = SimpleNamespace(__dict__=space)
+    sys.modules["_program"] = module  # type: ignore[assignment]
+    missing = set()
+    for statement in tree.body:
+        decorated = isinstance(statement, ast.ClassDef) and statement.decorator_list
+        if not decorated and not isinstance(statement, _DECLARATIONS):
+            continue
+        code = compile(ast.Module([statement], []), str(program), "exec")
+        try:
+            exec(code, space)  # noqa: S102  (the declarations of the user's own program)
+        except ImportError as error:
+            missing.add(asking.words(error))
+        except Exception as error:  # noqa: BLE001  (what is missing shows when it is needed)
+            missing.add(f"line {statement.lineno}: {asking.words(error)}")
+    try:
+        found = eval(compile(ast.Expression(given), str(program), "eval"), space)  # noqa: S307
+    except Exception as error:  # noqa: BLE001
+        causes = "; ".join([asking.words(error), *sorted(missing)])
+        return [], iter([f"the options that {program} adds cannot be read here: {causes}"])
+    return list(found) if isinstance(found, list | tuple) else [found], iter(())
+
+
+def _given_to_parser(tree: ast.Module) -> ast.expr | None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (node.args or node.keywords):
+            name = getattr(node.func, "id", getattr(node.func, "attr", None))
+            if name == _PARSER:
+                return node.args[0] if node.args else node.keywords[0].value
+    return None
+
+
+def _answer_of(
+    program: Path | None,
+    classes: Sequence[Any],
+    things: Sequence[_Thing],
+    order: asking.Order,
+) -> dict[str, Any]:
+    """Return the refusals, and the configuration as the Trainer completes it."""
+    refusals: list[asking.Refusal] = []
+    filled = None
+    leaves: list[Any] = [thing for thing in things if isinstance(thing[0], tuple)]
+    words: list[Any] = [word for thing in things if thing not in leaves for word in thing]
+    if order.deepspeed_config is not None:
+        file = Path.cwd() / "ds_config.json"
+        file.write_text(json.dumps(ask_deepspeed.with_leaves(leaves)), encoding="utf-8")
+        words = [word.replace(order.deepspeed_config, str(file)) for word in words]
+    try:
+        filled = _completed(_parse(program, classes, words))
+    except _RefusedError as error:
+        refusals = asking.argparse_refusals(str(error))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (they raise anything)
+        refusals = list(_refusals_in(error))
+    return {
+        "refusals": [(one.message, one.argument) for one in refusals],
+        "config": filled,
+    }
+
+
+def _refusals_in(error: BaseException) -> Iterator[asking.Refusal]:
+    lines = [line.strip() for line in str(error).splitlines()]
+    mismatches = [line for line in lines if line.startswith(_MISMATCH)]
+    for line in mismatches:
+        words = line.removeprefix(_MISMATCH)
+        yield asking.Refusal(
+            f"DeepSpeed's {words}: they must match, or be 'auto'", words.partition("=")[0]
+        )
+    if not mismatches:
+        message = asking.words(error)
+        if isinstance(error, TypeError | KeyError | AttributeError | SystemExit):
+            message = f"{type(error).__name__}: {message}"
+        yield asking.Refusal(message)
+
+
+def _parse(program: Path | None, classes: Sequence[Any], arguments: Sequence[str]) -> list[Any]:
+    """Return the parsed dataclasses of a program, TrainingArguments among them."""
+    import transformers
+
+    library: Any = transformers
+
+    def refuse(parser: Any, message: str) -> NoReturn:
+        raise _RefusedError(message)
+
+    argparse.ArgumentParser.error = refuse  # type: ignore[method-assign,assignment]
+    argparse.ArgumentParser.exit = refuse  # type: ignore[method-assign, assignment]
+    if program is not None and not classes:
+        return [_made_by(program, arguments)]
+    parser = library.HfArgumentParser(list(classes) or [library.TrainingArguments])
+    *parsed, rest = parser.parse_args_into_dataclasses(
+        list(arguments), return_remaining_strings=True, look_for_args_file=False
+    )
+    if rest and classes:
+        raise _RefusedError(f"unrecognized arguments: {' '.join(rest)}")
+    return list(parsed)
+
+
+def _made_by(program: Path, arguments: Sequence[str]) -> Any:
+    """Run a program until it has made its TrainingArguments, and return these."""
+    import transformers
+
+    kind: Any = transformers.TrainingArguments
+    complete = kind.__post_init__
+
+    def complete_and_stop(made: Any) -> None:
+        complete(made)
+        raise _MadeError(made)
+
+    kind.__post_init__ = complete_and_stop
+    sys.argv = [str(program), *arguments]
+    folder, package = program.parent, [program.stem]
+    while (folder / "__init__.py").is_file():
+        package.insert(0, folder.name)
+        folder = folder.parent
+    sys.path.insert(0, str(folder))
+    try:
+        if len(package) > 1:
+            runpy.run_module(".".join(package), run_name="__main__")
+        else:
+            runpy.run_path(str(program), run_name="__main__")
+    except _MadeError as made:
+        return made.arguments
+    raise _RefusedError(f"{program.name} ends before it makes its TrainingArguments")
+
+
+def _completed(parsed: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the DeepSpeed configuration as the Trainer completes it; None if there is none.
+
+    Raises what the Trainer raises if the configuration contradicts its arguments.
+    """
+    from transformers import TrainingArguments
+    from transformers.integrations import deepspeed as integration
+
+    training = next((one for one in parsed if isinstance(one, TrainingArguments)), None)
+    held = getattr(training, "hf_deepspeed_config", None)
+    if training is None or held is None:
+        return None
+    steps = training.max_steps
+    if steps <= 0:
+        # It follows from the data, which is not read here.
+        given = held.get_value("scheduler.params.total_num_steps")
+        steps = given if isinstance(given, int) else 1
+    model = SimpleNamespace(config=_model_config(parsed))
+    held.trainer_config_finalize(training, model, steps)
+    trainer = SimpleNamespace(
+        model=model,
+        optimizer=None,
+        lr_scheduler=None,
+        create_optimizer=SimpleNamespace,
+        create_scheduler=lambda **named: SimpleNamespace(),
+        args=training,
+        deepspeed=None,
+    )
+    optimize: Any = getattr(integration, "deepspeed_optim_sched", None)
+    if optimize is not None:
+        with suppress(AttributeError, TypeError):
+            optimize(trainer, held, training, steps, [])
+    return dict(held.config)
+
+
+def _model_config(parsed: Sequence[Any]) -> Any:
+    """Return the model's configuration if the arguments give all of it; else one of some width."""
+    import transformers
+
+    known: Any = transformers.CONFIG_MAPPING
+
+    for one in parsed:
+        kind, changes = getattr(one, "model_type", None), getattr(one, "config_overrides", None)
+        if kind in known and changes:
+            config = known[kind]()
+            config.update_from_string(changes)
+            return config
+    return SimpleNamespace(hidden_size=_SOME_WIDTH)
+
+
+if __name__ == "__main__":
+    asking.ask_main(ask)

@@ -1,0 +1,288 @@
+"""What the programs `ask_*.py` share: their order, their answer, and the search for a cause.
+
+Such a program asks a training program's own classes about a run, before the run needs a GPU. It is
+started as `python ask_NAME.py ORDER.json` by the Python of the run, and prints one JSON object as
+the last line of its output. It trains nothing, reaches no network, and writes nothing into the
+user's source.
+
+Standard library alone, like the programs themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+# For one question; the import of torch is not in it.
+SECONDS = 120
+# A run with more problems than this is wrong in some other way.
+_MOST_PROBLEMS = 20
+_NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname")
+_WRITES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate")
+_OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "WANDB_MODE": "disabled",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a run's program would be started with.
+
+    program: the file of the training program; None if it is not readable here.
+    arguments: its command line, without the program.
+    deepspeed_config: DeepSpeed's JSON file; None if the run has none.
+    """
+
+    program: str | None
+    arguments: tuple[str, ...]
+    world_size: int
+    gpus_per_node: int
+    deepspeed_config: str | None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a program would not start, in its own words, on one line.
+
+    argument: the option or the dotted key of a configuration that is to blame; None if not known.
+    """
+
+    message: str
+    argument: str | None = None
+
+
+@dataclass
+class Answer:
+    """What was asked, what cannot be asked without a GPU, and what the program refuses.
+
+    error: why nothing could be asked; None if something was.
+    """
+
+    asked: list[str] = field(default_factory=list)
+    not_asked: list[str] = field(default_factory=list)
+    problems: list[Refusal] = field(default_factory=list)
+    error: str | None = None
+
+
+class CannotAskError(Exception):
+    """Nothing can be asked; the message is a sentence that says why."""
+
+
+def ask_main(ask: Callable[[Order], Answer]) -> NoReturn:
+    """Read the order that the command line names, ask, print the answer, and exit.
+
+    The exit code is 0 if the program could be asked, even if it refuses the run. What libraries
+    print goes to stderr.
+    """
+    answers = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        order = read_order(Path(sys.argv[1]))
+        # This folder has modules of general names, which are not those of the user's program.
+        sys.path = [path for path in sys.path if Path(path) != Path(__file__).parent]
+        with tempfile.TemporaryDirectory() as scratch:
+            _be_harmless(order, scratch)
+            answer = ask(order)
+            os.chdir(os.sep)
+    except CannotAskError as error:
+        answer = Answer(error=str(error))
+    except Exception as error:  # noqa: BLE001  (the caller needs an answer, whatever happens)
+        answer = Answer(error=f"the program could not be asked: {words(error)}")
+    sys.stdout.flush()
+    os.write(answers, (json.dumps(asdict(answer)) + "\n").encode())
+    os._exit(0 if answer.error is None else 1)
+
+
+def read_order(path: Path) -> Order:
+    """Return the order in a JSON file."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return Order(
+        program=found.get("program"),
+        arguments=tuple(map(str, found.get("arguments") or ())),
+        world_size=found["world_size"],
+        gpus_per_node=found["gpus_per_node"],
+        deepspeed_config=found.get("deepspeed_config"),
+    )
+
+
+def _be_harmless(order: Order, scratch: str) -> None:
+    """Refuse the network and changes of the user's source, for the rest of this process.
+
+    Caches go to the folder `scratch`, which is also the working folder.
+    """
+    sys.dont_write_bytecode = True
+    os.environ.update(_OFFLINE)
+    for name in ("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        os.environ[name] = scratch
+    os.chdir(scratch)
+    source = None if order.program is None else str(Path(order.program).resolve().parent)
+
+    def guard(event: str, values: tuple[Any, ...]) -> None:
+        if event in _NETWORK and not (event == "socket.connect" and isinstance(values[1], str)):
+            raise PermissionError("no network while a program is asked about a run")
+        changes = event in _WRITES or (event == "open" and _is_writing(values))
+        if source is not None and changes and isinstance(values[0], str | bytes):
+            path = os.path.realpath(os.fsdecode(values[0]))
+            if path == source or path.startswith(source + os.sep):
+                raise PermissionError(f"{path}: not changed while a program is asked about a run")
+
+    sys.addaudithook(guard)
+
+
+def _is_writing(values: tuple[Any, ...]) -> bool:
+    flags = values[2] if len(values) > 2 and isinstance(values[2], int) else 0
+    return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+
+
+def words(error: BaseException) -> str:
+    """Return an exception's own words, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines) or type(error).__name__
+
+
+def in_another_process(question: Callable[[], Any]) -> Any:
+    """Return what `question` returns, asked in a process of its own; its answer is JSON.
+
+    Libraries keep state between two questions, and may end the process. Raises CannotAskError if
+    the process ends without an answer, or gives none within `SECONDS`.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(SECONDS)
+        try:
+            os.close(read)
+            with os.fdopen(write, "w") as pipe:
+                json.dump(question(), pipe)
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if not text:
+        ended = os.waitstatus_to_exitcode(status)
+        raise CannotAskError(f"the program's classes gave no answer (exit code {ended})")
+    return json.loads(text)
+
+
+def problems_of(
+    things: Sequence[Any],
+    ask: Callable[[Sequence[Any]], list[Refusal]],
+    name: Callable[[Any], str],
+    last: Collection[str] = (),
+) -> Iterator[Refusal]:
+    """Yield each refusal of these things, with the thing that causes it.
+
+    things: the options of a command line, or the keys of a configuration. ask: return what is
+        refused, most often one thing at a time. name: return the thing's name.
+
+    The cause is taken out, and what is left is asked again. A refusal that only arises because
+    something was taken out has no cause of its own, and is not reported.
+    """
+    left, first = list(things), True
+    for _ in range(_MOST_PROBLEMS):
+        refused = ask(left)
+        if not refused:
+            return
+        named = [one for one in refused if one.argument is not None]
+        known = {name(thing) for thing in left}
+        if named and all(one.argument in known for one in named):
+            yield from named
+            blamed = {one.argument for one in named}
+            left = [thing for thing in left if name(thing) not in blamed]
+        else:
+            cause = _cause(left, refused[0], ask, name, last)
+            if cause is None:
+                if first:
+                    yield from refused
+                return
+            yield Refusal(refused[0].message, name(cause))
+            left = [thing for thing in left if thing is not cause]
+        first = False
+
+
+def _cause(
+    things: Sequence[Any],
+    refusal: Refusal,
+    ask: Callable[[Sequence[Any]], list[Refusal]],
+    name: Callable[[Any], str],
+    last: Collection[str],
+) -> Any | None:
+    """Return the thing without which this is not refused, first of those that the message names."""
+
+    def unnamed(thing: Any) -> bool:
+        return not is_named(name(thing), refusal.message)
+
+    suspects = [thing for thing in things if name(thing) not in last]
+    for some in (suspects, [thing for thing in things if name(thing) in last]):
+        other = None
+        for thing in sorted(some, key=unnamed):
+            rest = ask([one for one in things if one is not thing])
+            if not rest:
+                return thing
+            messages = [one.message for one in rest]
+            if other is None and refusal.message not in messages and not _lacks(messages):
+                other = thing
+        if other is not None:
+            return other
+    return None
+
+
+def _lacks(messages: Sequence[str]) -> bool:
+    """Return whether a parser only misses an option that was taken out."""
+    return any("arguments are required" in message for message in messages)
+
+
+def is_named(name: str, message: str) -> bool:
+    """Return whether a message names an option or the last part of a dotted key."""
+    word = name.lstrip("-").rpartition(".")[2].replace("-", "_")
+    pattern = rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])"
+    return re.search(pattern, message.replace("-", "_"), re.IGNORECASE) is not None
+
+
+def grouped(arguments: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return each option of a command line with its values; values before the first have none."""
+    groups: list[list[str]] = []
+    for argument in arguments:
+        if _is_option(argument) or not groups:
+            groups.append([argument])
+        else:
+            groups[-1].append(argument)
+    return [tuple(group) for group in groups]
+
+
+def option_name(group: Sequence[str]) -> str:
+    """Return the option of a group of `grouped`, without a value behind an equals sign."""
+    return group[0].partition("=")[0]
+
+
+def _is_option(argument: str) -> bool:
+    return argument.startswith("-") and not re.fullmatch(r"-\d*\.?\d*([eE][-+]?\d+)?", argument)
+
+
+def argparse_refusals(message: str) -> list[Refusal]:
+    """Return the refusals in argparse's last line: `argument --x: …`, `unrecognized …: --y 3`."""
+    message = message.strip()
+    if found := re.match(r"argument (\S+?)(?:/\S+)*: ", message):
+        return [Refusal(message, found[1])]
+    head, colon, rest = message.partition("unrecognized arguments: ")
+    if colon and not head:
+        options = [word for word in rest.split() if _is_option(word)]
+        return [Refusal(f"{colon}{option}", option_name([option])) for option in options] or [
+            Refusal(message)
+        ]
+    return [Refusal(message)]

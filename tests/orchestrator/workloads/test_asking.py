@@ -1,0 +1,247 @@
+"""Ask programs about a run: the search for causes, and their own parsers and classes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.workloads import asking
+from orchestrator.workloads.asking import Refusal
+
+WORKLOADS = Path(asking.__file__).parent
+
+
+def answer_of(name, folder, *, program=None, arguments=(), config=None, world_size=64):
+    """Return the answer of an asking program, started as a rehearsal starts it."""
+    file = folder / "ds.json"
+    if config is not None:
+        file.write_text(json.dumps(config))
+    order = {
+        "program": None if program is None else str(program),
+        "arguments": [word.replace("DS", str(file)) for word in arguments],
+        "world_size": world_size,
+        "gpus_per_node": 4,
+        "deepspeed_config": None if config is None else str(file),
+    }
+    (folder / "order.json").write_text(json.dumps(order))
+    command = [sys.executable, WORKLOADS / f"ask_{name}.py", folder / "order.json"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = json.loads(ended.stdout.splitlines()[-1])
+    assert ended.returncode == int(answer["error"] is not None), ended.stderr
+    return answer
+
+
+def blamed(answer):
+    """Return by argument what is refused of it."""
+    return {one["argument"]: one["message"] for one in answer["problems"]}
+
+
+def test_each_cause_is_found_by_leaving_it_out():
+    def ask(things):
+        if "b" in things:
+            return [Refusal("no b here")]
+        return [Refusal("something else")] if "d" in things else []
+
+    found = list(asking.problems_of("abcd", ask, str))
+    assert found == [Refusal("no b here", "b"), Refusal("something else", "d")]
+
+
+def test_a_refusal_without_a_cause_is_reported_once():
+    found = list(asking.problems_of("ab", lambda things: [Refusal("never")], str))
+    assert found == [Refusal("never")]
+
+
+def test_what_is_refused_only_without_the_cause_is_not_reported():
+    def ask(things):
+        if "b" in things:
+            return [Refusal("no b here")]
+        return [Refusal("there must be a b")]
+
+    assert list(asking.problems_of("ab", ask, str)) == [Refusal("no b here", "b")]
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("argument --n/--N: invalid int value: 'x'", ["--n"]),
+        ("unrecognized arguments: --a 3 --b=4", ["--a", "--b"]),
+        ("the following arguments are required: --c", [None]),
+    ],
+)
+def test_arguments_are_read_from_the_words_of_argparse(message, arguments):
+    assert [one.argument for one in asking.argparse_refusals(message)] == arguments
+
+
+PARSER = """
+import argparse
+import torch
+from colossalai.nn import Layer
+import choices
+
+class Own(Layer):
+    pass
+
+@torch.no_grad()
+def train(): ...
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--strategy", choices=choices.STRATEGIES)
+    parser.add_argument("--batch", type=int)
+    args = parser.parse_args()
+    open(__file__ + ".trained", "w").close()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "choices.py").write_text("STRATEGIES = ['ddp', 'zero2']\n")
+    (folder / "train.py").write_text(PARSER)
+    return folder / "train.py"
+
+
+def test_a_parser_is_asked_without_the_packages_of_its_program(program, tmp_path):
+    answer = answer_of("argparse", tmp_path, program=program, arguments=["--strategy", "zero2"])
+    assert not answer["problems"]
+    assert answer["asked"] == ["train.py: its own parser"]
+    # Nothing was trained, and nothing was written into the source.
+    assert sorted(path.name for path in program.parent.iterdir()) == ["choices.py", "train.py"]
+
+
+def test_all_that_a_parser_refuses_is_reported(program, tmp_path):
+    arguments = ["--strategy", "zero9", "--batch", "many", "--unknown", "3"]
+    found = blamed(answer_of("argparse", tmp_path, program=program, arguments=arguments))
+    assert list(found) == ["--strategy", "--batch", "--unknown"]
+    assert "invalid int value: 'many'" in found["--batch"]
+
+
+def test_a_program_that_changes_its_source_is_stopped(program, tmp_path):
+    program.write_text("open(__file__ + '.log', 'w')\n" + PARSER)
+    answer = answer_of("argparse", tmp_path, program=program)
+    assert "not changed while a program is asked" in answer["error"]
+
+
+@pytest.mark.parametrize("text", [None, "def broken(:\n", "print('no parser')\n"])
+def test_a_program_without_a_parser_is_reported(program, tmp_path, text):
+    program.unlink() if text is None else program.write_text(text)
+    answer = answer_of("argparse", tmp_path, program=program)
+    assert str(program) in answer["error"]
+
+
+ADAMW = {"type": "AdamW", "params": {"lr": 1e-3}}
+VALID = {"train_micro_batch_size_per_gpu": 1, "optimizer": ADAMW}
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("config", "arguments"),
+    [
+        ({"zero_optimization": {"stage": 3}, "fp16": {"enabled": True}}, []),
+        (
+            {
+                "checkpoint": {"tag_validation": "FOO"},
+                "communication_data_type": "fp12",
+                "gradient_clipping": "1.0",
+                "zero_optimization": {"stage": 2, "reduce_bucket_size": -1, "foo": 1},
+            },
+            [
+                "communication_data_type",
+                "zero_optimization.reduce_bucket_size",
+                "zero_optimization.foo",
+                "checkpoint.tag_validation",
+                "gradient_clipping",
+            ],
+        ),
+        (
+            {
+                "scheduler": {"type": "StepLR", "params": {"step_size": 2}},
+                "zero_optimization": {"stage": 2, "legacy_stage1": True},
+            },
+            ["zero_optimization.legacy_stage1", "scheduler.type"],
+        ),
+        ({"train_batch_size": 100, "gradient_accumulation_steps": 4}, ["train_batch_size"]),
+        ({"zero_optimization": {"stage": 3, "stage3_gather_fp16_weights_on_model_save": True}}, []),
+        ({"amp": {"enabled": True}}, ["amp.enabled"]),
+    ],
+)
+def test_deepspeed_is_asked_about_its_configuration(tmp_path, config, arguments):
+    answer = answer_of("deepspeed", tmp_path, config=VALID | config)
+    assert sorted(blamed(answer)) == sorted(arguments)
+
+
+AUTO = {
+    "train_batch_size": "auto",
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto",
+    "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto"}},
+    "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"},
+    "fp16": {"enabled": "auto"},
+    "bf16": {"enabled": "auto"},
+}
+SCRIPT = """
+from dataclasses import dataclass, field
+import a_package_that_is_not_here
+from transformers import HfArgumentParser, TrainingArguments
+
+@dataclass
+class ModelArguments:
+    model_type: str | None = field(default=None)
+    config_overrides: str | None = field(default=None)
+
+@dataclass
+class DataArguments:
+    block_size: int | None = None
+
+def main():
+    parser = HfArgumentParser((ModelArguments, DataArguments, TrainingArguments))
+"""
+GIVEN = [
+    "--model_type", "gpt2", "--config_overrides", "n_embd=64,n_layer=2", "--block_size", "128",
+    "--output_dir", "out", "--max_steps", "5", "--per_device_train_batch_size", "4",
+    "--deepspeed", "DS", "--fp16",
+]  # fmt: skip
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("more", "config", "arguments"),
+    [
+        ([], {}, []),
+        (["--bogus", "3", "--block_size", "x"], {}, ["--bogus", "--block_size"]),
+        ([], {"gradient_clipping": 0.5}, ["gradient_clipping"]),
+        (["--config_overrides", "n_foo=3"], {}, ["--config_overrides"]),
+        ([], {"communication_data_type": "fp12"}, ["communication_data_type"]),
+    ],
+)
+def test_the_classes_of_transformers_are_asked_with_those_of_the_script(
+    tmp_path, more, config, arguments
+):
+    script = tmp_path / "run_clm.py"
+    script.write_text(SCRIPT)
+    answer = answer_of("hf", tmp_path, program=script, arguments=GIVEN + more, config=AUTO | config)
+    assert sorted(blamed(answer)) == sorted(arguments)
+    assert "ModelArguments, DataArguments, TrainingArguments" in answer["asked"][0]
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("more", "config", "arguments"),
+    [([], {}, []), (["--precision", "bf16"], {"gradient_clipping": 0.5}, ["gradient_clipping"])],
+)
+def test_a_program_with_another_parser_is_asked_up_to_its_training_arguments(
+    tmp_path, more, config, arguments
+):
+    given = [
+        "--num-layers", "2", "--hidden-size", "64", "--num-attention-heads", "4",
+        "--vocab-size", "512", "--seq-length", "64", "--micro-batch-size", "2",
+        "--train-iters", "5", "--deepspeed-config", "DS",
+    ]  # fmt: skip
+    program = WORKLOADS / "hf_gpt.py"
+    config = AUTO | config
+    answer = answer_of("hf", tmp_path, program=program, arguments=given + more, config=config)
+    assert sorted(blamed(answer)) == sorted(arguments)
