@@ -98,7 +98,7 @@ bench: $(VENV)/.installed ## Measure how fast teralog itself is.
 .PHONY: bench-parse
 bench-parse: $(VENV)/.installed ## Measure how fast logs are read, next to perl, grep and ripgrep.
 	$(BIN)/python tests/benchmarks/parse_logs.py
-	$(BIN)/python tests/benchmarks/real_logs.py
+	$(BIN)/python tests/benchmarks/real_logs.py --rounds 1
 
 .PHONY: bench-slurm
 bench-slurm: $(VENV)/.installed slurm-packages ## Measure submit and status on a practice cluster, next to submitit.
