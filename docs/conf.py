@@ -14,6 +14,8 @@ exclude_patterns = ["_build", "recorded"]
 
 # Links go to headings too: page.md#a-heading.
 myst_heading_anchors = 4
+# Help texts of commands mark code with single backticks.
+default_role = "code"
 myst_enable_extensions = ["colon_fence"]
 # Names of types that no page of this site describes.
 autodoc_typehints = "none"

@@ -171,12 +171,15 @@ def _runs(
                 if file.give_up is not None:
                     others.append((identity, *difference(entry, file.give_up, repeat)))
     if not planned:
-        raise UserError(f"exclude: leaves none of the {counted(sum(left_out.values()), 'run')}")
+        raise UserError(f"exclude: removes all {counted(sum(left_out.values()), 'run')}")
     notes = [f"{count} excluded by {text!r}" for text, count in left_out.items()]
     notes += _of_doublets(doublets, planned)
     runs = _in_series(planned, file.give_up, others)
     if file.give_up is not None and all(len(run.series.run_ids) == 1 for run in runs if run.series):
-        notes.append(f"give_up: no two runs differ in {file.give_up} alone: nothing to give up")
+        notes.append(
+            f"give_up: no two runs differ only in {file.give_up}; give a parameter with "
+            f"several values under matrix, or remove give_up"
+        )
     return runs, notes
 
 
@@ -200,13 +203,14 @@ def _planned_run(run: Run, cluster: Cluster, warmup: Warmup, folder: Path) -> Pl
 def _of_doublets(doublets: Sequence[Run], planned: Mapping[str, PlannedRun]) -> Iterator[str]:
     if not doublets:
         return
-    told = f"{len(doublets)} stood twice and {'is' if len(doublets) == 1 else 'are'} planned once"
+    verb = "is" if len(doublets) == 1 else "are"
+    told = f"{len(doublets)} occurred twice and {verb} planned once"
     limits = ((run, planned[run_id(run)].run) for run in doublets)
     differ = any(
         run.resources.time_limit_seconds != first.resources.time_limit_seconds
         for run, first in limits
     )
-    yield f"{told}, with the time_limit that stands first" if differ else told
+    yield f"{told}, with the time_limit of the first" if differ else told
 
 
 def _in_series(
@@ -215,6 +219,9 @@ def _in_series(
     if parameter is None:
         return list(planned.values())
     if any(isinstance(value, bool) or not isinstance(value, int | float) for *_, value in others):
-        raise UserError(f"give_up: {parameter} has values that are no numbers, so none is the next")
+        raise UserError(
+            f"give_up: {parameter} has values that are not numbers, so they have no "
+            f"order; remove give_up, or choose another parameter"
+        )
     series = all_series(parameter, others)
     return [replace(run, series=series[run.run_id]) for run in planned.values()]

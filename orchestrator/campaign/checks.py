@@ -30,7 +30,8 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
     yield from _capability_problems(run, cluster)
     yield from FRAMEWORKS[run.framework].checks.problems(run)
     if warmup.least_iterations(run.training.train_iters) >= run.training.train_iters:
-        yield f"warmup is {warmup}, which leaves nothing of train_iters={run.training.train_iters}"
+        iterations = run.training.train_iters
+        yield f"warmup is {warmup}, which leaves no iteration of train_iters={iterations}"
 
 
 def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
@@ -46,8 +47,8 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     framework = FRAMEWORKS[run.framework]
     if cluster.has_gpus and cluster.cores_per_rank is None and framework.start.steps_on_cpu(run):
         yield (
-            "the optimizer steps on the CPU with one thread: cores_per_rank in the cluster profile "
-            "gives it more"
+            "the optimizer runs on the CPU with one thread; set cores_per_rank in the cluster "
+            "profile to give it more"
         )
     if not cluster.has_gpus and (what := framework.checks.needs_gpus(run)):
         yield f"{what} trains on GPUs, and cluster {cluster.name} has none"
@@ -56,8 +57,8 @@ def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
     tensor, gpus = run.parallelism.tensor_parallel_size, run.resources.gpus_per_node
     if run.resources.nodes > 1 and gpus % tensor:
         yield (
-            f"tensor_parallel_size={tensor} does not divide gpus_per_node={gpus}: layers are split "
-            "across nodes, and wait for the network"
+            f"tensor_parallel_size={tensor} does not divide gpus_per_node={gpus}: each layer is "
+            f"divided across nodes, and waits for the network"
         )
     yield from framework.checks.warnings(run)
 
@@ -71,12 +72,12 @@ def _gpu_warnings(cluster: Cluster, gpu: str, precision: str) -> Iterator[str]:
     if precision not in (cluster.gpu_peak_tflops or {}):
         missing["gpu_peak_tflops"] = "no MFU"
     if cluster.gpu_memory_gib is None:
-        missing["gpu_memory_gib"] = "nothing to tell by whether runs fit"
+        missing["gpu_memory_gib"] = "no verdict whether runs fit"
     if missing:
         near = did_you_mean(gpu.upper(), full_names())
         else_give = f"{near} Else give" if near.startswith("; did") else "; give"
         yield (
-            f"gpu: {gpu!r} is not in the table of GPUs, so there will be "
+            f"gpu: {gpu!r} is not a GPU that teralog knows, so there will be "
             f"{', and '.join(missing.values())}{else_give} {' and '.join(missing)} in the cluster "
             "profile"
         )
@@ -130,7 +131,7 @@ def _cluster_problems(run: Run, cluster: Cluster) -> Iterator[str]:
         yield f"precision=bf16 is not supported by {cluster.gpu}; try fp16"
     launcher = run.options.launcher
     if LAUNCHERS[launcher].needs_slurm and cluster.scheduler != "slurm":
-        yield f"launcher={launcher} needs a Slurm cluster, and {cluster.name} is none"
+        yield f"launcher={launcher} needs a Slurm cluster, and {cluster.name} is not one"
     if cluster.container is not None:
         yield from (
             f"srun: {said}" for line in run.resources.srun if (said := option_problem(line))

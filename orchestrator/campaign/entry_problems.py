@@ -56,7 +56,7 @@ def _value_problems(
         yield from parameter_problems(place, given, frameworks, KEYS_OF_FILE)
     elif not is_parameter(name, [framework]):
         hint = (
-            "; it stands in defaults, for every run: give it to the runs of its framework alone"
+            "; it is in defaults, for every run: move it to the runs of its framework"
             if name in entry.inherited
             else ""
         )
@@ -71,7 +71,7 @@ def _missing(entry: Entry, framework: str | None, wrong: set[str]) -> Iterator[s
     """Yield what an entry lacks; `wrong` are the names of its values that have a problem."""
     if framework is None:
         if "framework" not in wrong:
-            yield f"{entry.where}: names no framework; known are {', '.join(FRAMEWORKS)}"
+            yield f"{entry.where}: no framework given; choose one of {', '.join(FRAMEWORKS)}"
         return
     for name in _required(framework):
         if name not in entry.values:
@@ -79,7 +79,7 @@ def _missing(entry: Entry, framework: str | None, wrong: set[str]) -> Iterator[s
     if not wrong or wrong.isdisjoint(("model", *MODEL_SIZES)):
         model = model_shape(entry.values)
         if model is None and FRAMEWORKS[framework].model.needed:
-            yield f"{entry.where}: names no model; framework {framework} needs a preset or sizes"
+            yield f"{entry.where}: no model given; {framework} needs `model`, a preset or sizes"
         elif isinstance(model, str):
             yield f"{entry.where}: {model}"
 

@@ -52,7 +52,7 @@ def entries(file: CampaignFile) -> tuple[Entry, ...]:
     crossings = math.prod(len(values) for values in file.matrix.values())
     count = (crossings + len(file.include)) * file.repeats
     if count > MAX_RUNS:
-        raise UserError(f"asks for {counted(count, 'run')}; the most is {MAX_RUNS:,}")
+        raise UserError(f"requests {counted(count, 'run')}; the maximum is {MAX_RUNS:,}")
     crossed: Iterator[tuple[Any, ...]] = itertools.product(*file.matrix.values())
     if not file.matrix and file.include:
         crossed = iter(())

@@ -76,7 +76,7 @@ class CampaignFile:
 
 
 # What these are where parameters are expected.
-KEYS_OF_FILE = {one.name: "it stands at the top of the file" for one in fields(CampaignFile)}
+KEYS_OF_FILE = {one.name: "it belongs at the top of the file" for one in fields(CampaignFile)}
 _WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 
 
@@ -110,7 +110,7 @@ def read_campaign_file(path: Path) -> Checked:
         problems.append(_name_problem(name))
     problems += _give_up_problems(data)
     if data.get("give_up") is not None and data.get("order") == "interleaved":
-        problems.append("order: interleaved makes every run; leave out give_up, or the order")
+        problems.append("order: interleaved starts every run; remove give_up, or the order")
     rules, rule_problems = _rules(data)
     warmup, warmup_problems = _warmup(data)
     cluster, cluster_problems = _cluster(data, path.parent)
@@ -175,7 +175,7 @@ def _belongs(name: str) -> str | None:
     """Return where a key belongs that stands at the top of a file, as far as that is known."""
     if is_parameter(name, FRAMEWORKS):
         return "it is a parameter of runs: write it under defaults"
-    return "it is of cluster profiles" if name in field_types(Cluster) else None
+    return "it belongs in the cluster profile" if name in field_types(Cluster) else None
 
 
 def _cluster(data: Mapping[str, Any], folder: Path) -> tuple[Cluster | None, tuple[str, ...]]:

@@ -78,7 +78,7 @@ def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> st
     named = ", ".join(f"{part.name} {gib(part.low_gib)}" for part in largest if part.low_gib)
     return (
         f"a rank needs at least {gib(forecast.low_gib)} GiB of memory ({named}), and {room.owner} "
-        f"has {gib(room.gib)}; submit --force tries it nevertheless"
+        f"has {gib(room.gib)}; submit --force starts it nevertheless"
     )
 
 

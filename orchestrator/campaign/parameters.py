@@ -200,7 +200,7 @@ def parameter_problems(
             known = {known for kind in kinds for known in field_types(kind)}
             others = [other for other in FRAMEWORKS if name in option_names(other)]
             if others:
-                near = f"; it is of {', '.join(others)}"
+                near = f"; it is a parameter of {', '.join(others)}"
             elif name in elsewhere:
                 near = f"; {elsewhere[name]}"
             elif name in _CALLED_ELSEWHERE:
@@ -209,7 +209,7 @@ def parameter_problems(
                 near = did_you_mean(str(name), known)
             yield f"{where}: unknown key {name!r}{near}"
         elif isinstance(value, list) and name not in argument_names():
-            yield f"{path}: {value!r} is a list; write one value, or under matrix several"
+            yield f"{path}: {value!r} is a list; give one value, or several under matrix"
         elif name == "framework" and isinstance(value, str):
             yield from _unknown(path, framework, value)
         elif name == "model":

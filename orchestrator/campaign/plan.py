@@ -160,7 +160,7 @@ def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
     # What is done comes first, what cannot be done last.
     order = sorted(words, key=lambda word: (word == _IMPOSSIBLE, word == _TO_START))
     counts = ", ".join(f"{words[word]} {word}" for word in order)
-    asked = f"{shown(hours, EXACT)} GPU-hours asked for at most"
+    asked = f"{shown(hours, EXACT)} GPU-hours requested at most"
     total = f"{counted(len(campaign.runs), 'run')} on {campaign.cluster.name}: {counts}"
     return "; ".join((total, *([asked] if words[_TO_START] else []), *campaign.notes))
 

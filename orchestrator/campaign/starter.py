@@ -29,8 +29,8 @@ defaults:
     vocab_size: 512
     seq_length: 64
   nodes: 1
-  gpus_per_node: 2            # ranks a node; processes where there is no GPU
-  micro_batch_size: 4         # sequences a rank takes at a time
+  gpus_per_node: 2            # ranks per node; processes on a machine without GPUs
+  micro_batch_size: 4         # sequences that a rank processes at a time
   # num_microbatches: 2       # gradient accumulation; or give global_batch_size
   train_iters: 20
   precision: fp32             # fp32, bf16 or fp16
@@ -40,7 +40,7 @@ defaults:
 matrix:
   strategy: [ddp, zero1, zero2, zero3]
 
-# Single runs beside the matrix: the defaults and these.
+# Single runs in addition to the matrix: the defaults and these.
 include:
   - {{strategy: zero3, offload_optimizer: cpu, offload_param: cpu}}
 
@@ -49,8 +49,8 @@ exclude:
   - {{strategy: ddp, precision: bf16}}
   - "world_size > 64"
 
-repeats: 1                    # how often each run is made
-warmup: 25%                   # iterations left out of the numbers: a part, or how many
+repeats: 1                    # repeats of each run
+warmup: 25%                   # iterations left out of the numbers: a percentage, or a number
 """
 
 
@@ -60,7 +60,7 @@ def write_starter(file: Path, force: bool) -> None:
     Raises UserError if the file is there already, unless `force` is set.
     """
     if file.exists() and not force:
-        raise UserError(f"{file}: is there already; give another name, or --force to overwrite it")
+        raise UserError(f"{file}: exists; give another name, or --force to overwrite it")
     with disk_errors(file, "give another file"):
         write_text(file, STARTER.format(file=shlex.quote(str(file)), schema=SCHEMA_FILE))
         write_text(file.with_name(SCHEMA_FILE), json_text(campaign_schema()))

@@ -26,7 +26,7 @@ def missing_files(run: Run, folder: Path) -> Iterator[str]:
     """Yield a sentence for each file that a run would open and that is not there."""
     for path in FRAMEWORKS[run.framework].start.files(user_paths(run, folder)):
         if not Path(path).exists():
-            yield f"{path}: is not there"
+            yield f"{path}: does not exist"
 
 
 def _given(run: Run) -> Iterator[tuple[str, str]]:

@@ -85,7 +85,7 @@ def _complete_runs(
 ) -> list[CompletionItem]:
     """Return the labels and ids of runs that begin so, and let the shell complete files.
 
-    A mistake in the campaign file completes nothing: a message would stand in the command line.
+    A mistake in the campaign file completes nothing: a message would appear in the command line.
     """
     files = [CompletionItem(incomplete, type="file")] if not ctx.params.get("campaign") else []
     try:

@@ -16,13 +16,13 @@ from orchestrator.common.text import counted, printable
 @click.option(
     "--gpu",
     metavar="NAME",
-    help="What the tables were measured on, as V100-SXM2; rows that are slow for it are named too.",
+    help="GPU model of the tables, e.g. V100-SXM2; also reports rows that are slow for it.",
 )
 @format_option
 def check_tables(files: tuple[Path, ...], gpu: str | None, layout: str) -> None:
-    """Name what contradicts itself in the tables of markdown files; none is changed.
+    """Find contradictions in the tables of markdown files; change nothing.
 
-    Exit 1 where there is a finding, or a file that cannot be read.
+    Exits with 1 if there is a finding, or if a file cannot be read.
     """
     from orchestrator.common.errors import UserError
     from orchestrator.common.tables import Column, as_records, make_table

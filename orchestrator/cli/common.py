@@ -47,8 +47,8 @@ results_option = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     envvar="TERALOG_RESULTS",
     show_envvar=True,
-    help="Folder that holds all campaigns' results.  [default: the nearest `results` folder beside "
-    "the campaign file or above it, else a new one beside the file]",
+    help="Folder that contains the results of all campaigns.  [default: the nearest `results` "
+    "folder next to the campaign file or above it, else a new one next to the file]",
 )
 
 
@@ -167,20 +167,18 @@ slurm_timeout_option = click.option(
     show_envvar=True,
     expose_value=False,
     callback=_slurm_timeout,
-    help="Slurm: how long each query has for an answer.",
+    help="Slurm: seconds that each query has for an answer.",
 )
 filter_option = click.option(
     "--filter",
     "only",
     metavar="EXPRESSION",
-    help="Only runs of which it holds, as 'world_size > 8 and outcome == \"oom\"'.",
+    help="Keep only runs that match, e.g. 'world_size > 8 and outcome == \"oom\"'.",
 )
 rehearsed_option = click.option(
-    "--rehearsed", is_flag=True, help="What was rehearsed, rather than what was measured."
+    "--rehearsed", is_flag=True, help="Use the rehearsal instead of the measured runs."
 )
-skip_option = click.option(
-    "--skip-impossible", is_flag=True, help="Leave out the runs that cannot be made."
-)
+skip_option = click.option("--skip-impossible", is_flag=True, help="Leave out impossible runs.")
 
 allow_unknown_option = click.option(
     "--allow-unknown-arguments",
@@ -197,8 +195,8 @@ def complain(text: str) -> None:
 
 
 def for_people() -> bool:
-    """Return whether stdout is a terminal of somebody who has nothing against colors."""
-    # Python has no standard output where it was closed before the start.
+    """Return whether stdout is a terminal on which colors are allowed."""
+    # Python has no standard output if it was closed before the start.
     return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
@@ -235,7 +233,7 @@ def open_campaign(
         )
         loaded = replace(loaded, runs=runs)
     if rehearsed:
-        # Each script is tried, whatever became of the others, and needs no memory; nobody times it.
+        # Each script is tried, whatever the outcome of the others; memory and time do not matter.
         runs = tuple(
             replace(planned, series=None, memory_problem=None, core_problem=None)
             for planned in loaded.runs
@@ -277,9 +275,9 @@ def from_here(path: Path) -> str:
 
 
 def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
-    """Bring the records of a campaign's runs up to date; say what its scheduler left unanswered.
+    """Bring the records of a campaign's runs up to date; report queries without an answer.
 
-    And where nothing was measured, that something was rehearsed. Returns whether the records are
+    If nothing was measured, report that the campaign was rehearsed. Returns whether the records are
     up to date now.
     """
     from orchestrator.submit.choose_backend import backend
@@ -402,7 +400,7 @@ def submit_line(campaign: "Campaign") -> str:
 
 
 def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
-    """Say how runs failed and what starts them again, and exit with 1, where there are any."""
+    """Report failed runs and the command that starts them again, and exit with 1, if any failed."""
     from orchestrator.status.table import failure_line
 
     for status in failed:
@@ -415,9 +413,9 @@ def exit_for(failed: "Sequence[RunStatus]", campaign: "Campaign") -> None:
 
 @contextmanager
 def interruptible(sentence: str | None = None) -> Iterator[None]:
-    """Within it Ctrl-C, SIGTERM and SIGHUP end the command with a sentence and exit code 130.
+    """End the command on Ctrl-C, SIGTERM and SIGHUP, with exit code 130.
 
-    Where there is no sentence it ends without a word.
+    sentence: what to print then; None for nothing.
     """
 
     def interrupt(number: int, frame: object) -> NoReturn:

@@ -29,33 +29,42 @@ if TYPE_CHECKING:
 
 
 class Percent(click.ParamType[float]):
-    """A percentage, as 5%, from 0 to below 100."""
+    """A percentage from 0 to below 100, e.g. 5%."""
 
     name = "percent"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return the part that it is, as 0.05."""
+        """Convert 5% to 0.05."""
         if isinstance(value, float):
             return value
         match = re.fullmatch(r"(?P<percent>[0-9]{1,2}(?:\.[0-9]+)?)%", str(value))
         if match is None:
-            self.fail(f"{value!r} is no percentage below 100; write it as 5%", param, ctx)
+            self.fail(f"{value!r} is not a percentage below 100; write e.g. 5%", param, ctx)
         return float(match["percent"]) / 100
 
 
 @click.command()
 @click.argument("a", metavar="[A]", required=False)
 @click.argument("b", metavar="[B]", required=False)
-@click.option("--by", metavar="PARAMETER", help="Compare A's runs that differ in this alone.")
-@click.option("--a", "expression_a", metavar="EXPRESSION", help="Which runs are A.")
-@click.option("--b", "expression_b", metavar="EXPRESSION", help="Which runs are B, the baseline.")
+@click.option(
+    "--by", metavar="PARAMETER", help="Compare runs of A that differ only in this parameter."
+)
+@click.option(
+    "--a", "expression_a", metavar="EXPRESSION", help="Expression that chooses the runs of A."
+)
+@click.option(
+    "--b",
+    "expression_b",
+    metavar="EXPRESSION",
+    help="Expression that chooses the runs of B, the baseline.",
+)
 @click.option(
     "--fail-if-slower",
     type=Percent(),
     metavar="PERCENT",
-    help="Exit with 1 where A is slower than B by more than that, beyond doubt.",
+    help="Exit with 1 if A is certainly slower than B by more than this.",
 )
 @results_option
 @slurm_timeout_option
@@ -71,10 +80,10 @@ def compare(
     results: Path | None,
     layout: str,
 ) -> None:
-    """Say whether A is faster than B, the baseline: yes, no, or cannot tell.
+    """Test whether A is faster than B, the baseline: faster, slower, or cannot tell.
 
-    A and B are campaign files or folders of results; B may be a published table, as page.md, or a
-    row of it, as page.md:14. Without B, --by, or --a and --b, choose among the runs of A. A run
+    A and B are campaign files or folders of results; B may also be a published table (page.md) or a
+    row of it (page.md:14). Without B, --by, or --a and --b, choose among the runs of A. A run
     counts once, however many steps it has; runs that share an allocation are compared within it.
     """
     from orchestrator.compare.pairing import by_parameter
@@ -117,7 +126,7 @@ def compare(
         sentences=all_sentences(found),
     )
     if alone:
-        complain(f"not compared, as there is nothing equal in all else: {', '.join(alone)}")
+        complain(f"not compared, because no run is equal in everything else: {', '.join(alone)}")
     if fail_if_slower is not None:
         _fail_if_slower(found, fail_if_slower)
 
@@ -128,7 +137,7 @@ def compare(
 @slurm_timeout_option
 @format_option
 def noise(campaign: Path, results: Path | None, layout: str) -> None:
-    """Say how far the runs of CAMPAIGN vary, and whence: steps, runs, allocations, hours, nodes."""
+    """Show how much the runs of CAMPAIGN vary, and which sources cause it."""
     from orchestrator.compare.measured_run import measured_runs
     from orchestrator.compare.noise import noise_page, noise_record, noise_sentences, noise_table
 
@@ -148,17 +157,21 @@ def noise(campaign: Path, results: Path | None, layout: str) -> None:
 def _refuse_misuse(
     a: str, b: str | None, by: str | None, expression_a: str | None, expression_b: str | None
 ) -> None:
-    """Raise UsageError where it is not said what to compare, or more than one thing."""
+    """Raise UsageError if the options name nothing to compare, or several things."""
     from orchestrator.compare.published_row import is_published
 
     if is_published(a):
-        raise click.UsageError("A is what was run here; a published table can be B")
+        raise click.UsageError(
+            "A must be a campaign or a folder of results; give the published table as B"
+        )
     if b and is_published(b) and expression_b:
         raise click.UsageError("--b: a row of a published table is given as page.md:14")
     if by and (b or expression_a or expression_b):
         raise click.UsageError("--by compares the runs of A alone; leave out B, --a and --b")
     if not (by or b or (expression_a and expression_b)):
-        raise click.UsageError("with what? Give B, or --by PARAMETER, or both --a and --b")
+        raise click.UsageError(
+            "nothing to compare with; give B, or --by PARAMETER, or both --a and --b"
+        )
 
 
 def _matched(
@@ -174,7 +187,7 @@ def _matched(
         raise UserError(f"--a and --b: hold of the same runs, as {both[0]}")
     pairings, alone = matched(chosen, others)
     if not pairings:
-        raise UserError("no run of A has a partner in B that is equal in all else")
+        raise UserError("no run of A has a partner in B that is equal in everything else")
     return [_named(one, names) for one in pairings], alone
 
 
@@ -200,7 +213,7 @@ def _name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A, or B: its runs, the warm-up that is left out of them, and the folder they lie in."""
+    """A, or B: its runs, the warm-up that is left out of them, and their folder."""
 
     runs: "list[MeasuredRun]"
     warmup: "Warmup"
@@ -231,14 +244,14 @@ def _known(name: str, runs: "Sequence[MeasuredRun]") -> str:
 
     names = {name for run in runs for name in run.values}
     if name not in names:
-        raise UserError(f"--by: there is no parameter {name!r}{did_you_mean(name, names)}")
+        raise UserError(f"--by: unknown parameter {name!r}{did_you_mean(name, names)}")
     return name
 
 
 def _holding(
     option: str, expression: str | None, runs: "Sequence[MeasuredRun]"
 ) -> "list[MeasuredRun]":
-    """Return the runs that an expression holds of; all where there is none."""
+    """Return the runs that match an expression; all runs without an expression."""
     from orchestrator.common.expressions import places_where
 
     if expression is None:
@@ -247,7 +260,7 @@ def _holding(
 
 
 def _fail_if_slower(found: "Sequence[Compared]", part: float) -> None:
-    """Exit with 1 where a comparison says so, or cannot be made at all."""
+    """Exit with 1 if A is certainly slower, or if a comparison cannot be made."""
     slower = [one for one in found if one.comparison.is_slower_by(part)]
     missing = [one for one in found if not one.is_measured]
     for one in slower:

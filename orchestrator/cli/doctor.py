@@ -8,12 +8,12 @@ from orchestrator.cli.common import format_option, print_table
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Show every check, the good ones too.")
+@click.option("--all", "everything", is_flag=True, help="Show every check, passed ones too.")
 @format_option
 def doctor(layout: str, *, everything: bool) -> None:
     """Show what this machine lacks for teralog, and what to type.
 
-    Other formats than text have every check.
+    Formats other than text contain every check.
     """
     from orchestrator.doctor.findings import (
         examine,

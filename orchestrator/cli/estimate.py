@@ -42,7 +42,9 @@ class _Count(click.ParamType[int]):
         match = _COUNT.fullmatch(str(value).replace(",", ""))
         number = Decimal(match["number"]) * _UNITS[match["unit"].lower()] if match else Decimal(0)
         if number < 1 or number % 1:
-            self.fail(f"{value} is not a whole number from 1 on; write 300B or 300e9", param, ctx)
+            self.fail(
+                f"{value} is not a whole number above 0; write e.g. 300B or 300e9", param, ctx
+            )
         return int(number)
 
 
@@ -71,34 +73,45 @@ model_options = options(
     ),
     _option("--num-layers", "Transformer layers.", type=_SIZE),
     _option("--hidden-size", "Width of the model.", type=_SIZE),
-    _option("--num-attention-heads", "Attention heads a layer.", type=_SIZE),
-    _option("--vocab-size", "Tokens known, before padding.", type=_SIZE),
+    _option("--num-attention-heads", "Attention heads per layer.", type=_SIZE),
+    _option("--vocab-size", "Tokens of the vocabulary, before padding.", type=_SIZE),
     _option("--seq-length", "Tokens in a sequence.", type=_SIZE),
     _option("--ffn-hidden-size", "Width of the MLP.  [default: 4 * hidden size]", type=_SIZE),
-    _option("--num-key-value-heads", "Where heads share keys and values.", type=_SIZE),
-    _option("--gated-mlp", "A third matrix in the MLP (SwiGLU).", is_flag=True, default=None),
-    _option("--untied-head", "A head of its own.", is_flag=True, default=None),
+    _option(
+        "--num-key-value-heads",
+        "Heads of keys and values, if attention heads share them.",
+        type=_SIZE,
+    ),
+    _option("--gated-mlp", "The MLP has a third matrix (SwiGLU).", is_flag=True, default=None),
+    _option("--untied-head", "The head does not share the embedding.", is_flag=True, default=None),
     _option(
         "--position-table/--no-position-table",
-        "Learned positions, or none (rotary, ALiBi).  [default: learned]",
+        "Learned positions, or none (rotary or ALiBi).  [default: learned]",
         default=None,
     ),
-    _option("--embedding-norm", "A norm after the embedding.", is_flag=True, default=None),
-    _option("--biases", "Which matrices have one.", type=click.Choice(get_args(Biases))),
-    _option("--norm", "Of the layers.", type=click.Choice(get_args(Norm))),
-    _option("--vocab-size-multiple", "Pad the vocabulary to it, per TP rank.", type=_SIZE),
+    _option("--embedding-norm", "A norm follows the embedding.", is_flag=True, default=None),
+    _option("--biases", "Matrices that have a bias.", type=click.Choice(get_args(Biases))),
+    _option("--norm", "Kind of norm in the layers.", type=click.Choice(get_args(Norm))),
+    _option(
+        "--vocab-size-multiple",
+        "Pad the vocabulary to a multiple of this, per tensor-parallel rank.",
+        type=_SIZE,
+    ),
     _option("--tensor-parallel-size", "Ranks that share each layer.", type=_SIZE),
 )
 _recomputed = _option(
-    "--activation-checkpointing", "Layers run forward twice.", is_flag=True, default=None
+    "--activation-checkpointing",
+    "Layers run forward twice, to save memory.",
+    is_flag=True,
+    default=None,
 )
 _world_size = _option("--world-size", "GPUs.", type=_SIZE)
-_step_seconds = _option("--step-seconds", "How long an iteration takes.", type=_POSITIVE)
+_step_seconds = _option("--step-seconds", "Seconds per iteration.", type=_POSITIVE)
 
 
 @click.group()
 def estimate() -> None:
-    """Work out parameters, FLOPs, memory or training time, of a model or of a campaign's runs."""
+    """Compute parameters, FLOPs, memory or training time of a model, or of a campaign's runs."""
 
 
 @estimate.command()
@@ -127,14 +140,16 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
 @estimate.command()
 @_campaign
 @model_options
-@_option("--global-batch-size", "Sequences an iteration.", type=_SIZE)
+@_option("--global-batch-size", "Sequences per iteration.", type=_SIZE)
 @_recomputed
 @_world_size
 @_step_seconds
-@_option("--gpu", "Name of the GPU, for MFU and HFU.")
-@_option("--precision", "Of the peak.  [default: fp16]", type=click.Choice(PRECISIONS))
+@_option("--gpu", "GPU model, for MFU and HFU.")
+@_option("--precision", "Precision of the peak.  [default: fp16]", type=click.Choice(PRECISIONS))
 @_option(
-    "--gpu-peak-tflops", "Dense peak in TFLOP/s, of a GPU that is not in the table.", type=_POSITIVE
+    "--gpu-peak-tflops",
+    "Dense peak in TFLOP/s of a GPU that teralog does not know.",
+    type=_POSITIVE,
 )
 @format_option
 def flops(campaign: Path | None, layout: str, step_seconds: float | None, **options: Any) -> None:
@@ -159,17 +174,37 @@ def flops(campaign: Path | None, layout: str, step_seconds: float | None, **opti
 @estimate.command()
 @_campaign
 @model_options
-@_option("--pipeline-parallel-size", "Stages of the pipeline.", type=_SIZE)
-@_option("--zero-stage", "ZeRO of DeepSpeed; without it Megatron.", type=click.IntRange(0, 3))
+@_option("--pipeline-parallel-size", "Pipeline stages.", type=_SIZE)
+@_option(
+    "--zero-stage",
+    "ZeRO stage of DeepSpeed; without it, the forecast is for Megatron.",
+    type=click.IntRange(0, 3),
+)
 @_world_size
-@_option("--micro-batch-size", "Sequences a rank and pass.  [default: 1]", type=_SIZE)
-@_option("--num-microbatches", "Passes an iteration.  [default: 1]", type=_SIZE)
-@_option("--precision", "Of the training.  [default: fp16]", type=click.Choice(PRECISIONS))
+@_option(
+    "--micro-batch-size", "Sequences that a rank processes at a time.  [default: 1]", type=_SIZE
+)
+@_option("--num-microbatches", "Micro-batches per iteration.  [default: 1]", type=_SIZE)
+@_option(
+    "--precision", "Precision of the training.  [default: fp16]", type=click.Choice(PRECISIONS)
+)
 @_recomputed
-@_option("--offload-optimizer", "Its states to the host.", is_flag=True, default=None)
-@_option("--offload-parameters", "ZeRO-3's, to the host.", is_flag=True, default=None)
-@_option("--gpu", "Name of the GPU, for whether it fits.")
-@_option("--gpu-memory", "Memory of the GPU, instead.", type=_POSITIVE, metavar="GIB")
+@_option(
+    "--offload-optimizer",
+    "Keep the optimizer's states in the host's memory.",
+    is_flag=True,
+    default=None,
+)
+@_option(
+    "--offload-parameters",
+    "Keep ZeRO-3's parameters in the host's memory.",
+    is_flag=True,
+    default=None,
+)
+@_option("--gpu", "GPU model; shows whether the model fits.")
+@_option(
+    "--gpu-memory", "Memory of the GPU in GiB, instead of its model.", type=_POSITIVE, metavar="GIB"
+)
 @format_option
 def memory(campaign: Path | None, layout: str, **options: Any) -> None:
     """Forecast the memory that a rank needs, of a model or of CAMPAIGN's runs, part by part."""
@@ -198,12 +233,12 @@ def memory(campaign: Path | None, layout: str, **options: Any) -> None:
 @estimate.command()
 @_campaign
 @model_options
-@_option("--parameters", "In place of a model: how many it has, e.g. 52B.", type=_Count())
+@_option("--parameters", "Number of parameters, instead of a model: 52B.", type=_Count())
 @_recomputed
 @_world_size
-@_option("--tokens", "To train on, e.g. 300B.", type=_Count())
-@_option("--tflops-per-gpu", "TFLOP/s of each GPU, as BigScience counts FLOPs.", type=_POSITIVE)
-@_option("--train-iters", "Iterations.", type=_SIZE)
+@_option("--tokens", "Tokens to train on, e.g. 300B.", type=_Count())
+@_option("--tflops-per-gpu", "TFLOP/s per GPU, by BigScience's convention.", type=_POSITIVE)
+@_option("--train-iters", "Number of iterations.", type=_SIZE)
 @_step_seconds
 @format_option
 def time(
@@ -214,7 +249,7 @@ def time(
     step_seconds: float | None,
     **options: Any,
 ) -> None:
-    """Work out how long a training takes: from --tokens and speed, or --step-seconds."""
+    """Compute how long a training takes, from --tokens and speed or from --step-seconds."""
     from orchestrator.estimate.time import (
         case_training,
         derivations,
@@ -240,7 +275,7 @@ def time(
 
 
 def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
-    """Return what is asked for. Raises UserError, and UsageError where it is asked twice."""
+    """Return the cases to estimate. Raises UserError, and UsageError if they are given twice."""
     from orchestrator.campaign.campaign import load_campaign
     from orchestrator.estimate.case import campaign_cases, option_case
 
@@ -251,10 +286,10 @@ def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
 
 
 def _refuse_model(options: dict[str, Any]) -> None:
-    """Raise UsageError where a model is given beside a campaign."""
+    """Raise UsageError if a model is given in addition to a campaign."""
     given = [name for name, value in options.items() if value is not None]
     if given:
         name = given[0].replace("_", "-")
         raise click.UsageError(
-            f"--{name} goes with a model, not with a campaign, which says its own"
+            f"--{name} is for a model; a campaign contains its own: leave out one of them"
         )

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 @slurm_timeout_option
 @format_option
 def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layout: str) -> None:
-    """Show how fast a RUN of CAMPAIGN was over time, in all campaigns, and where that changed.
+    """Show how fast a RUN of CAMPAIGN was over time, in all campaigns, and when that changed.
 
-    CAMPAIGN is a campaign file, or a folder of results; RUN is given by id or label. Every attempt
-    that completed counts which has the same parameters but for repeat and seed.
+    CAMPAIGN is a campaign file, or a folder of results; RUN is given by id or label. Every
+    completed attempt with the same parameters counts, except that repeat and seed may differ.
     """
     from orchestrator.common.errors import UserError
     from orchestrator.compare.history import (
@@ -47,11 +47,13 @@ def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layo
 
     planned, warmup, store, damaged = _planned(campaign, results)
     for one in damaged:
-        complain(f"not looked at: {one}")
+        complain(f"not read: {one}")
     chosen = choose(planned, runs)
     if len({configuration(one.run) for one in chosen}) > 1:
         several = ", ".join(one.run_id for one in chosen)
-        raise UserError(f"{runs[0]!r} is the label of several runs; give the id of one: {several}")
+        raise UserError(
+            f"{runs[0]!r} is the label of several runs; give the id of one of them: {several}"
+        )
     past = past_runs(results or store.path.parent, chosen[0].run, warmup)
     found = run_history(past.runs)
     record = history_record(found)
@@ -64,9 +66,12 @@ def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layo
     )
     for one in past.damaged:
         if one not in damaged:
-            complain(f"not looked at: {one}")
+            complain(f"not read: {one}")
     if past.unknown:
-        complain(f"not looked at, as this version does not know them: {', '.join(past.unknown)}")
+        complain(
+            f"not read, because this version does not know their parameters: "
+            f"{', '.join(past.unknown)}"
+        )
 
 
 def _planned(

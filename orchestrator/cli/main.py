@@ -21,7 +21,7 @@ from orchestrator.cli.run import cancel, logs, retry, salloc, status, submit
 from orchestrator.cli.watch import watch
 from orchestrator.common.errors import UserError
 
-# Cut nowhere: what a command does is said in one sentence.
+# The first sentence of a command's help, uncut.
 _WHOLE_SENTENCE = 200
 
 SECTIONS = {

@@ -38,21 +38,21 @@ _SHARDS = 16
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--steps", is_flag=True, help="Give every step report instead of a row per run.")
+@click.option("--steps", is_flag=True, help="Print a row per step report instead of a row per run.")
 @format_option
 @click.option(
     "--warmup",
     metavar="N|N%|first|auto",
-    help="Leave out the first N or N% iterations of each launch, those up to its first report, or "
-    "those before the steady state (auto, by the rule MSER-5).  [default: that of the campaign for "
-    "a log in its results, else first]",
+    help="Iterations to leave out at the beginning of each launch: N, N%, first (up to the first "
+    "report) or auto (before the steady state, by the rule MSER-5).  [default: the "
+    "campaign's for a log in its results, else first]",
 )
 @click.option(
     "--skipped",
     type=click.Choice(["drop", "keep"]),
     default="drop",
     show_default=True,
-    help="What to do with reports that contain an iteration whose update was skipped.",
+    help="Drop or keep reports that contain an iteration with a skipped update.",
 )
 @click.option(
     "--unparsed",
@@ -62,39 +62,41 @@ _SHARDS = 16
 @click.option(
     "--global-batch-size",
     type=click.IntRange(min=1),
-    help="Sequences per iteration, of logs that do not state it. So are the options up to "
-    "--gpu-peak-tflops: what a log states comes first.",
+    help="Sequences per iteration, if the log does not state it. What a log states overrides the "
+    "options from here to --gpu-peak-tflops.",
 )
 @click.option("--world-size", type=click.IntRange(min=1), help="GPUs.")
 @model_options
 @click.option(
     "--activation-checkpointing/--no-activation-checkpointing",
     default=None,
-    help="Whether layers run forward twice.",
+    help="Layers run forward twice, to save memory.",
 )
-@click.option("--gpu", help="Name of the GPU, for MFU.")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="Of the computation, for MFU.")
+@click.option("--gpu", help="GPU model, for MFU.")
+@click.option(
+    "--precision", type=click.Choice(PRECISIONS), help="Precision of the matrix products, for MFU."
+)
 @click.option(
     "--gpu-peak-tflops",
     type=Positive(),
-    help="Dense peak in TFLOP/s, of a GPU that is not in the table.",
+    help="Dense peak in TFLOP/s of a GPU that teralog does not know.",
 )
 @click.option(
     "--on-slurm",
     metavar="PROFILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Have jobs of this cluster read the logs, in shards; the same command goes on with them.",
+    help="Read the logs in shards with jobs of this cluster; the same command continues them.",
 )
 @click.option(
     "--shards",
     type=click.IntRange(min=1),
-    help="Slurm: into how many parts of the same size logs are divided.  [default: 16]",
+    help="Slurm: number of shards of about equal size.  [default: 16]",
 )
 @slurm_timeout_option
 @click.option(
     "--work",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Slurm: where results of shards are kept.  [default: .parse in the folder of results]",
+    help="Slurm: folder for the results of shards.  [default: .parse in the folder of results]",
 )
 @results_option
 def parse(
@@ -115,10 +117,10 @@ def parse(
 
     PATH is a file, a folder, a tar archive, a glob, or - for standard input; all may be compressed
     with gzip, Zstandard, xz or bzip2. Two logs whose names differ only in .out and .err, or in
-    stdout and stderr, are those of one run. Exits with 1 if a log cannot be read or contains
-    nothing of a run; the others are read all the same.
+    stdout and stderr, are those of one run. Exits with 1 if a log cannot be read or contains no
+    training output; the others are read nevertheless.
 
-    --on-slurm prints the same. Ctrl-C leaves the jobs.
+    With --on-slurm, Ctrl-C leaves the jobs running.
     """
     from orchestrator.logs.closing import closing_lines
     from orchestrator.logs.find import find_logs
@@ -221,7 +223,7 @@ def _refuse_unreadable(paths: tuple[str, ...]) -> None:
     names = [path for path in paths if path != "-" and not glob.has_magic(path)]
     missing = [path for path in names if not Path(path).exists()]
     if missing:
-        raise UserError(*(f"{path}: is not there" for path in missing))
+        raise UserError(*(f"{path}: does not exist" for path in missing))
 
 
 def _warmup(text: str) -> "Warmup":
@@ -260,9 +262,7 @@ def _read_on_slurm(
     def tell(sentence: str) -> None:
         click.echo(sentence, err=True)
 
-    stopped = (
-        "stopped; the jobs go on, and the same command waits for them again: scancel ends them"
-    )
+    stopped = "stopped; the jobs go on. The same command waits for them again; scancel ends them"
     with interruptible(stopped):
         return read_on_slurm(logs, reader, cluster, work, count=count or _SHARDS, tell=tell)
 

@@ -26,7 +26,7 @@ from orchestrator.common.text import counted
 )
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def init(file: Path, force: bool) -> None:
-    """Write a commented campaign file to start from, and the schema by which editors check it."""
+    """Write a commented campaign file to start from, and its JSON schema for editors."""
     from orchestrator.campaign.starter import SCHEMA_FILE, write_starter
 
     write_starter(file, force)
@@ -60,10 +60,10 @@ def plan(
     layout: str,
     ask_program: bool,
 ) -> None:
-    """Show every run of CAMPAIGN, its sizes, its memory and its problems; write nothing.
+    """Show every run of CAMPAIGN with its sizes, memory and problems; write nothing.
 
-    It counts what is done as of the last command that asked Slurm. Exits with 1 if a run is
-    impossible, or will not fit.
+    The numbers of finished runs are those of the last command that asked Slurm. Exits with 1 if a
+    run is impossible or will not fit.
     """
     from orchestrator.campaign.plan import (
         calibration_lines,
@@ -108,7 +108,7 @@ def plan(
     # A program finds them in its records.
     if layout in FOR_PEOPLE:
         for line in warning_lines(loaded):
-            complain(f"worth a look: {line}")
+            complain(f"warning: {line}")
         for line in problem_lines(loaded):
             complain(f"impossible: {line}")
     if any(planned.refusals for planned in loaded.runs):

@@ -18,40 +18,46 @@ if TYPE_CHECKING:
 @click.command("regenerate-tflops")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @click.option("--in-place", is_flag=True, help="Write the files instead of printing them.")
-@click.option("--diff", is_flag=True, help="Print what would change, as a unified diff.")
-@click.option("--check", is_flag=True, help="Print the cells that would change; exit 1 for any.")
+@click.option("--diff", is_flag=True, help="Print the changes in the form of a unified diff.")
+@click.option(
+    "--check", is_flag=True, help="Print the cells that would change; exit with 1 if there are any."
+)
 @click.option("--seq-length", type=click.IntRange(min=1), help="Tokens per sequence.")
 @click.option(
     "--factor",
     type=click.Choice(["3", "4"]),
     default="4",
     show_default=True,
-    help="4 where activations are recomputed, else 3.",
+    help="4 if activations are recomputed, otherwise 3.",
 )
 @click.option(
     "--formula",
     type=click.Choice(["bigscience", "narayanan"]),
     default="bigscience",
     show_default=True,
-    help="Which FLOPs an iteration has.",
+    help="Convention for the FLOPs of an iteration.",
 )
 @click.option(
-    "--decimals", type=click.IntRange(0, 6), help="Of TFLOPs.  [default: as the cell has them]"
+    "--decimals",
+    type=click.IntRange(0, 6),
+    help="Decimals of TFLOPs.  [default: as the cell has them]",
 )
-@click.option("--gpu", help="Which GPU it was, for utilizations, as V100-SXM2.")
-@click.option("--gpu-peak-tflops", type=Positive(), help="Its peak, instead.")
+@click.option("--gpu", help="GPU model, for MFU and HFU, e.g. V100-SXM2.")
+@click.option(
+    "--gpu-peak-tflops", type=Positive(), help="Peak of the GPU in TFLOP/s, instead of its model."
+)
 @click.option(
     "--add",
     metavar="mfu,hfu,...",
     default="",
-    help="More columns: tflops, mfu, hfu, tokens_per_second, samples_per_second.",
+    help="Columns to add: tflops, mfu, hfu, tokens_per_second, samples_per_second.",
 )
 @click.option(
     "--column",
     "column_names",
     multiple=True,
     metavar="TITLE=NAME",
-    help="What the column TITLE holds, e.g. 'Bsz=micro_batch_size' or 'Dur=step_seconds'.",
+    help="Quantity in the column TITLE, e.g. 'Bsz=micro_batch_size' or 'Dur=step_seconds'.",
 )
 @json_option("the cells of --check")
 def regenerate_tflops(
@@ -72,8 +78,8 @@ def regenerate_tflops(
 ) -> None:
     """Compute the TFLOPs column of the markdown tables in FILE again.
 
-    The columns are found by their titles; all else stays as it is, to the byte. A line
-    <!-- teralog: seq_length=2048 factor=4 --> in FILE goes before the options. Rows that look
+    The columns are found by their titles; every other byte stays unchanged. A line
+    <!-- teralog: seq_length=2048 factor=4 --> in FILE overrides the options. Rows that look
     like results and are not understood are listed. FILE may be - for standard input.
     """
     from orchestrator.markdown.meaning.columns import Meaning, title_key
@@ -140,7 +146,7 @@ def _column_name(text: str) -> tuple[str, str]:
         )
     if name not in COLUMN_NAMES:
         raise click.BadParameter(
-            f"{name!r} is not what a column can hold{did_you_mean(name, COLUMN_NAMES)}; "
+            f"{name!r} is not a quantity of a column{did_you_mean(name, COLUMN_NAMES)}; "
             f"choose one of {', '.join(COLUMN_NAMES)}",
             param_hint="--column",
         )
@@ -162,7 +168,8 @@ def _columns(add: str) -> Sequence[str]:
     for name in names:
         if name not in COMPUTED:
             raise click.BadParameter(
-                f"{name!r} is no column{did_you_mean(name, COMPUTED)}", param_hint="--add"
+                f"{name!r} is not a column that can be added{did_you_mean(name, COMPUTED)}",
+                param_hint="--add",
             )
     return names
 

@@ -47,17 +47,17 @@ _SUFFIXES = {
 @campaign_argument_of("[CAMPAIGN|PAGE.md]")
 @results_option
 @slurm_timeout_option
-@click.option("--runs", "singly", is_flag=True, help="List repeats and seeds singly.")
+@click.option("--runs", "singly", is_flag=True, help="List repeats and seeds as separate rows.")
 @click.option(
     "--by-node",
     is_flag=True,
-    help="Print a table of nodes instead, which shows a slow one; write nothing.",
+    help="Print a table of nodes, which shows slow ones; write nothing.",
 )
 @click.option(
     "--html",
     "as_html",
     is_flag=True,
-    help="Like --write, and report.html too: tables and plots. Of PAGE.md, its tables as "
+    help="Like --write, and also write report.html with tables and plots; for PAGE.md write "
     "PAGE.html.",
 )
 @click.option(
@@ -70,7 +70,7 @@ _SUFFIXES = {
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the table to FILE rather than print it, in the format of its suffix (.txt, .md, "
+    help="Write the table to FILE instead of printing it, in the format of its suffix (.txt, .md, "
     ".csv, .json, .tex, .parquet, .html) or of --format.",
 )
 @format_option
@@ -79,13 +79,13 @@ _SUFFIXES = {
     "--sort",
     "by",
     metavar="COLUMN,...",
-    help="By these, titles or names; from high to low after a hyphen, as -tflops_per_gpu.",
+    help="Sort by these columns; a - before a name gives descending order: -tflops_per_gpu.",
 )
 @click.option(
     "--update",
     metavar="PAGE.md",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Put the table into a page of your own, between two comments.",
+    help="Write the table into a page of yours, between two comments.",
 )
 def report(
     campaign: Path,
@@ -103,8 +103,8 @@ def report(
 ) -> None:
     """Print the table of CAMPAIGN; write it with --write, -o, --update or --html.
 
-    `submit` writes the report when all runs of a campaign have ended. Of PAGE.md, a page of tables,
-    this command writes PAGE.html with --html, and nothing else.
+    `submit` writes the report when all runs of a campaign have ended. For PAGE.md, a page with
+    tables, --html writes PAGE.html; no other option applies.
     """
     if campaign.suffix.lower() == ".md":
         _of_tables(campaign, as_html=as_html)
@@ -121,8 +121,8 @@ def report(
     if only is not None and (write or as_html):
         option = "--html" if as_html else "--write"
         raise click.UsageError(
-            f"{option} writes the report of all runs, and --filter leaves some out; write these "
-            f"to a file of their own with `-o FILE{'.html' if as_html else '.md'}`"
+            f"{option} writes the report of all runs, and --filter leaves some out; write the "
+            f"chosen runs with `-o FILE{'.html' if as_html else '.md'}`"
         )
     file_layout = _file_layout(output, layout) if output else None
     loaded, store = open_campaign(campaign, results)
@@ -198,7 +198,7 @@ def _write_file(file: Path, text: str | bytes) -> str:
 
 
 def _of_tables(page: Path, *, as_html: bool) -> None:
-    """Write the page of HTML that a published page's tables make, beside it."""
+    """Write the tables of a published page as an HTML page next to it."""
     context = click.get_current_context()
     useless = [
         option.opts[0]
@@ -208,12 +208,12 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
     ]
     if useless:
         raise click.UsageError(
-            f"{', '.join(useless)}: of a campaign's runs, and {page} is a page of tables; "
-            "only --html goes with it"
+            f"{', '.join(useless)}: applies to a campaign, and {page} is a page of tables; use "
+            f"only --html with it"
         )
     if not as_html:
         raise click.UsageError(
-            f"{page} is a page of tables; with --html they become a page of HTML beside it"
+            f"{page} is a page of tables; add --html to write it as an HTML page next to it"
         )
     from orchestrator.common.files import write_text
     from orchestrator.report.html.write import refuse_foreign, tables_html
@@ -285,8 +285,8 @@ def _formatted(
 def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> None:
     """Print the table of nodes.
 
-    It stands under `report` and not under `status`, for it is a result: the same step times from
-    the same logs, put together by where they were measured.
+    It belongs to `report`, not to `status`, because it is a result: the same step times from the
+    same logs, grouped by the node on which they were measured.
     """
     from orchestrator.common.tables import as_records
     from orchestrator.status.slow_nodes import HOW_MADE, node_speeds, node_table
@@ -305,7 +305,7 @@ def _print_nodes(campaign: "Campaign", store: "CampaignStore", layout: str) -> N
 @campaign_argument
 @results_option
 @slurm_timeout_option
-@json_option("the files, and how many logs, runs and steps they are of,")
+@json_option("the files and the numbers of logs, runs and steps")
 def collect(campaign: Path, results: Path | None, as_json: bool) -> None:
     """Read the logs of CAMPAIGN's runs; write steps.csv and runs.csv."""
     from orchestrator.collect.collected import collect_campaign

@@ -59,16 +59,16 @@ start_options = options(
     click.option(
         "--blocks",
         type=click.IntRange(min=1),
-        help="order: interleaved: start at most so many blocks now.  [default: all]",
+        help="With order: interleaved: the most blocks to start now.  [default: all]",
     ),
     click.option(
         "--throttle",
         type=click.IntRange(min=1),
         help="Slurm: most runs of the campaign at once.  [default: the profile's]",
     ),
-    click.option("--dependency", help="Slurm: what the jobs wait for, as afterok:123."),
+    click.option("--dependency", help="Slurm: what the jobs wait for, e.g. afterok:123."),
     click.option("--hold", is_flag=True, help="Slurm: the jobs wait until they are released."),
-    click.option("--exclude", help="Slurm: nodes not to run on, as r1i0n[3-5]."),
+    click.option("--exclude", help="Slurm: nodes not to run on, e.g. r1i0n[3-5]."),
 )
 
 
@@ -79,17 +79,22 @@ start_options = options(
 @slurm_timeout_option
 @skip_option
 @allow_unknown_option
-@click.option("--force", is_flag=True, help="Start also the runs that are forecast not to fit.")
 @click.option(
-    "--accept-changes", is_flag=True, help="Go on with a campaign that was edited after it ran."
+    "--force", is_flag=True, help="Also start runs that will not fit by the memory forecast."
 )
 @click.option(
-    "--here", is_flag=True, help="Slurm: run in the allocation one is in, and wait for the end."
+    "--accept-changes",
+    is_flag=True,
+    help="Continue a campaign whose file was edited after runs started.",
+)
+@click.option(
+    "--here", is_flag=True, help="Slurm: run in the current allocation, and wait for the end."
 )
 @click.option(
     "--overrun",
     is_flag=True,
-    help="With --here: start also runs whose time limit exceeds the time left in the allocation.",
+    help="With --here: also start runs whose time limit exceeds the remaining time of the "
+    "allocation.",
 )
 @click.option(
     "--wait",
@@ -100,13 +105,13 @@ start_options = options(
 @click.option(
     "--rehearse",
     is_flag=True,
-    help="Start every script with a checker in place of the training, which looks at what each "
-    "rank would see; kept apart from what is measured.",
+    help="Start every script with a checker instead of the training; it checks what each rank "
+    "would see. Results are separate from measured ones.",
 )
 @click.option(
     "--test-only",
     is_flag=True,
-    help="Slurm: show when each run would start, by Slurm's own estimate; submit nothing.",
+    help="Slurm: show Slurm's estimate of each run's start; submit nothing.",
 )
 @runs_json_option
 def submit(
@@ -125,10 +130,11 @@ def submit(
     as_json: bool,
     **start: Any,
 ) -> None:
-    """Start the runs of CAMPAIGN that are missing.
+    """Start the missing runs of CAMPAIGN.
 
-    On this machine it waits for them: Ctrl-C stops what is running, and a second submit goes on
-    with what is missing. On a Slurm cluster it submits, prints the jobs' ids and returns; runs that
+    On this machine it waits for them: Ctrl-C stops what is running, and a second submit continues
+    with the missing runs. On a Slurm cluster it submits, prints the jobs' ids and returns; runs
+    that
     ask for the same go as one array. Exits with 1 if a run failed.
     """
     from orchestrator.slurm.commands import ignored_variables
@@ -204,10 +210,10 @@ def submit(
     "states",
     multiple=True,
     metavar="STATE,...",
-    help="Only runs in these states or with these outcomes, e.g. running,oom,hung.",
+    help="Show only runs in these states or with these outcomes, e.g. running,oom,hung.",
 )
 @filter_option
-@click.option("--all", "everything", is_flag=True, help="Every run, however many there are.")
+@click.option("--all", "everything", is_flag=True, help="Show every run.")
 @format_option
 def status(
     campaign: Path,
@@ -297,8 +303,8 @@ def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[
 @runs_argument("[CAMPAIGN] [RUNS]...")
 @results_option
 @rehearsed_option
-@click.option("--all", "all_runs", is_flag=True, help="All runs that were submitted.")
-@click.option("--state", help="Only runs in this state, e.g. PENDING.")
+@click.option("--all", "all_runs", is_flag=True, help="Cancel all submitted runs.")
+@click.option("--state", help="Cancel only runs in this state, e.g. PENDING.")
 @slurm_timeout_option
 @runs_json_option
 def cancel(
@@ -313,7 +319,7 @@ def cancel(
 ) -> None:
     """End the RUNS of CAMPAIGN, given by id or label, those in a --state, or --all.
 
-    A run that has ended stays as it is, and is not named. With --all, so does one that was never
+    A run that has ended is unchanged and not named; with --all, so is a run that was never
     submitted. If you name a run that has not started, no `submit` starts it; `retry` does.
     """
     from orchestrator.common.errors import UserError, did_you_mean
@@ -324,9 +330,7 @@ def cancel(
 
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     if not (runs or all_runs or state):
-        raise UserError(
-            f"{campaign}: which runs? Give their ids or labels, or --state STATE; --all cancels all"
-        )
+        raise UserError(f"{campaign}: no run given; give ids or labels, --state STATE, or --all")
     if runs and all_runs:
         raise UserError("--all: cancels all runs; leave it out, or the names of runs")
     chosen = choose(loaded.runs, runs) if runs else submitted_runs(loaded, store)
@@ -336,9 +340,9 @@ def cancel(
         state = "PENDING"
     if state is not None and state not in UNENDED:
         hint = did_you_mean(state, UNENDED)
-        raise UserError(f"--state: {state!r} is no state of runs that have not ended{hint}")
+        raise UserError(f"--state: {state!r} is not a state of runs that have not ended{hint}")
     if store.only_rehearsed and not runs:
-        # Whoever has just rehearsed seldom means runs that nobody has started.
+        # After a rehearsal, a user rarely means runs that were never started.
         raise UserError(
             f"{loaded.name} was rehearsed, and no run of it was started; name runs that are never "
             f"to start: `teralog cancel {loaded.arguments} --rehearsed --all` cancels the rehearsal"
@@ -360,7 +364,7 @@ def cancel(
 
 @click.command()
 @runs_argument("[CAMPAIGN] [RUNS]...")
-@click.option("--only", default="", help="Outcomes to start again, as failed,oom,node_fail.")
+@click.option("--only", default="", help="Outcomes to start again, e.g. failed,oom,node_fail.")
 @click.option("--time", "time_limit", help="Another time limit: minutes, or H:MM:SS.")
 @click.option("--memory", help="Slurm: another amount of memory on each node, e.g. 160G.")
 @click.option("--partition", help="Slurm: another partition.")
@@ -390,8 +394,8 @@ def retry(
 ) -> None:
     """Start runs of CAMPAIGN again that did not complete; their earlier logs are kept.
 
-    RUNS, given by id or label, and --only narrow the choice. What they ask Slurm for can be
-    changed, e.g. after a run ran out of time or memory. For runs that ran out of memory it prints
+    RUNS, given by id or label, and --only narrow the choice. Options change what they request from
+    Slurm, e.g. after a run ran out of time or memory. For runs that ran out of memory it prints
     what would fit; it changes nothing in CAMPAIGN.
     """
     from orchestrator.collect.outcomes import parse_outcomes
@@ -434,7 +438,7 @@ def retry(
 
 def _stopped(campaign: "Campaign", *, here: bool = False) -> str:
     line = f"{submit_line(campaign)}{' --here' if here else ''}"
-    return f"stopped; `{line}` goes on with what is missing"
+    return f"stopped; `{line}` continues with the missing runs"
 
 
 def _say_nothing_ended(
@@ -444,21 +448,25 @@ def _say_nothing_ended(
     *others, last = outcomes
     listed = f"{', '.join(others)} or {last}" if others else last
     which = "none of these runs" if named else "no run"
-    hint = f"; `{submit_line(campaign)}` starts what is missing" if missing else ""
-    click.echo(f"nothing to start again: {which} ended in {listed}{hint}", err=True)
+    hint = f"; `{submit_line(campaign)}` starts the missing runs" if missing else ""
+    click.echo(f"nothing to start again: {which} ended with {listed}{hint}", err=True)
 
 
 @click.command()
 @campaign_argument
 @results_option
-@click.option("--time", "time_limit", help="How long.  [default: of all missing runs together]")
+@click.option(
+    "--time",
+    "time_limit",
+    help="Time limit of the allocation.  [default: the sum of all missing runs]",
+)
 @click.option(
     "--batch",
     is_flag=True,
-    help="The line of a job that gets the nodes and runs them unattended; with order: interleaved, "
-    "of a job for each block, one after another.",
+    help="Print a line that submits a job, which runs the campaign unattended; with order: "
+    "interleaved, one job per block.",
 )
-@click.option("--run", "execute", is_flag=True, help="Run the line rather than print it.")
+@click.option("--run", "execute", is_flag=True, help="Run the line instead of printing it.")
 @json_option("the words of the line")
 def salloc(
     campaign: Path,
@@ -523,9 +531,13 @@ def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
 @runs_argument("[CAMPAIGN] RUN", one=True)
 @results_option
 @rehearsed_option
-@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows, until the run ends.")
-@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N lines.")
-@click.option("--attempt", type=click.IntRange(min=1), help="Which one.  [default: the last]")
+@click.option("-f", "--follow", is_flag=True, help="Continue as the log grows, until the run ends.")
+@click.option(
+    "--tail", type=click.IntRange(min=1), metavar="N", help="Print only the last N lines."
+)
+@click.option(
+    "--attempt", type=click.IntRange(min=1), help="Number of the attempt.  [default: the last]"
+)
 @slurm_timeout_option
 def logs(
     campaign: Path,
@@ -539,7 +551,8 @@ def logs(
 ) -> None:
     """Print the log of a RUN of CAMPAIGN, given by id or label.
 
-    A file or pipe gets the log as it is; a terminal gets it without colours and control characters.
+    A file or pipe gets the log unchanged; a terminal gets it without colours and control
+    characters.
     """
     from orchestrator.status.log_text import follow_log, last_lines, read_from, terminal_text
     from orchestrator.submit.choose_backend import backend

@@ -20,7 +20,7 @@ from orchestrator.cli.common import (
 )
 from orchestrator.common.text import counted
 
-_STOPPED = "no longer watching; the runs go on"
+_STOPPED = "watch ended; the runs go on"
 
 
 @click.command()
@@ -33,13 +33,13 @@ _STOPPED = "no longer watching; the runs go on"
     type=Positive(),
     default=2.0,
     show_default=True,
-    help="Seconds from one look at the logs to the next; Slurm is asked every 10 s at most.",
+    help="Seconds between two reads of the logs; Slurm is asked every 10 s at most.",
 )
-@click.option("--once", is_flag=True, help="Look once.")
+@click.option("--once", is_flag=True, help="Show the state once and exit.")
 @click.option(
     "--on-hang",
     type=click.Choice(["cancel", "requeue"]),
-    help="Cancel runs that hang, or let Slurm start them again.  [default: only show them]",
+    help="Cancel hung runs, or let Slurm start them again.  [default: only show them]",
 )
 def watch(
     campaign: Path,
@@ -50,11 +50,11 @@ def watch(
     once: bool,
     on_hang: str | None,
 ) -> None:
-    """Show how the runs of CAMPAIGN go, until all have ended.
+    """Show the progress of the runs of CAMPAIGN until all have ended.
 
-    For each its state, iterations, step time and TFLOP/s so far, and the time that is left; and
-    which runs are far slower than their repeats, or hang. On a terminal one table stays in place;
-    elsewhere, or with NO_COLOR, lines are printed as there is news. Ctrl-C ends the watching, and
+    Each run has its state, iterations, step time and TFLOP/s so far, and the remaining time. Runs
+    that are far slower than their repeats, or hang, are named. On a terminal one table is updated
+    in place; elsewhere, or with NO_COLOR, changes are printed as lines. Ctrl-C ends the watch, and
     no run. Exits with 1 if a run failed.
     """
     from orchestrator.status.on_hang import OnHang

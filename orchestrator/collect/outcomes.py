@@ -28,7 +28,9 @@ class RunOutcome(StrEnum):
     GIVEN_UP = "given_up"
 
 
-_UNREHEARSED = "the script ended without a word of the rehearsal: see its set-up lines and python"
+_UNREHEARSED = (
+    "the script ended before the rehearsal began; check setup and python in the cluster profile"
+)
 
 # What more of a parameter would not mend. That a run was cancelled, or its node failed, says
 # nothing of the next one.

@@ -63,7 +63,7 @@ def ask(
     lines = tuple(line.strip() for line in output.splitlines() if line.strip())
     if process.returncode:
         complaint = next((line.strip() for line in errors.splitlines() if line.strip()), None)
-        said = complaint or next(iter(lines), "and said nothing")
+        said = complaint or next(iter(lines), "and printed nothing")
         return Answer(lines, f"{asked} exits with {process.returncode}: {said}")
     return Answer(lines)
 

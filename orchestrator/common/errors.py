@@ -30,4 +30,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near += get_close_matches(word, choices, n=1, cutoff=0.6)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f"; known are {', '.join(choices)}" if 0 < len(choices) <= MAX_LISTED else ""
+    return f"; choose one of {', '.join(choices)}" if 0 < len(choices) <= MAX_LISTED else ""

@@ -62,7 +62,7 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
         hint = "; values are compared by ==" if _ASSIGNMENT.search(text) else ""
         raise UserError(f"{text!r} is not an expression: {error.msg}{hint}") from None
     except (RecursionError, MemoryError, ValueError):
-        raise UserError(f"{text!r} is not an expression that can be read") from None
+        raise UserError(f"{text!r} is not a valid expression") from None
 
     def holds(values: Values) -> bool:
         try:
@@ -72,7 +72,7 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
         except TypeError:
             raise UserError(f"{text!r} mixes numbers and texts") from None
         except OverflowError:
-            raise UserError(f"{text!r} holds a number that is too large") from None
+            raise UserError(f"{text!r} contains a number that is too large") from None
 
     return holds
 
@@ -92,7 +92,7 @@ def places_where(option: str, expression: str, rows: Sequence[Values]) -> list[i
         hint = f"; did you mean \"{name} == '{value}'\"?" if name else ""
         raise UserError(*(f"{option}: {problem}{hint}" for problem in error.problems)) from None
     if not found:
-        raise UserError(f"{option}: {expression!r} holds of no run")
+        raise UserError(f"{option}: {expression!r} matches no run")
     return found
 
 

@@ -83,9 +83,9 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise UserError(f"{path}: is damaged ({error}); move it out of the way") from error
+        raise UserError(f"{path}: is damaged ({error}); move it elsewhere") from error
     if not isinstance(value, dict):
-        raise UserError(f"{path}: is damaged (holds no object); move it out of the way")
+        raise UserError(f"{path}: is damaged (not a JSON object); move it elsewhere")
     return value
 
 
@@ -116,8 +116,8 @@ def require_hard_links(folder: Path) -> None:
         if error.errno not in _NO_LINKS:
             raise
         raise UserError(
-            f"{folder}: this file system has no hard links ({error.strerror}), without which jobs "
-            "could be submitted twice; give a folder on another one with --results"
+            f"{folder}: this file system has no hard links ({error.strerror}), which are needed "
+            f"to submit each job once; give a folder on another file system with --results"
         ) from None
     finally:
         source.unlink(missing_ok=True)
@@ -252,7 +252,7 @@ def _temporary(path: Path) -> Path:
 
 # What file systems answer that have none, e.g. vfat and some of FUSE.
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-ELSEWHERE = "give a folder you may write to with --results"
+ELSEWHERE = "give a folder that you can write to with --results"
 
 
 @contextmanager

@@ -37,7 +37,9 @@ def _flock(path: Path, mode: int) -> int | None:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise UserError(f"{path}: is a symbolic link; remove it, for locks are files") from None
+        raise UserError(
+            f"{path}: is a symbolic link, and a lock must be a file; remove it"
+        ) from None
     try:
         fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -96,11 +96,11 @@ def _sentence(detail: Any) -> str:
         case "literal_error":
             return _no_choice(value, [part.strip("'") for part in _expected(context)])
         case "greater_than_equal":
-            return f"{value!r} is too small; the least is {context['ge']}"
+            return f"{value!r} is too small; the minimum is {context['ge']}"
         case "greater_than":
             return f"{value!r} is too small; it must be more than {context['gt']}"
         case "less_than_equal":
-            return f"{value!r} is too large; the most is {context['le']}"
+            return f"{value!r} is too large; the maximum is {context['le']}"
         case "value_error":
             return str(context["error"])
     message: str = detail["msg"]

@@ -36,7 +36,7 @@ class _Loader(_Base):  # type: ignore[misc]
             if key.tag not in (f"{_TAG}str", f"{_TAG}merge"):
                 raise _refusal(f"the key {key.value!r} is not text; put it in quotes", key)
             if key.value in seen and key.tag != f"{_TAG}merge":
-                raise _refusal(f"the key {key.value!r} stands twice", key)
+                raise _refusal(f"the key {key.value!r} occurs twice", key)
             seen.add(key.value)
         if self.arguments and isinstance(node, yaml.MappingNode):
             self.flatten_mapping(node)
@@ -100,7 +100,7 @@ def _scalar(kind: str, pattern: str, convert: Callable[[str], Any]) -> Callable[
     def construct(loader: Any, node: Any) -> Any:
         text = loader.construct_scalar(node)
         if not re.fullmatch(pattern, text):
-            raise _refusal(f"{text!r} is no {kind}", node)
+            raise _refusal(f"{text!r} is not a valid {kind}", node)
         try:
             return convert(text)
         except ValueError as error:
@@ -177,7 +177,7 @@ def _unprintable(where: str, value: Any, seen: set[int]) -> Iterator[str]:
             return
         seen.add(id(value))
     # What stands in a file is printed to terminals and written into scripts.
-    fault = "holds a control character or a line break"
+    fault = "contains a control character or a line break"
     if isinstance(value, str):
         if not value.isprintable():
             yield f"{where}: {value!r} {fault}"

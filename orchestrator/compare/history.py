@@ -167,7 +167,7 @@ def _turned(turn: Turn, basis: str) -> str:
     return (
         f"Steps take {_percent(turn.ratio).lstrip('+-')} {longer} since {_name(turn.first)}: "
         f"{shown(turn.seconds)} s before, {shown(turn.seconds_after)} s from then on, by {basis}; "
-        f"chance makes so clear a change in {_chance(turn.change)}."
+        f"chance gives such a clear change in {_chance(turn.change)}."
     )
 
 
@@ -178,7 +178,7 @@ def _place(told: History, wanted: PastRun) -> int:
 
 def _why_not(told: History) -> str:
     if fewest_on_a_side(told.units) is None:
-        return f": it takes at least {FEWEST} runs, apart from each other"
+        return f": that takes at least {FEWEST} separate runs"
     if told.turn is None:
         return ""
     return (

@@ -77,7 +77,7 @@ class MeasuredRun:
         if self.overflowed:
             return "completed, with a skipped update in every report after its warm-up"
         if self.outcome == RunOutcome.COMPLETED:
-            return "completed, and tells no step time after its warm-up"
+            return "completed without a step time after its warm-up"
         if self.outcome is None:
             return self.state.lower().replace("_", " ")
         return self.outcome.upper()
@@ -120,7 +120,7 @@ def trouble_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
         if run.trouble is not None:
             labels.setdefault(run.trouble, []).append(run.label)
     for trouble, names in labels.items():
-        yield f"No part of it, as {trouble}: {', '.join(names)}."
+        yield f"Left out because {trouble}: {', '.join(names)}."
 
 
 def crowded_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:

@@ -84,28 +84,28 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
 
 # What each source means where it is known, and why it may not be.
 _OF_STEPS = (
-    "one step of a run differs from another of the same run by {percent}",
+    "two steps of one run differ by {percent}",
     "no run reports two steps after its warm-up",
 )
 _OF_RUNS = (
-    "two runs of the same in one allocation differ by {percent} from their mean, drift included",
+    "equal runs in one allocation differ by {percent} from their mean, drift included",
     "no allocation has two runs to compare",
 )
 _OF_ALLOCATIONS = (
-    "one allocation is faster or slower than another by {percent}, whatever runs in it",
-    "it takes several allocations with several runs in one of them",
+    "allocations differ by {percent}, whatever runs in them",
+    "several allocations are needed, one of them with several runs",
 )
 _OF_ALL = (
-    "a run that is repeated anywhere, at any time, is off by {percent}: what a single run is worth",
-    "it takes runs that were repeated in several allocations",
+    "a run repeated anywhere, at any time, differs by {percent}: the accuracy of a single run",
+    "runs repeated in several allocations are needed",
 )
 _OF_HOURS = (
-    "what runs at one hour of the day differs from what runs at another by {percent}",
-    "it takes several hours of the day with several allocations in one of them",
+    "runs at different hours of the day differ by {percent}",
+    "several hours of the day are needed, one of them with several allocations",
 )
 _OF_NODES = (
-    "what runs on some nodes differs from what runs on others by {percent}",
-    "it takes several sets of nodes with several allocations on one of them",
+    "runs on different nodes differ by {percent}",
+    "several sets of nodes are needed, one of them with several allocations",
 )
 
 
@@ -113,10 +113,10 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
     known, unknown = texts
     bare = NoiseSource(name, title, component, "")
     if bare.percent is None:
-        return NoiseSource(name, title, component, f"{title}: cannot be told; {unknown}.")
+        return NoiseSource(name, title, component, f"{title}: unknown; {unknown}.")
     if not component.variance:
         degrees = f"{counted(component.degrees, 'degree')} of freedom"
-        nothing = f"nothing is seen beyond what else varies, which rests on {degrees}"
+        nothing = f"not visible beyond the other sources, with {degrees}"
         return NoiseSource(name, title, component, f"{title}: {nothing}.")
     percent = f"{shown(bare.percent, _SHORT)}%"
     return NoiseSource(name, title, component, f"{title}: {known.format(percent=percent)}.")
@@ -162,14 +162,14 @@ def noise_table(page: NoisePage) -> Table:
 def noise_sentences(page: NoisePage) -> Iterator[str]:
     """Yield what each source means, what it takes to find a difference, and what was left out."""
     runs = counted(page.runs, "run")
-    yield f"By {runs}; ± is one standard deviation, over so many degrees of freedom."
+    yield f"By {runs}; ± is one standard deviation, with these degrees of freedom."
     for source in page.sources:
         yield source.sentence[0].upper() + source.sentence[1:]
     within, anywhere = page.spread("runs"), page.spread("repeats")
     if anywhere:
         yield (
-            f"To find a difference of {_WANTED:.0%}, in 8 of 10 cases, it takes "
-            f"{counted(runs_to_find(_WANTED, anywhere), 'run')} of each, apart from each other"
+            f"To find a difference of {_WANTED:.0%}, in 8 of 10 cases, you need "
+            f"{counted(runs_to_find(_WANTED, anywhere), 'run')} of each in separate allocations"
             + (
                 f", or {counted(blocks_to_find(_WANTED, within), 'block')} A B B A."
                 if within

@@ -81,7 +81,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
     for run in runs:
         groups.setdefault(repr(run.values.get(name)), []).append(run)
     if len(groups) < 2:
-        raise UserError(f"--by {name}: all runs have the same")
+        raise UserError(f"--by {name}: all runs have the same value")
     (_, baseline), *others = groups.items()
     # What is no choice follows from others, which then differ with it.
     is_choice = name in _BATCHES or any(name in run.choices for run in runs)
@@ -95,7 +95,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
     in_pairs = {label for one in pairings for label in (one.title, one.baseline)}
     if not pairings:
         raise UserError(
-            f"--by {name}: no two runs are equal in all else; --a and --b choose them by expression"
+            f"--by {name}: no two runs are equal in everything else; choose them with --a and --b"
         )
     return pairings, [label for label in alone if label not in in_pairs]
 
@@ -122,12 +122,14 @@ def matched(
     for kind, partners in _all_partners(*sides, differing):
         if len(partners) > 1:
             labels = ", ".join(partner.label for partner in partners)
-            raise UserError(f"{kind.label}: could be compared with each of {labels}; choose one")
+            raise UserError(
+                f"{kind.label}: can be compared with each of {labels}; choose one with --a or --b"
+            )
         for partner in partners:
             if id(partner) in used:
                 raise UserError(
-                    f"{partner.label}: could be compared with several, {kind.label} among them; "
-                    "choose one"
+                    f"{partner.label}: can be compared with several runs, e.g. {kind.label}; "
+                    f"choose one with --a or --b"
                 )
             used |= {id(kind), id(partner)}
             pairings.append(_pairing(kind, partner))

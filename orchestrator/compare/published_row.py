@@ -61,10 +61,10 @@ def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
     if with_line:
         rows = [row for row in rows if row.line == int(with_line["line"])]
         if not rows:
-            raise UserError(f"{path}: is no row of a table; give the line of one, or the page")
+            raise UserError(f"{path}: is not a row of a table; give the line of a row, or the page")
     found = [row for row in rows if _pace(row)]
     if not found:
-        raise UserError(f"{path}: tells no time per iteration, and no rate")
+        raise UserError(f"{path}: contains no time per iteration and no rate")
     return printable(str(file)), found
 
 
@@ -97,7 +97,7 @@ def _nothing_fits(kind: Kind, file: str, rows: Sequence[BenchmarkRow]) -> str:
     nearest = min(rows, key=lambda row: len(_differing(kind, row)))
     differing = ", ".join(_differing(kind, nearest))
     return (
-        f"{kind.label}: no row has its sizes; {file}:{nearest.line} is nearest, but for "
+        f"{kind.label}: no row has its sizes; {file}:{nearest.line} is nearest, except for "
         + differing
     )
 

@@ -136,27 +136,30 @@ def _verdict(one: Compared) -> str:
     by = _basis(one)
     if found.verdict is not Verdict.CANNOT_TELL:
         return f"{a} is {found.verdict.value} than {b}: {times}, by {by}."
-    begin = f"Whether {a} is faster or slower than {b} cannot be told by {by}: {times}"
+    begin = f"{by} are not enough to tell whether {a} is faster than {b}: {times}"
     if found.more is None and found.low is None:
-        return f"{begin}; no number of runs would tell."
+        return f"{begin}; no number of runs would give a verdict."
     if found.more is None and min(found.units) == 1:
-        return f"{begin}; how a single run varies is not known, nor how many more would tell."
+        return f"{begin}; how a single run varies is unknown, and so is how many more are needed."
     if found.more is None:
         return (
-            f"{begin}; nothing seen so far suggests a difference, so that no number of runs can be "
-            "named that would show one."
+            f"{begin}; the runs so far show no sign of a difference, so the number of runs "
+            f"needed is unknown."
         )
     more = _units(one, found.more).replace(" each", " of each")
     if found.least:
-        return f"{begin}; it takes at least {more} more, for with fewer no verdict is possible."
-    return f"{begin}; about {more} more would tell, if the difference is as large as it looks."
+        return f"{begin}; a verdict needs at least {more} more."
+    return (
+        f"{begin}; about {more} more would give a verdict, if the difference is as large as it "
+        "looks."
+    )
 
 
 def _basis(one: Compared) -> str:
     found = one.comparison
     if found.paired:
         return f"{counted(found.units[0], 'block')} in {counted(found.allocations, 'allocation')}"
-    return f"{found.units[0]:,} of A and {found.units[1]:,} of B, apart from each other"
+    return f"{found.units[0]:,} of A and {found.units[1]:,} of B in separate allocations"
 
 
 def _pooled(pairing: Pairing) -> Iterator[str]:
@@ -185,8 +188,7 @@ def _apart(one: Compared) -> Iterator[str]:
     if word:
         yield (
             f"All {len(a)} runs of {one.pairing.title} are {word} than all {len(b)} of "
-            f"{one.pairing.baseline}; these are too few, or lie in too few allocations, for a "
-            "verdict."
+            f"{one.pairing.baseline}; these are too few, or in too few allocations, for a verdict."
         )
 
 
@@ -228,39 +230,39 @@ def _remarks(one: Compared) -> Iterator[str]:
     yield from _difference(one.pairing)
     if not one.pairing.repeatable:
         yield (
-            "The published figure is one run, and how it would vary is not known: a verdict takes "
-            "49 runs in allocations of their own, and is then of all that differs, the machine "
+            "The published figure is one run of unknown variation: a verdict needs 49 runs in "
+            "separate allocations, and is then about everything that differs, the machine "
             f"included; {_place_of_published(one)}."
         )
     if found.paired and found.gain is not None and found.units[0] > 1:
         gain = shown(found.gain, _SHORT)
         yield (
-            f"Within blocks the variance is {gain} times smaller than without: to tell as much, "
-            "runs apart from each other would have to be so many times more."
+            f"Within blocks the variance is {gain} times smaller than without: separate runs "
+            f"would have to be that many times more to show the same."
             if found.gain > 1
-            else f"Blocks gained nothing here: without, the variance would be {gain} of theirs."
+            else f"Blocks gained nothing here: without them the variance would be {gain} of theirs."
         )
     if found.paired and found.balanced < found.units[0]:
         unbalanced = found.units[0] - found.balanced
         yield (
             f"In {unbalanced} of {counted(found.units[0], 'block')} A and B did not take turns "
-            "evenly: what drifted meanwhile counts as a difference there (see order: interleaved)."
+            "evenly: a drift counts as a difference there (see order: interleaved)."
         )
     if found.allocations == 1 and found.paired and found.low is not None:
-        yield "All of it is one allocation: another may have it otherwise."
+        yield "All runs shared one allocation; another may give a different result."
     used = sum(found.runs) - sum(found.left_out)
     if not found.paired and used > sum(found.units):
         yield (
-            f"The {used} runs lie in {found.allocations} allocations that hold only A or only B, "
-            "and each of those counts once."
+            f"The {used} runs are in {found.allocations} allocations with only A or only B, and "
+            f"each allocation counts once."
             if one.pairing.repeatable
-            else f"The {used - 1} runs of A lie in {counted(found.units[0], 'allocation')}, and "
-            "each of those counts once."
+            else f"The {used - 1} runs of A are in {counted(found.units[0], 'allocation')}, and "
+            f"each allocation counts once."
         )
     if sum(found.left_out):
         yield (
-            f"{counted(found.left_out[0], 'run')} of A and {found.left_out[1]} of B are not used: "
-            "there is nothing to compare them with where they ran."
+            f"{counted(found.left_out[0], 'run')} of A and {found.left_out[1]} of B are not "
+            f"used: their blocks contain no partner."
         )
 
 
@@ -268,7 +270,10 @@ def _difference(pairing: Pairing) -> Iterator[str]:
     """Yield what A and B are, if their names do not say it."""
     if not pairing.repeatable:
         told = ", ".join(pairing.told) or "no size"
-        yield f"Of its run the published row tells {told}; all else is taken to be as in A."
+        yield (
+            f"The published row contains {told} about its run; everything else is assumed to be "
+            "as in A."
+        )
         return
     if list(pairing.differing.values()) == [(pairing.title, pairing.baseline)]:
         return
@@ -277,10 +282,7 @@ def _difference(pairing: Pairing) -> Iterator[str]:
     if differing:
         yield f"They differ in {differing}."
     else:
-        yield (
-            "A and B were chosen alike in everything: what differs between them is time, place, "
-            "or chance."
-        )
+        yield ("A and B have the same parameters: they can differ by time, place, or chance.")
 
 
 def _said(value: object) -> str:
@@ -292,7 +294,7 @@ def _place_of_published(one: Compared) -> str:
     seconds = [run.seconds for run in one.pairing.runs if run.seconds is not None]
     (published,) = (run.seconds or 0 for run in one.pairing.others)
     slower, count = sum(run > published for run in seconds), len(seconds)
-    return f"{slower} of {counted(count, 'run')} took longer a step than it says"
+    return f"{slower} of {counted(count, 'run')} took longer per step than the row"
 
 
 def comparison_record(one: Compared) -> dict[str, Any]:

@@ -35,18 +35,18 @@ def _written_as(pattern: str, what: str) -> AfterValidator:
 
     def check(value: str) -> str:
         if re.fullmatch(pattern, value) is None:
-            raise ValueError(f"{value!r} is no {what}")
+            raise ValueError(f"{value!r} is not a valid {what}")
         return value
 
     return AfterValidator(check)
 
 
-_MEMORY = _written_as(r"[0-9]+[KMGT]?", "amount of memory; write it as 160G, or as 160000M")
+_MEMORY = _written_as(r"[0-9]+[KMGT]?", "amount of memory; write e.g. 160G or 160000M")
 _SWITCHES = _written_as(
     r"[0-9]+(@[0-9:-]+)?",
-    "number of switches; write it as '1', or as 1@2:00:00 to wait no longer than that",
+    "number of switches; write e.g. '1', or 1@2:00:00 to wait no longer than that",
 )
-_GPU_TYPE = _written_as(r"[A-Za-z0-9][\w.+-]*", "type of GPU as Slurm has it; write it as a100")
+_GPU_TYPE = _written_as(r"[A-Za-z0-9][\w.+-]*", "type of GPU in Slurm's form; write e.g. a100")
 _MAIL_EVENTS = (
     "NONE, BEGIN, END, FAIL, REQUEUE, ALL, INVALID_DEPEND, STAGE_OUT, TIME_LIMIT, TIME_LIMIT_90, "
     "TIME_LIMIT_80, TIME_LIMIT_50, ARRAY_TASKS"
@@ -54,11 +54,11 @@ _MAIL_EVENTS = (
 _MAIL_EVENT = f"({'|'.join(_MAIL_EVENTS.split(', '))})"
 _MAIL_TYPE = _written_as(
     rf"{_MAIL_EVENT}(,{_MAIL_EVENT})*",
-    f"list of events; write it as END,FAIL, of {_MAIL_EVENTS}",
+    f"list of events; write e.g. END,FAIL; choose from {_MAIL_EVENTS}",
 )
 _SIGNAL = _written_as(
     r"([BR]+:)?[A-Z0-9]+(@[0-9]+)?",
-    "signal; write it as USR2@90, or as B:USR2@90 to send it to the job's shell alone",
+    "signal; write e.g. USR2@90, or B:USR2@90 to send it only to the job's shell",
 )
 
 
@@ -286,7 +286,7 @@ def unset_paths(cluster: Cluster) -> Iterator[str]:
 def _joint_problems(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield which keys of a profile do not go together."""
     if "memory" in data and "memory_per_gpu" in data:
-        yield "memory, memory_per_gpu: give one of them; Slurm takes no more"
+        yield "memory, memory_per_gpu: give only one of them"
     custom = data.get("binding") == "custom"
     if custom and "binding_command" not in data:
         yield "binding: custom needs binding_command, e.g. [./bind.sh]: it starts each rank"

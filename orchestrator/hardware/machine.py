@@ -45,6 +45,6 @@ def oversubscription_problem(ranks: int, core_count: int) -> str | None:
         return None
     return (
         f"gpus_per_node={ranks} starts {ranks} ranks, and this machine has "
-        f"{counted(core_count, 'core')}: step times would be of no use; lower it, or pass "
-        "--oversubscribe to start them nevertheless, which reports mark"
+        f"{counted(core_count, 'core')}: step times would be useless; lower it, or pass "
+        f"--oversubscribe to start them nevertheless; reports mark such runs"
     )

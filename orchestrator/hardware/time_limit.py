@@ -10,7 +10,7 @@ _DAYS = re.compile(
 )
 # Of minutes and seconds, where something larger stands before them.
 _MOST = 59
-_HOW_TO_WRITE_IT = "write minutes, as 30, or H:MM:SS, as 1:30:00"
+_HOW_TO_WRITE_IT = "write minutes (30) or H:MM:SS (1:30:00)"
 
 
 def time_limit_seconds(value: int | str) -> int:
@@ -30,7 +30,7 @@ def time_limit_seconds(value: int | str) -> int:
             # Slurm adds up what is more, too, but who writes 9:99 has meant something else.
             if parts[unit] > _MOST and value[match.start(unit) - 1 : match.start(unit)] == ":":
                 raise ValueError(
-                    f"{value!r} has {parts[unit]} {unit}, and the most is {_MOST}; "
+                    f"{value!r} has {parts[unit]} {unit}, and the maximum is {_MOST}; "
                     f"{_HOW_TO_WRITE_IT}"
                 )
         hours = 24 * parts.get("days", 0) + parts["hours"]

@@ -101,9 +101,9 @@ def lock_folder() -> Path:
         status = folder.lstat()
     except OSError as error:
         raise UserError(
-            f"{folder}: cannot hold lock files: {error.strerror}; let XDG_RUNTIME_DIR name a "
-            "folder you may write to, or unset it"
+            f"{folder}: cannot hold lock files: {error.strerror}; set XDG_RUNTIME_DIR to a "
+            f"folder that you can write to, or unset it"
         ) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise UserError(f"{folder}: is not a folder of yours; move it out of the way")
+        raise UserError(f"{folder}: is not a folder of yours; move it elsewhere")
     return folder

@@ -49,7 +49,7 @@ from orchestrator.store.records import (
 # -P: no file in the current directory is a module of ours.
 _SUBMITIT = (sys.executable, "-P", "-u", "-m", "teralog._start", "submitit.core._submit")
 _POLL_SECONDS = 0.1
-_COMES_AFTER = "it comes after one of these"
+_COMES_AFTER = "it starts after one of these"
 # Longer than a supervisor takes to end a job that ignores being told to.
 END_SECONDS = 2 * GRACE_SECONDS + 10
 

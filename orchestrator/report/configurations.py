@@ -80,8 +80,8 @@ def report_for_people(
         return replace(report, table=table, describing=("run_ids", *report.describing))
     made = combined_table(campaign, groups, ids)
     told = (
-        " Repeats and seeds are one row: medians of the runs that completed, and their range; "
-        "--runs lists them singly."
+        " Repeats and seeds are one row: medians of the completed runs, and their range; --runs "
+        "lists them as separate rows."
     )
     names = tuple(name for name in made.names[: made.names.index("runs")])
     made = replace(made, breaks=group_breaks(made, len(names)))

@@ -35,13 +35,13 @@ def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str])
         runs_have = counted(len(overflowed), "completed run has", "completed runs have")
         yield (
             f"{runs_have} a skipped update in every report after the warm-up: gradients overflow "
-            "until the loss scale has come down; let it start lower, or give more train_iters: "
+            f"until the loss scale is low enough; start it lower, or raise train_iters: "
             f"{_labels(overflowed)}"
         )
     untimed = [run for run in timeless if not run.summary.skipped_reports]
     if untimed:
-        one = "completed run tells no step time after its warm-up"
-        many = "completed runs tell no step time after their warm-up"
+        one = "completed run has no step time after its warm-up"
+        many = "completed runs have no step time after their warm-up"
         warmup = f"(warmup: {campaign.warmup.written})"
         yield f"{counted(len(untimed), one, many)} {warmup}: {_labels(untimed)}"
     if gone:

@@ -43,17 +43,17 @@ from parsers.records import OutcomeKind
 _MADE_BY = {
     "tflops_per_gpu": "TFLOPs per GPU: FLOPs of the exact matrix products, recomputed ones "
     "included (Narayanan et al. 2021, eq. 3), over the median step time and the ranks; ",
-    "running_samples_per_second": "samples/s (avg): the program's own average where it keeps one "
-    "(DeepSpeed, all steps but two), else over the mean step; ",
+    "running_samples_per_second": "samples/s (avg): the program's own average if it prints one "
+    "(DeepSpeed, all steps except two), else over the mean step; ",
     "step_seconds_mean": "step times over n reports, spread = sample standard deviation; ",
 }
 _OF_WHOLE_RUNS = (
-    "where there is no n, the program times its run as a whole: the mean is the global batch over "
-    "its samples/s, warm-up included, and stands for the median; "
+    "if n is absent, the program times its run as a whole: the mean is the global batch over its "
+    "samples/s, warm-up included, and is used as the median; "
 )
 _CROWDED = (
     "crowded: more ranks than cores, or other runs on this machine at once: such runs are slower "
-    "than alone, and are left out of scaling efficiency; "
+    "than alone, and are not part of scaling efficiency; "
 )
 _SAMPLES = (
     "GPU mem, GPU util: nvidia-smi every 5 s, the highest memory of a device and the median of the "
@@ -187,7 +187,7 @@ def _of_unreckoned(runs: Sequence[Collected]) -> Iterator[str]:
         for option in FRAMEWORKS[planned.run.framework].report.unreckoned(planned.run):
             labels.setdefault(option, []).append(planned.label)
     for option, of_these in labels.items():
-        yield f"sizes and FLOPs know nothing of {option} ({named(of_these)}); "
+        yield f"sizes and FLOPs ignore {option} ({named(of_these)}); "
 
 
 def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:

@@ -26,7 +26,7 @@ def arranged(
     only: an expression over the names of report.json. by: titles or names of columns, those that
     descend after a hyphen, separated by commas; equal rows keep their order, and what is absent
     or nan comes last. Columns stay as all runs have them. Raises UserError where either names what
-    is not there, or the expression holds of no run.
+    is not there, or the expression matches no run.
     """
     table = report.table
     order = list(range(len(runs)))

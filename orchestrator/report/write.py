@@ -42,7 +42,7 @@ def write_report(
 
         store.write("report.html", report_html(campaign, store, report, runs, gone))
         others = ".csv, .json and .html"
-    return f"wrote {store.path / 'report.md'}, and {others} beside it"
+    return f"wrote {store.path / 'report.md'}, and {others} next to it"
 
 
 def renew_report(campaign: Campaign, store: CampaignStore) -> str | None:

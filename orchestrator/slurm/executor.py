@@ -110,7 +110,7 @@ class ScriptExecutor(SlurmExecutor):
         # With several clusters, the id is followed by the cluster's name.
         job_id = text.strip().rpartition("\n")[2].partition(";")[0]
         if not job_id.isdecimal():
-            raise RefusedError(f"printed {text.strip()!r} in place of a job id")
+            raise RefusedError(f"printed {text.strip()!r} instead of a job id")
         return job_id
 
     def _run(self, command: list[str], script: Path) -> "subprocess.CompletedProcess[str]":

@@ -58,8 +58,8 @@ def memory_line(used_gib: float | None, asked: str | None) -> str:
         )
     if not told:
         return (
-            "ran out of the host's memory; how much it used is not known: "
-            "try `retry --memory` with more than before"
+            "ran out of the host's memory; how much it used is unknown: try `retry --memory` "
+            "with more than before"
         )
     least = max(used_gib or 0.0, granted or 0.0)
     # Whole GiB, and at least one more than before.

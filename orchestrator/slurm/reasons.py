@@ -17,7 +17,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ("Dependency", "it starts when the job it depends on has ended as asked"),
     ("JobArrayTaskLimit", "--throttle allows no more at once; nothing to do"),
     ("JobHeldUser", "held by its user, e.g. by `submit --hold`"),
-    ("JobHeldAdmin", "held by an administrator, who alone can release it"),
+    ("JobHeldAdmin", "held by an administrator; only an administrator can release it"),
     (
         "JobHoldMaxRequeue",
         "Slurm requeued it too often and holds it: read its log, then release it",

@@ -168,7 +168,7 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
     return Synced(
         tuple(f"Slurm gave no answer: {reason}" for reason in silences),
         tuple(
-            f"{store.path}: what Slurm says cannot be written: {reason}; it is shown all the same"
+            f"{store.path}: Slurm's answer cannot be recorded: {reason}; it is shown nevertheless"
             for reason in dict.fromkeys(refusals)
         ),
     )
@@ -327,8 +327,8 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
             if not dead and _age_seconds(intent) < ABANDONED_SECONDS:
                 notes.append(
                     f"{counted(len(members), 'run is', 'runs are')} being submitted by "
-                    f"{intent.host} since {intent.created_at}; if nobody is at it, submit again "
-                    "in a quarter of an hour"
+                    f"{intent.host} since {intent.created_at}; if that submit is not running any "
+                    f"more, submit again in a quarter of an hour"
                 )
                 continue
             try:

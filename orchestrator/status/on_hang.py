@@ -58,7 +58,7 @@ class OnHang:
             try:
                 done = self._cancel(status) if self._what == CANCEL else self._requeue(status)
             except UserError as error:
-                done = f"could not be dealt with: {error}"
+                done = f"could not be cancelled or requeued: {error}"
             yield f"{run.hung}: {done}"
 
     def _cancel(self, status: RunStatus) -> str:
@@ -80,7 +80,7 @@ class OnHang:
         if notes:
             return f"not requeued: {notes[0]}"
         if self._store.run(status.planned.run_id).state() != RUNNING:
-            return "not requeued: it does not run any more"
+            return "not requeued: it is not running any more"
         try:
             requeue_job(job.job_id)
         except SilenceError as silence:

@@ -92,7 +92,7 @@ class BatchFolder:
                 for job_id in group["job_ids"]
             }
         except (KeyError, TypeError) as error:
-            raise UserError(f"{path}: is damaged ({error!r}); move it out of the way") from None
+            raise UserError(f"{path}: is damaged ({error!r}); move it elsewhere") from None
 
     def record_waiting(self, states: Iterable[JobState]) -> None:
         """Record what Slurm says of jobs that have never started: one file for all of them.

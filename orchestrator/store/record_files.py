@@ -68,7 +68,7 @@ def read_record(path: Path, kind: type[Record]) -> Record | None:
     try:
         return kind(**values)
     except TypeError as error:
-        raise UserError(f"{path}: is damaged ({error}); move it out of the way") from None
+        raise UserError(f"{path}: is damaged ({error}); move it elsewhere") from None
 
 
 def _frozen(value: Any) -> Any:

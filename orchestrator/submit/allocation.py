@@ -76,7 +76,7 @@ class Allocation:
             return None
         return Refusal(
             f"the time limit is {slurm_time(limit)} and the allocation ends before that "
-            "(--overrun starts such runs all the same)",
+            "(--overrun starts such runs nevertheless)",
             of_all=False,
         )
 
@@ -163,7 +163,8 @@ def this_allocation(*, has_gpus: bool, overrun: bool = False) -> Allocation:
     job_id = os.environ.get("SLURM_JOB_ID")
     if job_id is None:
         raise UserError(
-            "--here: this is no allocation (SLURM_JOB_ID is not set); `teralog salloc --run` gets "
+            "--here: this is not an allocation (SLURM_JOB_ID is not set); `teralog salloc --run` "
+            "gets "
             "one"
         )
     nodes = job_nodes(job_id, one_thread=os.environ.get("SLURM_THREADS_PER_CORE") == "1")
@@ -247,7 +248,7 @@ def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
     for option, value in (pair for asked in all_asked for pair in asked.items()):
         if option not in _COUNTED and found.setdefault(option, value) != value:
             raise UserError(
-                f"sbatch: of these runs one has {option}={found[option]}, another "
+                f"sbatch: one of these runs has {option}={found[option]}, another "
                 f"{option}={value}; an allocation has one for all: choose runs that agree, or "
                 "`teralog submit` them as jobs"
             )

@@ -12,7 +12,9 @@ def backend(campaign: Campaign, *, here: bool = False) -> Backend:
     """
     slurm = campaign.cluster.scheduler == "slurm"
     if here and not slurm:
-        raise UserError(f"--here: the cluster {campaign.cluster.name!r} is this machine anyway")
+        raise UserError(
+            f"--here: the cluster {campaign.cluster.name!r} is this machine; leave the option out"
+        )
     if slurm and not here:
         from orchestrator.submit.slurm import SlurmBackend
 

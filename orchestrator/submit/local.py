@@ -191,7 +191,7 @@ class LocalBackend:
             store.path.mkdir(parents=True, exist_ok=True)
             lock = locks.acquire(store.submit_lock)
         if lock is None:
-            raise UserError(f"{store.path}: another submit is at work on this campaign")
+            raise UserError(f"{store.path}: another submit is working on this campaign")
         try:
             yield LocalSession(campaign, store, self.here)
         finally:
@@ -262,4 +262,6 @@ class LocalBackend:
 
 
 def _no_queue(option: str) -> UserError:
-    return UserError(f"{option}: is for jobs on a Slurm cluster, and runs are started here")
+    return UserError(
+        f"{option}: is for jobs on a Slurm cluster, and this campaign runs on this machine"
+    )

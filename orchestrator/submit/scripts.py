@@ -127,8 +127,8 @@ def shards_script(cluster: Cluster, folder: Path) -> str:
 def _require_printable(path: str) -> None:
     if not path.isprintable():
         raise UserError(
-            f"{path!r}: holds a line break or a control character, which a job script cannot "
-            "hold; rename the folder"
+            f"{path!r}: contains a line break or a control character, which a job script cannot "
+            f"contain; rename the folder"
         )
 
 

@@ -207,7 +207,7 @@ def log_of(
         )
     log = fitting[-1].log
     if not waiting and not log.exists():
-        raise UserError(f"{log}: is not there yet; --follow waits for it")
+        raise UserError(f"{log}: does not exist yet; --follow waits for it")
     return log
 
 

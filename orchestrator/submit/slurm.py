@@ -119,7 +119,7 @@ def _lock(store: CampaignStore, tell: Callable[[str], None]) -> int | None:
     deadline = time.monotonic() + SBATCH_SECONDS
     # Most are done in a moment, of which nobody need hear.
     told_at = time.monotonic() + 2 * _POLL_SECONDS
-    another = f"{store.path}: another submit is at work on this campaign"
+    another = f"{store.path}: another submit is working on this campaign"
     while True:
         try:
             lock = locks.acquire(store.submit_lock)

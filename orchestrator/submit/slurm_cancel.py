@@ -174,7 +174,7 @@ def _cancel(
         if going_on:
             if waits and at_work and time.monotonic() > tell_at:
                 tell(
-                    f"{store.path}: a submit is at work on this campaign; waiting until it stops, "
+                    f"{store.path}: a submit is working on this campaign; waiting until it stops, "
                     f"{_SUBMIT_SECONDS:g} s at most"
                 )
             time.sleep(_POLL_SECONDS)
@@ -192,7 +192,7 @@ def _cancel(
         notes.append(f"{those} still being submitted: cancel again when that submit has ended")
     if left := [look.run_id for look in looks if look.state == NOT_STARTED]:
         those = counted(len(left), "run that has", "runs that have")
-        why = refusals.get(left[0], "a submit is at work on them; cancel again when it has ended")
+        why = refusals.get(left[0], "a submit is working on them; cancel again when it has ended")
         notes.append(f"{those} not started cannot be marked as cancelled: {why}")
     return ends, [*problems, *notes]
 

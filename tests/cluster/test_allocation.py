@@ -219,7 +219,7 @@ def test_too_small_an_allocation_and_none_at_all_are_said(play) -> None:
     play.write_slurm_campaign("true", matrix="nodes: [3]")
     none = play.teralog("submit", "campaign.yaml", "--here")
     assert none.returncode == 1
-    assert "--here: this is no allocation" in none.stderr
+    assert "--here: this is not an allocation" in none.stderr
     small = run_line(
         play,
         "salloc --nodes=1 --gres=gpu:1 --mem=1G",

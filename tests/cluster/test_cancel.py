@@ -14,7 +14,10 @@ from small_disk import Disk, small_disk
 
 pytestmark = pytest.mark.slurm
 
-FULL = "No space left on device; free some space, or give a folder you may write to with --results"
+FULL = (
+    "No space left on device; free some space, or give a folder that you can write to with "
+    "--results"
+)
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 # The real sbatch, once it may; notes that it was called, and goes on with what comes after.
 HELD_SBATCH = """\
@@ -65,7 +68,7 @@ def start_cancel(play, *options: str) -> "subprocess.Popen[str]":
     cancel: subprocess.Popen[str] = play.start("cancel", "campaign.yaml", "--all", *options)
     assert cancel.stderr is not None
     line = next(line for line in cancel.stderr if not line.startswith("results: "))
-    assert "a submit is at work on this campaign; waiting until it stops" in line
+    assert "a submit is working on this campaign; waiting until it stops" in line
     return cancel
 
 
@@ -219,7 +222,7 @@ def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
         lambda: disk.teralog("status").stdout.count("RUNNING") >= 2,
         lambda: str(disk.teralog("status")),
     )
-    sentence = f"what Slurm says cannot be written: {reason}; it is shown all the same"
+    sentence = f"Slurm's answer cannot be recorded: {reason}; it is shown nevertheless"
     for command in (["status"], ["watch", "--once"], ["status", "--format", "csv"]):
         shown = disk.teralog(*command)
         assert (shown.returncode, shown.stdout.count("RUNNING") >= 2) == (0, True), shown

@@ -138,7 +138,7 @@ def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
     ]
     process.send_signal(signal.SIGINT)
     printed = submit.communicate(timeout=120)[0]
-    assert "submit campaign.yaml --here` goes on with what is missing" in printed
+    assert "submit campaign.yaml --here` continues with the missing runs" in printed
     assert "FAILED" not in play.states()
 
 

@@ -216,7 +216,7 @@ def test_what_cannot_be_done_is_said(archive: Archive) -> None:
     code, text = said("-", "--on-slurm", "cpu.yaml")
     assert (code, "-: --on-slurm: is no file that a job could read" in text) == (1, True)
     code, text = said("logs", "nowhere", "--on-slurm", "cpu.yaml")
-    assert (code, "nowhere: is not there" in text) == (1, True)
+    assert (code, "nowhere: does not exist" in text) == (1, True)
     code, text = said("logs", "--on-slurm", "here.yaml")
     assert (code, "is this machine" in text) == (1, True)
     assert said("logs", "--shards", "3")[0] == 2

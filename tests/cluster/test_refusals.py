@@ -251,7 +251,7 @@ def test_a_file_system_without_hard_links_is_noticed_before_sbatch(playground, s
     said = submit.communicate(timeout=60)
     assert (submit.returncode, said[0]) == (1, "")
     assert "play: this file system has no hard links (Operation not permitted)" in said[1]
-    assert "give a folder on another one with --results" in said[1]
+    assert "give a folder on another file system with --results" in said[1]
     del playground.environment["PYTHONPATH"]
     assert playground.states() == ["NOT_STARTED"] * 4
     assert not [*playground.path.glob("results/play/submissions/*")]

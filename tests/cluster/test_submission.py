@@ -149,7 +149,7 @@ def test_a_submit_waits_aloud_for_another_that_is_at_work(bare) -> None:
     assert submit.stderr is not None
     line = next(line for line in submit.stderr if not line.startswith("results: "))
     assert line == (
-        f"{folder}: another submit is at work on this campaign; waiting for it, 120 s at most\n"
+        f"{folder}: another submit is working on this campaign; waiting for it, 120 s at most\n"
     )
     assert submit.poll() is None
     os.close(lock)

@@ -153,7 +153,7 @@ def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
     watching.send_signal(signal.SIGINT)
     _, complaints = watching.communicate(timeout=TERALOG_SECONDS)
     assert watching.returncode == 130
-    assert complaints == f"{RESULTS}no longer watching; the runs go on\n"
+    assert complaints == f"{RESULTS}watch ended; the runs go on\n"
     assert play.states() == ["RUNNING"] * 4
     play.go()
     play.wait_for(["COMPLETED"] * 4)
@@ -331,5 +331,5 @@ def test_a_run_that_has_ended_since_the_look_is_not_requeued(play, impatient: No
         play.go()
         play.wait_for(["COMPLETED"])
         [sentence] = OnHang(campaign, store, "requeue")(look)
-    assert sentence.endswith(": not requeued: it does not run any more")
+    assert sentence.endswith(": not requeued: it is not running any more")
     assert [(run["state"], run["restarts"]) for run in play.status()] == [("COMPLETED", 0)]

@@ -117,7 +117,7 @@ def test_estimate_takes_a_campaign_as_the_command_does(what: Any) -> None:
     [
         ("memry", None, {}, "'memry': cannot be estimated; did you mean 'memory'?"),
         ("params", None, {"layers": 3}, "layers: unknown option of params"),
-        ("params", None, {"num_layers": 0}, "num_layers: 0 is too small; the least is 1"),
+        ("params", None, {"num_layers": 0}, "num_layers: 0 is too small; the minimum is 1"),
         ("params", None, {"num_layers": 2.5}, "num_layers: 2.5 is not a whole number"),
         ("params", None, {"model": "huge"}, "'huge'"),
         ("memory", None, {"model": "s", "zero_stage": 4}, "zero_stage: 4 is too large"),

@@ -61,7 +61,7 @@ def size_plots(
         found = groups(rows, size)
         joined = any(number is not None for number in found.of)
         way = f"; {found.way}" if found.way else ""
-        note = f"Lines join {nouns} that are equal in all else{way}." if joined else ""
+        note = f"Lines join {nouns} that are equal in everything else{way}." if joined else ""
         for name, (y_title, y) in reached.items():
             of_peak = name == _MFU and size == _MODEL_SIZE[0]
             yield Plot(
@@ -95,7 +95,7 @@ def micro_batch_plot(
         return
     found = groups(rows, size)
     way = f" {found.way[0].upper()}{found.way[1:]}." if found.way else ""
-    note = f"Lines join runs that are equal in all else.{way}"
+    note = f"Lines join runs that are equal in everything else.{way}"
     yield Plot(
         title="Throughput against micro-batch",
         x_title=title,
@@ -120,11 +120,11 @@ def _scaling(
     """Yield scaling efficiency, and the speed-up if the work stays the same."""
     percent = efficiencies(rows, found.of, tflops)
     left_out = f" {nouns.capitalize()} that are crowded are left out." if any_crowded else ""
-    missing = f"No two {nouns} that are equal in all else have a number.{left_out}"
+    missing = f"No two {nouns} that are equal in everything else have a number.{left_out}"
     above = max((one for one in percent if one is not None), default=0.0)
     warning = (
         f" Above 100 % ({above:.0f} %): GPUs do not become faster by being more. The {nouns} with "
-        "the fewest GPUs were slowed down, or are not equal in all else."
+        "the fewest GPUs were slowed down, or are not equal in everything else."
         if above > _ABOVE_IDEAL
         else ""
     )
@@ -135,7 +135,7 @@ def _scaling(
         x=x,
         y=percent,
         group=found.of,
-        note=f"100 %: the TFLOPs/GPU of the fewest GPUs among {nouns} equal in all else; "
+        note=f"100 %: the TFLOPs/GPU of the fewest GPUs among {nouns} equal in everything else; "
         f"{found.way}.{left_out}{warning}",
         ideal=_level(x, 100.0),
         missing=missing,

@@ -237,11 +237,11 @@ def _by_line(findings: Sequence[TableFinding]) -> dict[int, list[TableFinding]]:
 
 
 def _provenance(findings: Sequence[TableFinding]) -> str:
-    as_printed = "Every cell is as the page prints it; nothing is worked out anew."
+    as_printed = "Every cell is shown as the page prints it; nothing is computed again."
     if not findings:
         return f"{as_printed} teralog check-tables finds no contradiction."
     rows = counted(len(_by_line(findings)), "row")
     return (
         f"{as_printed} teralog check-tables finds {counted(len(findings), 'contradiction')} in "
-        f"{rows}: the column check-tables names them, and the view of the row says what they are."
+        f"{rows}: the column check-tables names them, and the view of the row describes them."
     )

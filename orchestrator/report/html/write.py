@@ -57,7 +57,7 @@ def tables_html(file: Path) -> str:
         raise UserError(*(f"{name}:{problem}" for problem in error.problems)) from None
     tables = join_tables(read)
     if not tables.rows:
-        raise UserError(f"{name}: holds no table with a row")
+        raise UserError(f"{name}: contains no table with a row")
     findings = check_page(read)
     page = make_tables_page(name, printable(file.name), tables, findings)
     return document(page, make_details(name, tables, findings), plotly)
@@ -75,14 +75,14 @@ def refuse_foreign(place: Path, *, of_tables: bool) -> None:
         return
     name = printable(str(place))
     if _OURS not in begin:
-        raise UserError(f"{name}: is there, and teralog did not write it; move it away first")
+        raise UserError(f"{name}: exists, and teralog did not write it; move it elsewhere first")
     if of_tables and _OF_RUNS in begin:
         source = printable(place.with_suffix(".md").name)
         raise UserError(
             f"{name}: is the page of a campaign; copy {source} elsewhere, and give that"
         )
     if not of_tables and _OF_ROWS in begin:
-        raise UserError(f"{name}: is a page of tables; move it away first")
+        raise UserError(f"{name}: is a page of tables; move it elsewhere first")
 
 
 def _details(

@@ -63,7 +63,7 @@ def test_what_a_rule_excludes_is_not_planned(
     if left:
         assert [planned.label for planned in campaign_of(text).runs] == left
     else:
-        assert problems_of(text) == ["exclude: leaves none of the 4 runs"]
+        assert problems_of(text) == ["exclude: removes all 4 runs"]
 
 
 def test_what_was_left_out_is_told(campaign_of: CampaignOf):
@@ -76,7 +76,7 @@ def test_what_was_left_out_is_told(campaign_of: CampaignOf):
     assert campaign.notes == (
         "2 excluded by 'strategy: ddp'",
         "1 excluded by 'seed == 2'",
-        "1 stood twice and is planned once",
+        "1 occurred twice and is planned once",
     )
 
 
@@ -87,7 +87,7 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
         "include: [{model: s, num_microbatches: 1}]\n"
     )
     assert [planned.label for planned in campaign.runs] == ["s"]
-    assert campaign.notes == ("2 stood twice and are planned once",)
+    assert campaign.notes == ("2 occurred twice and are planned once",)
 
 
 def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
@@ -95,7 +95,7 @@ def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
     campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
     assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
     assert campaign.notes == (
-        "1 stood twice and is planned once, with the time_limit that stands first",
+        "1 occurred twice and is planned once, with the time_limit of the first",
     )
 
 
@@ -116,15 +116,15 @@ PROBLEMS = {
             "include: [{framework: gpt, model: s, nodes: 1, zero_stage: 1}]\n"
         ),
         [
-            "repeats: 0 is too small; the least is 1",
+            "repeats: 0 is too small; the minimum is 1",
             (
                 "name: '../x' cannot name a folder: use up to 64 letters, digits, '.', '_' and "
                 "'-', a letter or digit first; try 'x'"
             ),
             "exclude[0]: 'world_size >' is not an expression: invalid syntax",
-            "defaults.nodes: 0 is too small; the least is 1",
-            "matrix: names no model; framework gpt needs a preset or sizes",
-            "matrix.seed: -1 is too small; the least is 0",
+            "defaults.nodes: 0 is too small; the minimum is 1",
+            "matrix: no model given; gpt needs `model`, a preset or sizes",
+            "matrix.seed: -1 is too small; the minimum is 0",
             "matrix: framework deepspeed needs the parameter 'script'",
             "include[0]: framework gpt has no parameter 'zero_stage'",
         ],
@@ -143,13 +143,13 @@ PROBLEMS = {
     ),
     "a default that every run has another value for": (
         "name: a\ndefaults: {framework: gpt, model: s, nodes: 0}\nmatrix: {nodes: [1, 2]}\n",
-        ["defaults.nodes: 0 is too small; the least is 1"],
+        ["defaults.nodes: 0 is too small; the minimum is 1"],
     ),
     "what cannot be read is all, for the rest may be in it": (
         "name: a\ndefaults: framework=gpt\nmatrix: {seed: [-1]}\n",
         [
             "defaults: 'framework=gpt' is not a mapping; write it as {key: value}",
-            "matrix.seed: -1 is too small; the least is 0",
+            "matrix.seed: -1 is too small; the minimum is 0",
         ],
     ),
     "runs that lack something": (
@@ -193,13 +193,13 @@ PROBLEMS = {
         ),
         [
             (
-                "matrix: framework oneflow_gpt has no parameter 'launcher'; it stands in defaults, "
-                "for every run: give it to the runs of its framework alone"
+                "matrix: framework oneflow_gpt has no parameter 'launcher'; it is in defaults, "
+                "for every run: move it to the runs of its framework"
             ),
             "matrix: framework oneflow_gpt needs the parameter 'dataset'",
             (
-                "include[0]: framework gpt has no parameter 'source'; it stands in defaults, "
-                "for every run: give it to the runs of its framework alone"
+                "include[0]: framework gpt has no parameter 'source'; it is in defaults, for "
+                "every run: move it to the runs of its framework"
             ),
             ("defaults.launcher: 'launch' is not one of torchrun, deepspeed, srun (framework gpt)"),
             "include[1]: framework gpt has no parameter 'source'",
@@ -207,7 +207,7 @@ PROBLEMS = {
     ),
     "no framework": (
         "name: a\n",
-        [f"defaults: names no framework; known are {', '.join(FRAMEWORKS)}"],
+        [f"defaults: no framework given; choose one of {', '.join(FRAMEWORKS)}"],
     ),
     "a rule that does not fit the runs": (
         f"{HEAD}exclude: ['strategy > 3']\n",
@@ -222,7 +222,7 @@ PROBLEMS = {
             f"{HEAD}matrix: {{seed: [1, 2], nodes: {[*range(1, 200)]}, train_iters: [3, 4]}}\n"
             "repeats: 1000\n"
         ),
-        ["asks for 796,000 runs; the most is 100,000"],
+        ["requests 796,000 runs; the maximum is 100,000"],
     ),
 }
 

@@ -115,7 +115,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
     "srun without Slurm": (
         {"launcher": "srun"},
         CPUS,
-        ["launcher=srun needs a Slurm cluster, and here is none"],
+        ["launcher=srun needs a Slurm cluster, and here is not one"],
     ),
     "srun with Slurm": ({"launcher": "srun"}, V100, []),
     "everything at once": (
@@ -135,9 +135,9 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
             "global_batch_size=3 is not divisible by micro_batch_size*data_parallel_size=4",
             "nodes=2, but cluster here has 1",
             "precision=fp16 needs a GPU, and cluster here has none; try bf16 or fp32",
-            "launcher=srun needs a Slurm cluster, and here is none",
+            "launcher=srun needs a Slurm cluster, and here is not one",
             "offload_param=cpu needs ZeRO stage 3",
-            "warmup is the first 3 iterations, which leaves nothing of train_iters=3",
+            "warmup is the first 3 iterations, which leaves no iteration of train_iters=3",
         ],
     ),
 }
@@ -164,8 +164,8 @@ def test_layers_split_across_nodes_are_worth_a_look(
         framework="deepspeed", script="a", tensor_parallel_size=tensor_parallel_size, **split
     )
     said = (
-        f"tensor_parallel_size={tensor_parallel_size} does not divide gpus_per_node=4: layers are "
-        "split across nodes, and wait for the network"
+        f"tensor_parallel_size={tensor_parallel_size} does not divide gpus_per_node=4: each "
+        f"layer is divided across nodes, and waits for the network"
     )
     assert list(run_warnings(run, Cluster(name="far"), Path())) == [said] * worth_a_look
 
@@ -190,8 +190,9 @@ def test_layers_split_across_nodes_are_worth_a_look(
             {"gpu": "A100-SMX4-80GB"},
             [
                 (
-                    "gpu: 'A100-SMX4-80GB' is not in the table of GPUs, so there will be no MFU, "
-                    "and nothing to tell by whether runs fit; did you mean 'A100-SXM4-80GB'? "
+                    "gpu: 'A100-SMX4-80GB' is not a GPU that teralog knows, so there will be no "
+                    "MFU, "
+                    "and no verdict whether runs fit; did you mean 'A100-SXM4-80GB'? "
                     "Else give gpu_peak_tflops and gpu_memory_gib in the cluster profile"
                 )
             ],
@@ -200,7 +201,7 @@ def test_layers_split_across_nodes_are_worth_a_look(
             {"gpu": "GeForce", "gpu_memory_gib": 24},
             [
                 (
-                    "gpu: 'GeForce' is not in the table of GPUs, so there will be no MFU; "
+                    "gpu: 'GeForce' is not a GPU that teralog knows, so there will be no MFU; "
                     "give gpu_peak_tflops in the cluster profile"
                 )
             ],
@@ -209,8 +210,8 @@ def test_layers_split_across_nodes_are_worth_a_look(
             {"gpu": "GeForce", "gpu_peak_tflops": {"fp32": 40}},
             [
                 (
-                    "gpu: 'GeForce' is not in the table of GPUs, so there will be nothing to tell "
-                    "by whether runs fit; give gpu_memory_gib in the cluster profile"
+                    "gpu: 'GeForce' is not a GPU that teralog knows, so there will be no verdict "
+                    "whether runs fit; give gpu_memory_gib in the cluster profile"
                 )
             ],
         ),

@@ -80,17 +80,17 @@ def test_a_matrix_that_crosses_to_too_many_runs_is_refused_before_it_is_crossed(
     matrix = {name: [*range(1000)] for name in ("seed", "nodes", "train_iters", "num_layers")}
     with pytest.raises(UserError) as caught:
         entries(file(matrix=matrix))
-    assert str(caught.value) == (f"asks for 1,000,000,000,000 runs; the most is {MAX_RUNS:,}")
+    assert str(caught.value) == (f"requests 1,000,000,000,000 runs; the maximum is {MAX_RUNS:,}")
 
 
 MISFITS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no framework": (
         {"model": SMALL},
-        [f"defaults: names no framework; known are {', '.join(FRAMEWORKS)}"],
+        [f"defaults: no framework given; choose one of {', '.join(FRAMEWORKS)}"],
     ),
     "no model": (
         {"framework": "gpt"},
-        ["defaults: names no model; framework gpt needs a preset or sizes"],
+        ["defaults: no model given; gpt needs `model`, a preset or sizes"],
     ),
     "half a model": (
         {"framework": "gpt", "model": {"num_layers": 2, "vocab_size": 512}},

@@ -37,7 +37,7 @@ PROBLEMS = {
             "unknown key 'framework'; it is a parameter of runs: write it under defaults",
             "unknown key 'model'; it is a parameter of runs: write it under defaults",
             "unknown key 'zero_stage'; it is a parameter of runs: write it under defaults",
-            "unknown key 'partition'; it is of cluster profiles",
+            "unknown key 'partition'; it belongs in the cluster profile",
         ],
     ),
     "keys of the file among parameters": (
@@ -46,9 +46,9 @@ PROBLEMS = {
             "include: [{order: file}]\n"
         ),
         [
-            "defaults: unknown key 'repeats'; it stands at the top of the file",
-            "matrix: unknown key 'warmup'; it stands at the top of the file",
-            "include[0]: unknown key 'order'; it stands at the top of the file",
+            "defaults: unknown key 'repeats'; it belongs at the top of the file",
+            "matrix: unknown key 'warmup'; it belongs at the top of the file",
+            "include[0]: unknown key 'order'; it belongs at the top of the file",
         ],
     ),
     "an unknown parameter": (
@@ -84,7 +84,7 @@ PROBLEMS = {
     ),
     "repeats beyond reason": (
         f"name: a\n{GPT}repeats: 0\n",
-        ["repeats: 0 is too small; the least is 1"],
+        ["repeats: 0 is too small; the minimum is 1"],
     ),
     "a warm-up that is none": (
         f"name: a\n{GPT}warmup: 100%\n",
@@ -115,7 +115,7 @@ PROBLEMS = {
     "a matrix with values that do not fit": (
         f"name: a\n{GPT}matrix: {{strategy: [ddp, zeor1], seed: [1, -1, -1]}}\n",
         [
-            "matrix.seed: -1 is too small; the least is 0",
+            "matrix.seed: -1 is too small; the minimum is 0",
             (
                 "matrix.strategy: 'zeor1' is not one of ddp, zero0, zero1, zero2, zero3; "
                 "did you mean 'zero1'?"
@@ -130,7 +130,7 @@ PROBLEMS = {
         [
             "matrix.model: there is no model preset 'xxl'; did you mean 'xl'?",
             "matrix.model: unknown key 'seq_len'; did you mean 'seq_length'?",
-            "matrix.model.seq_length: 0 is too small; the least is 1",
+            "matrix.model.seq_length: 0 is too small; the minimum is 1",
         ],
     ),
     "an include that is no mapping": (
@@ -145,7 +145,7 @@ PROBLEMS = {
         [
             "exclude[0]: 'world_size >' is not an expression: invalid syntax",
             "exclude[1]: there is no parameter 'worldsize'; did you mean 'world_size'?",
-            "exclude[2]: 3 is no rule: write an expression or {parameter: value}",
+            "exclude[2]: 3 is not a rule; write an expression or {parameter: value}",
             (
                 "exclude[3]: 'exit()' is not allowed in an expression: write parameters, numbers, "
                 "quoted texts, lists, + - * / // %, comparisons, in, and, or, not"
@@ -186,9 +186,9 @@ def test_what_is_wrong_with_the_cluster_is_said_with_the_rest(problems_of: Probl
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("name: a\nname: b\n", ", line 2: the key 'name' stands twice"),
+        ("name: a\nname: b\n", ", line 2: the key 'name' occurs twice"),
         ("just a text", "a campaign file is a mapping, e.g. `name: my-campaign`"),
-        ('name: "a\\nb"\n', "name: 'a\\nb' holds a control character or a line break"),
+        ('name: "a\\nb"\n', "name: 'a\\nb' contains a control character or a line break"),
     ],
 )
 def test_what_is_no_plain_text_is_all_that_is_said(

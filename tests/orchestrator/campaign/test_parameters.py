@@ -47,7 +47,7 @@ def test_a_time_limit_is_minutes_or_what_slurm_takes(limit: int | str):
 
 
 NO_TIME_LIMITS: dict[int | str, str] = {
-    "": "is not a time limit; write minutes, as 30, or H:MM:SS, as 1:30:00",
+    "": "is not a time limit; write minutes (30) or H:MM:SS (1:30:00)",
     "30": "is not a time limit",
     "half an hour": "is not a time limit",
     "1:2:3:4": "is not a time limit",
@@ -61,12 +61,12 @@ NO_TIME_LIMITS: dict[int | str, str] = {
     "²:00": "is not a time limit",
     " 1:00": "is not a time limit",
     "9" * 5000 + ":00": "is not a time limit",
-    "9:99": "'9:99' has 99 seconds, and the most is 59; write minutes, as 30, or H:MM:SS",
-    "90:90": "'90:90' has 90 seconds, and the most is 59",
-    "1:60:00": "'1:60:00' has 60 minutes, and the most is 59",
-    "1:59:60": "'1:59:60' has 60 seconds, and the most is 59",
-    "1-12:75": "'1-12:75' has 75 minutes, and the most is 59",
-    "1-12:00:75": "'1-12:00:75' has 75 seconds, and the most is 59",
+    "9:99": "'9:99' has 99 seconds, and the maximum is 59; write minutes (30) or H:MM:SS",
+    "90:90": "'90:90' has 90 seconds, and the maximum is 59",
+    "1:60:00": "'1:60:00' has 60 minutes, and the maximum is 59",
+    "1:59:60": "'1:59:60' has 60 seconds, and the maximum is 59",
+    "1-12:75": "'1-12:75' has 75 minutes, and the maximum is 59",
+    "1-12:00:75": "'1-12:00:75' has 75 seconds, and the maximum is 59",
     0: "0 leaves no time to run",
     -5: "-5 leaves no time to run",
     "0:00": "'0:00' leaves no time to run",
@@ -111,9 +111,9 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "several": (
         {"nodes": 0, "precision": "fp8", "seed": -1},
         [
-            "defaults.nodes: 0 is too small; the least is 1",
+            "defaults.nodes: 0 is too small; the minimum is 1",
             "defaults.precision: 'fp8' is not one of fp32, bf16, fp16",
-            "defaults.seed: -1 is too small; the least is 0",
+            "defaults.seed: -1 is too small; the minimum is 0",
         ],
     ),
     "number as text": (
@@ -124,8 +124,8 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"time_limit": "soon"},
         [
             (
-                "defaults.time_limit: 'soon' is not a time limit; write minutes, as 30, or "
-                "H:MM:SS, as 1:30:00"
+                "defaults.time_limit: 'soon' is not a time limit; write minutes (30) or H:MM:SS "
+                "(1:30:00)"
             )
         ],
     ),
@@ -140,9 +140,9 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "several values in place of one": (
         {"framework": ["gpt"], "model": ["s", "m"], "nodes": [1, 2], "extra_args": ["--a"]},
         [
-            "defaults.framework: ['gpt'] is a list; write one value, or under matrix several",
-            "defaults.model: ['s', 'm'] is a list; write one value, or under matrix several",
-            "defaults.nodes: [1, 2] is a list; write one value, or under matrix several",
+            "defaults.framework: ['gpt'] is a list; give one value, or several under matrix",
+            "defaults.model: ['s', 'm'] is a list; give one value, or several under matrix",
+            "defaults.nodes: [1, 2] is a list; give one value, or several under matrix",
         ],
     ),
     "framework without a value": ({"framework": None}, ["defaults.framework: has no value"]),
@@ -154,7 +154,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"model": {"preset": "xll", "num_layers": 0}},
         [
             "defaults.model: there is no model preset 'xll'; did you mean 'xl'?",
-            "defaults.model.num_layers: 0 is too small; the least is 1",
+            "defaults.model.num_layers: 0 is too small; the minimum is 1",
         ],
     ),
     "unknown size": (
@@ -181,7 +181,7 @@ def test_all_that_is_wrong_is_said_at_once(values: dict[str, Any], problems: lis
 def test_a_parameter_of_another_framework_is_unknown_where_only_one_is_in_play():
     """A misspelt or misplaced option is never silently ignored."""
     assert list(parameter_problems("defaults", {"script": "train.py"}, ["gpt"])) == [
-        "defaults: unknown key 'script'; it is of deepspeed, hf_deepspeed"
+        "defaults: unknown key 'script'; it is a parameter of deepspeed, hf_deepspeed"
     ]
     assert not list(parameter_problems("defaults", {"script": "train.py"}, ["gpt", "deepspeed"]))
 

@@ -68,8 +68,8 @@ def test_a_warning_is_said_once_and_forbids_nothing(campaign_of: CampaignOf):
     )
     assert warning_lines(campaign) == [
         (
-            "tensor_parallel_size=2 does not divide gpus_per_node=1: layers are split across "
-            "nodes, and wait for the network (tp2 seed=1, tp2 seed=2)"
+            "tensor_parallel_size=2 does not divide gpus_per_node=1: each layer is divided "
+            "across nodes, and waits for the network (tp2 seed=1, tp2 seed=2)"
         )
     ]
     assert [len(record["warnings"]) for record in plan_records(campaign, {})] == [0, 0, 1, 1]
@@ -97,7 +97,7 @@ TOTALS = {
     "the impossible ask for nothing": (
         MIXED,
         (
-            "3 runs on local: 2 to start, 1 impossible; 4 GPU-hours asked for at most; "
+            "3 runs on local: 2 to start, 1 impossible; 4 GPU-hours requested at most; "
             "1 excluded by 'strategy: ddp, global_batch_size: 12'"
         ),
     ),
@@ -107,7 +107,7 @@ TOTALS = {
     ),
     "many hours are whole ones": (
         MIXED.replace("time_limit: 30", "time_limit: 4000-0").replace("16, 12", "16"),
-        "2 runs on local: 2 to start; 768,000 GPU-hours asked for at most",
+        "2 runs on local: 2 to start; 768,000 GPU-hours requested at most",
     ),
 }
 
@@ -123,7 +123,7 @@ def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
     campaign = campaign_of(MIXED)
     first, *_ = campaign.runs
     states = {first.run_id: "completed"}
-    line = "3 runs on local: 1 completed, 1 to start, 1 impossible; 2 GPU-hours asked for at most;"
+    line = "3 runs on local: 1 completed, 1 to start, 1 impossible; 2 GPU-hours requested at most;"
     assert plan_totals(campaign, states).startswith(line)
     cells = [row[2] for row in plan_table(campaign, {}, states).rows]
     assert cells == ["completed", "to start", "impossible"]

@@ -65,7 +65,7 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path):
     """Unless that is asked for."""
     path = tmp_path / "mine.yaml"
     path.write_text("name: precious\n")
-    with pytest.raises(UserError, match="is there already; give another name, or --force"):
+    with pytest.raises(UserError, match="exists; give another name, or --force"):
         write_starter(path, force=False)
     assert path.read_text() == "name: precious\n"
     write_starter(path, force=True)

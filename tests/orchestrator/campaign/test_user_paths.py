@@ -112,7 +112,7 @@ def test_a_file_that_is_missing_is_told_before_the_run(
 ) -> None:
     text = "name: a\ndefaults: {framework: deepspeed, script: train.py}\n"
     (planned,) = campaign_of(text).runs
-    assert planned.warnings == (f"{tmp_path / 'train.py'}: is not there",)
+    assert planned.warnings == (f"{tmp_path / 'train.py'}: does not exist",)
     (tmp_path / "train.py").touch()
     (planned,) = campaign_of(text).runs
     assert not planned.warnings

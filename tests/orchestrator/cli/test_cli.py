@@ -26,7 +26,7 @@ MISTAKES = {
     ),
     "an exclude that leaves nothing": (
         f"name: x\n{DEFAULTS}matrix: {{strategy: [ddp, zero1]}}\nexclude: ['world_size > 1']\n",
-        "exclude: leaves none of the 2 runs",
+        "exclude: removes all 2 runs",
     ),
     "a preset that does not exist": (
         "name: x\ndefaults: {framework: gpt, model: xxl}\n",
@@ -51,12 +51,12 @@ MISTAKES = {
         ),
         "did you mean 'stage3_param_persistence_threshold'?",
     ),
-    "a key that stands twice": (f"name: x\nname: y\n{DEFAULTS}", "line 2: the key 'name' stands"),
+    "a key that occurs twice": (f"name: x\nname: y\n{DEFAULTS}", "line 2: the key 'name' occurs"),
     "no YAML": ("name: x\n  - foo: [\n", "line 2: "),
     "an empty file": ("", "is empty; a campaign file is a mapping"),
     "a terminal's control codes": (
         f'name: x\n{DEFAULTS}matrix: {{precision: ["\\e[2J"]}}\n',
-        "matrix.precision: '\\x1b[2J' holds a control character",
+        "matrix.precision: '\\x1b[2J' contains a control character",
     ),
     "a cluster that is not there": (f"name: x\ncluster: jz\n{DEFAULTS}", "cluster 'jz'"),
 }
@@ -200,7 +200,7 @@ def test_a_machine_without_slurm_says_so_and_starts_nothing(
     assert run(campaign.parent, "salloc", str(campaign)).stdout.startswith("salloc --job-name=")
     too_many = run(campaign.parent, "salloc", str(campaign), "--time", "9:99")
     assert too_many.exit_code == 1
-    assert "--time: '9:99' has 99 seconds, and the most is 59" in too_many.stderr
+    assert "--time: '9:99' has 99 seconds, and the maximum is 59" in too_many.stderr
 
 
 @pytest.mark.parametrize(("terminal", "said"), [(True, "asking\n"), (False, "")])

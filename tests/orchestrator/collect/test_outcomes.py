@@ -171,5 +171,5 @@ def test_an_unknown_outcome_is_refused_with_the_nearest():
         parse_outcomes("oom,timeot,completed")
     assert caught.value.problems == (
         "--only: no run ends 'timeot'; did you mean 'timeout'?",
-        "--only: no run ends 'completed'; known are " + ", ".join(sorted(UNSUCCESSFUL)),
+        "--only: no run ends 'completed'; choose one of " + ", ".join(sorted(UNSUCCESSFUL)),
     )

@@ -209,7 +209,7 @@ def test_json_never_holds_what_json_does_not_know(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     """Somebody else has written it."""
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(UserError, match=r"a\.json: is damaged \(.+\); move it out of the way"):
+    with pytest.raises(UserError, match=r"a\.json: is damaged \(.+\); move it elsewhere"):
         read_json(tmp_path / "a.json")
 
 

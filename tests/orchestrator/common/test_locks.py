@@ -172,6 +172,8 @@ def test_a_lock_is_not_looked_for_behind_a_link(
     if exists:
         target.touch()
     link.symlink_to(target)
-    with pytest.raises(UserError, match="lock: is a symbolic link; remove it"):
+    with pytest.raises(
+        UserError, match="lock: is a symbolic link, and a lock must be a file; remove it"
+    ):
         use(link)
     assert target.exists() == exists

@@ -64,8 +64,8 @@ MISFITS: list[tuple[str, Any, list[str]]] = [
     ("size", 2.0, ["size: 2.0 is not a whole number"]),
     ("size", True, ["size: True is not a whole number"]),
     ("size", [1], ["size: [1] is not a whole number"]),
-    ("size", 0, ["size: 0 is too small; the least is 1"]),
-    ("size", 65, ["size: 65 is too large; the most is 64"]),
+    ("size", 0, ["size: 0 is too small; the minimum is 1"]),
+    ("size", 65, ["size: 65 is too large; the maximum is 64"]),
     ("size", None, ["size: has no value"]),
     ("rate", "1e-4", ["rate: '1e-4' is text; write the number 1e-4 without quotes"]),
     ("rate", "fast", ["rate: 'fast' is not a number"]),
@@ -125,7 +125,7 @@ def test_a_mapping_within_a_file_says_where_it_stands():
     problems = list(mapping_problems("defaults.model", Example, {"sizes": 3, "size": 0}))
     assert problems == [
         "defaults.model: unknown key 'sizes'; did you mean 'size'?",
-        "defaults.model.size: 0 is too small; the least is 1",
+        "defaults.model.size: 0 is too small; the minimum is 1",
         "defaults.model: the key 'name' is missing",
     ]
 

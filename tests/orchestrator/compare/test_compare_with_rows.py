@@ -24,7 +24,7 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
     assert (found["verdict"], found["more"], found["least"]) == ("cannot tell", 48, True)
     said = " ".join(found["said"])
     assert "The published figure is one run" in said
-    assert "12 runs took longer a step than it says" in said
+    assert "12 runs took longer per step than the row" in said
     slow = layers.teralog("compare", *arguments, "--fail-if-slower", "0%")
     assert slow.exit_code == 0
 
@@ -34,8 +34,8 @@ def test_what_a_published_row_tells_of_its_run_is_said(layers: Folder) -> None:
     (layers.path / "page.md").write_text(PAGE)
     (found,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
     assert (
-        "Of its run the published row tells world_size, num_layers, global_batch_size; "
-        "all else is taken to be as in A."
+        "The published row contains world_size, num_layers, global_batch_size about its run; "
+        "everything else is assumed to be as in A."
     ) in found["said"]
 
 
@@ -43,9 +43,12 @@ def test_what_a_published_row_tells_of_its_run_is_said(layers: Folder) -> None:
     ("page", "said"),
     [
         ("page.md", "num_layers=1: 2 rows have its sizes: give one of page.md:5, page.md:7"),
-        ("page.md:6", "no row has its sizes; page.md:6 is nearest, but for num_layers 1 and not 4"),
-        ("page.md:8", "tells no time per iteration"),
-        ("page.md:99", "page.md:99: is no row of a table; give the line of one, or the page"),
+        (
+            "page.md:6",
+            "no row has its sizes; page.md:6 is nearest, except for num_layers 1 and not 4",
+        ),
+        ("page.md:8", "contains no time per iteration"),
+        ("page.md:99", "page.md:99: is not a row of a table; give the line of a row, or the page"),
         ("none.md", "none.md: No such file"),
     ],
 )

@@ -95,8 +95,8 @@ def test_runs_of_one_allocation_count_once() -> None:
     assert alone.shown is not None
     assert (together.timed, together.units, together.shown) == (12, 2, None)
     assert history_sentences(together)[0].endswith(
-        "these 12 runs in 2 allocations, each of which counts once, could show: it takes at least "
-        "8 runs, apart from each other."
+        "these 12 runs in 2 allocations, each of which counts once, could show: that takes at "
+        "least 8 separate runs."
     )
 
 
@@ -105,7 +105,10 @@ def test_runs_of_one_allocation_count_once() -> None:
     [
         ([], "There is no change that these 0 runs could show"),
         ([1.0], "There is no change that this 1 run could show"),
-        ([1.0, 9.0], "There is no change that these 2 runs could show: it takes at least 8 runs"),
+        (
+            [1.0, 9.0],
+            "There is no change that these 2 runs could show: that takes at least 8 separate runs",
+        ),
         (noisy(*[1.0] * 9), "There is no change that these 9 runs could show: the clearest, "),
         ([None, 1.0], "There is no change that this 1 run could show"),
     ],
@@ -281,7 +284,8 @@ def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
     done = folder.history(file, "gpt")
     assert done.exit_code == 0
     assert (
-        done.stderr == f"not looked at, as this version does not know them: old/{told['run_id']}\n"
+        done.stderr == f"not read, because this version does not know their parameters: "
+        f"old/{told['run_id']}\n"
     )
 
 
@@ -308,7 +312,7 @@ def test_a_damaged_file_leaves_its_run_out_and_no_other(
         seconds = [one["step_seconds"] for one in json.loads(done.stdout)["runs"]]
         assert seconds == pytest.approx(left)
         (line,) = done.stderr.splitlines()
-        assert line.startswith(f"not looked at: {damaged}: is damaged (")
+        assert line.startswith(f"not read: {damaged}: is damaged (")
 
 
 def test_a_damaged_file_is_told_once_where_slurm_s_jobs_are_looked_at_first(folder: Folder) -> None:
@@ -322,14 +326,14 @@ def test_a_damaged_file_is_told_once_where_slurm_s_jobs_are_looked_at_first(fold
     assert done.exit_code == 0, done.output
     assert [one["run_id"] for one in json.loads(done.stdout)["runs"]] == [first.run_id]
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"not looked at: {damaged}: is damaged (")
+    assert line.startswith(f"not read: {damaged}: is damaged (")
 
 
 @pytest.mark.parametrize(
     ("run", "said"),
     [
         ("zero3", "there is no run 'zero3'"),
-        ("gpt", "is the label of several runs; give the id of one: "),
+        ("gpt", "is the label of several runs; give the id of one of them: "),
     ],
 )
 def test_a_run_that_is_not_one_is_refused(folder: Folder, run: str, said: str) -> None:

@@ -150,9 +150,7 @@ def test_that_nothing_is_seen_is_not_said_as_a_difference_of_0_percent() -> None
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "b"), run(1.06, "b")])
     assert percents(page)["allocations"] == 0
     (said,) = (line for line in noise_sentences(page) if line.startswith("Allocations"))
-    assert said == (
-        "Allocations: nothing is seen beyond what else varies, which rests on 1 degree of freedom."
-    )
+    assert said == ("Allocations: not visible beyond the other sources, with 1 degree of freedom.")
 
 
 def test_hours_and_nodes_are_told_where_several_allocations_share_one() -> None:
@@ -172,7 +170,7 @@ def test_hours_and_nodes_are_told_where_several_allocations_share_one() -> None:
     assert found["hours"] == pytest.approx(63, abs=1)
     assert found["nodes"] == 0
     said = " ".join(noise_sentences(page))
-    assert "what runs at one hour of the day differs from what runs at another by 63%" in said
+    assert "runs at different hours of the day differ by 63%" in said
     assert {one["source"] for one in noise_record(page)["sources"]} == set(found)
 
 
@@ -180,7 +178,7 @@ def test_runs_that_tell_nothing_are_named() -> None:
     """Nobody is to take the others for all."""
     bad = run(1.0, label="r #3", step_seconds=(), outcome="oom", state="FAILED")
     page = noise_page([run(1.0), run(1.1), bad])
-    assert "No part of it, as OOM: r #3." in list(noise_sentences(page))
+    assert "Left out because OOM: r #3." in list(noise_sentences(page))
     assert noise_page([]).runs == 0
 
 
@@ -205,8 +203,8 @@ def test_noise_is_told_as_a_table_in_sentences_and_for_programs(layers: Folder) 
     done = layers.teralog("noise", "made-up.yaml")
     assert done.exit_code == 0
     assert "runs in an allocation" in done.stdout
-    assert "Allocations: cannot be told; it takes several allocations" in done.stdout
-    assert "No part of it, as OOM: num_layers=9 r1" in done.stdout
+    assert "Allocations: unknown; several allocations" in done.stdout
+    assert "Left out because OOM: num_layers=9 r1" in done.stdout
     page = json.loads(layers.teralog("noise", "made-up.yaml", "--json").stdout)
     percents = {one["source"]: one["percent"] for one in page["sources"]}
     assert percents["steps"] == pytest.approx(0.09, abs=0.02)

@@ -59,7 +59,7 @@ def test_sides_that_do_not_overlap_are_named(
 ) -> None:
     """Of three runs or more: two of each are so by chance too often."""
     text = said(folder, REPEATS % len(one), one, two)
-    assert "cannot be told" in text
+    assert "are not enough to tell" in text
     assert ("All " in text) == (expected is not None)
     assert expected is None or expected in text
 
@@ -96,6 +96,6 @@ def test_what_holds_for_all_comparisons_is_printed_once(folder: Folder) -> None:
     folder.campaign("matrix: {num_layers: [1, 2, 3]}\n", speeds)
     done = folder.teralog("compare", "made-up.yaml", "--by", "num_layers")
     each, _, shared = done.stdout.partition("\n\nFor each of these comparisons:\n")
-    assert each.count("Whether num_layers=") == 2
+    assert each.count("to tell whether num_layers=") == 2
     assert shared.splitlines()
     assert all(done.stdout.count(line) == 1 for line in shared.splitlines())

@@ -341,8 +341,8 @@ MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {
         1,
         "give --parameters or a model, not both",
     ),
-    "half a token": (("time", "--tokens=0.5"), 2, "0.5 is not a whole number from 1 on"),
-    "endless tokens": (("time", "--tokens=inf"), 2, "inf is not a whole number from 1 on"),
+    "half a token": (("time", "--tokens=0.5"), 2, "0.5 is not a whole number above 0"),
+    "endless tokens": (("time", "--tokens=inf"), 2, "inf is not a whole number above 0"),
     "no layers": (("params", "--num-layers=0"), 2, "0 is not in the range x>=1"),
     "no time at all": (("flops", "--step-seconds=0"), 2, "0.0 is not in the range x>0"),
     "no file": (("params", "nowhere.yaml"), 1, "nowhere.yaml"),
@@ -364,7 +364,9 @@ def test_a_campaign_and_a_model_are_not_asked_for_at_once(campaign: str, option:
     """Neither is passed over in silence."""
     result = estimate("flops", campaign, option)
     assert result.exit_code == 2
-    assert f"{option.partition('=')[0]} goes with a model, not with a campaign" in result.stderr
+    assert (
+        f"{option.partition('=')[0]} is for a model; a campaign contains its own" in result.stderr
+    )
 
 
 def test_a_campaign_without_a_model_says_so(tmp_path: Path):
@@ -431,7 +433,7 @@ def test_a_count_may_have_a_unit_in_either_case(text: str, number: int | None):
     if number is None:
         refused = estimate("time", f"--tokens={text}", *others)
         assert refused.exit_code == 2
-        assert "is not a whole number from 1 on; write 300B or 300e9" in refused.stderr
+        assert "is not a whole number above 0; write e.g. 300B or 300e9" in refused.stderr
         return
     (record,) = of_json("time", f"--tokens={text}", *others)
     assert record["numbers"] == f"6·{number}·1 / (1·1e12)"

@@ -75,7 +75,7 @@ UNKNOWN: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             "DeepSpeed knows no key 'steps_per_prnt'; did you mean 'steps_per_print'?",
             "DeepSpeed knows no key 'bf16.enable'; did you mean 'enabled'?",
-            "DeepSpeed knows no key 'optimizer.kind'; known are legacy_fusion, params, type",
+            "DeepSpeed knows no key 'optimizer.kind'; choose one of legacy_fusion, params, type",
         ],
     ),
     "a value where a section belongs": ({"fp16": True, "zero_optimization": None}, []),

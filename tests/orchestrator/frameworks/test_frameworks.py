@@ -113,7 +113,11 @@ def test_an_unknown_framework_is_refused_with_the_nearest_name():
     """Or with all of them where none is near."""
     with pytest.raises(UserError, match="there is no framework 'deepsped'; did you mean 'deepspee"):
         framework("deepsped")
-    with pytest.raises(UserError, match=r"there is no framework 'x'; known are .*deepspeed.*gpt"):
+    with pytest.raises(
+        UserError,
+        match=r"there is no framework 'x'; choose one of "
+        ".*deepspeed.*gpt",
+    ):
         framework("x")
 
 

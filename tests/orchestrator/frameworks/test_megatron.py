@@ -353,8 +353,8 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
         core(nodes=2, gpus_per_node=4, tensor_parallel_size=8),
         [
             (
-                "tensor_parallel_size=8 does not divide gpus_per_node=4: layers are split across "
-                "nodes, and wait for the network"
+                "tensor_parallel_size=8 does not divide gpus_per_node=4: each layer is divided "
+                "across nodes, and waits for the network"
             )
         ],
     ),

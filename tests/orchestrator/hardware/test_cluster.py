@@ -164,7 +164,7 @@ REFUSED = {
         "nodes: 0\ngpus_per_node: '4'\nmodules: cuda\nscheduler: pbs\nname: ''\n",
         [
             ": name: '' is too short",
-            ": nodes: 0 is too small; the least is 1",
+            ": nodes: 0 is too small; the minimum is 1",
             ": gpus_per_node: '4' is text; write the whole number 4 without quotes",
             ": modules: 'cuda' is not a list; write it as [a, b]",
             ": scheduler: 'pbs' is not one of local, slurm",
@@ -183,14 +183,16 @@ REFUSED = {
     "what Slurm would not take": (
         "memory: lots\nswitches: one\nsignal: usr2 @ 90\ntime_limit: soon\n",
         [
-            ": memory: 'lots' is no amount of memory; write it as 160G, or as 160000M",
+            ": memory: 'lots' is not a valid amount of memory; write e.g. 160G or 160000M",
             (
-                ": switches: 'one' is no number of switches; write it as '1', or as 1@2:00:00 to "
+                ": switches: 'one' is not a valid number of switches; write e.g. '1', or "
+                "1@2:00:00 to "
                 "wait no longer than that"
             ),
             (
-                ": signal: 'usr2 @ 90' is no signal; write it as USR2@90, or as B:USR2@90 to send "
-                "it to the job's shell alone"
+                ": signal: 'usr2 @ 90' is not a valid signal; write e.g. USR2@90, or B:USR2@90 "
+                "to send it "
+                "only to the job's shell"
             ),
             ": time_limit: 'soon'",
         ],
@@ -198,15 +200,15 @@ REFUSED = {
     "what sbatch would refuse": (
         "gpu_type: 'gpu:a100'\nnice: 9999999999\nmail_type: end\nexclusive: group\n",
         [
-            ": gpu_type: 'gpu:a100' is no type of GPU as Slurm has it; write it as a100",
-            ": nice: 9999999999 is too large; the most is 2147483645",
-            ": mail_type: 'end' is no list of events; write it as END,FAIL, of NONE, BEGIN",
+            ": gpu_type: 'gpu:a100' is not a valid type of GPU in Slurm's form; write e.g. a100",
+            ": nice: 9999999999 is too large; the maximum is 2147483645",
+            ": mail_type: 'end' is not a valid list of events; write e.g. END,FAIL; choose from",
             ": exclusive:",
         ],
     ),
     "memory of a node and of a GPU": (
         "memory: 160G\nmemory_per_gpu: 40G\n",
-        [": memory, memory_per_gpu: give one of them"],
+        [": memory, memory_per_gpu: give only one of them"],
     ),
     "numbers where Slurm takes more than numbers": (
         "memory: 160\nswitches: 1\nsignal: 10\n",
@@ -215,7 +217,7 @@ REFUSED = {
             for key in ("memory: 160", "switches: 1", "signal: 10")
         ],
     ),
-    "a line break": ('setup: ["a\\nb"]\n', [": setup: 'a\\nb' holds a control character"]),
+    "a line break": ('setup: ["a\\nb"]\n', [": setup: 'a\\nb' contains a control character"]),
 }
 
 

@@ -168,7 +168,7 @@ def test_a_lock_folder_of_somebody_elses_is_refused(runtime: Path) -> None:
     """Whoever owns it could keep every device for himself."""
     runtime.mkdir()
     os.chown(runtime, 12345, 12345)
-    with pytest.raises(UserError, match="is not a folder of yours; move it out of the way"):
+    with pytest.raises(UserError, match="is not a folder of yours; move it elsewhere"):
         this_machines_devices()
 
 

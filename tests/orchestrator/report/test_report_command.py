@@ -249,7 +249,7 @@ def test_a_table_says_what_its_numbers_know_nothing_of(playground) -> None:
         source="here",
     )
     told = playground.teralog("report", "campaign.yaml", "--format", "markdown").stdout
-    assert "sizes and FLOPs know nothing of --swiglu (megatron); " in told
+    assert "sizes and FLOPs ignore --swiglu (megatron); " in told
 
 
 SKIPPED = (
@@ -303,14 +303,14 @@ def test_that_the_warm_up_leaves_no_step_is_told(campaign: Path, warmup: int) ->
     campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
     assert report().stderr.splitlines() == [
         "results: results/mine",
-        f"1 completed run tells no step time after its warm-up (warmup: {warmup}): zero1 seed=1",
+        f"1 completed run has no step time after its warm-up (warmup: {warmup}): zero1 seed=1",
     ]
     for log in campaign.parent.glob("results/*/*/*/*.log"):
         log.write_text(LOG)
         ended = log.with_name("ended.json")
         ended.write_text(ended.read_text().replace("FAILED", "COMPLETED"))
     _, said = report().stderr.splitlines()
-    assert said.startswith("2 completed runs tell no step time after their warm-up (warmup: ")
+    assert said.startswith("2 completed runs have no step time after their warm-up (warmup: ")
     assert said.endswith(": zero1 seed=1, zero1 seed=2")
 
 

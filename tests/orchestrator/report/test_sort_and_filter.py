@@ -128,7 +128,7 @@ MISTAKES = {
     "no expression": ({"only": ""}, "--filter: '' is not an expression"),
     "a call": ({"only": "exit()"}, "--filter: 'exit()' is not allowed in an expression"),
     "numbers and texts": ({"only": "strategy > 1"}, "--filter: 'strategy > 1' mixes numbers"),
-    "an expression of no run": ({"only": "seed > 2"}, "--filter: 'seed > 2' holds of no run"),
+    "an expression of no run": ({"only": "seed > 2"}, "--filter: 'seed > 2' matches no run"),
 }
 
 

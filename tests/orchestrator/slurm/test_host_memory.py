@@ -63,9 +63,9 @@ def test_the_memory_that_was_asked_for_is_in_the_script(script: str, memory: str
         (None, "160G", "asked for 160G: try `retry --memory 240G`"),
         (10.0, None, "used at least 10 GiB per node (sacct): try `retry --memory 15G`"),
         (0.1, "100M", "try `retry --memory 1G`"),
-        (None, None, "how much it used is not known"),
+        (None, None, "how much it used is unknown"),
         (60.0, "0", "had all of its nodes: try nodes with more"),
-        (None, "odd", "how much it used is not known"),
+        (None, "odd", "how much it used is unknown"),
     ],
 )
 def test_half_as_much_again_is_suggested(used: float | None, asked: str | None, part: str) -> None:

@@ -273,7 +273,7 @@ def test_each_start_of_a_run_is_dealt_with_once(
     look = Watch(campaign, store).look()
     [sentence] = act(look)
     assert sentence.startswith("seed=1 on here: hangs?")
-    assert sentence.endswith(": could not be dealt with: no")
+    assert sentence.endswith(": could not be cancelled or requeued: no")
     assert list(act(look)) == []
 
 

@@ -279,4 +279,4 @@ def test_the_command_summarises_many_runs(store: CampaignStore, tmp_path: Path) 
 def test_a_filter_that_holds_of_no_run_is_a_sentence(store: CampaignStore, tmp_path: Path) -> None:
     """As it is for `report`."""
     answer = status_of(tmp_path, "--filter", "micro_batch_size == 3")
-    assert "'micro_batch_size == 3' holds of no run" in f"{answer.output}{answer.exception}"
+    assert "'micro_batch_size == 3' matches no run" in f"{answer.output}{answer.exception}"

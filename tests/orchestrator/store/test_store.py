@@ -308,8 +308,8 @@ def test_runs_that_have_left_the_campaign_are_told(
     [
         (errno.ENOSPC, "No space left on device; free some space"),
         (errno.EDQUOT, "Disk quota exceeded; free some space"),
-        (errno.EROFS, "Read-only file system; give a folder you may write to with --results"),
-        (errno.EACCES, "Permission denied; give a folder you may write to with --results"),
+        (errno.EROFS, "Read-only file system; give a folder that you can write to with --results"),
+        (errno.EACCES, "Permission denied; give a folder that you can write to with --results"),
     ],
 )
 def test_what_a_disk_refuses_is_a_sentence(number: int, remedy: str) -> None:

@@ -67,7 +67,7 @@ def test_a_source_that_is_not_here_is_named(playground) -> None:
     (playground.path / "box.yaml").write_text(PROFILE)
     (playground.path / "campaign.yaml").write_text(CAMPAIGN.replace(str(SMALL), "nowhere"))
     done = playground.teralog("plan", "campaign.yaml", "--ask-program")
-    assert "nowhere/pretrain_gpt.py: is not there on this machine" in done.stderr
+    assert "nowhere/pretrain_gpt.py: does not exist on this machine" in done.stderr
     assert "teralog submit --rehearse" in done.stderr
 
 

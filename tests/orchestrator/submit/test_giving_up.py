@@ -50,7 +50,10 @@ def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_fa
 
 def test_a_parameter_in_which_no_two_runs_differ_is_told(campaign_of: CampaignOf):
     """The rule would never act; whoever wrote it meant another."""
-    told = "give_up: no two runs differ in {} alone: nothing to give up"
+    told = (
+        "give_up: no two runs differ only in {}; give a parameter with several values under "
+        "matrix, or remove give_up"
+    )
     assert campaign_of(SWEEP.replace("up: micro_batch_size", "up: gpus_per_node")).notes == (
         told.format("gpus_per_node"),
     )
@@ -101,7 +104,7 @@ def test_what_is_not_given_is_what_the_run_s_own_framework_takes(campaign_of: Ca
     ("line", "problem"),
     [
         ("give_up: micro_batch", "give_up: there is no parameter 'micro_batch'; did you mean 'mic"),
-        ("give_up: strategy", "give_up: strategy has values that are no numbers, so none is the"),
+        ("give_up: strategy", "give_up: strategy has values that are not numbers, so they have no"),
         ("give_up: 3", "give_up: 3 is not text"),
     ],
 )

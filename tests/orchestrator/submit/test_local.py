@@ -106,7 +106,7 @@ def test_a_stopped_submit_stops_its_runs_and_goes_on_later(playground, number: i
     submit.send_signal(number)
     _, err = submit.communicate(timeout=60)
     assert submit.returncode == 130
-    assert "goes on with what is missing" in err
+    assert "continues with the missing runs" in err
     assert "Traceback" not in err
     assert playground.processes() == []
     playground.ledger.with_name("ledger.go").touch()
@@ -170,7 +170,7 @@ def test_retry_starts_only_the_outcomes_it_is_told(playground) -> None:
     nothing = playground.teralog("retry", "campaign.yaml", "--only", "oom,timeout")
     assert nothing.returncode == 0
     assert nothing.stderr.splitlines() == [
-        "nothing to start again: no run ended in oom or timeout",
+        "nothing to start again: no run ended with oom or timeout",
         "1 run: 1 failed",
     ]
     assert playground.status()[0]["attempts"] == 1
@@ -188,12 +188,12 @@ def test_a_retry_before_anything_has_failed_says_so(playground) -> None:
     before = playground.teralog("retry", "campaign.yaml")
     assert before.returncode == 0
     assert before.stderr.startswith(
-        "nothing to start again: no run ended in failed, oom, timeout, cancelled, interrupted, "
-        "node_fail or preempted; `teralog submit campaign.yaml` starts what is missing\n"
+        "nothing to start again: no run ended with failed, oom, timeout, cancelled, interrupted, "
+        "node_fail or preempted; `teralog submit campaign.yaml` starts the missing runs\n"
     )
     playground.teralog("submit", "campaign.yaml")
     one = playground.teralog("retry", "campaign.yaml", "seed=1", "--only", "failed")
-    assert one.stderr.startswith("nothing to start again: none of these runs ended in failed\n")
+    assert one.stderr.startswith("nothing to start again: none of these runs ended with failed\n")
 
 
 def test_cancel_tells_of_what_it_ended_and_of_nothing_else(playground) -> None:
@@ -213,8 +213,8 @@ def test_cancel_tells_of_what_it_ended_and_of_nothing_else(playground) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        ((), 1, "which runs? Give their ids or labels, or --state STATE; --all cancels all"),
-        (("--rehearsed",), 1, "which runs? "),
+        ((), 1, "no run given; give ids or labels, --state STATE, or --all"),
+        (("--rehearsed",), 1, "no run given; "),
         (("",), 1, "there is no run ''"),
         (("--all", "seed=1"), 1, "--all: cancels all runs; leave it out, or the names of runs"),
         (("--all",), 0, "nothing to cancel: no run of it was submitted"),
@@ -271,7 +271,7 @@ def test_two_submits_of_one_campaign_do_not_double_anything(playground) -> None:
     wait_until(lambda: bool(playground.events()))
     second = playground.teralog("submit", "campaign.yaml")
     assert second.returncode == 1
-    assert "another submit is at work on this campaign" in second.stderr
+    assert "another submit is working on this campaign" in second.stderr
     first.communicate(timeout=60)
     assert Counter(words[1] for words in playground.events()) == {"start": 4, "end": 4}
 
@@ -515,5 +515,5 @@ def test_submit_writes_the_report_when_the_campaign_is_complete(playground) -> N
     assert len(rows) == 2
     page.unlink()
     again = playground.teralog("submit", "campaign.yaml")
-    assert f"wrote {page}, and .csv and .json beside it" in again.stderr
+    assert f"wrote {page}, and .csv and .json next to it" in again.stderr
     assert page.exists()

@@ -89,12 +89,12 @@ def test_a_script_that_ends_before_the_checker_has_rehearsed_nothing(playground)
     done = playground.teralog("submit", "campaign.yaml", "--rehearse")
     assert done.returncode == 1
     assert "2 rehearsed runs: 2 failed" in done.stderr
-    assert "seed=1: FAILED: the script ended without a word of the rehearsal" in done.stderr
+    assert "seed=1: FAILED: the script ended before the rehearsal began" in done.stderr
     again = playground.teralog("retry", "campaign.yaml", "--rehearsed", "--only", "oom")
-    assert "nothing to start again: no run ended in oom\n" in again.stderr
+    assert "nothing to start again: no run ended with oom\n" in again.stderr
     playground.write_campaign("true", matrix="seed: [1, 2, 3]")
     again = playground.teralog("retry", "campaign.yaml", "--rehearsed", "--only", "oom")
-    assert "`teralog submit campaign.yaml --rehearse` starts what is missing" in again.stderr
+    assert "`teralog submit campaign.yaml --rehearse` starts the missing runs" in again.stderr
     watched = playground.teralog("watch", "campaign.yaml", "--rehearsed", "--once")
     assert "`teralog submit campaign.yaml --rehearse` starts it" in watched.stderr
 

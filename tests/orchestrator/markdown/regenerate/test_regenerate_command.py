@@ -102,7 +102,7 @@ def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
     [
         (["--in-place", "--check", "x.md"], "--in-place goes neither with --diff nor with --check"),
         (["--in-place", "-"], "--in-place cannot write to standard input"),
-        (["--add", "mfuu", "-"], "'mfuu' is no column; did you mean 'mfu'?"),
+        (["--add", "mfuu", "-"], "'mfuu' is not a column that can be added; did you mean 'mfu'?"),
         (["--factor", "5", "-"], "'5' is not one of"),
         (["--decimals", "9", "-"], "0<=x<=6"),
         ([], "Missing argument 'FILE...'"),

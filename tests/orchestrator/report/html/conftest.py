@@ -19,7 +19,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 def _needed(what: str, there: object, remedy: str) -> None:
     if there:
         return
-    sentence = f"there is no {what} here to test with; type: {remedy}"
+    sentence = f"there is not a valid {what} here to test with; type: {remedy}"
     if os.environ.get("CI"):
         pytest.fail(sentence)
     pytest.skip(sentence)

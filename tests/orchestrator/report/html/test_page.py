@@ -308,7 +308,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
     place, tables = folder / "report.html", ["report", str(folder / "report.md"), "--html"]
     for first, second, said in (
         ([*campaign, "--html"], tables, "is the page of a campaign; copy report.md elsewhere"),
-        (tables, [*campaign, "--html"], "is a page of tables; move it away first"),
+        (tables, [*campaign, "--html"], "is a page of tables; move it elsewhere first"),
     ):
         for _ in range(2):
             assert CliRunner().invoke(main, [*campaign, "--write"]).exit_code == 0
@@ -333,7 +333,7 @@ def test_a_page_of_somebody_else_is_not_replaced_by_a_campaign_s(
     done = CliRunner().invoke(main, [*command, "--html"])
     assert done.exit_code == 1
     assert done.stderr == (
-        f"teralog: {place}: is there, and teralog did not write it; move it away first\n"
+        f"teralog: {place}: exists, and teralog did not write it; move it elsewhere first\n"
     )
     assert [path.name for path in place.parent.iterdir()] == ["report.html"]
 

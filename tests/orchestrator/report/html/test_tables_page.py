@@ -118,7 +118,7 @@ def test_where_no_batch_is_told_nothing_is_said_of_scaling():
     """The batch tells weak scaling from strong."""
     page, _ = made("| GPUs | TFLOPs |\n|---|---|\n| 8 | 30 |\n| 16 | 27 |\n")
     (plot,) = page.plots
-    assert plot.note == "Lines join rows that are equal in all else."
+    assert plot.note == "Lines join rows that are equal in everything else."
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_page_of_somebody_else_is_not_written_over(page: Path):
     done = report("speed.md", "--html")
     assert done.exit_code == 1
     assert done.stderr == (
-        "teralog: speed.html: is there, and teralog did not write it; move it away first\n"
+        "teralog: speed.html: exists, and teralog did not write it; move it elsewhere first\n"
     )
     assert page.with_suffix(".html").read_text() == "<!doctype html>mine"
 
@@ -199,12 +199,12 @@ def test_a_page_of_somebody_else_is_not_written_over(page: Path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "with --html they become a page of HTML beside it"),
-        (["--html", "--by-node"], "--by-node: of a campaign's runs"),
-        (["--html", "--update", "other.md"], "--update: of a campaign's runs"),
-        (["--html", "--format", "text"], "--format: of a campaign's runs"),
-        (["--html", "--filter", "x", "--sort", "y"], "--filter, --sort: of a campaign's runs"),
-        (["--html", "--results", "there"], "--results: of a campaign's runs"),
+        ([], "add --html to write it as an HTML page next to it"),
+        (["--html", "--by-node"], "--by-node: applies to a campaign"),
+        (["--html", "--update", "other.md"], "--update: applies to a campaign"),
+        (["--html", "--format", "text"], "--format: applies to a campaign"),
+        (["--html", "--filter", "x", "--sort", "y"], "--filter, --sort: applies to a campaign"),
+        (["--html", "--results", "there"], "--results: applies to a campaign"),
     ],
 )
 def test_options_that_mean_nothing_for_a_page_are_refused(
@@ -220,7 +220,7 @@ def test_options_that_mean_nothing_for_a_page_are_refused(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("# No table\n", "speed.md: holds no table with a row"),
+        ("# No table\n", "speed.md: contains no table with a row"),
         ("<!-- teralog: gpus=many -->\n", "speed.md:1: "),
     ],
 )
