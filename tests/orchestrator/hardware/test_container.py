@@ -17,7 +17,7 @@ REFUSED = {
     "container: {image: a, runtime: pyxi}": "; did you mean 'pyxis'?",
     "container: {image: '', runtime: pyxis}": "container.image: '' is not an image",
     "container: {image: --help, runtime: pyxis}": "container.image: '--help' is not an image",
-    'container: {image: "a\\nb", runtime: pyxis}': "'a\\nb' holds a control character",
+    'container: {image: "a\\nb", runtime: pyxis}': "'a\\nb' contains a control character",
     "container: {image: a, runtime: pyxis, mount: [/a]}": "unknown key 'mount'",
     "container: {image: a, runtime: pyxis, mounts: /a}": "container.mounts: '/a' is not a list",
     "container: {image: a, runtime: pyxis, mounts: ['/a,/b']}": "'/a,/b' is not a mount; write",
