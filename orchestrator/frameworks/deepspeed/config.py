@@ -167,7 +167,9 @@ def contradictions(
     for section in ("fp16", "bf16"):
         if config.get(section) and section != training.precision:
             enabled = value_at(config, f"{section}.enabled", absent=False)
-            if enabled is False or (filled_in and enabled == "auto"):
+            # Hugging Face's own template has `enabled: auto` in both sections.
+            only_auto = filled_in and config[section] == {"enabled": "auto"}
+            if enabled is False or (filled_in and enabled == "auto" and not only_auto):
                 yield (
                     f"deepspeed: what {section} says is for precision={section}, and this run's is "
                     f"{training.precision}"

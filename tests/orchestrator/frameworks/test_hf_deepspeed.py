@@ -366,3 +366,9 @@ def test_a_table_has_each_size_in_one_column(reported: Reported):
     assert "micro-batch" in mixed.table.titles
     for report in (alone, mixed):
         assert len(set(report.table.names)) == len(report.table.names)
+
+
+def test_both_precisions_may_be_left_to_the_trainer(run_of: RunOf) -> None:
+    both = {"fp16": {"enabled": "auto"}, "bf16": {"enabled": "auto"}}
+    run = run_of(**trainer(precision="fp16", deepspeed=both))
+    assert not list(FRAMEWORKS["hf_deepspeed"].checks.problems(run))
