@@ -11,7 +11,7 @@ _HEAD = """# Fields of log formats
 [Log formats](log-formats.md) has all programs.
 
 A report is one line with one of the words that are searched for. Each field has the words in front
-of its value, and by what the value is divided. A line without a needed field is no report.
+of its value, and by what the value is divided. A line without a needed field is not a report.
 
 | format | searched for | fields |
 |---|---|---|
