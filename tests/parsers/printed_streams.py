@@ -242,3 +242,13 @@ def olmo(random: Random) -> Printed:
             ),
         ),
     )
+
+
+@prints("peaks for the MFU")
+def peak(random: Random) -> Printed:
+    """Of torchtitan."""
+    tenths = random.randint(1000, 9999)
+    value = f"{tenths / 10:.10g}"
+    setting = Setting(name="mfu_peak_tflops", value=value, source="report", offset=0)
+    flops = f"{tenths * 1e11:.3e}"
+    return Printed(f"[titan] INFO - Peak FLOPS used for computing MFU: {flops}", (setting,))

@@ -160,7 +160,8 @@ def check(log: bytes) -> None:
     for record in records:
         assert 0 <= record.offset < len(log)
         if isinstance(record, Setting) and record.value not in text.text:
-            assert text.holds(int(record.value)), record
+            one = record.value
+            assert text.holds(float(one) if "." in one else int(one)), record
         for name, number in numbers_of(record):
             assert text.holds(number), (name, number)
 

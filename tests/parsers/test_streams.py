@@ -271,3 +271,10 @@ def test_verl_writes_its_metrics_as_json_too() -> None:
     (step,) = run_of(*map(json.dumps, lines)).steps
     assert (step.iteration, step.step_seconds) == (1, 48.5)
     assert step.tokens_per_second_per_gpu == 3283.5
+
+
+def test_an_error_of_a_step_before_the_training_is_not_its_outcome() -> None:
+    """If the training ends with success after it."""
+    failed = "srun: error: n1: task 0: Exited with exit code 1"
+    assert summarise(run_of(failed, *OLMO), NONE).outcome.kind is OutcomeKind.COMPLETED
+    assert summarise(run_of(failed, *OLMO[:-1]), NONE).outcome.kind is OutcomeKind.ERROR
