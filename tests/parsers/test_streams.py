@@ -278,3 +278,14 @@ def test_an_error_of_a_step_before_the_training_is_not_its_outcome() -> None:
     failed = "srun: error: n1: task 0: Exited with exit code 1"
     assert summarise(run_of(failed, *OLMO), NONE).outcome.kind is OutcomeKind.COMPLETED
     assert summarise(run_of(failed, *OLMO[:-1]), NONE).outcome.kind is OutcomeKind.ERROR
+
+
+def test_a_rate_of_gpt_neox_that_is_no_float_is_no_rate() -> None:
+    """The rest of the line counts."""
+    line = (
+        " samples/sec: 1E657 | iteration 1/ 6 | elapsed time per iteration (ms): 24821.8 | "
+        "lm_loss: 7.125000E+00 | number of skipped iterations:   0 | "
+        "number of nan iterations:   0 |"
+    )
+    (step,) = run_of(line).steps
+    assert (step.step_seconds, step.samples_per_second) == (24.8218, None)

@@ -28,6 +28,7 @@ them. Others are torn and make no steps.
 import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -142,7 +143,9 @@ def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str
         except ValueError:
             continue
         if rate := _NEOX_RATE.search(lead):
-            values["samples_per_second"] = measured(rate["rate"])
+            # One that is too large to be a float is no rate.
+            with suppress(ValueError):
+                values["samples_per_second"] = measured(rate["rate"])
         values |= zip(_IN_FRONT, (_timestamp(lead), int(iteration), int(iterations)), strict=True)
         yield values, report
 
