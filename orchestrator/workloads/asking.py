@@ -16,13 +16,15 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 # For one question; the import of torch is not in it.
 SECONDS = 120
+# For all questions about a run.
+SECONDS_OF_ALL = 900
 # A run with more problems than this is wrong in some other way.
 _MOST_PROBLEMS = 20
 _NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname")
@@ -83,31 +85,47 @@ class CannotAskError(Exception):
 def ask_main(ask: Callable[[Order], Answer]) -> NoReturn:
     """Read the order that the command line names, ask, print the answer, and exit.
 
-    The exit code is 0 if the program could be asked, even if it refuses the run. What libraries
+    The file has one order or a list of orders, and the answer is one or a list. The exit code is 0
+    if a program could be asked, even if it refuses the run. What libraries
     print goes to stderr.
     """
     answers = os.dup(1)
     os.dup2(2, 1)
-    try:
-        order = read_order(Path(sys.argv[1]))
+    found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    orders = found if isinstance(found, list) else [found]
+    given = [_answer(ask, read_order(order)) for order in orders]
+    sys.stdout.flush()
+    text = json.dumps(given if isinstance(found, list) else given[0])
+    os.write(answers, (text + "\n").encode())
+    os._exit(0 if any(answer["error"] is None for answer in given) else 1)
+
+
+def _answer(ask: Callable[[Order], Answer], order: Order) -> dict[str, Any]:
+    """Return the answer to an order, as JSON has it, from a process of its own."""
+
+    def question() -> dict[str, Any]:
         # This folder has modules of general names, which are not those of the user's program.
         sys.path = [path for path in sys.path if Path(path) != Path(__file__).parent]
         with tempfile.TemporaryDirectory() as scratch:
             _be_harmless(order, scratch)
-            answer = ask(order)
+            try:
+                answer = ask(order)
+            except CannotAskError as error:
+                answer = Answer(error=str(error))
+            except Exception as error:  # noqa: BLE001  (an answer is due, whatever happens)
+                answer = Answer(error=f"the program could not be asked: {words(error)}")
             os.chdir(os.sep)
+        return asdict(answer)
+
+    try:
+        answer: dict[str, Any] = in_another_process(question, SECONDS_OF_ALL)
     except CannotAskError as error:
-        answer = Answer(error=str(error))
-    except Exception as error:  # noqa: BLE001  (the caller needs an answer, whatever happens)
-        answer = Answer(error=f"the program could not be asked: {words(error)}")
-    sys.stdout.flush()
-    os.write(answers, (json.dumps(asdict(answer)) + "\n").encode())
-    os._exit(0 if answer.error is None else 1)
+        return asdict(Answer(error=str(error)))
+    return answer
 
 
-def read_order(path: Path) -> Order:
-    """Return the order in a JSON file."""
-    found = json.loads(path.read_text(encoding="utf-8"))
+def read_order(found: Mapping[str, Any]) -> Order:
+    """Return an order that was read from JSON."""
     return Order(
         program=found.get("program"),
         arguments=tuple(map(str, found.get("arguments") or ())),
@@ -152,17 +170,17 @@ def words(error: BaseException) -> str:
     return " ".join(lines) or type(error).__name__
 
 
-def in_another_process(question: Callable[[], Any]) -> Any:
+def in_another_process(question: Callable[[], Any], seconds: int = SECONDS) -> Any:
     """Return what `question` returns, asked in a process of its own; its answer is JSON.
 
     Libraries keep state between two questions, and may end the process. Raises CannotAskError if
-    the process ends without an answer, or gives none within `SECONDS`.
+    the process ends without an answer, or gives none within these seconds.
     """
     read, write = os.pipe()
     child = os.fork()
     if not child:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(SECONDS)
+        signal.alarm(seconds)
         try:
             os.close(read)
             with os.fdopen(write, "w") as pipe:
