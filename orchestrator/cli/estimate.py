@@ -293,3 +293,22 @@ def _refuse_model(options: dict[str, Any]) -> None:
         raise click.UsageError(
             f"--{name} is for a model; a campaign contains its own: leave out one of them"
         )
+
+
+@click.command()
+@click.argument("model", required=False)
+@click.option("--seq-length", type=click.IntRange(min=1), help="Tokens in a sequence of MODEL.")
+@format_option
+def models(model: str | None, seq_length: int | None, layout: str) -> None:
+    """List the models that have a name; or count MODEL, a name or a config.json, part by part."""
+    from orchestrator.common.tables import as_records
+    from orchestrator.estimate.models import model_sentences, models_table, parts_table, read_model
+
+    if model is None and seq_length is not None:
+        raise click.UsageError("--seq-length goes with MODEL")
+    described = None if model is None else read_model(model, seq_length)
+    table = models_table() if described is None else parts_table(described)
+    sentences = [] if described is None else model_sentences(described)
+    print_table(
+        layout, lambda: table, lambda: as_records(table), values=lambda: table, sentences=sentences
+    )

@@ -11,7 +11,7 @@ from orchestrator.cli.check_tables import check_tables
 from orchestrator.cli.common import complain
 from orchestrator.cli.compare import compare, noise
 from orchestrator.cli.doctor import doctor
-from orchestrator.cli.estimate import estimate
+from orchestrator.cli.estimate import estimate, models
 from orchestrator.cli.history import history
 from orchestrator.cli.parse import parse
 from orchestrator.cli.prepare import init, plan, record_options, render, schema
@@ -30,6 +30,7 @@ SECTIONS = {
     "Read": (collect, report, compare, noise, history, parse),
     "Numbers": (
         estimate,
+        models,
         regenerate_tflops,
         check_tables,
     ),

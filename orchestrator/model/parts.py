@@ -84,7 +84,10 @@ class ModelPart:
     @property
     def counted_factors(self) -> Factors:
         """Factors that a derivation shows before those of the part itself."""
-        return (("layers", self.count),) if self.place in {"layers", "prediction heads"} else ()
+        if self.place not in {"layers", "prediction heads"}:
+            return ()
+        # A layer has several equal norms.
+        return (("times" if self.kind == "vector" else "layers", self.count),)
 
 
 def _value(factors: Factors) -> int:

@@ -34,6 +34,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "estimate memory": ("estimate", "memory", "--model", "xl"),
     "estimate memory of a campaign": ("estimate", "memory", CAMPAIGN),
     "estimate time": ("estimate", "time", "--train-iters", "7", "--step-seconds", "2"),
+    "models": ("models",),
+    "models of one": ("models", "llama3-8b"),
     "check-tables": ("check-tables", "page.md"),
     "doctor": ("doctor", "--all"),
     "list": ("list",),

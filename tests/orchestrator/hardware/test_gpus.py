@@ -14,6 +14,8 @@ from orchestrator.hardware.gpus import (
 )
 from orchestrator.workloads.precision import PRECISIONS
 
+_OTHER_MAKERS = ("MI", "GAUDI", "TPU")
+
 # Names as nvidia-smi, torch, Slurm features and cluster profiles have them: which GPUs they may be,
 # the dense fp16 peak, the memory.
 NAMES: list[tuple[str, list[str], float | None, int | None]] = [
@@ -53,6 +55,20 @@ NAMES: list[tuple[str, list[str], float | None, int | None]] = [
     ("NVIDIA GeForce RTX 5070 Ti", ["RTX5070TI PCIe"], 87.9, 16),
     ("NVIDIA GeForce RTX 5070", [], None, None),
     ("NVIDIA GeForce RTX 4090 Laptop GPU", [], None, None),
+    ("NVIDIA GeForce RTX 3090 Ti", [], None, None),
+    ("NVIDIA GeForce RTX 4090", ["RTX4090 PCIe"], 165.2, 24),
+    ("NVIDIA GeForce RTX 5090", ["RTX5090 PCIe"], 209.5, 32),
+    ("NVIDIA RTX A6000", ["A6000 PCIe"], 154.8, 48),
+    ("NVIDIA H20", ["H20 SXM5"], 148, 96),
+    ("NVIDIA H800", ["H800 SXM5"], 989.5, 80),
+    ("NVIDIA L40", ["L40 PCIe"], 181, 48),
+    ("NVIDIA B300 SXM6 AC", ["B300 SXM"], 2250, None),
+    ("NVIDIA GB200", ["GB200 module"], 2500, None),
+    ("NVIDIA GB300", ["GB300 module"], 2500, None),
+    ("AMD Instinct MI355X", ["MI355X OAM"], 2516.6, 288),
+    ("Intel Gaudi 3", ["GAUDI3 OAM"], 1835, 128),
+    ("TPU v5p", ["TPUV5P chip"], None, 95),
+    ("NVIDIA R200", [], None, None),
     ("cpu", [], None, None),
     ("", [], None, None),
 ]
@@ -100,6 +116,12 @@ def test_a_figure_says_where_it_is_from_or_why_there_is_none(name: str, precisio
 def test_fp32_has_its_own_peak(name: str, peak: float | None):
     """A run in fp32 is not measured by tensor cores."""
     assert peak_tflops(name, "fp32").value == peak
+
+
+def test_a_tpu_has_a_peak_in_bf16_only():
+    """It has no fp16."""
+    assert peak_tflops("TPU v4", "bf16").value == 275
+    assert peak_tflops("TPU v4", "fp16").value is None
 
 
 def test_an_unknown_precision_has_no_peak():
@@ -153,4 +175,4 @@ def test_a_compute_capability_goes_by_the_model(name: str, expected: tuple[int, 
 
 
 def test_all_of_nvidia_s_gpus_have_a_compute_capability():
-    assert all(gpu.compute_capability for gpu in GPUS if not gpu.model.startswith("MI"))
+    assert all(gpu.compute_capability for gpu in GPUS if not gpu.model.startswith(_OTHER_MAKERS))

@@ -1,0 +1,89 @@
+"""Tables of the models that have a name, and of the parts of one model."""
+
+from pathlib import Path
+
+from orchestrator.common.tables import EXACT, Column, Style, Table, make_table
+from orchestrator.model.counting import active_parameters, count_flops, parameters, repetitions
+from orchestrator.model.description import Model
+from orchestrator.model.huggingface import model_of_config, read_model_config
+from orchestrator.model.named import NamedModel, named_model, named_models
+from orchestrator.model.parts import ModelPart, derivation, parts
+
+_WHOLE = Style(digits=15, exact=True)
+
+
+def read_model(name_or_path: str, seq_length: int | None) -> Model:
+    """Return the model that a `config.json`, its folder or a name stands for.
+
+    Raises UserError if there is neither such a file nor such a name, or the file cannot be read.
+    """
+    path = Path(name_or_path)
+    if path.is_dir() or path.is_file() or path.suffix == ".json":
+        return model_of_config(read_model_config(path), seq_length)
+    return named_model(name_or_path).model(seq_length)
+
+
+def models_table() -> Table:
+    """Return the models that have a name: sizes in 10**9, model FLOPs per token, source."""
+    columns: tuple[Column[NamedModel], ...] = (
+        Column("name", "name", lambda one: one.name),
+        Column("size (B)", "parameters_billions", lambda one: parameters(one.model()) / 1e9, EXACT),
+        Column(
+            "active (B)", "active_billions", lambda one: active_parameters(one.model()) / 1e9, EXACT
+        ),
+        Column("seq", "seq_length", lambda one: one.seq_length),
+        Column(
+            "GFLOPs (per token)",
+            "model_gflops_per_token",
+            lambda one: count_flops(one.model(), sequences=1).model_per_token / 1e9,
+            EXACT,
+        ),
+        Column("source", "source", lambda one: one.source),
+    )
+    return make_table(columns, list(named_models().values()))
+
+
+def parts_table(model: Model) -> Table:
+    """Return the parts of a model: parameters, and model FLOPs of a sequence, with derivations."""
+    terms = {term.part: term for term in count_flops(model, sequences=1).terms}
+
+    def derived(part: ModelPart) -> str:
+        factors = (*part.counted_factors, *(part.multiplied or part.stored))
+        if not part.multiplied:
+            return derivation(factors)
+        times = repetitions(part, model.seq_length, "window")
+        per = "pairs" if part.pairs else "tokens"
+        return derivation((("", 2), (per, times), *factors))
+
+    columns: tuple[Column[ModelPart], ...] = (
+        Column("part", "part", lambda part: part.name),
+        Column("in", "place", lambda part: part.place),
+        Column("parameters", "parameters", lambda part: float(part.parameters), _WHOLE),
+        Column("active", "active", lambda part: float(part.active_parameters), _WHOLE),
+        Column(
+            "forward",
+            "forward_flops",
+            lambda part: float(terms[part].forward) if part in terms else None,
+            _WHOLE,
+        ),
+        Column(
+            "backward",
+            "backward_flops",
+            lambda part: float(terms[part].backward) if part in terms else None,
+            _WHOLE,
+        ),
+        Column("derivation", "derivation", derived),
+    )
+    return make_table(columns, parts(model))
+
+
+def model_sentences(model: Model) -> list[str]:
+    """Return the sums of `parts_table`, after a blank line."""
+    flops = count_flops(model, sequences=1)
+    of_tokens = f"{model.seq_length} tokens ({flops.model_per_token / 1e9:,.4g} * 10**9 per token)"
+    passes = f"{flops.forward:,} forward, {flops.backward:,} backward"
+    return [
+        "",
+        f"{parameters(model):,} parameters, {active_parameters(model):,} of them for each token",
+        f"{flops.model:,} model FLOPs for a sequence of {of_tokens}: {passes}",
+    ]
