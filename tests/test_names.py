@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 HOOKS = frozenset(
     {
         "config_files",
+        "further_arguments",
         "placement",
         "problems",
         "program",

@@ -32,22 +32,22 @@ class _RefusedError(BaseException):
     """The program's parser refuses its arguments, in the words of the message."""
 
 
-def ask(order: asking.Order) -> asking.Answer:
+def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
     """Return what the parser of an order's program says of the arguments."""
     if order.program is None or not Path(order.program).is_file():
         raise asking.CannotAskError(f"{order.program}: the program's file cannot be read here")
     program = Path(order.program)
 
-    def refused(groups: Sequence[tuple[str, ...]]) -> list[asking.Refusal]:
+    def refused(groups: Sequence[tuple[str, ...]]) -> list[asking.ProgramRefusal]:
         arguments = [argument for group in groups for argument in group]
         found = asking.in_another_process(lambda: _answer_of(program, arguments))
         if found["unparsed"] is not None:
             raise asking.CannotAskError(f"{program}: {found['unparsed']}")
-        return [asking.Refusal(*one) for one in found["refusals"]]
+        return [asking.ProgramRefusal(*one) for one in found["refusals"]]
 
     groups = asking.grouped(order.arguments)
     problems = list(asking.problems_of(groups, refused, asking.option_name))
-    return asking.Answer(
+    return asking.ProgramAnswer(
         asked=[f"{program.name}: its own parser"],
         not_asked=[f"what {program.name} does after it has parsed its arguments"],
         problems=problems,
@@ -56,7 +56,7 @@ def ask(order: asking.Order) -> asking.Answer:
 
 def _answer_of(program: Path, arguments: Sequence[str]) -> dict[str, Any]:
     """Return the refusals, and why the program parsed nothing; None if it did."""
-    refusals: list[asking.Refusal] = []
+    refusals: list[asking.ProgramRefusal] = []
     unparsed = None
     try:
         _run_until_parsed(program, arguments)
@@ -154,4 +154,4 @@ class _EmptyPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 if __name__ == "__main__":
-    asking.ask_main(ask)
+    asking.answer_orders(_ask)

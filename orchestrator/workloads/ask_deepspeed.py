@@ -74,20 +74,20 @@ class _NeedsGpuError(Exception):
     """A kernel is called that only a GPU has."""
 
 
-def ask(order: asking.Order) -> asking.Answer:
+def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
     """Return what DeepSpeed says of the configuration that an order names."""
     if order.deepspeed_config is None:
         raise asking.CannotAskError("the run has no DeepSpeed configuration to ask about")
-    config = read_config(order.deepspeed_config)
+    config = deepspeed_settings(order.deepspeed_config)
     be_a_rank(order)
     return config_answer(config, order.world_size)
 
 
-def config_answer(config: Mapping[str, Any], world_size: int) -> asking.Answer:
+def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramAnswer:
     """Return what DeepSpeed says of a configuration on so many ranks; call `be_a_rank` first."""
     import deepspeed
 
-    answer = asking.Answer(asked=[f"DeepSpeed {deepspeed.__version__}: DeepSpeedConfig"])
+    answer = asking.ProgramAnswer(asked=[f"DeepSpeed {deepspeed.__version__}: DeepSpeedConfig"])
     engine = _has_fake_ranks()
     if engine:
         answer.asked.append(
@@ -99,13 +99,13 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.Answer:
     answer.not_asked.append("what DeepSpeed's GPU kernels do cannot be asked without a GPU")
     answered: list[dict[str, Any]] = []
 
-    def refused(leaves: Sequence[Leaf]) -> list[asking.Refusal]:
+    def refused(leaves: Sequence[Leaf]) -> list[asking.ProgramRefusal]:
         if answered:
             _load_ahead()
         answered.append(
             asking.in_another_process(lambda: _refusals(with_leaves(leaves), world_size, engine))
         )
-        return [asking.Refusal(*one) for one in answered[-1]["refusals"]]
+        return [asking.ProgramRefusal(*one) for one in answered[-1]["refusals"]]
 
     found = asking.problems_of(leaves_of(config), refused, dotted, last=_SELECTORS)
     answer.problems = list(found)
@@ -120,7 +120,7 @@ def _load_ahead() -> None:
             import_module(module)
 
 
-def be_a_rank(order: asking.Order) -> None:
+def be_a_rank(order: asking.ProgramOrder) -> None:
     """Make this process rank 0 of the order's fake ranks, and load DeepSpeed.
 
     Raises CannotAskError if this Python has no torch or DeepSpeed.
@@ -151,7 +151,7 @@ def be_a_rank(order: asking.Order) -> None:
         deepspeed.init_distributed(auto_mpi_discovery=False)
 
 
-def read_config(path: str) -> dict[str, Any]:
+def deepspeed_settings(path: str) -> dict[str, Any]:
     """Return the JSON object in a file. Raises CannotAskError if it cannot be read."""
     try:
         return dict(json.loads(Path(path).read_text(encoding="utf-8")))
@@ -217,7 +217,7 @@ def _replace_kernels() -> None:
 
 def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str, Any]:
     """Return what DeepSpeed refuses of a configuration: the first thing, or several at once."""
-    refused: list[asking.Refusal] = []
+    refused: list[asking.ProgramRefusal] = []
     not_asked: list[str] = []
     try:
         _parse(config, world_size)
@@ -236,22 +236,24 @@ def _refusals(config: dict[str, Any], world_size: int, engine: bool) -> dict[str
     }
 
 
-def _refusals_in(error: BaseException, config: Mapping[str, Any]) -> Iterator[asking.Refusal]:
+def _refusals_in(
+    error: BaseException, config: Mapping[str, Any]
+) -> Iterator[asking.ProgramRefusal]:
     """Yield what an exception refuses; nothing if it is about the machine that was asked."""
     details = getattr(error, "errors", None)
     if callable(details) and hasattr(error, "title"):  # pydantic's ValidationError
         for one in details():
             where = _place(tuple(map(str, one["loc"])), str(error.title), config)
             given = "" if where is None else f" (got {one['input']!r})"
-            yield asking.Refusal(f"{error.title}: {one['msg']}{given}", where)
+            yield asking.ProgramRefusal(f"{error.title}: {one['msg']}{given}", where)
         return
     message = asking.words(error)
-    of_the_config = any(asking.is_named(dotted(leaf), message) for leaf in leaves_of(config))
+    of_the_config = any(asking.names_argument(dotted(leaf), message) for leaf in leaves_of(config))
     if isinstance(error, MemoryError) or (_OF_THE_MACHINE.search(message) and not of_the_config):
         return
     if isinstance(error, TypeError | KeyError | AttributeError | SystemExit):
         message = f"{type(error).__name__}: {message}"
-    yield asking.Refusal(message)
+    yield asking.ProgramRefusal(message)
 
 
 def _place(where: tuple[str, ...], title: str, config: Mapping[str, Any]) -> str | None:
@@ -375,4 +377,4 @@ def dotted(leaf: Leaf) -> str:
 
 
 if __name__ == "__main__":
-    asking.ask_main(ask)
+    asking.answer_orders(_ask)

@@ -50,7 +50,7 @@ class _RefusedError(Exception):
     """A parser refuses its arguments, in the words of the message."""
 
 
-def ask(order: asking.Order) -> asking.Answer:
+def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
     """Return what the classes of the run's transformers say of an order."""
     ask_deepspeed.be_a_rank(order)
     try:
@@ -63,7 +63,7 @@ def ask(order: asking.Order) -> asking.Answer:
     program = None if order.program is None else Path(order.program)
     classes, remark = _dataclasses_of(program)
     version = f"transformers {transformers.__version__}"
-    answer = asking.Answer(asked=[f"{version}: TrainingArguments"], not_asked=list(remark))
+    answer = asking.ProgramAnswer(asked=[f"{version}: TrainingArguments"], not_asked=list(remark))
     if classes:
         names = ", ".join(one.__name__ for one in classes)
         answer.asked = [f"{version}: HfArgumentParser of {names}"]
@@ -72,7 +72,7 @@ def ask(order: asking.Order) -> asking.Answer:
 
     config = {}
     if order.deepspeed_config is not None:
-        config = ask_deepspeed.read_config(order.deepspeed_config)
+        config = ask_deepspeed.deepspeed_settings(order.deepspeed_config)
 
     def answered(things: Sequence[_Thing]) -> dict[str, Any]:
         def question() -> dict[str, Any]:
@@ -81,8 +81,8 @@ def ask(order: asking.Order) -> asking.Answer:
         found: dict[str, Any] = asking.in_another_process(question)
         return found
 
-    def refused(things: Sequence[_Thing]) -> list[asking.Refusal]:
-        return [asking.Refusal(*one) for one in answered(things)["refusals"]]
+    def refused(things: Sequence[_Thing]) -> list[asking.ProgramRefusal]:
+        return [asking.ProgramRefusal(*one) for one in answered(things)["refusals"]]
 
     things: list[_Thing] = [*asking.grouped(order.arguments), *ask_deepspeed.leaves_of(config)]
     answer.problems = list(asking.problems_of(things, refused, _name, last=_SELECTORS))
@@ -168,10 +168,10 @@ def _answer_of(
     program: Path | None,
     classes: Sequence[Any],
     things: Sequence[_Thing],
-    order: asking.Order,
+    order: asking.ProgramOrder,
 ) -> dict[str, Any]:
     """Return the refusals, and the configuration as the Trainer completes it."""
-    refusals: list[asking.Refusal] = []
+    refusals: list[asking.ProgramRefusal] = []
     filled = None
     leaves: list[Any] = [thing for thing in things if isinstance(thing[0], tuple)]
     words: list[Any] = [word for thing in things if thing not in leaves for word in thing]
@@ -191,19 +191,19 @@ def _answer_of(
     }
 
 
-def _refusals_in(error: BaseException) -> Iterator[asking.Refusal]:
+def _refusals_in(error: BaseException) -> Iterator[asking.ProgramRefusal]:
     lines = [line.strip() for line in str(error).splitlines()]
     mismatches = [line for line in lines if line.startswith(_MISMATCH)]
     for line in mismatches:
         words = line.removeprefix(_MISMATCH)
-        yield asking.Refusal(
+        yield asking.ProgramRefusal(
             f"DeepSpeed's {words}: they must match, or be 'auto'", words.partition("=")[0]
         )
     if not mismatches:
         message = asking.words(error)
         if isinstance(error, TypeError | KeyError | AttributeError | SystemExit):
             message = f"{type(error).__name__}: {message}"
-        yield asking.Refusal(message)
+        yield asking.ProgramRefusal(message)
 
 
 def _parse(program: Path | None, classes: Sequence[Any], arguments: Sequence[str]) -> list[Any]:
@@ -307,4 +307,4 @@ def _model_config(parsed: Sequence[Any]) -> Any:
 
 
 if __name__ == "__main__":
-    asking.ask_main(ask)
+    asking.answer_orders(_ask)

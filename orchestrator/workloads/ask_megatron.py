@@ -117,7 +117,7 @@ class _StandIn(types.ModuleType):
         return value
 
 
-def ask_main() -> None:
+def ask_megatron_main() -> None:
     """Print the answers to the orders of the file that the command line names."""
     content = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     orders = content if isinstance(content, list) else [content]
@@ -515,4 +515,4 @@ def _found_by_leaving_out(order: Mapping[str, Any], stand_ins: _StandIns) -> str
 
 
 if __name__ == "__main__":
-    ask_main()
+    ask_megatron_main()

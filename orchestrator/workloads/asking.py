@@ -39,7 +39,7 @@ _OFFLINE = {
 
 
 @dataclass(frozen=True)
-class Order:
+class ProgramOrder:
     """What a run's program would be started with.
 
     program: the file of the training program; None if it is not readable here.
@@ -55,7 +55,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ProgramRefusal:
     """Why a program would not start, in its own words, on one line.
 
     argument: the option or the dotted key of a configuration that is to blame; None if not known.
@@ -66,7 +66,7 @@ class Refusal:
 
 
 @dataclass
-class Answer:
+class ProgramAnswer:
     """What was asked, what cannot be asked without a GPU, and what the program refuses.
 
     error: why nothing could be asked; None if something was.
@@ -74,7 +74,7 @@ class Answer:
 
     asked: list[str] = field(default_factory=list)
     not_asked: list[str] = field(default_factory=list)
-    problems: list[Refusal] = field(default_factory=list)
+    problems: list[ProgramRefusal] = field(default_factory=list)
     error: str | None = None
 
 
@@ -82,7 +82,7 @@ class CannotAskError(Exception):
     """Nothing can be asked; the message is a sentence that says why."""
 
 
-def ask_main(ask: Callable[[Order], Answer]) -> NoReturn:
+def answer_orders(ask: Callable[[ProgramOrder], ProgramAnswer]) -> NoReturn:
     """Read the order that the command line names, ask, print the answer, and exit.
 
     The file has one order or a list of orders, and the answer is one or a list. The exit code is 0
@@ -100,7 +100,7 @@ def ask_main(ask: Callable[[Order], Answer]) -> NoReturn:
     os._exit(0 if any(answer["error"] is None for answer in given) else 1)
 
 
-def _answer(ask: Callable[[Order], Answer], order: Order) -> dict[str, Any]:
+def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -> dict[str, Any]:
     """Return the answer to an order, as JSON has it, from a process of its own."""
 
     def question() -> dict[str, Any]:
@@ -111,22 +111,22 @@ def _answer(ask: Callable[[Order], Answer], order: Order) -> dict[str, Any]:
             try:
                 answer = ask(order)
             except CannotAskError as error:
-                answer = Answer(error=str(error))
+                answer = ProgramAnswer(error=str(error))
             except Exception as error:  # noqa: BLE001  (an answer is due, whatever happens)
-                answer = Answer(error=f"the program could not be asked: {words(error)}")
+                answer = ProgramAnswer(error=f"the program could not be asked: {words(error)}")
             os.chdir(os.sep)
         return asdict(answer)
 
     try:
         answer: dict[str, Any] = in_another_process(question, SECONDS_OF_ALL)
     except CannotAskError as error:
-        return asdict(Answer(error=str(error)))
+        return asdict(ProgramAnswer(error=str(error)))
     return answer
 
 
-def read_order(found: Mapping[str, Any]) -> Order:
+def read_order(found: Mapping[str, Any]) -> ProgramOrder:
     """Return an order that was read from JSON."""
-    return Order(
+    return ProgramOrder(
         program=found.get("program"),
         arguments=tuple(map(str, found.get("arguments") or ())),
         world_size=found["world_size"],
@@ -135,7 +135,7 @@ def read_order(found: Mapping[str, Any]) -> Order:
     )
 
 
-def _be_harmless(order: Order, scratch: str) -> None:
+def _be_harmless(order: ProgramOrder, scratch: str) -> None:
     """Refuse the network and changes of the user's source, for the rest of this process.
 
     Caches go to the folder `scratch`, which is also the working folder.
@@ -199,10 +199,10 @@ def in_another_process(question: Callable[[], Any], seconds: int = SECONDS) -> A
 
 def problems_of(
     things: Sequence[Any],
-    ask: Callable[[Sequence[Any]], list[Refusal]],
+    ask: Callable[[Sequence[Any]], list[ProgramRefusal]],
     name: Callable[[Any], str],
     last: Collection[str] = (),
-) -> Iterator[Refusal]:
+) -> Iterator[ProgramRefusal]:
     """Yield each refusal of these things, with the thing that causes it.
 
     things: the options of a command line, or the keys of a configuration. ask: return what is
@@ -228,22 +228,22 @@ def problems_of(
                 if first:
                     yield from refused
                 return
-            yield Refusal(refused[0].message, name(cause))
+            yield ProgramRefusal(refused[0].message, name(cause))
             left = [thing for thing in left if thing is not cause]
         first = False
 
 
 def _cause(
     things: Sequence[Any],
-    refusal: Refusal,
-    ask: Callable[[Sequence[Any]], list[Refusal]],
+    refusal: ProgramRefusal,
+    ask: Callable[[Sequence[Any]], list[ProgramRefusal]],
     name: Callable[[Any], str],
     last: Collection[str],
 ) -> Any | None:
     """Return the thing without which this is not refused, first of those that the message names."""
 
     def unnamed(thing: Any) -> bool:
-        return not is_named(name(thing), refusal.message)
+        return not names_argument(name(thing), refusal.message)
 
     suspects = [thing for thing in things if name(thing) not in last]
     for some in (suspects, [thing for thing in things if name(thing) in last]):
@@ -265,7 +265,7 @@ def _lacks(messages: Sequence[str]) -> bool:
     return any("arguments are required" in message for message in messages)
 
 
-def is_named(name: str, message: str) -> bool:
+def names_argument(name: str, message: str) -> bool:
     """Return whether a message names an option or the last part of a dotted key."""
     word = name.lstrip("-").rpartition(".")[2].replace("-", "_")
     pattern = rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])"
@@ -292,15 +292,15 @@ def _is_option(argument: str) -> bool:
     return argument.startswith("-") and not re.fullmatch(r"-\d*\.?\d*([eE][-+]?\d+)?", argument)
 
 
-def argparse_refusals(message: str) -> list[Refusal]:
+def argparse_refusals(message: str) -> list[ProgramRefusal]:
     """Return the refusals in argparse's last line: `argument --x: …`, `unrecognized …: --y 3`."""
     message = message.strip()
     if found := re.match(r"argument (\S+?)(?:/\S+)*: ", message):
-        return [Refusal(message, found[1])]
+        return [ProgramRefusal(message, found[1])]
     head, colon, rest = message.partition("unrecognized arguments: ")
     if colon and not head:
         options = [word for word in rest.split() if _is_option(word)]
-        return [Refusal(f"{colon}{option}", option_name([option])) for option in options] or [
-            Refusal(message)
-        ]
-    return [Refusal(message)]
+        return [
+            ProgramRefusal(f"{colon}{option}", option_name([option])) for option in options
+        ] or [ProgramRefusal(message)]
+    return [ProgramRefusal(message)]

@@ -76,7 +76,7 @@ class Declaration:
 
 def line_format(declaration: Declaration) -> LogFormat:
     """Return the format that reads the lines of a declaration."""
-    reader = LineReader(
+    reader = DeclarationReader(
         declaration,
         head=re.compile(declaration.head),
         whole=re.compile(declaration.whole),
@@ -95,7 +95,7 @@ def line_format(declaration: Declaration) -> LogFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class LineReader:
+class DeclarationReader:
     """Reads the lines of a declaration; other processes can be sent it, unlike a closure."""
 
     declaration: Declaration

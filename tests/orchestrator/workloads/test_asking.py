@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.workloads import asking
-from orchestrator.workloads.asking import Refusal
+from orchestrator.workloads.asking import ProgramRefusal
 
 WORKLOADS = Path(asking.__file__).parent
 
@@ -41,25 +41,25 @@ def blamed(answer):
 def test_each_cause_is_found_by_leaving_it_out():
     def ask(things):
         if "b" in things:
-            return [Refusal("no b here")]
-        return [Refusal("something else")] if "d" in things else []
+            return [ProgramRefusal("no b here")]
+        return [ProgramRefusal("something else")] if "d" in things else []
 
     found = list(asking.problems_of("abcd", ask, str))
-    assert found == [Refusal("no b here", "b"), Refusal("something else", "d")]
+    assert found == [ProgramRefusal("no b here", "b"), ProgramRefusal("something else", "d")]
 
 
 def test_a_refusal_without_a_cause_is_reported_once():
-    found = list(asking.problems_of("ab", lambda things: [Refusal("never")], str))
-    assert found == [Refusal("never")]
+    found = list(asking.problems_of("ab", lambda things: [ProgramRefusal("never")], str))
+    assert found == [ProgramRefusal("never")]
 
 
 def test_what_is_refused_only_without_the_cause_is_not_reported():
     def ask(things):
         if "b" in things:
-            return [Refusal("no b here")]
-        return [Refusal("there must be a b")]
+            return [ProgramRefusal("no b here")]
+        return [ProgramRefusal("there must be a b")]
 
-    assert list(asking.problems_of("ab", ask, str)) == [Refusal("no b here", "b")]
+    assert list(asking.problems_of("ab", ask, str)) == [ProgramRefusal("no b here", "b")]
 
 
 @pytest.mark.parametrize(
