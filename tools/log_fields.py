@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.formats.declared.declaration import Declaration, Field, LineReader
+from parsers.formats.declared.declaration import Declaration, Field, DeclarationReader
 from parsers.formats.table import ALL_FORMATS, DECLARED
 
 _HEAD = """# Fields of log formats
@@ -20,7 +20,9 @@ of its value, and by what the value is divided. A line without a needed field is
 
 def log_fields() -> str:
     """Return a page with each declared format and its fields, and the names of all others."""
-    declared = [one.parse.declaration for one in DECLARED if isinstance(one.parse, LineReader)]
+    declared = [
+        one.parse.declaration for one in DECLARED if isinstance(one.parse, DeclarationReader)
+    ]
     names = {one.name for one in declared}
     others = sorted(one.name for one in ALL_FORMATS if one.name not in names)
     rows = "".join(map(_row, declared))
