@@ -2,7 +2,7 @@
 
 import re
 
-from parsers.formats.declared.declaration import Declaration, Field, DeclarationReader
+from parsers.formats.declared.declaration import Declaration, DeclarationReader, Field
 from parsers.formats.table import ALL_FORMATS, DECLARED
 
 _HEAD = """# Fields of log formats
