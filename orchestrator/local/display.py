@@ -49,7 +49,7 @@ def _plain(total: int, devices: str) -> Tell:
 
 
 def _waiting(devices: str) -> str:
-    return f"waits for free {devices}"
+    return f"waits for {devices} to be free"
 
 
 @contextmanager

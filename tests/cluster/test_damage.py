@@ -139,7 +139,7 @@ def test_a_run_that_fills_the_disk_has_failed_and_looking_at_it_is_no_error(
     assert "Traceback" not in done.stderr + (play.path / "full.err").read_text()
     assert (play.path / "full.code").read_text() == "0\n"
     assert (
-        "what Slurm says cannot be written: No space left" in (play.path / "full.err").read_text()
+        "Slurm's answer cannot be recorded: No space left" in (play.path / "full.err").read_text()
     )
     [run] = json.loads((play.path / "emptied.json").read_text())
     assert (run["state"], run["outcome"]) == ("FAILED", "failed")

@@ -187,5 +187,5 @@ def test_a_lock_folder_that_cannot_be_made_is_a_sentence(
     """It names the variable that has to be set right."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / base))
-    with pytest.raises(UserError, match=r"cannot hold lock files: .+; let XDG_RUNTIME_DIR name"):
+    with pytest.raises(UserError, match=r"cannot hold lock files: .+; set XDG_RUNTIME_DIR to"):
         this_machines_devices()

@@ -79,7 +79,7 @@ def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
     assert claim.contradicted
     assert claim.sentence() == (
         "the log states 52.79 % MFU, but 164.7 TFLOP/s over the 209.5 of the NVIDIA GeForce "
-        "RTX 5090 in dense bf16 is 78.62 % MFU; the log divides by 312, the peak of A100"
+        "RTX 5090 in dense bf16 is 78.62 % MFU; the log divides by 312, the peak of A100 or A800"
     )
 
 

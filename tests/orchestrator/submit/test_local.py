@@ -295,7 +295,7 @@ def test_a_submit_that_finds_no_room_says_that_it_waits(playground) -> None:
     submit = playground.start("submit", "campaign.yaml")
     assert submit.stderr is not None
     *_, said = [submit.stderr.readline() for _ in range(3)]
-    assert said.endswith(": waits until others have left room on 1 GPU\n"), said
+    assert said.endswith(": waits for 1 GPU to be free\n"), said
     (playground.path / "go").touch()
     assert holder.wait(60) == 0
     rest = submit.communicate(timeout=60)[1]

@@ -57,7 +57,7 @@ def test_an_argument_that_the_fork_lacks_is_impossible_unless_it_is_allowed():
     assert f"impossible: {REFUSED}" in lines(refused)
     assert "did you mean '--use-mup'?" in lines(refused)
     assert allowed.exit_code == 0
-    assert f"worth a look: {REFUSED}" in lines(allowed)
+    assert f"warning: {REFUSED}" in lines(allowed)
 
 
 def test_render_takes_the_same_option():

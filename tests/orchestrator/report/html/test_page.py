@@ -293,7 +293,7 @@ def test_the_command_writes_the_page_where_it_is_asked_to(
     assert not (folder / "report.html").exists()
     done = CliRunner().invoke(main, [*command, "--html"])
     assert done.exit_code == 0
-    assert ".html beside it" in done.stderr
+    assert ".html next to it" in done.stderr
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
 
 

@@ -211,4 +211,4 @@ def test_markup_in_a_page_stays_text(published: Published, opened: Opened):
 def test_without_scripts_the_page_names_its_source(gpt2: Path, opened: Opened):
     """Which needs none."""
     page = opened(gpt2, java_script_enabled=False)
-    assert "gpt2-experiments.md beside it" in page.locator("noscript").inner_text()
+    assert "gpt2-experiments.md next to it" in page.locator("noscript").inner_text()
