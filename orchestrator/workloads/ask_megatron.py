@@ -59,7 +59,9 @@ _SETUP_OF_GLOBALS = (
 _OPTION = re.compile(r"--[A-Za-z0-9][\w-]*")
 _NAME = re.compile(r"[A-Za-z_]\w+")
 # Messages that only show that this machine has no GPU, or no build for one.
-_NO_GPU = re.compile(r"NVIDIA driver|not compiled with CUDA|No CUDA GPUs|CUDA error|NCCL error")
+_NO_GPU = re.compile(
+    r"NVIDIA driver|not compiled with CUDA|No CUDA GPUs|CUDA error|NCCL error|'ProcessGroupNCCL'"
+)
 # Likewise of a Python without Transformer Engine.
 _NO_ENGINE = re.compile(r"install (TE|Transformer ?Engine)|transformer_engine", re.IGNORECASE)
 _FSDP = {"--use-torch-fsdp2", "--use-megatron-fsdp"}

@@ -121,10 +121,16 @@ def test_the_gpu_that_is_shown_has_the_capability_of_the_run_s(
     )
 
 
-def test_a_package_that_is_missing_here_is_not_the_program_s_refusal(tmp_path: Path):
-    (answer,) = answers_to(tmp_path, [*ACCEPTED, "--needs-package"])
+@pytest.mark.parametrize(
+    ("option", "lacking"),
+    [("--needs-package", "package_that_is_not_here"), ("--needs-nccl", "ProcessGroupNCCL")],
+)
+def test_what_this_machine_lacks_is_not_the_program_s_refusal(
+    tmp_path: Path, option: str, lacking: str
+):
+    (answer,) = answers_to(tmp_path, [*ACCEPTED, option])
     assert answer["problems"] == []
-    assert any("package_that_is_not_here" in text for text in answer["not_asked"])
+    assert any(lacking in text for text in answer["not_asked"])
 
 
 def test_a_program_that_cannot_be_imported_is_an_error_and_no_refusal(tmp_path: Path):

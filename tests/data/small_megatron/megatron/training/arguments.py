@@ -15,7 +15,15 @@ def parse_args(extra_args_provider=None, ignore_unknown_args=False):
     parser.add_argument("--lr", type=float, required=True)
     parser.add_argument("--decoupled-lr", type=float)
     parser.add_argument("--optimizer", choices=["adam", "muon"], default="adam")
-    for name in ("--swiglu", "--squared-relu", "--fp8", "--opaque", "--other", "--needs-package"):
+    for name in (
+        "--swiglu",
+        "--squared-relu",
+        "--fp8",
+        "--opaque",
+        "--other",
+        "--needs-package",
+        "--needs-nccl",
+    ):
         parser.add_argument(name, action="store_true")
     args = parser.parse_args()
     args.world_size = int(os.environ["WORLD_SIZE"])
@@ -33,6 +41,8 @@ def validate_args(args, defaults):
         assert torch.cuda.get_device_capability() >= (8, 9), "--fp8 needs a later GPU"
     if args.opaque and not args.other:
         raise ValueError("this does not work")
+    if args.needs_nccl:
+        raise AttributeError("module 'torch.distributed' has no attribute 'ProcessGroupNCCL'")
     if args.needs_package:
         import package_that_is_not_here  # noqa: F401
 
