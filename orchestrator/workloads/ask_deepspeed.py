@@ -100,8 +100,6 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
     answered: list[dict[str, Any]] = []
 
     def refused(leaves: Sequence[Leaf]) -> list[asking.ProgramRefusal]:
-        if answered:
-            _load_ahead()
         answered.append(
             asking.in_another_process(lambda: _refusals(with_leaves(leaves), world_size, engine))
         )
@@ -113,15 +111,23 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
     return answer
 
 
-def _load_ahead() -> None:
-    """Import once what each question would import again, in a process of its own."""
+def load() -> None:
+    """Import torch and DeepSpeed for the CPU, with what DeepSpeed would import late.
+
+    Raises ImportError if this Python lacks one of them.
+    """
+    os.environ.update(CUDA_VISIBLE_DEVICES="", DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1")
+    import torch
+
+    torch.set_num_threads(1)
+    import_module("deepspeed")
     for module in _LOADED_LATE:
         with suppress(Exception):
             import_module(module)
 
 
 def be_a_rank(order: asking.ProgramOrder) -> None:
-    """Make this process rank 0 of the order's fake ranks, and load DeepSpeed.
+    """Make this process rank 0 of the order's fake ranks.
 
     Raises CannotAskError if this Python has no torch or DeepSpeed.
     """
@@ -132,23 +138,17 @@ def be_a_rank(order: asking.ProgramOrder) -> None:
         LOCAL_WORLD_SIZE=str(order.gpus_per_node),
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT="29500",
-        CUDA_VISIBLE_DEVICES="",
-        DS_ACCELERATOR="cpu",
-        OMP_NUM_THREADS="1",
     )
     try:
-        import torch
-
-        torch.set_num_threads(1)
-        _make_fake_ranks(order.world_size)
-        import deepspeed
+        load()
     except ImportError as error:
         raise asking.CannotAskError(
             f"{sys.executable} cannot import what is to be asked: {asking.words(error)}"
         ) from error
+    _make_fake_ranks(order.world_size)
     _replace_kernels()
     if _has_fake_ranks():
-        deepspeed.init_distributed(auto_mpi_discovery=False)
+        import_module("deepspeed").init_distributed(auto_mpi_discovery=False)
 
 
 def deepspeed_settings(path: str) -> dict[str, Any]:
@@ -377,4 +377,4 @@ def dotted(leaf: Leaf) -> str:
 
 
 if __name__ == "__main__":
-    asking.answer_orders(_ask)
+    asking.answer_orders(_ask, load)

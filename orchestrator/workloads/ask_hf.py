@@ -15,6 +15,7 @@ import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn, Union
@@ -32,6 +33,13 @@ _MISMATCH = "- ds "
 # Without them another model is made, or none, which does not make them the cause.
 _SELECTORS = ("--deepspeed", "--deepspeed-config", "--output_dir", "--model_type")
 
+_LOADED_LATE = (
+    "transformers.training_args",
+    "transformers.trainer",
+    "transformers.models.gpt2.modeling_gpt2",
+    "transformers.integrations.deepspeed",
+    "accelerate.utils.deepspeed",
+)
 _DECLARATIONS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 
 # An option with its values, or a key of DeepSpeed's configuration with its path.
@@ -48,6 +56,14 @@ class _MadeError(BaseException):
 
 class _RefusedError(Exception):
     """A parser refuses its arguments, in the words of the message."""
+
+
+def _load() -> None:
+    """Import what each order needs, besides what DeepSpeed's do."""
+    ask_deepspeed.load()
+    for module in _LOADED_LATE:
+        with suppress(Exception):
+            import_module(module)
 
 
 def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
@@ -307,4 +323,4 @@ def _model_config(parsed: Sequence[Any]) -> Any:
 
 
 if __name__ == "__main__":
-    asking.answer_orders(_ask)
+    asking.answer_orders(_ask, _load)

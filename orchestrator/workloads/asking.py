@@ -17,6 +17,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -82,15 +83,25 @@ class CannotAskError(Exception):
     """Nothing can be asked; the message is a sentence that says why."""
 
 
-def answer_orders(ask: Callable[[ProgramOrder], ProgramAnswer]) -> NoReturn:
+def answer_orders(
+    ask: Callable[[ProgramOrder], ProgramAnswer], load: Callable[[], None] = lambda: None
+) -> NoReturn:
     """Read the order that the command line names, ask, print the answer, and exit.
 
     The file has one order or a list of orders, and the answer is one or a list. The exit code is 0
-    if a program could be asked, even if it refuses the run. What libraries
-    print goes to stderr.
+    if a program could be asked, even if it refuses the run. What libraries print goes to stderr.
+
+    load: import what every order needs; called once, for each order is asked in a copy of this
+        process. What it cannot import shows again, and is reported, once an order needs it.
     """
     answers = os.dup(1)
     os.dup2(2, 1)
+    os.environ.update(_OFFLINE)
+    sys.dont_write_bytecode = True
+    # This folder has modules of general names, which are not those of the user's program.
+    sys.path = [path for path in sys.path if Path(path) != Path(__file__).parent]
+    with suppress(Exception):
+        load()
     found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     orders = found if isinstance(found, list) else [found]
     given = [_answer(ask, read_order(order)) for order in orders]
@@ -104,8 +115,6 @@ def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -
     """Return the answer to an order, as JSON has it, from a process of its own."""
 
     def question() -> dict[str, Any]:
-        # This folder has modules of general names, which are not those of the user's program.
-        sys.path = [path for path in sys.path if Path(path) != Path(__file__).parent]
         with tempfile.TemporaryDirectory() as scratch:
             _be_harmless(order, scratch)
             try:
@@ -140,8 +149,6 @@ def _be_harmless(order: ProgramOrder, scratch: str) -> None:
 
     Caches go to the folder `scratch`, which is also the working folder.
     """
-    sys.dont_write_bytecode = True
-    os.environ.update(_OFFLINE)
     for name in ("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ[name] = scratch
     os.chdir(scratch)
