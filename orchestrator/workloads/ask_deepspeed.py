@@ -377,4 +377,4 @@ def dotted(leaf: Leaf) -> str:
 
 
 if __name__ == "__main__":
-    asking.answer_orders(_ask, load)
+    asking.answer_orders(_ask, lambda _: load())

@@ -323,4 +323,4 @@ def _model_config(parsed: Sequence[Any]) -> Any:
 
 
 if __name__ == "__main__":
-    asking.answer_orders(_ask, _load)
+    asking.answer_orders(_ask, lambda _: _load())

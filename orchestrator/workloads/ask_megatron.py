@@ -1,24 +1,13 @@
 """Ask Megatron's own code whether it accepts the arguments of a run, without a GPU.
 
-`python ask_megatron.py ORDER.json` starts the user's own program, e.g. `pretrain_gpt.py`, up to the
-call that trains. The program parses its arguments and validates them. Then its groups of ranks are
-set up over a fake process group of the run's world size, and its TransformerConfig, OptimizerConfig
-and DistributedDataParallelConfig are made. Whatever raises an error on the way is a problem.
-
-ORDER.json contains one order or a list of orders, all of one program:
-
-- `program`: the program's file.
-- `arguments`: its arguments.
-- `world_size`, `gpus_per_node`: numbers of ranks.
-- `compute_capability`: that of the GPU, e.g. [9, 0]; null if it is not known.
-
-The last line of stdout is the answer as JSON, one answer or a list: `asked` lists what answered;
-`not_asked` has sentences about what needs a GPU or a missing package; `problems` are the program's
-own words, each with the `argument` that caused it, or null; `error` says why nothing was asked.
-
-A stand-alone program: it runs under whatever Python the training would run under, so it imports
-nothing of teralog.
+`python ask_megatron.py ORDER.json`; see asking.py. The user's own program, e.g. `pretrain_gpt.py`,
+is started up to the call that trains. It parses its arguments and validates them. Then its groups
+of ranks are set up over a fake process group of the run's world size, and its TransformerConfig,
+OptimizerConfig and DistributedDataParallelConfig are made. Whatever raises an error on the way is a
+problem.
 """
+
+from __future__ import annotations
 
 import argparse
 import ast
@@ -29,7 +18,6 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import inspect
-import json
 import linecache
 import os
 import re
@@ -42,6 +30,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
+
+if __package__:
+    from . import asking
+else:
+    import asking  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 # Of Hopper: no option needs a later one, apart from those of MXFP8 and NVFP4.
 _CAPABILITY = (9, 0)
@@ -80,14 +73,6 @@ class _ReachedTraining(BaseException):
         self.call = call
 
 
-@dataclasses.dataclass
-class _Answer:
-    asked: list[str] = dataclasses.field(default_factory=list)
-    not_asked: list[str] = dataclasses.field(default_factory=list)
-    problems: list[dict[str, str | None]] = dataclasses.field(default_factory=list)
-    error: str | None = None
-
-
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Import a stand-in for packages that this Python lacks and the program always imports."""
 
@@ -119,64 +104,62 @@ class _StandIn(types.ModuleType):
         return value
 
 
-def ask_megatron_main() -> None:
-    """Print the answers to the orders of the file that the command line names."""
-    content = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    orders = content if isinstance(content, list) else [content]
-    stdout = sys.stdout
-    sys.dont_write_bytecode = True
-    with contextlib.redirect_stdout(sys.stderr):
-        answers = [dataclasses.asdict(answer) for answer in _answers(orders)]
-    print(json.dumps(answers if isinstance(content, list) else answers[0]), file=stdout, flush=True)
+class _Megatron:
+    """The program of all orders, imported once."""
+
+    def __init__(self) -> None:
+        self._stand_ins = _StandIns()
+        self._problem: str | None = None
+
+    def load(self, orders: Sequence[asking.ProgramOrder]) -> None:
+        """Import what the program of the orders imports, or keep why that is impossible."""
+        program = orders[0].program
+        if program is None or not Path(program).is_file():
+            self._problem = f"{program}: the program's file cannot be read here"
+            return
+        sys.meta_path.append(self._stand_ins)
+        sys.path.insert(0, str(Path(program).parent))
+        problem = _imports(Path(program), self._stand_ins)
+        if problem is not None:
+            self._problem = f"{program}: cannot be imported here: {problem}"
+
+    def ask(self, order: asking.ProgramOrder) -> asking.ProgramAnswer:
+        """Return what Megatron says of an order; raises CannotAskError if it is not imported."""
+        if self._problem is not None:
+            raise asking.CannotAskError(self._problem)
+        _show_gpus(order.gpus_per_node, order.compute_capability)
+        answers: list[dict[str, Any]] = []
+
+        def refused(groups: Sequence[Sequence[str]]) -> list[asking.ProgramRefusal]:
+            arguments = [word for group in groups for word in group]
+            answers.append(asking.in_another_process(lambda: _answer_to(order, arguments)))
+            return [asking.ProgramRefusal(*problem) for problem in answers[-1]["problems"]]
+
+        problems = []
+        groups = asking.grouped(order.arguments)
+        for problem in asking.problems_of(groups, refused, asking.option_name):
+            problems.append(problem)
+            # Without its cause, validation may miss what was left out: that is not reported.
+            if not any(problem.message in answer["of_parser"] for answer in answers):
+                break
+        return asking.ProgramAnswer(
+            asked=answers[0]["asked"],
+            not_asked=[*_not_asked(order, self._stand_ins), *answers[0]["not_asked"]],
+            problems=problems,
+        )
 
 
-def _answers(orders: Sequence[Mapping[str, Any]]) -> Iterator[_Answer]:
-    """Yield the answer to each order, each from a process of its own that has all imports."""
-    program = Path(orders[0]["program"])
-    stand_ins = _StandIns()
-    sys.meta_path.append(stand_ins)
-    sys.path[0] = str(program.parent)
-    problem = _imports(program, stand_ins)
-    for order in orders:
-        answer = _in_child(order, stand_ins, problem)
-        if answer.problems and answer.problems[0]["argument"] is None:
-            answer.problems[0]["argument"] = _found_by_leaving_out(order, stand_ins)
-        yield answer
-
-
-def _in_child(order: Mapping[str, Any], stand_ins: _StandIns, problem: str | None) -> _Answer:
-    """Ask in a process of its own: what one order sets, another one must not find."""
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read_end)
-        answer = _Answer(error="the program ended by itself")
-        try:
-            answer = _ask(order, stand_ins, problem)
-        except BaseException as error:  # noqa: BLE001  (an answer, whatever happens)
-            answer = _Answer(error=_one_line(f"{type(error).__name__}: {error}"))
-        finally:
-            with os.fdopen(write_end, "w") as stream:
-                json.dump(dataclasses.asdict(answer), stream)
-            os._exit(0)
-    os.close(write_end)
-    with os.fdopen(read_end) as stream:
-        text = stream.read()
-    os.waitpid(child, 0)
-    if not text:
-        return _Answer(error="the program ended by itself")
-    return _Answer(**json.loads(text))
-
-
-def _present_as_rank(order: Mapping[str, Any]) -> None:
-    world = int(order["world_size"])
-    per_node = int(order.get("gpus_per_node") or 1)
+def _present_as_rank(order: asking.ProgramOrder, arguments: Sequence[str]) -> None:
     os.environ.update(
-        RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(per_node),
-        MASTER_ADDR="127.0.0.1", MASTER_PORT="1",
-    )  # fmt: skip
+        RANK="0",
+        LOCAL_RANK="0",
+        WORLD_SIZE=str(order.world_size),
+        LOCAL_WORLD_SIZE=str(order.gpus_per_node),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT="1",
+    )
     # As the job script sets it, unless the environment of a rehearsal has it already.
-    if _CONNECTIONS not in os.environ and _FSDP.isdisjoint(order["arguments"]):
+    if _CONNECTIONS not in os.environ and _FSDP.isdisjoint(arguments):
         os.environ[_CONNECTIONS] = "1"
 
 
@@ -255,47 +238,54 @@ def _show_transformer_engine() -> None:
             utils.get_te_version = lambda: Version(_NEWEST)
 
 
-def _ask(order: Mapping[str, Any], stand_ins: _StandIns, problem: str | None) -> _Answer:
-    answer = _Answer(not_asked=list(_not_asked(order, stand_ins)))
-    if problem is not None:
-        answer.error = f"{order['program']}: cannot be imported here: {problem}"
-        return answer
-    _show_gpus(int(order.get("gpus_per_node") or 1), order.get("compute_capability"))
-    _present_as_rank(order)
-    sys.argv = [str(order["program"]), *order["arguments"]]
+def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
+    """Return which steps answered, the first refusal, and what could not be asked after a step."""
+    program = str(order.program)
+    asked: list[str] = []
+    not_asked: list[str] = []
+    problems: list[asking.ProgramRefusal] = []
+    of_parser: list[str] = []
+    _present_as_rank(order, arguments)
+    sys.argv = [program, *arguments]
     try:
         with _without_training(), _argparse_raises():
-            for step, name in _steps(str(order["program"])):
+            for step, name in _steps(program):
                 step()
-                answer.asked.append(name)
+                asked.append(name)
+    except _RefusedError as error:
+        problems = asking.argparse_refusals(_one_line(str(error)))
+        of_parser = [problem.message for problem in problems]
     except ImportError as error:
-        answer.not_asked.append(_one_line(f"what comes after: {type(error).__name__}: {error}"))
+        not_asked.append(_one_line(f"what comes after: {type(error).__name__}: {error}"))
     except SystemExit as error:
-        answer.problems.append({"argument": None, "message": f"exit code {error.code}"})
+        problems = [asking.ProgramRefusal(f"exit code {error.code}")]
     except Exception as error:  # noqa: BLE001  (any error of the program is its refusal)
         message = _words_of(error)
         if _is_of_this_machine(error):
-            answer.not_asked.append(f"what comes after: {message}")
+            not_asked.append(f"what comes after: {message}")
         else:
-            cause = _named(f"{message} {_source_of(error)}", order["arguments"])
-            answer.problems.append({"argument": cause, "message": message})
-    return answer
+            cause = _named(f"{message} {_source_of(error)}", arguments)
+            problems = [asking.ProgramRefusal(message, cause)]
+    return {
+        "asked": asked,
+        "not_asked": not_asked,
+        "problems": [(problem.message, problem.argument) for problem in problems],
+        "of_parser": of_parser,
+    }
 
 
 def _is_of_this_machine(error: BaseException) -> bool:
     """Return whether an error only shows that this Python lacks a package, or a GPU."""
-    if isinstance(error, _RefusedError):
-        return False
     if isinstance(error.__cause__ or error.__context__, ImportError):
         return True
     lacks_engine = importlib.util.find_spec("transformer_engine") is None
     return bool(_NO_GPU.search(str(error)) or (lacks_engine and _NO_ENGINE.search(str(error))))
 
 
-def _not_asked(order: Mapping[str, Any], stand_ins: _StandIns) -> Iterator[str]:
+def _not_asked(order: asking.ProgramOrder, stand_ins: _StandIns) -> Iterator[str]:
     if importlib.util.find_spec("transformer_engine") is None:
         yield "the limits of the version of Transformer Engine, which this Python lacks"
-    if not order.get("compute_capability"):
+    if order.compute_capability is None:
         yield "what depends on the type of GPU: Hopper (9.0) was assumed"
     if stand_ins.names:
         yield f"what needs {', '.join(stand_ins.names)}, which this Python lacks"
@@ -448,8 +438,6 @@ def _argparse_raises() -> Iterator[None]:
 def _words_of(error: BaseException) -> str:
     """Return an error's own words on one line; of an assertion without words its condition."""
     text = str(error)
-    if isinstance(error, _RefusedError):
-        return _one_line(text)
     if not text.strip():
         return _one_line(_source_of(error) or type(error).__name__)
     if isinstance(error, AssertionError | ValueError):
@@ -480,15 +468,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _given(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the options of a command line by the name under which a program holds them."""
-    options = [word.partition("=")[0] for word in arguments if word.startswith("--")]
-    return {option.removeprefix("--").replace("-", "_"): option for option in options}
-
-
 def _named(text: str, arguments: Sequence[str]) -> str | None:
     """Return the option of a command line that a message names, by its option or its name."""
-    options = _given(arguments)
+    given = [asking.option_name(group) for group in asking.grouped(arguments)]
+    options = {option.lstrip("-").replace("-", "_"): option for option in given}
     for word in _OPTION.findall(text):
         if word in options.values():
             return str(word)
@@ -500,21 +483,6 @@ def _named(text: str, arguments: Sequence[str]) -> str | None:
     return None
 
 
-def _found_by_leaving_out(order: Mapping[str, Any], stand_ins: _StandIns) -> str | None:
-    """Return the option without which the program accepts the others; None if there is none."""
-    groups: list[list[str]] = []
-    for word in order["arguments"]:
-        if word.startswith("--") or not groups:
-            groups.append([])
-        groups[-1].append(word)
-    for index in reversed(range(len(groups))):
-        rest = [word for group in (*groups[:index], *groups[index + 1 :]) for word in group]
-        again = _in_child({**order, "arguments": rest}, stand_ins, None)
-        if again.error is None and not again.problems:
-            first: str = groups[index][0]
-            return first.partition("=")[0]
-    return None
-
-
 if __name__ == "__main__":
-    ask_megatron_main()
+    megatron = _Megatron()
+    asking.answer_orders(megatron.ask, megatron.load)

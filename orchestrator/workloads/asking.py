@@ -46,6 +46,7 @@ class ProgramOrder:
     program: the file of the training program; None if it is not readable here.
     arguments: its command line, without the program.
     deepspeed_config: DeepSpeed's JSON file; None if the run has none.
+    compute_capability: that of the GPU, e.g. (9, 0); None if it is not known.
     """
 
     program: str | None
@@ -53,6 +54,7 @@ class ProgramOrder:
     world_size: int
     gpus_per_node: int
     deepspeed_config: str | None
+    compute_capability: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,15 @@ class CannotAskError(Exception):
 
 
 def answer_orders(
-    ask: Callable[[ProgramOrder], ProgramAnswer], load: Callable[[], None] = lambda: None
+    ask: Callable[[ProgramOrder], ProgramAnswer],
+    load: Callable[[Sequence[ProgramOrder]], None] = lambda orders: None,
 ) -> NoReturn:
     """Read the order that the command line names, ask, print the answer, and exit.
 
-    The file has one order or a list of orders, and the answer is one or a list. The exit code is 0
-    if a program could be asked, even if it refuses the run. What libraries print goes to stderr.
+    The file has one order or a list of orders, and the answer is one or a list. What libraries
+    print goes to stderr.
 
-    load: import what every order needs; called once, for each order is asked in a copy of this
+    load: import what all orders need; called once, for each order is asked in a copy of this
         process. What it cannot import shows again, and is reported, once an order needs it.
     """
     answers = os.dup(1)
@@ -100,15 +103,15 @@ def answer_orders(
     sys.dont_write_bytecode = True
     # This folder has modules of general names, which are not those of the user's program.
     sys.path = [path for path in sys.path if Path(path) != Path(__file__).parent]
-    with suppress(Exception):
-        load()
     found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    orders = found if isinstance(found, list) else [found]
-    given = [_answer(ask, read_order(order)) for order in orders]
+    orders = [read_order(order) for order in (found if isinstance(found, list) else [found])]
+    with suppress(Exception):
+        load(orders)
+    given = [_answer(ask, order) for order in orders]
     sys.stdout.flush()
     text = json.dumps(given if isinstance(found, list) else given[0])
     os.write(answers, (text + "\n").encode())
-    os._exit(0 if any(answer["error"] is None for answer in given) else 1)
+    os._exit(0)
 
 
 def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -> dict[str, Any]:
@@ -141,6 +144,7 @@ def read_order(found: Mapping[str, Any]) -> ProgramOrder:
         world_size=found["world_size"],
         gpus_per_node=found["gpus_per_node"],
         deepspeed_config=found.get("deepspeed_config"),
+        compute_capability=tuple(found.get("compute_capability") or ()) or None,
     )
 
 

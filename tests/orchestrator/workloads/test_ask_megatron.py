@@ -53,7 +53,7 @@ def answers_to(
 REFUSED = {
     "an option that it does not have": (
         ["--no-such", "3"],
-        ("--no-such", "unrecognized arguments: --no-such 3"),
+        ("--no-such", "unrecognized arguments: --no-such"),
     ),
     "a value that is not a choice": (
         ["--optimizer", "lion"],
@@ -96,6 +96,16 @@ def test_the_program_answers_in_its_own_words_and_names_the_argument(tmp_path: P
         [{"argument": argument, "message": message}] for _, (argument, message) in REFUSED.values()
     ]
     assert [answer["error"] for answer in answers] == [None] * len(REFUSED)
+
+
+def test_all_that_the_parser_refuses_and_the_first_that_validation_does_are_reported(
+    tmp_path: Path,
+):
+    arguments = ["--no-such", "3", "--nor-this", "--optimizer", "lion", "--opaque", "--fp8"]
+    (answer,) = answers_to(tmp_path, [*ACCEPTED, *arguments], compute_capability=[8, 0])
+    assert [problem["argument"] for problem in answer["problems"]] == [
+        "--optimizer", "--no-such", "--nor-this", "--fp8",
+    ]  # fmt: skip
 
 
 def test_accepted_arguments_are_asked_at_every_step(tmp_path: Path):
