@@ -83,6 +83,36 @@ def test_help_loads_nothing_heavy() -> None:
     assert not heavy & set(done.stdout.split())
 
 
+def modules_loaded(*command: str | Path, folder: Path) -> set[str]:
+    """Return the modules of our packages that a command of teralog imports."""
+    code = """if True:
+        import atexit, sys
+        atexit.register(lambda: print("loaded:", *sys.modules, file=sys.stderr))
+        from teralog.__main__ import main
+        main()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], cwd=folder, capture_output=True, text=True,
+        check=True, timeout=60,
+    )  # fmt: skip
+    loaded = done.stderr.rpartition("loaded:")[2].split()
+    return {name for name in loaded if name.partition(".")[0] in PACKAGES}
+
+
+def test_plan_without_results_loads_no_table_of_log_formats(tmp_path: Path) -> None:
+    """The formats of all logs have hundreds of patterns to compile, and there is no log."""
+    campaign = ROOT / "examples/colossalai-gpt-sweep.yaml"
+    loaded = modules_loaded("plan", campaign, folder=tmp_path)
+    assert "orchestrator.campaign.plan" in loaded
+    assert not loaded & {"parsers.formats.table", "orchestrator.collect.collected"}
+
+
+def test_help_loads_no_model(tmp_path: Path) -> None:
+    """Models and their files are for the commands that count them."""
+    loaded = modules_loaded("--help", folder=tmp_path)
+    assert not any(name.startswith("orchestrator.model") for name in loaded)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel, really built."""

@@ -1,7 +1,9 @@
 """The commands before anything runs."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +20,9 @@ from orchestrator.cli.common import (
     skip_option,
 )
 from orchestrator.common.text import counted
+
+if TYPE_CHECKING:
+    from orchestrator.collect.collected import Collected
 
 
 @click.command()
@@ -74,7 +79,6 @@ def plan(
         warning_lines,
     )
     from orchestrator.collect.calibrations import calibrations_by
-    from orchestrator.collect.collected import collect_campaign
     from orchestrator.store.records import INTERRUPTED, NOT_STARTED
     from orchestrator.submit.imports import missing_module_lines
 
@@ -87,7 +91,12 @@ def plan(
 
         answers = ask_programs(loaded)
         loaded, remarks = with_answers(loaded, answers), answers.remarks
-    runs = collect_campaign(loaded, store) if store.path.is_dir() else []
+    runs: Sequence[Collected] = ()
+    if store.path.is_dir():
+        # The readers of all log formats: a fifth of the time of a plan without results.
+        from orchestrator.collect.collected import collect_campaign
+
+        runs = collect_campaign(loaded, store)
     states = {
         one.planned.run_id: (one.outcome or one.state).lower().replace("_", " ")
         for one in runs

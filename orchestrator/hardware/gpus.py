@@ -8,6 +8,7 @@ guess that looks like a number.
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 _V100 = "NVIDIA V100 data sheet, r5 (January 2020)"
 _A100 = "NVIDIA A100 data sheet (2021)"
@@ -196,6 +197,7 @@ def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
     return _agreed(name, found, lambda gpu: (gpu.peak_tflops[precision],), unit, instead)
 
 
+@cache  # a campaign asks for each of its runs
 def memory_gib(name: str) -> Figure:
     """Return the memory of the GPU that `name` stands for, as it is sold, in GiB."""
     found = matching(name)
