@@ -14,6 +14,7 @@ HOOKS = frozenset(
         "placement",
         "problems",
         "program",
+        "split",
         "steps_on_cpu",
         "unreckoned",
         "warnings",

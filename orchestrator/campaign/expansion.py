@@ -12,6 +12,7 @@ from orchestrator.campaign.file import CampaignFile
 from orchestrator.campaign.parameters import MODEL_SIZES, CommonParameters, option_names
 from orchestrator.common.errors import UserError
 from orchestrator.common.text import counted
+from orchestrator.frameworks.base import Framework
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.time_limit import time_limit_seconds
 from orchestrator.run.model import Batch, Parallelism, Resources, Run, Training
@@ -87,7 +88,10 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
         sbatch=tuple(values.get("sbatch", ())),
         srun=tuple(values.get("srun", ())),
     )
-    parallelism = _parallelism(values, resources.world_size)
+    options = framework.options(
+        **{option: values[option] for option in option_names(name) & values.keys()}
+    )
+    parallelism = _parallelism(values, resources.world_size, framework, options)
     replicas, rest = divmod(resources.world_size, parallelism.ranks_per_replica)
     return Run(
         framework=name,
@@ -98,9 +102,7 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
         batch=_batch(values, 0 if rest else replicas),
         resources=resources,
         training=_training(values),
-        options=framework.options(
-            **{option: values[option] for option in option_names(name) & values.keys()}
-        ),
+        options=options,
         vocab_size_multiple=framework.model.vocab_size_multiple,
         repeat=repeat,
     )
@@ -153,8 +155,11 @@ def _training(values: Values) -> Training:
     return Training(**chosen)
 
 
-def _parallelism(values: Values, world_size: int) -> Parallelism:
-    split = Parallelism(**{field: values[field] for field in _names(Parallelism) & values.keys()})
+def _parallelism(
+    values: Values, world_size: int, framework: Framework, options: Any
+) -> Parallelism:
+    given = Parallelism(**{field: values[field] for field in _names(Parallelism) & values.keys()})
+    split = framework.divided(given, world_size, options)
     copies = values.get("data_parallel_size")
     if copies is None or copies * split.ranks_per_replica == world_size:
         return split

@@ -8,6 +8,7 @@ from typing import Any
 
 from orchestrator.campaign.checks import run_problems
 from orchestrator.campaign.fit import Capacity, capacity, fits, gib, run_forecast
+from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.memory.forecast import MemoryForecast
 from orchestrator.run.model import Run
@@ -104,12 +105,14 @@ def with_settings(run: Run, settings: Settings) -> Run:
         names = {field.name for field in fields(part)} & settings.keys()
         return replace(part, **{name: settings[name] for name in names})
 
+    options = changed(run.options)
+    given = changed(run.parallelism.given)
     return replace(
         run,
-        parallelism=changed(run.parallelism),
+        parallelism=FRAMEWORKS[run.framework].divided(given, run.world_size, options),
         batch=changed(run.batch),
         training=changed(run.training),
-        options=changed(run.options),
+        options=options,
     )
 
 

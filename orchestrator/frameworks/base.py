@@ -1,14 +1,14 @@
 """Define the type `Framework`: one frozen value, made of plain data and functions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.common.tables import Column
 from orchestrator.frameworks.options.checks import FurtherArguments
 from orchestrator.hardware.gpus import Capability
 from orchestrator.memory.placement import Placement
-from orchestrator.run.model import Run
+from orchestrator.run.model import Parallelism, Run
 from parsers.records import Record
 from parsers.scan.reader import AnyFormat
 
@@ -154,6 +154,8 @@ class Framework:
         type and a pydantic `Field(description=…)`. These check campaign files and make the JSON
         schema and the documents. A field or a property `launcher` names one of `LAUNCHERS`.
     implied: return the parameters that follow from those that are given.
+    split: return how the program divides the model, from the split that is given, the world size
+        and the options.
     labelled_by: options whose values are clear in a run's label without the option's name.
     """
 
@@ -166,4 +168,10 @@ class Framework:
     model: ModelUse = ModelUse()
     report: OwnColumns = OwnColumns()
     implied: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
+    split: Callable[[Parallelism, int, Any], Parallelism] = lambda given, world_size, options: given
     labelled_by: tuple[str, ...] = ()
+
+    def divided(self, given: Parallelism, world_size: int, options: Any) -> Parallelism:
+        """Return the split that the program makes of a given one; `asked` if that is another."""
+        split = self.split(given, world_size, options)
+        return split if split == given else replace(split, asked=given)

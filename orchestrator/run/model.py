@@ -18,13 +18,19 @@ class Parallelism:
     """How one copy of the model is split over ranks, and a sequence over copies of the weights.
 
     `contradicted_data_parallel_size` is a number of copies that was given, and that the ranks do
-    not make.
+    not make. `asked` is the split that was given, if the program trains with a smaller one.
     """
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     context_parallel_size: int = 1
     contradicted_data_parallel_size: int | None = None
+    asked: "Parallelism | None" = None
+
+    @property
+    def given(self) -> "Parallelism":
+        """The split as it was given, which the program's command line has."""
+        return self.asked or self
 
     @property
     def ranks_per_replica(self) -> int:

@@ -27,7 +27,7 @@ from orchestrator.frameworks.deepspeed.config import FILE_NAME, program_config
 from orchestrator.frameworks.megatron import argument_rules, deepspeed, memory, pipeline, shared
 from orchestrator.frameworks.megatron.deepspeed import MegatronDeepspeedOptions
 from orchestrator.memory.placement import Placement, deepspeed_placement, megatron_placement
-from orchestrator.run.model import Run
+from orchestrator.run.model import Parallelism, Run
 from parsers.formats.deepspeed import DEEPSPEED_PIPELINE
 from parsers.formats.megatron.iterations import MEGATRON
 from parsers.formats.megatron.memory import MEGATRON_MEMORY
@@ -126,8 +126,14 @@ def _under_deepspeed(run: Run) -> Iterator[str]:
     yield from zero.config_problems(run, config_files(run), kept=deepspeed.KEYS_OF_2021)
 
 
+def split(given: Parallelism, world_size: int, options: MegatronDeepspeed3dOptions) -> Parallelism:
+    """Return how the program divides the model; 2.4 lowers sizes that are too large."""
+    return pipeline.least_split(given, world_size) if options.branch == "new" else given
+
+
 def warnings(run: Run) -> Iterator[str]:
     """Yield what a run seldom means."""
+    yield from pipeline.split_warnings(run)
     if run.options.engine == "megatron":
         yield from shared.option_warnings(run)
         yield from memory.warnings(run)
@@ -183,6 +189,7 @@ MEGATRON_DEEPSPEED_3D = Framework(
     name="megatron_deepspeed_3d",
     description="Megatron with DeepSpeed's pipeline, in both branches of 2021",
     options=MegatronDeepspeed3dOptions,
+    split=split,
     checks=Checks(
         problems=problems,
         warnings=warnings,

@@ -20,7 +20,7 @@ from orchestrator.frameworks.base import (
 from orchestrator.frameworks.megatron import argument_rules, memory, pipeline, releases, shared
 from orchestrator.frameworks.megatron.shared import MegatronOptions
 from orchestrator.memory.placement import Placement, megatron_placement
-from orchestrator.run.model import Run
+from orchestrator.run.model import Parallelism, Run
 from parsers.formats.megatron import iterations
 from parsers.formats.megatron.memory import MEGATRON_MEMORY
 
@@ -139,8 +139,15 @@ def _sequence_problems(run: Run) -> Iterator[str]:
         )
 
 
+def split(given: Parallelism, world_size: int, options: MegatronLmOptions) -> Parallelism:
+    """Return how the program divides the model; older versions lower sizes that are too large."""
+    lowers = releases.lowers_parallel_sizes(options.version)
+    return pipeline.least_split(given, world_size) if lowers else given
+
+
 def warnings(run: Run) -> Iterator[str]:
     """Yield what a Megatron-LM run seldom means."""
+    yield from pipeline.split_warnings(run)
     yield from shared.option_warnings(run, run.options.virtual_pipeline_parallel_size)
     yield from pipeline.forecast_warnings(run)
     yield from memory.warnings(run)
@@ -201,6 +208,7 @@ MEGATRON = Framework(
         "Megatron-LM, of 2021 or of today: tensor, pipeline, data, sequence and context parallelism"
     ),
     options=MegatronLmOptions,
+    split=split,
     checks=Checks(
         problems=problems,
         warnings=warnings,

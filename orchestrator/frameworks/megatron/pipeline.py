@@ -1,10 +1,11 @@
 """Check how Megatron divides layers among pipeline stages and chunks."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from orchestrator.frameworks.arguments import given
 from orchestrator.frameworks.megatron import shared
-from orchestrator.run.model import Run
+from orchestrator.run.model import Parallelism, Run
 
 _LAYOUT = "--pipeline-model-parallel-layout"
 _ENDS = ("--decoder-first-pipeline-num-layers", "--decoder-last-pipeline-num-layers")
@@ -17,6 +18,34 @@ _GROUP = "--microbatch-group-size-per-virtual-pipeline-stage"
 NO_OVERLAP = "--no-overlap-p2p-communication"
 # Options of Megatron core by which stages need not have the same number of layers.
 UNEVEN = (_LAYOUT, *_ENDS, *_COUNTED)
+
+
+def least_split(given: Parallelism, world_size: int) -> Parallelism:
+    """Return the split that Megatron 2 trains with: no larger than the number of ranks allows.
+
+    Its parser takes min(tensor, world size) and min(pipeline, world size // tensor); parse_args in
+    megatron/arguments.py of 2.0 to 2.6, also of Megatron core up to 0.8.
+    """
+    tensor = min(given.tensor_parallel_size, world_size)
+    stages = min(given.pipeline_parallel_size, world_size // tensor)
+    return replace(given, tensor_parallel_size=tensor, pipeline_parallel_size=stages)
+
+
+def split_warnings(run: Run) -> Iterator[str]:
+    """Yield which parallel sizes the program lowers, as it has too few ranks."""
+    split, given = run.parallelism, run.parallelism.given
+    for name in ("tensor_parallel_size", "pipeline_parallel_size"):
+        asked, taken = getattr(given, name), getattr(split, name)
+        if asked != taken:
+            beside = (
+                ""
+                if name == "tensor_parallel_size"
+                else f" and tensor_parallel_size={split.tensor_parallel_size}"
+            )
+            yield (
+                f"{name}={asked} is too large for world_size={run.world_size}{beside}: this "
+                f"version of Megatron trains with {name}={taken} instead"
+            )
 
 
 def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:

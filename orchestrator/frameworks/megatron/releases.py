@@ -6,6 +6,7 @@ _MAIN = "main"
 RECORDED = ("0.12", "0.13", "0.14", "0.15", "0.16", "0.17", "0.18", "0.19", _MAIN)
 # As they are listed for users.
 VERSIONS = ["2", "core", *(f"core-{release}" for release in RECORDED)]
+_LAST_THAT_LOWERS = (0, 8)
 # e.g. core-0.16, core_v0.17.1, core_r0.16.0, 0.16, core-main
 _RELEASE = re.compile(r"(?:core[-_ ]?)?[vr]?(\d+\.\d+)(?:\.\d+)?(?:rc\d+)?")
 
@@ -36,6 +37,15 @@ def record_name(version: str) -> str:
         return f"megatron-lm-core-{_MAIN}"
     nearest = min(RECORDED[:-1], key=lambda one: abs(_number(one)[1] - wanted[1]))
     return f"megatron-lm-core-{nearest}"
+
+
+def lowers_parallel_sizes(version: str) -> bool:
+    """Return whether the parser lowers parallel sizes that are too large for the world size.
+
+    It does so in 2.x and in Megatron core up to 0.8; later ones refuse such sizes.
+    """
+    found = _RELEASE.fullmatch(version)
+    return version == "2" or (found is not None and _number(found[1]) <= _LAST_THAT_LOWERS)
 
 
 def _number(release: str) -> tuple[int, int]:

@@ -46,7 +46,13 @@ def world_size(row: BenchmarkRow) -> Iterator[TableFinding]:
     per_row = math.prod(factor.whole for factor in factors if factor)
     # With nodes next to them, "GPUs" may be those of one node.
     if not (nodes and world and nodes.whole * world.whole == per_row):
-        yield from _product(row, FindingKind.WORLD_SIZE, Meaning.WORLD_SIZE, factors)
+        yield from _product(
+            row,
+            FindingKind.WORLD_SIZE,
+            Meaning.WORLD_SIZE,
+            factors,
+            _lowered_stages(world, *factors),
+        )
     if nodes and per_node:
         yield from _product(row, FindingKind.WORLD_SIZE, Meaning.WORLD_SIZE, (nodes, per_node))
 
@@ -56,6 +62,7 @@ def _product(
     kind: FindingKind,
     whole: Meaning,
     factors: Sequence[RowNumber | None],
+    explanation: str = "",
 ) -> Iterator[TableFinding]:
     """Yield a finding if known factors do not make the whole, or all but one cannot."""
     total = row.numbers.get(whole)
@@ -75,7 +82,25 @@ def _product(
             instead.append(f"{factor.title} {rest}")
     what = "" if complete else " does not divide it"
     hint = f"; {' or '.join(instead)} would fit" if instead else ""
-    yield finding(row, kind, f"{total.shown}, but {equation}{what}{hint}")
+    yield finding(row, kind, f"{total.shown}, but {equation}{what}{hint}{explanation}")
+
+
+def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
+    """Return how Megatron-LM 2 would run a row of too many pipeline stages; "" if it would not.
+
+    Its parser takes min(pipeline size, world size // tensor size); later ones refuse such a size.
+    """
+    tensor, pipeline, data_parallel, *others = factors
+    if world is None or tensor is None or pipeline is None or others:
+        return ""
+    stages, rest = divmod(world.whole, tensor.whole)
+    copies = data_parallel.whole if data_parallel else 1
+    if rest or copies != 1 or not 0 < stages < pipeline.whole:
+        return ""
+    return (
+        f"; Megatron-LM 2 runs this with {pipeline.title} {stages}, as it lowers {pipeline.title} "
+        f"to {world.title} / {tensor.title}"
+    )
 
 
 def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:

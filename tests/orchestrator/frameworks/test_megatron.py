@@ -259,10 +259,8 @@ def test_what_megatron_refuses_is_said_before_the_run(
 
 
 def test_a_split_of_more_ranks_than_there_are_is_a_contradiction(run_of: RunOf):
-    """As six rows of the V100 page have it: 16 GPUs, TP 4, PP 8."""
-    run = run_of(
-        **of_2021(nodes=4, gpus_per_node=4, tensor_parallel_size=4, pipeline_parallel_size=8)
-    )
+    """Megatron core refuses it, since 0.9."""
+    run = run_of(**core(nodes=4, gpus_per_node=4, tensor_parallel_size=4, pipeline_parallel_size=8))
     assert list(run_problems(run, Cluster(name="any"), Warmup(1))) == [
         "world_size=16 is not divisible by tensor_parallel_size*pipeline_parallel_size=32"
     ]

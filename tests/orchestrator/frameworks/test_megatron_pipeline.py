@@ -13,6 +13,8 @@ from orchestrator.campaign.checks import run_warnings
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.hardware.cluster import Cluster
 from orchestrator.memory.forecast import forecast
+from orchestrator.run.identity import run_id
+from orchestrator.run.model import sizes
 from orchestrator.submit.scripts import job_script
 
 MEGATRON = FRAMEWORKS["megatron"]
@@ -109,3 +111,61 @@ def test_the_forecast_takes_stages_as_alike(run_of: RunOf, option: str):
     assert list(run_warnings(run, Cluster(name="far"), Path())) == [
         f"extra_args: the forecast takes stages as alike, and knows nothing of {name}"
     ]
+
+
+ON_16 = {"nodes": 4, "gpus_per_node": 4, "tensor_parallel_size": 4, "pipeline_parallel_size": 8}
+OF_3D = {"framework": "megatron_deepspeed_3d", **DATA}
+OF_2 = {"version": "2", **DATA}
+
+
+@pytest.mark.parametrize(
+    ("values", "split"),
+    [
+        ({**ON_16, **OF_2}, (4, 4)),
+        ({**ON_16, "version": "core-0.8"}, (4, 4)),
+        ({**ON_16, **OF_3D, "branch": "new"}, (4, 4)),
+        ({**ON_16, **OF_3D, "branch": "new", "engine": "megatron"}, (4, 4)),
+        ({**OF_2, "gpus_per_node": 2, "tensor_parallel_size": 4}, (2, 1)),
+        # No more stages than GPUs / TP: nothing is lowered.
+        ({**ON_16, **OF_2, "pipeline_parallel_size": 2}, (4, 2)),
+        # These refuse it.
+        ({**ON_16, "version": "core-0.9"}, (4, 8)),
+        ({**ON_16, "version": "core"}, (4, 8)),
+        ({**ON_16, **OF_3D, "branch": "old"}, (4, 8)),
+    ],
+)
+def test_older_versions_lower_parallel_sizes_that_are_too_large(
+    run_of: RunOf, values: dict[str, Any], split: tuple[int, int]
+):
+    """The run has the sizes that train, and remembers those that were given."""
+    run = run_of(**four_stages(32, **values))
+    found = run.parallelism
+    assert (found.tensor_parallel_size, found.pipeline_parallel_size) == split
+    assert found.given.pipeline_parallel_size == values.get("pipeline_parallel_size", 4)
+    warned = [
+        line for line in FRAMEWORKS[run.framework].checks.warnings(run) if "trains with" in line
+    ]
+    assert bool(warned) == (found != found.given)
+
+
+def test_a_lowered_run_is_not_the_run_with_the_lower_size(run_of: RunOf):
+    """Its command line and its identity have the size that was given."""
+    asked = run_of(**four_stages(32, **{**ON_16, **OF_2}))
+    lower = run_of(**four_stages(32, **{**ON_16, **OF_2, "pipeline_parallel_size": 4}))
+    assert sizes(asked)["pipeline_parallel_size"] == sizes(lower)["pipeline_parallel_size"] == 4
+    assert (asked.data_parallel_size, asked.num_microbatches) == (1, 8)
+    assert run_id(asked) != run_id(lower)
+
+
+def test_a_number_of_copies_is_compared_with_what_trains(run_of: RunOf):
+    """16 ranks in 4 stages of 4 are one copy."""
+    for copies, contradicted in ((1, None), (2, 2)):
+        run = run_of(**four_stages(32, **{**ON_16, **OF_2}, data_parallel_size=copies))
+        assert run.parallelism.contradicted_data_parallel_size == contradicted
+
+
+def test_the_command_line_has_the_size_that_was_given(campaign_of: Callable[[str], Campaign]):
+    """The program lowers it."""
+    campaign = campaign_of(f"name: lowered\ninclude: [{four_stages(32, **{**ON_16, **OF_2})}]\n")
+    words = job_script(campaign.runs[0], campaign, Path("/results/lowered/run")).split()
+    assert ("--pipeline-model-parallel-size", "8") in pairwise(words)

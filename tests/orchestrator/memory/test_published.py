@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from fixture_types import RunOf
 
+from orchestrator.frameworks.megatron.pipeline import least_split
 from orchestrator.memory.forecast import MemoryForecast, forecast
 from orchestrator.memory.placement import Placement, deepspeed_placement, megatron_placement
+from orchestrator.run.model import Parallelism
 from orchestrator.run.shape import ModelShape
 from parsers.runs.reading import read
 
@@ -171,17 +173,18 @@ class Row:
 
 
 def _megatron(*rows: tuple[Any, ...], memory_gib: int = 32) -> Iterator[Row]:
-    """Yield rows (model, GPUs, PP, chunks, micro-batch), TP being 4 unless the GPUs are too few.
+    """Yield rows (model, GPUs, PP of the page, chunks, micro-batch), all with TP 4.
 
-    The page says TP = 4 for all; six rows have fewer GPUs than four times their stages, so that 2
-    is the most they can have had.
+    Six rows have fewer GPUs than four times their stages: Megatron-LM 2 lowers PP.
     """
     for model, gpus, pipeline, chunks, micro_batch in rows:
-        split = _stages(pipeline, chunks, micro_batch)
-        split["tensor"] = min(4, gpus // pipeline)
+        given = Parallelism(tensor_parallel_size=4, pipeline_parallel_size=pipeline)
+        stages = least_split(given, gpus).pipeline_parallel_size
+        split = _stages(stages, chunks, micro_batch)
         name = "22B" if model is MODEL_22B else model
-        title = f"Megatron-LM {name}, {gpus} GPUs, TP {split['tensor']}, PP {pipeline}"
+        title = f"Megatron-LM {name}, {gpus} GPUs, TP 4, PP {stages}"
         title += f", {chunks} of {micro_batch}"
+        title += f" (PP {pipeline} on the page)" if stages != pipeline else ""
         yield Row(title, model, gpus, split, MEGATRON, memory_gib=memory_gib)
 
 

@@ -98,6 +98,16 @@ CONTRADICTIONS = {
         "model-size",
         "Size 60B, but Layers 64 and Hidden 8192 make 52B",
     ),
+    "stages that Megatron-LM 2 lowers": (
+        table(GPUS, "16 4 8 1"),
+        "world-size",
+        "PP 4 would fit; Megatron-LM 2 runs this with PP 4, as it lowers PP to GPUs / TP",
+    ),
+    "stages that Megatron-LM 2 lowers, without copies": (
+        table("GPUs TP PP", "64 4 32"),
+        "world-size",
+        "does not divide it; Megatron-LM 2 runs this with PP 16",
+    ),
     "a size in 2**30": (
         table(SIZES, "48B 64 8192 51200"),
         "model-size",

@@ -38,11 +38,12 @@ BY_HAND = {
         # Data parallel 4 makes 1 · 4 · 4 = 16 sequences; its log says 16 too.
         ("global-batch-size", 77, "Glob-BS 4, but Mic-BS 1 x PP Chunks 4 x DP 4 = 16", False),
         # TP=4 in all entries, says the page: 4 · 8 = 32 GPUs, not 16; 4 · 32 = 128, not 64.
+        # Megatron-LM 2 lowers the stages to GPUs / TP.
         *(
-            ("world-size", line, "GPUs 16, but TP 4 (line 128) x PP 8 x DP 1 = 32", False)
+            ("world-size", line, "PP 4 would fit; Megatron-LM 2 runs this with PP 4", False)
             for line in (99, 100, 101, 105, 106)
         ),
-        ("world-size", 122, "GPUs 64, but TP 4 (line 128) x PP 32 x DP 1 = 128", False),
+        ("world-size", 122, "PP 16 would fit; Megatron-LM 2 runs this with PP 16", False),
     ],
     # No tables.
     "003_f4f5c41d5745b6f2.txt": [],
