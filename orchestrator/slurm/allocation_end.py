@@ -12,10 +12,10 @@ _SETTLE_SECONDS = 5.0
 _POLL_SECONDS = 0.5
 _ENDING = "COMPLETING"
 _GOES_ON = frozenset({"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"})
-# What an end means for a run that was under way; any other is an interruption.
+# What an end means for a run that was in progress. Every other end is an interruption.
 _STATES = {"NODE_FAIL": "NODE_FAIL", "BOOT_FAIL": "NODE_FAIL", "PREEMPTED": "PREEMPTED"}
 _INTERRUPTED = "INTERRUPTED"
-# What srun and slurmstepd print if there is no allocation any more.
+# What srun and slurmstepd print if the allocation has ended.
 _GONE = re.compile(
     r"Slurm job has expired"
     r"|Unable to (?:create step for|confirm allocation for) job \d+: .*(?:expired|already complet)"
@@ -26,7 +26,7 @@ _GONE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How an allocation stands.
+    """The state of an allocation.
 
     state: Slurm's word if it ends or has ended, else None. seconds_left: until its time limit; None
     if it has none.
@@ -37,7 +37,7 @@ class Standing:
 
 
 def standing(job_id: str) -> Standing:
-    """Return how an allocation stands. Raises SilenceError if Slurm gives no answer."""
+    """Return the state of an allocation. Raises SilenceError if Slurm gives no answer."""
     fields = show_job(job_id)
     if fields is None:
         return Standing("gone")
@@ -51,7 +51,7 @@ def standing(job_id: str) -> Standing:
 def interrupted_by_end(job_id: str, log: str) -> str | None:
     """Return the state of a run that the end of its allocation cut short, None if none did.
 
-    log: the last lines of the run, which must do if Slurm gives no answer.
+    log: the last lines of the run's log, used instead if Slurm gives no answer.
     """
     deadline = time.monotonic() + _SETTLE_SECONDS
     try:

@@ -1,17 +1,18 @@
-"""Group the runs whose scripts ask Slurm for the same, so that they go as one array."""
+"""Group runs whose scripts ask Slurm for the same resources, to submit each group as one array."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-# What a script says of itself rather than asks for.
+# Lines by which a script describes itself. They ask for no resources.
 _OWN = ("--job-name=", "--comment=", "--output=")
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A run's job script, and the run.
+    """The job script of a run.
 
-    after: the run that must have completed before, where there is one that has not ended.
+    after: the run that must complete before this one starts; None if there is no such run, or if it
+    has ended.
     """
 
     run_id: str
@@ -21,14 +22,14 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where Slurm has a run: a job, and the index of its task where the job is an array."""
+    """The id of a run's job and, in an array, the index of its task."""
 
     job_id: str
     index: int | None = None
 
     @classmethod
     def of(cls, job_id: str) -> "Place":
-        """Return the place that Slurm writes as `7`, or as `7_3`."""
+        """Parse a place as Slurm writes it: `7`, or `7_3`."""
         job, _, index = job_id.partition("_")
         return cls(job, int(index) if index else None)
 
@@ -39,7 +40,7 @@ class Place:
 
 
 def directives(text: str) -> tuple[str, ...]:
-    """Return what a script asks of Slurm, as its #SBATCH lines, without what is its own."""
+    """Return the #SBATCH lines of a script, except those that describe only this run."""
     lines = []
     for line in text.splitlines():
         # sbatch reads no further than the first line of shell.
@@ -57,11 +58,11 @@ def batches(
     arrays: bool = True,
     places: Mapping[str, Place] | None = None,
 ) -> Iterator[list[Script]]:
-    """Yield the scripts that are to be submitted together, in their order.
+    """Yield groups of scripts that can be submitted together, in their order.
 
-    They ask for the same, come after tasks of the same array or after none, and are at most as many
-    as an array may have; one by one where there are to be no arrays. `places` are those of the runs
-    that others come after.
+    The scripts of a group ask for the same resources, depend on tasks of the same array or on none,
+    and fit into one array (`max_array_size`). Without `arrays`, each group has one script. `places`
+    are the places of the runs that others depend on.
     """
     groups: dict[tuple[str | None, tuple[str, ...]], list[Script]] = {}
     for script in scripts:

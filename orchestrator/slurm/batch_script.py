@@ -1,7 +1,7 @@
-"""Write the script that Slurm runs for an array of runs, or for one run that goes alone.
+"""Write the script that Slurm runs for an array of runs, or for a single run.
 
-It runs the job script of the run as it is. Before that it makes sure that no other job runs the
-same attempt, and after it records how the job script ended.
+It runs the run's job script unchanged. Before that, it makes sure that no other job runs the same
+attempt. Afterwards it records how the job script ended.
 """
 
 import shlex
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrator.slurm.arrays import directives
 
-# How long a job looks for what has become of its batch, before it ends.
+# How long a job waits to learn the fate of its batch before it ends.
 _PATIENCE_SECONDS = 60
 _BODY = """\
 # A batch of teralog: it runs the job script of its run as it is.
@@ -61,7 +61,7 @@ exit "$code"
 """
 
 
-# The tasks of an array share their name. Slurm need not answer for the run to begin.
+# The tasks of an array share their name. A run can begin without an answer from Slurm.
 _COMMENT = """\
 # So that squeue shows which run this task is: `squeue --me -o "%i %T %k"`.
 run=$(sed -n '/^# Campaign /{s/^[^,]*, run //p;q}' job.sh)
@@ -70,10 +70,10 @@ run=$(sed -n '/^# Campaign /{s/^[^,]*, run //p;q}' job.sh)
 
 
 def batch_script(one: str, batch: Path, attempt: Path | None = None) -> str:
-    """Return the script of a batch of runs that ask for the same as the script `one`.
+    """Return the script of a batch of runs that ask for the same resources as the script `one`.
 
-    batch: the batch's folder. attempt: the folder of its one run's attempt; None for an array, for
-    which each index in `batch` leads to the attempt of that task.
+    batch: the batch's folder. attempt: the folder of the attempt if the batch has one run. For an
+    array it is None: each index in `batch` leads to the attempt of that task.
     """
     folder = '"$batch/$SLURM_ARRAY_TASK_ID"' if attempt is None else shlex.quote(str(attempt))
     body = _BODY.format(

@@ -1,6 +1,6 @@
 """Call Slurm's commands with a time limit; return values, or why there is no answer.
 
-A failed query differs from an empty result: it never means that a job is gone.
+A failed query is not an empty result: it never means that a job is gone.
 """
 
 import os
@@ -23,29 +23,29 @@ from orchestrator.slurm.states import (
 )
 from orchestrator.store.job_state import JobState
 
-# How long a query has for an answer, unless the user gives it longer.
+# The time limit of a query, unless the user sets a longer one.
 QUERY_SECONDS = 5.0
-# scancel may have thousands of jobs to end: it is not stopped halfway, if the daemon is there.
+# scancel may have to end thousands of jobs. It is not stopped halfway if the daemon answers.
 _SCANCEL_SECONDS = 60.0
-# A daemon that gave no answer is not asked again for so long.
+# How long a daemon that gave no answer is not asked again.
 _REST_SECONDS = 5.0
-# sbatch goes on trying for longer than anybody waits when the controller is away.
+# While the controller is away, sbatch keeps trying for longer than a user would wait.
 SBATCH_SECONDS = 120
 # Slurm's own default for MaxArraySize.
 DEFAULT_ARRAY_SIZE = 1001
 
-# A command line holds so many ids without coming near any limit.
+# The ids in one command line; far below any limit on its length.
 _IDS_A_CALL = 2000
 _KEPT = ("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT")
 _SBATCH, _DEBUG = "SBATCH_", "SBATCH_DEBUG"
-# Many users set it once, for all their jobs; a profile may leave it open.
+# Many users set it once, for all their jobs. A profile may leave it out.
 SBATCH_ACCOUNT = "SBATCH_ACCOUNT"
 _SQUEUE_FORMAT = ",".join(f"{name}:|" for name in SQUEUE_FIELDS)
-# Others may have jobs of the same name.
+# Other users may have jobs of the same name.
 _MINE = f"--user={os.getuid()}"
 _NO_SUCH_JOB = "Invalid job id specified"
 _ENDED_ALREADY = (_NO_SUCH_JOB, "already completing or completed")
-# All commands but this one ask slurmctld.
+# All commands except sacct ask slurmctld.
 _ASKS_SLURMDBD = "sacct"
 _DAEMON_IS_AWAY = (
     "Unable to contact slurm controller",
@@ -59,10 +59,10 @@ _DAEMON_IS_AWAY = (
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What Slurm says of jobs: their states by id, and the commands that gave no answer.
+    """Slurm's answer about jobs: their states by id, and the commands that gave no answer.
 
-    names: of the jobs that it spoke of. complete: whether a job that has no state here is one that
-    Slurm does not know.
+    names: the names of the jobs in the answer. complete: whether a job without a state here is
+    unknown to Slurm.
     """
 
     states: dict[str, JobState]
@@ -73,31 +73,32 @@ class Told:
 
 @dataclass(slots=True)
 class Patience:
-    """How long Slurm's commands have for an answer, and which of its daemons gave none.
+    """The time limit for answers of Slurm's commands, and the daemons that gave none.
 
-    seconds: for one query. silent: by daemon, until when it is not asked again, and the problem.
+    seconds: per query. silent: by daemon, the time until which it is not asked again, and the
+    problem.
     """
 
     seconds: float = QUERY_SECONDS
     silent: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def begin(self, seconds: float) -> None:
-        """Give each query so many seconds, and ask all daemons again."""
+        """Set the time limit of each query, and allow all daemons to be asked again."""
         self.seconds, self.silent = seconds, {}
 
 
-# This process's: one command line is one user, who waits.
+# One per process: a command line has one user, who waits for it.
 patience = Patience()
 
 
 class SilenceError(Exception):
-    """Slurm gave no answer; the text says why."""
+    """Slurm gave no answer; the message contains the reason."""
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment without what makes Slurm's commands answer otherwise.
+    """Return this process's environment without variables that change Slurm's answers.
 
-    Within an allocation, SLURM_ variables are that allocation's. SBATCH_ variables overrule the
+    Within an allocation, SLURM_ variables describe that allocation. SBATCH_ variables overrule the
     #SBATCH lines of a script.
     """
     return {
@@ -110,7 +111,7 @@ def environment() -> dict[str, str]:
 def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without sbatch's variables, except SBATCH_ACCOUNT.
 
-    A script with an account of its own is submitted without that, too.
+    A script that names an account is submitted without SBATCH_ACCOUNT, too.
     """
     return {
         name: value
@@ -120,10 +121,10 @@ def without_sbatch_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignored_variables(account: str | None) -> list[str]:
-    """Return a sentence that names the variables which would overrule #SBATCH lines; or nothing.
+    """Return a sentence that names the variables that would overrule #SBATCH lines, or [].
 
-    sbatch takes its options from the command line first, then from SBATCH_ variables, and only
-    then from the script. account: that of the profile.
+    sbatch takes its options from the command line first, then from SBATCH_ variables, and only then
+    from the script. account: that of the profile.
     """
     # SBATCH_DEBUG only makes sbatch print more.
     kept = {_DEBUG} if account else {_DEBUG, SBATCH_ACCOUNT}
@@ -135,12 +136,12 @@ def ignored_variables(account: str | None) -> list[str]:
 
 
 def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> Told:
-    """Ask for the states of jobs and tasks of arrays: sacct, else squeue, else scontrol.
+    """Return the states of jobs and array tasks from sacct, else squeue, else scontrol.
 
-    squeue is also asked if it may know better than accounting. scontrol asks the same daemon: it is
-    for a squeue that does not work, e.g. a cluster's own wrapper that refuses these options. names:
-    of the jobs that are meant; others of the same ids are left out. A cluster that is set up anew
-    counts from 1 again.
+    squeue is also asked if it may know more than accounting. scontrol asks the same daemon: it
+    replaces a squeue that does not work, e.g. a cluster's wrapper that refuses these options.
+    names: the names of the jobs; other jobs with the same ids are ignored, because a cluster that
+    is set up again counts from 1.
     """
     if not job_ids:
         return Told({}, frozenset(), (), complete=True)
@@ -165,7 +166,7 @@ def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> To
 def _sacct(
     jobs: Sequence[str], names: Collection[str] | None
 ) -> tuple[dict[str, JobState], tuple[str, ...]]:
-    # Text after -X and -P: one line a job, none for its steps, nothing cut off.
+    # Text after -X and -P: one line per job, none for its steps, nothing cut off.
     command = ("sacct", "-X", "-P", "-n", "--duplicates", "-o", ",".join(SACCT_FIELDS), "-j")
     states: dict[str, JobState] = {}
     for some in _parts(jobs):
@@ -193,17 +194,17 @@ def _queue(jobs: Sequence[str]) -> tuple[dict[str, JobState] | None, tuple[str, 
 
 def _squeue(*which: str) -> Answer:
     answer = _ask(("squeue", "-h", "-t", "all", "-O", _SQUEUE_FORMAT, *which))
-    # It says so of a single job that it does not know; of several it leaves that one out.
+    # It prints this for a single job that it does not know. Of several, it omits that job.
     if answer.problem and _NO_SUCH_JOB in answer.problem:
         return Answer(answer.lines)
     return answer
 
 
 def find(name: str, since: str) -> str | None:
-    """Return the id of this user's job with a name, or None if Slurm knows of none.
+    """Return the id of this user's job with a name, or None if Slurm knows no such job.
 
-    since: a time, UTC and ISO 8601, before which it was not submitted, by the clock of this
-    machine, which may be a day ahead of Slurm's. Raises SilenceError if the controller gives no
+    since: the job was submitted at or after this time (UTC, ISO 8601, by this machine's clock,
+    which may be up to a day ahead of Slurm's). Raises SilenceError if the controller gives no
     answer.
     """
     answer = _squeue(f"--name={name}", _MINE)
@@ -235,11 +236,11 @@ def queued_ids(names: Sequence[str]) -> list[str]:
 
 
 def show_job(job_id: str) -> dict[str, str] | None:
-    """Return what `scontrol show job` prints of a job, by field; None if Slurm has forgotten it.
+    """Return what `scontrol show job` prints about a job, by field; None if Slurm has forgotten it.
 
-    A value with a space in it is cut there. Raises SilenceError if Slurm gives no answer.
+    A value that contains a space is cut off there. Raises SilenceError if Slurm gives no answer.
     """
-    # The last task of an array has the array's own id, by which scontrol prints all its tasks.
+    # The last task of an array has the array's own id. For that id scontrol prints all tasks.
     answer = _ask(("scontrol", "--oneliner", "show", "job", job_id))
     if answer.problem is not None:
         if _NO_SUCH_JOB in answer.problem:
@@ -253,23 +254,23 @@ def show_job(job_id: str) -> dict[str, str] | None:
 
 
 def cancel_jobs(job_ids: Sequence[str], state: str | None = None) -> None:
-    """Cancel jobs and tasks of arrays; with `state` only those that are in it when Slurm looks.
+    """Cancel jobs and array tasks; with `state`, only those that are in this state.
 
-    Raises SilenceError where Slurm does not.
+    Raises SilenceError if Slurm gives no answer.
     """
     options = () if state is None else (f"--state={state}",)
     for some in _parts(compact_ids(job_ids)):
         limit = max(patience.seconds, _SCANCEL_SECONDS)
         answer = _ask(("scancel", *options, *some), limit)
-        # One that has ended meanwhile is no trouble.
+        # It is not an error if a job has ended meanwhile.
         if answer.problem and not any(text in answer.problem for text in _ENDED_ALREADY):
             raise SilenceError(answer.problem)
 
 
 def requeue_job(job_id: str) -> None:
-    """Let Slurm end a job, or a task of an array, and start it again.
+    """Let Slurm end a job or an array task, and start it again.
 
-    Raises SilenceError with Slurm's words if it does not.
+    Raises SilenceError with Slurm's message if it does not.
     """
     answer = _ask(("scontrol", "requeue", job_id))
     if answer.problem is not None:
@@ -277,20 +278,20 @@ def requeue_job(job_id: str) -> None:
 
 
 def job_memory_gib(job_id: str) -> float | None:
-    """Return how much memory a node of a job used at most; None if sacct has not measured it."""
+    """Return the peak memory of a node of a job, in GiB; None if sacct has not measured it."""
     fields = ",".join(SACCT_MEMORY_FIELDS)
     return read_used_gib(_ask(("sacct", "-P", "-n", "-o", fields, "-j", job_id)).lines)
 
 
 def max_array_size() -> int:
-    """Return how many tasks an array may have at most, as far as Slurm says."""
+    """Return the largest number of tasks that an array may have, from Slurm or its default."""
     lines = _ask(("scontrol", "show", "config")).lines
     found = (re.fullmatch(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
     return next((int(match[1]) for match in found if match), DEFAULT_ARRAY_SIZE)
 
 
 def _ask(command: tuple[str, ...], seconds: float | None = None) -> Answer:
-    """Ask one of Slurm's daemons, unless it has just kept silent: that is its answer then."""
+    """Ask one of Slurm's daemons. One that has just given no answer is not asked again."""
     daemon = "slurmdbd" if command[0] == _ASKS_SLURMDBD else "slurmctld"
     until, problem = patience.silent.get(daemon, (0.0, ""))
     if time.monotonic() < until:

@@ -1,8 +1,8 @@
 """Submit a finished script to Slurm through submitit.
 
 submitit writes its own script around a pickled function, waits 0.2 s between two jobs, and asks
-sacct alone for a job's state, for ever if sacct is missing. So this executor hands sbatch the text
-it is given, and returns only the id of the job.
+only sacct for a job's state, endlessly if sacct is missing. This executor passes the text to sbatch
+unchanged, and returns only the id of the job.
 """
 
 import re
@@ -19,16 +19,16 @@ from orchestrator.common.errors import UserError
 from orchestrator.slurm.arrays import directives
 from orchestrator.slurm.commands import SBATCH_ACCOUNT, SBATCH_SECONDS, environment
 
-# How Slurm names the limits of an account, a user or a QOS.
+# Slurm's names for the limits of an account, a user or a QOS.
 _LIMIT = re.compile(r"\b(?:Assoc|QOS)\w*Limit\b")
 
 
 class RefusedError(Exception):
-    """sbatch gave no job id; the text is what it said. A job there may be all the same."""
+    """sbatch printed no job id; the message is its output. A job may exist all the same."""
 
     @property
     def limit(self) -> str | None:
-        """The name of the limit on submitted jobs that is reached; None if it is not named."""
+        """The name of the limit on submitted jobs that is reached; None if sbatch names none."""
         names = _LIMIT.findall(str(self))
         return next((name for name in names if "SubmitJob" in name), None)
 
@@ -37,14 +37,14 @@ class RefusedError(Exception):
         """Whether Slurm may accept an array with fewer tasks, or the same one later."""
         if _LIMIT.search(str(self)):
             return self.limit is not None
-        # It does not name the limit on older versions, and means a time limit by it, too.
+        # Older versions do not name the limit, and print the same for a time limit.
         return "job submit limit" in str(self)
 
 
 class ScriptExecutor(SlurmExecutor):
-    """A SlurmExecutor that submits a script as it is, with options on sbatch's command line.
+    """A SlurmExecutor that submits a script unchanged, with options on sbatch's command line.
 
-    `inherited`: descriptors that sbatch is to hold as well, so that a lock lasts as long.
+    `inherited`: file descriptors that sbatch inherits, so that a lock lasts as long as sbatch.
     """
 
     def __init__(self, folder: Path, inherited: Sequence[int] = ()) -> None:
@@ -60,16 +60,16 @@ class ScriptExecutor(SlurmExecutor):
     def submit_script(self, script: Path, options: Sequence[str]) -> str:
         """Submit the script in a file, and return its job's id.
 
-        Raises RefusedError where sbatch gives no job id.
+        Raises RefusedError if sbatch prints no job id.
         """
         self._script, self._options = script, tuple(options)
         return self._submit_command("").job_id
 
     def accepted(self, script: str, runs: int) -> "tuple[int, RefusedError | None]":
-        """Return how many tasks of an array Slurm accepts now, at most `runs`, and why not more.
+        """Return how many tasks of an array Slurm accepts now (at most `runs`), and why not more.
 
         Nothing is submitted. Only limits on submitted jobs count: what Slurm refuses for another
-        reason, it refuses again when it is submitted.
+        reason is refused again at submission.
         """
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sh") as file:
             file.write(script)
@@ -90,9 +90,9 @@ class ScriptExecutor(SlurmExecutor):
             return fewest, why
 
     def test(self, script: Path, *options: str) -> str:
-        """Return when Slurm would start a script, in its own words; nothing is submitted.
+        """Return when Slurm would start a script, in Slurm's words; submit nothing.
 
-        Raises RefusedError where it never would.
+        Raises RefusedError if Slurm would never start it.
         """
         done = self._run(["sbatch", "--test-only", *options, str(script)], script)
         return done.stderr.strip().removeprefix("sbatch: ")
@@ -139,6 +139,6 @@ class ScriptExecutor(SlurmExecutor):
 
 
 def _sentence(errors: str) -> str:
-    """Return what sbatch complains of on one line."""
+    """Return the complaint of sbatch on one line."""
     lines = (line.removeprefix("sbatch: ").removeprefix("error: ") for line in errors.splitlines())
     return "; ".join(line.strip() for line in lines if line.strip())

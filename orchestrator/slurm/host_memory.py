@@ -1,4 +1,4 @@
-"""Suggest the memory to ask Slurm for, after a job ran out of its host's memory."""
+"""Suggest how much memory to ask Slurm for after a job exceeded its host memory."""
 
 import math
 import re
@@ -6,26 +6,26 @@ from collections.abc import Iterable
 
 SACCT_MEMORY_FIELDS = ("JobID", "MaxRSS", "NTasks", "NNodes")
 
-# A job that was killed would have used more than was measured, and than it was granted.
+# A killed job would have used more memory than was measured, and more than it was granted.
 _MORE = 1.5
 _GIB = {"": 2**-10, "K": 2**-20, "M": 2**-10, "G": 1.0, "T": 2.0**10}
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)")
 
 
 def amount_gib(text: str) -> float | None:
-    """Return an amount of memory as Slurm writes it, in GiB; None if it is not one.
+    """Convert an amount of memory as Slurm writes it to GiB; None if it is not an amount.
 
-    Without a unit it is in MiB, as sbatch takes it.
+    Without a unit it is in MiB, as for sbatch.
     """
     match = _AMOUNT.fullmatch(text.strip())
     return float(match[1]) * _GIB[match[2]] if match else None
 
 
 def read_used_gib(lines: Iterable[str]) -> float | None:
-    """Return what a node of a job used at most, by sacct; None if it has not measured that.
+    """Return the peak memory of a node of a job from sacct's lines; None if not measured.
 
-    The lines hold SACCT_MEMORY_FIELDS with `|` between them, a line for each step of the job.
-    MaxRSS is of the largest task of a step: each task of a node may have used as much.
+    Each line has the SACCT_MEMORY_FIELDS of one step, with `|` between them. MaxRSS is that of the
+    largest task of a step: each task of a node may have used as much.
     """
     found = []
     for line in lines:
@@ -33,7 +33,7 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
         if len(fields) != len(SACCT_MEMORY_FIELDS):
             continue
         _, most, tasks, nodes = fields
-        # sacct prints no unit if it is bytes.
+        # sacct prints no unit for bytes.
         used = amount_gib(most) if most[-1:].isalpha() else None
         if used and tasks.isdecimal() and nodes.isdecimal() and int(nodes):
             found.append(used * math.ceil(int(tasks) / int(nodes)))
@@ -41,13 +41,13 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
 
 
 def asked_memory(script: str) -> str | None:
-    """Return the memory per node that a job script asks for; None if it asks for none."""
+    """Return the memory per node that a job script asks for; None if it asks for no memory."""
     found = re.findall(r"^#SBATCH --mem=(\S+)", script, re.MULTILINE)
     return found[-1] if found else None
 
 
 def memory_line(used_gib: float | None, asked: str | None) -> str:
-    """Return how much memory to ask for, with what that is made of."""
+    """Return how much memory to ask for, and how this was computed."""
     granted = amount_gib(asked) if asked else None
     told = [f"asked for {asked}"] if granted else []
     told += [f"used at least {used_gib:.3g} GiB per node (sacct)"] if used_gib else []

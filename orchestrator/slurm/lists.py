@@ -1,4 +1,4 @@
-"""Read and write Slurm's lists: names of nodes, and ids of jobs and of the tasks of arrays."""
+"""Read and write Slurm's lists: node names, and ids of jobs and array tasks."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,10 +11,10 @@ _SPAN = re.compile(r"(?P<first>[0-9]+)(?:-(?P<last>[0-9]+))?")
 
 
 def expand_nodes(text: str) -> tuple[str, ...]:
-    """Return the names in a list of nodes: four for `gpu[001-003],login`.
+    """Return the names in a node list: four for `gpu[001-003],login`.
 
-    Several brackets in a name mean all combinations, `r[1-2]n[0-3]` eight nodes. What is written
-    otherwise is left as it is.
+    Several brackets in a name mean all combinations: `r[1-2]n[0-3]` means eight nodes. Text in any
+    other form is returned unchanged.
     """
     if not _LIST.fullmatch(text):
         return (text,) if text else ()
@@ -28,7 +28,7 @@ def _expanded(names: str) -> Iterator[str]:
 
 
 def _numbers(text: str) -> Iterator[str]:
-    """Yield the numbers of `001-003,007`, as wide as the first of each span; none of other text."""
+    """Yield the numbers of `001-003,007`, padded like each span's start; none for other text."""
     spans = [_SPAN.fullmatch(span) for span in text.split(",")]
     if None in spans:
         return
@@ -43,7 +43,7 @@ _ONE = re.compile(r"[0-9]+(?:_[0-9]+)?")
 
 
 def expand(job_id: str) -> Iterator[str]:
-    """Yield the ids that Slurm has put into one, as `7_[0-2,5%4]`; none where it is no job's."""
+    """Yield the ids in a combined id such as `7_[0-2,5%4]`; none if it is not a job's id."""
     array = _ARRAY.fullmatch(job_id)
     if array is not None:
         yield from (f"{array['job']}_{task}" for task in _tasks(array["tasks"]))
@@ -60,14 +60,14 @@ def _tasks(text: str) -> Iterator[int]:
 
 
 def compact(indices: Iterable[int]) -> str:
-    """Return indices of an array as sbatch and scancel take them: 0-3,5."""
+    """Return array indices in the form that sbatch and scancel accept: 0-3,5."""
     runs = groupby(enumerate(sorted(set(indices))), key=lambda pair: pair[1] - pair[0])
     spans = ([index for _, index in run] for _, run in runs)
     return ",".join(str(span[0]) if len(span) == 1 else f"{span[0]}-{span[-1]}" for span in spans)
 
 
 def compact_ids(job_ids: Iterable[str]) -> list[str]:
-    """Return ids of jobs and tasks with those of one array put into one, as `7_[0-3,5]`."""
+    """Combine the ids of one array's tasks into one id, such as `7_[0-3,5]`."""
     parts = [job_id.partition("_") for job_id in job_ids]
     tasks: dict[str, list[int]] = {}
     for job, _, task in parts:

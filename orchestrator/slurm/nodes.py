@@ -1,4 +1,4 @@
-"""Read from scontrol what a job has of each of its nodes.
+"""Read from scontrol which cores, memory and GPUs a job has on each node.
 
 The variables of an allocation are not enough: salloc sets none for GPUs, and
 SLURM_JOB_CPUS_PER_NODE counts cores if a job takes one thread per core, otherwise threads.
@@ -12,22 +12,22 @@ from orchestrator.common.ask import ask
 from orchestrator.common.errors import UserError
 from orchestrator.slurm.commands import patience
 
-# A line of `scontrol show job -d`, for nodes of which the job has the same:
+# A line of `scontrol show job -d`, for nodes on which the job has the same resources:
 # Nodes=gpu[001-002] CPU_IDs=0-9,40-49 Mem=8192 GRES=gpu:v100:2(IDX:0-1)
 _SAME = re.compile(
     r"Nodes=(?P<nodes>\S+) CPU_IDs=(?P<cpus>[0-9,-]+) Mem=(?P<mib>[0-9]+)(?: GRES=(?P<gres>\S*))?"
 )
 _GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(?P<count>[0-9]+)")
-# Of `scontrol show node`: CoresPerSocket=20 ... CPUTot=80 ... Sockets=2
+# From `scontrol show node`: CoresPerSocket=20 ... CPUTot=80 ... Sockets=2
 _HARDWARE = re.compile(r"\b(?P<name>CoresPerSocket|CPUTot|Sockets)=(?P<value>\S+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """What a job has of a node.
+    """The resources that a job has on a node.
 
-    cores: steps are given whole ones, of cpus_per_core CPUs each, as Slurm counts them.
-    memory_mib: 0 where Slurm does not share out memory.
+    cores: steps get whole cores, each of cpus_per_core CPUs as Slurm counts them. memory_mib: 0 if
+    Slurm does not manage memory.
     """
 
     name: str
@@ -37,22 +37,22 @@ class Node:
     memory_mib: int
 
     def cores_of(self, tasks: int, cpus_per_task: int) -> int:
-        """Return how many cores so many tasks occupy, where each is to have so many CPUs."""
+        """Return how many cores a number of tasks occupies, each with `cpus_per_task` CPUs."""
         if cpus_per_task < self.cpus_per_core:
             return _divide_up(tasks * cpus_per_task, self.cpus_per_core)
         return tasks * _divide_up(cpus_per_task, self.cpus_per_core)
 
 
 def job_nodes(job_id: str, *, one_thread: bool) -> tuple[Node, ...]:
-    """Return what a running job has of its nodes.
+    """Return the resources that a running job has on each of its nodes.
 
-    one_thread: whether it uses one thread of each core, so that a CPU is a core. Raises UserError
-    where Slurm does not tell.
+    one_thread: whether the job uses one thread per core, so that a CPU is a core. Raises UserError
+    if Slurm does not report them.
     """
     found = []
     ours = False
     for line in _lines("show", "job", "-d", job_id):
-        # An array's last task has the array's own id, by which scontrol tells of all tasks.
+        # An array's last task has the array's own id. For that id scontrol prints all tasks.
         if line.startswith("JobId="):
             ours = line.split()[0] == f"JobId={job_id}"
         if ours and (same := _SAME.fullmatch(line)):
@@ -74,7 +74,7 @@ def job_nodes(job_id: str, *, one_thread: bool) -> tuple[Node, ...]:
 
 
 def gpus_of(gres: str) -> int:
-    """Return how many GPUs there are in what scontrol calls GRES, of whatever type."""
+    """Return the number of GPUs, of any type, in scontrol's GRES field."""
     return sum(int(match["count"]) for match in _GPUS.finditer(gres))
 
 

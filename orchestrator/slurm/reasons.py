@@ -1,4 +1,4 @@
-"""Explain why a job waits: Slurm's reasons, what they mean, and what to do."""
+"""Explain why a job waits: Slurm's reasons, their meanings, and what to do."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from orchestrator.common.text import counted, printable
 
-# The first pattern that matches the beginning of a reason counts.
+# The first pattern that matches the start of a reason counts.
 _MEANINGS: tuple[tuple[str, str], ...] = (
     ("Priority", "jobs with a higher priority go first; nothing to do"),
     ("Resources", "no nodes are free that suit it; it starts when some are"),
@@ -71,7 +71,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ("QOSMax|AssocMax", "you use all that your account or QOS allows; it starts when jobs end"),
     ("Prolog|Cleaning", "its nodes are being prepared, or cleaned; nothing to do"),
 )
-# These jobs start without anybody's help.
+# These jobs start without any action by the user.
 _ORDINARY = re.compile(
     r"(Priority|Resources|JobArrayTaskLimit|BeginTime|Prolog|Cleaning|Licenses"
     r"|Dependency(?!NeverSatisfied)|QOSMax(Jobs|Submit)|AssocMax(Jobs|Submit))"
@@ -79,12 +79,12 @@ _ORDINARY = re.compile(
 
 
 def is_ordinary(reason: str) -> bool:
-    """Return whether a job that waits for this reason starts without anybody's help."""
+    """Return whether a job that waits for this reason starts without any action by the user."""
     return _ORDINARY.match(reason) is not None
 
 
 def meaning(reason: str) -> str:
-    """Return what a reason means, and what to do."""
+    """Return the meaning of a reason, and what to do."""
     found = (text for pattern, text in _MEANINGS if re.match(pattern, reason, re.IGNORECASE))
     return next(found, "see JOB REASON CODES in `man squeue`")
 

@@ -1,21 +1,18 @@
-"""Combine the answers of sacct and squeue about the same jobs.
-
-Nothing here asks Slurm.
-"""
+"""Combine the answers of sacct and squeue about the same jobs. Asks Slurm nothing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from orchestrator.store.job_state import JobState
 
-# Accounting calls a job so for some seconds before it says that the job waits again.
+# For some seconds, accounting reports this state for a job that will be reported as waiting again.
 _MAY_RUN_AGAIN = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REQUEUED", "FAILED"})
 
 
 def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, JobState]:
-    """Return `states` with those tasks added of which Slurm speaks by the id of their array alone.
+    """Add the states of tasks that Slurm reports only under the id of their array.
 
-    So it does of the rest of an array that was cancelled.
+    For example, Slurm reports the rest of a cancelled array as one entry.
     """
     found = dict(states)
     for job_id in job_ids:
@@ -26,11 +23,11 @@ def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, 
 
 
 def doubtful(state: JobState | None) -> bool:
-    """Return whether squeue may know better than what accounting says of a job.
+    """Return whether squeue may know more than accounting about a job.
 
-    Of one that has not ended it does, and of one that may have been requeued since. The rest of an
-    array is in accounting, for some seconds, what it was: with tasks in it that run by now, though
-    it is told to be cancelled.
+    This is so for a job that has not ended, and for one that may have been requeued since.
+    Accounting also keeps the old state of the rest of an array for some seconds, although some of
+    its tasks already run, or it was cancelled.
     """
     return state is None or not state.final or state.word in _MAY_RUN_AGAIN or state.of_rest
 
@@ -38,9 +35,9 @@ def doubtful(state: JobState | None) -> bool:
 def reconcile(
     accounted: Mapping[str, JobState], queue: Mapping[str, JobState] | None, job_ids: Iterable[str]
 ) -> dict[str, JobState]:
-    """Return what is true of jobs, of what accounting and squeue say of them.
+    """Return the true states of jobs from the answers of accounting and squeue.
 
-    `queue` is None where squeue was silent; `job_ids` are the jobs for which it was asked.
+    `queue` is None if squeue gave no answer; `job_ids` are the jobs that squeue was asked about.
     """
     states = dict(accounted)
     for job_id in job_ids:
@@ -61,13 +58,13 @@ def _better(
     if accounted is None:
         return queued
     if queued is None:
-        # A task that was cancelled while it waited waits on in accounting, for a while.
+        # Accounting still reports a task as waiting for a while after it was cancelled.
         job = job_id.partition("_")[0]
         gone = not accounted.final and any(other.startswith(f"{job}_") for other in queue)
         return None if gone else accounted
     if not queued.final:
-        # It goes on, perhaps after an end that accounting has told of. Of an end that accounting
-        # has not told of it soon will, and of more than squeue.
+        # The job goes on, perhaps after an end that accounting reported. An end that accounting has
+        # not reported will appear there soon, with more detail than in squeue.
         ended = accounted.seconds or 0.0 if accounted.final else 0.0
         return replace(queued, earlier_seconds=accounted.earlier_seconds + ended)
     return queued if accounted.of_rest and not queued.of_rest else accounted

@@ -1,4 +1,4 @@
-"""Make the options of sbatch: name, log, folder, array, dependency, and what the user asks for."""
+"""Build sbatch's options: name, log, folder, array, dependency, and the user's options."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from orchestrator.slurm.lists import compact
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SbatchOptions:
-    """What a user asks of sbatch when starting runs; absent is None.
+    """Options for sbatch that the user gave when starting runs; absent is None.
 
-    throttle: most tasks of an array at once. dependency, exclude: as sbatch takes them. hold:
-    whether the jobs wait until they are released.
+    throttle: the largest number of array tasks that run at once. dependency, exclude: in sbatch's
+    syntax. hold: whether the jobs wait until they are released.
     """
 
     throttle: int | None = None
@@ -34,14 +34,14 @@ def sbatch_options(
 ) -> list[str]:
     """Return sbatch's options for a script, or for an array with `indices`.
 
-    `output` is a pattern of sbatch's, `folder` where the script starts. `after`: what must have
-    completed; where it did not, Slurm cancels the job.
+    output: the log's path, with sbatch's placeholders. folder: where the script starts. after: the
+    job that must complete first; if it does not, Slurm cancels this job.
     """
     found = [
         f"--job-name={name}",
         f"--comment={comment}",
         f"--output={output}",
-        # What was printed before a requeue is kept.
+        # Keep the output from before a requeue.
         "--open-mode=append",
         f"--chdir={folder}",
     ]
@@ -60,9 +60,9 @@ def sbatch_options(
 
 
 def dependency(before: Sequence[Place]) -> str | None:
-    """Return what the tasks of a batch wait for, as --dependency takes it; None for nothing.
+    """Return sbatch's --dependency for the tasks of a batch; None if they wait for nothing.
 
-    `before`: where those are that they come after, each its own one. Of an array, the tasks with
+    before: the place of the run that each task depends on. For an array, those are the tasks with
     the same indices.
     """
     if not before:
@@ -73,9 +73,9 @@ def dependency(before: Sequence[Place]) -> str | None:
 
 
 def sbatch_path(path: Path) -> str:
-    """Return a path as sbatch's patterns of file names have it: `%` begins a replacement.
+    """Return a path for sbatch's file name patterns, in which `%` starts a replacement.
 
-    A backslash anywhere stops all replacements, and stands twice for one.
+    A backslash anywhere stops all replacements, so a backslash in the path is doubled.
     """
     text = str(path)
     return text.replace("\\", "\\\\") if "\\" in text else text.replace("%", "%%")

@@ -1,6 +1,6 @@
-"""Parse the output of sacct, squeue and scontrol. Nothing here asks Slurm.
+"""Parse the output of sacct, squeue and scontrol. Asks Slurm nothing.
 
-The times they print are read as UTC: `commands` runs them with a clock set to it.
+The printed times are read as UTC: `commands` runs the commands with a clock set to UTC.
 """
 
 import re
@@ -19,19 +19,19 @@ SQUEUE_FIELDS = (
 )  # fmt: skip
 
 _NOTHING = frozenset({"", "None", "(null)", "N/A", "Unknown", "None assigned", "INVALID"})
-# What accounting calls a job by, for some seconds, of which it has heard no name.
+# For some seconds, accounting uses this name for a job whose name it has not received.
 _NAMELESS = "allocation"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 
 
 def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> dict[str, JobState]:
-    """Return what sacct says, by job id; its lines hold SACCT_FIELDS with `|` between them.
+    """Parse sacct's lines, which have the SACCT_FIELDS with `|` between them, by job id.
 
-    names: of the jobs that are meant, where it may tell of others that had the same id before.
+    names: the names of the jobs that are meant, since earlier jobs may have had the same ids.
 
-    With --duplicates a job that was requeued has a line for each of its starts, oldest first. A job
-    whose name has not come yet is left out: nobody can tell whose it is. A task that has a line of
-    its own is not also of the rest of its array, of which accounting may hear later.
+    With --duplicates a requeued job has a line for each of its starts, oldest first. A job whose
+    name is not known yet is left out, because its owner is unknown. A task with its own line is not
+    also part of the rest of its array, of which accounting may hear later.
     """
     found: dict[str, list[JobState]] = {}
     rest: dict[str, list[JobState]] = {}
@@ -61,7 +61,7 @@ def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> di
 
 
 def _last(starts: Sequence[JobState]) -> JobState:
-    # A cancelled array that waited has a second line, which does not say by whom.
+    # A cancelled array that waited has a second line, without the user who cancelled it.
     last = starts[-1]
     same = [one for one in starts if (one.word, one.started_at) == (last.word, last.started_at)]
     last = max(same, key=lambda one: len(one.state))
@@ -70,7 +70,7 @@ def _last(starts: Sequence[JobState]) -> JobState:
         for one in starts
         if one.started_at is not None and one.started_at != last.started_at
     }
-    # While a job runs, its seconds differ with every query: its record would be written each time.
+    # The seconds of a running job differ with every query. Its record would be written each time.
     return replace(
         last,
         seconds=last.seconds if last.final else None,
@@ -80,7 +80,7 @@ def _last(starts: Sequence[JobState]) -> JobState:
 
 
 def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
-    """Return what squeue says, by job id; its lines hold SQUEUE_FIELDS with `|` after each."""
+    """Parse squeue's lines, which have the SQUEUE_FIELDS with `|` after each, by job id."""
     found = {}
     for line in lines:
         fields = _fields(line.removesuffix("|"), SQUEUE_FIELDS)
@@ -107,7 +107,7 @@ def _each(job_ids: str | None, one: JobState) -> dict[str, JobState]:
 
 
 def _only_what_was(one: JobState, status: str | None) -> JobState:
-    """Keep the times that Slurm only expects apart; leave out an exit code before there is one.
+    """Mark the times that Slurm only expects; remove an exit code that came too early.
 
     `status` is the status of wait(2), as squeue prints it.
     """
@@ -120,10 +120,10 @@ def _only_what_was(one: JobState, status: str | None) -> JobState:
 
 
 def read_scontrol(lines: Iterable[str]) -> dict[str, JobState]:
-    """Return what `scontrol --oneliner show jobs` says, by job id."""
+    """Parse the output of `scontrol --oneliner show jobs`, by job id."""
     found = {}
     for line in lines:
-        # JobName and Comment are free text: the first of each key is taken, and these come early.
+        # JobName and Comment are free text. The first occurrence of a key counts: these come early.
         fields: dict[str, str] = {}
         for key, value in re.findall(r"(?:^|\s)([A-Za-z/:]+)=(\S*)", line):
             fields.setdefault(key, value)
@@ -163,7 +163,7 @@ def _value(text: str | None) -> str | None:
 
 
 def _exit(text: str | None) -> tuple[int | None, int | None]:
-    """Return exit code and signal of `code:signal`."""
+    """Return the exit code and the signal of `code:signal`."""
     code, _, number = (text or "").partition(":")
     if not code.isdecimal():
         return None, None
@@ -171,7 +171,7 @@ def _exit(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _time(text: str | None) -> str | None:
-    """Return a time with its zone; None where it is none."""
+    """Return a time with its zone; None if the text is not a time."""
     return f"{text.strip()}+00:00" if text and _TIME.fullmatch(text.strip()) else None
 
 

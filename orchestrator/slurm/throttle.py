@@ -1,7 +1,7 @@
 """Keep all jobs of a campaign within one throttle.
 
-Slurm bounds the tasks of one array at a time. So arrays that together exceed the throttle run one
-after another: each waits until all jobs of the group before it have ended.
+Slurm limits the running tasks of each array separately. So arrays that together exceed the throttle
+run one after another: each waits until all jobs of the group before it have ended.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Throttle:
     before: list[str] = field(default_factory=list)
 
     def waits_for(self, runs: int) -> str | None:
-        """Begin a job of so many runs, and return what it waits for, as --dependency takes it."""
+        """Start a job of `runs` runs, and return its --dependency, or None."""
         if self.most is None:
             return None
         width = min(runs, self.most)
@@ -31,13 +31,13 @@ class Throttle:
         return f"afterany:{':'.join(self.before)}" if self.before else None
 
     def add(self, job_id: str) -> None:
-        """Add the job that was begun last."""
+        """Add the job that was started last to its group."""
         if job_id not in self.group:
             self.group.append(job_id)
 
 
 def throttle_after(most: int | None, queued: list[str]) -> Throttle:
-    """Return the throttle of new jobs, behind those that are in the queue, by their tasks' ids."""
+    """Return the throttle of new jobs, behind the queued jobs, given by their tasks' ids."""
     if most is None:
         return Throttle(None)
     jobs = list(dict.fromkeys(job_id.partition("_")[0] for job_id in queued))

@@ -37,20 +37,21 @@ from orchestrator.store.records import (
     Receipt,
 )
 
-# Whoever has claimed runs on another host has called sbatch by then, or never will.
+# By then, a submit on another host has called sbatch for its runs, or never will.
 ABANDONED_SECONDS = 900
-# For so long after a batch was withdrawn, Slurm is asked for a job of it.
+# How long after its withdrawal Slurm is asked whether a batch has a job.
 WITHDRAWN_SECONDS = 24 * 3600
-# Between two looks at what changes: an array, or a job that the controller is about to accept.
+# The wait between two queries about something that changes: an array, or a job that the controller
+# is about to accept.
 _SECOND_LOOK_SECONDS = 1.0
-# A shell ends with 128 and the number of the signal that ended its program.
+# A shell's exit code is 128 plus the number of the signal that ended its program.
 _SIGNALS = 128
 _GONE = "gone from its array"
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A run's last attempt, where it is Slurm's and not on record as ended."""
+    """The last attempt of a run that is on Slurm and has no recorded end."""
 
     run_id: str
     attempt: Attempt
@@ -59,7 +60,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What went wrong while Slurm was asked, as sentences.
+    """Problems of a sync with Slurm, as sentences.
 
     silences: Slurm's commands that gave no answer. unwritten: what the disk refused.
     """
@@ -69,7 +70,7 @@ class Synced:
 
 
 def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[Open]:
-    """Yield the attempts of which Slurm is still to be asked."""
+    """Yield the attempts whose final state is not known yet."""
     for planned in runs:
         one = open_attempt(planned.run_id, store.run(planned.run_id).attempts())
         if one is not None:
@@ -77,19 +78,19 @@ def open_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> Iterator[
 
 
 def open_attempt(run_id: str, attempts: Sequence[Attempt]) -> Open | None:
-    """Return the last of a run's attempts if Slurm is still to be asked of it."""
+    """Return the last of a run's attempts if its final state is not known yet."""
     if not attempts or attempts[-1].ended is not None or attempts[-1].intent is None:
         return None
     return Open(run_id, attempts[-1], attempts[-1].intent)
 
 
 def queued_attempts(runs: Iterable[PlannedRun], store: CampaignStore) -> list[Open]:
-    """Return those of them that Slurm has, as far as is known: it has not forgotten them."""
+    """Return the open attempts that Slurm has not forgotten, according to their records."""
     return [one for one in open_attempts(runs, store) if one.attempt.slurm_state != UNKNOWN]
 
 
 def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
-    """Return the attempts that have a job, by its id."""
+    """Return the attempts that have a job, by the job's id."""
     found: dict[str, Open] = {}
     for name, members in _by_batch(opened).items():
         jobs = store.batch(name).jobs()
@@ -99,16 +100,16 @@ def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
 
 
 def refresh(runs: Iterable[PlannedRun], store: CampaignStore) -> list[str]:
-    """Ask Slurm as `sync` does; return all that went wrong, as sentences."""
+    """Sync with Slurm as `sync` does; return all problems as sentences."""
     synced = sync(runs, store)
     return [*synced.silences, *synced.unwritten]
 
 
 def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
-    """Ask Slurm for every attempt that has not ended, and record what it says.
+    """Ask Slurm about every attempt that has not ended, and record its answers.
 
-    Jobs whose submit was cut short are found by their names. If Slurm gives no answer, what was on
-    record stays. If the disk refuses a record, this command keeps it in memory.
+    Jobs of an interrupted submit are found by their names. If Slurm gives no answer, the records
+    stay as they are. If the disk refuses a record, this command keeps it in memory.
     """
     before = forget_unwritten(store.path)
     opened = list(open_attempts(runs, store))
@@ -124,7 +125,7 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
         if job_id not in states and one.attempt.slurm_state != UNKNOWN
     ]
     if told.complete and unheard:
-        # While an array changes, Slurm may for a moment know none of it.
+        # While an array changes, Slurm may report none of its tasks for a moment.
         time.sleep(_SECOND_LOOK_SECONDS)
         told = ask_jobs(list(jobs), names)
         states = _own_states(told, jobs)
@@ -139,7 +140,7 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
         try:
             store.batch(name).record_waiting(waiting[job_id] for job_id in members)
         except OSError:
-            # Then each is recorded by itself, or kept in memory.
+            # Then each is recorded separately, or kept in memory.
             waiting = {job_id: waiting[job_id] for job_id in waiting if job_id not in members}
 
     def is_recorded(job_id: str) -> bool:
@@ -154,7 +155,7 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
         if told.complete and (own := _own_record(one, job_id)) is not None:
             return record_job_state(one.attempt, own)
         if told.complete and one.intent.batch in told.names and not _has_started(one.attempt):
-            # A task that is cancelled while it waits goes from its array without a trace.
+            # A task that is cancelled while it waits disappears from its array.
             gone = JobState(job_id, CANCELLED, "squeue", one.intent.batch, reason=_GONE)
             return record_job_state(one.attempt, gone)
         if told.complete:
@@ -175,8 +176,8 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
 
 
 def _own_states(told: Told, jobs: Mapping[str, Open]) -> dict[str, JobState]:
-    # Ids are given again by a cluster that was set up anew, and by another cluster. A task that has
-    # started is none of the rest of its array, whatever end that came to.
+    # A cluster that was set up again, or another cluster, gives the same ids again. A task that has
+    # started is not part of the rest of its array, however that rest ended.
     return {
         job_id: state
         for job_id, one in jobs.items()
@@ -196,9 +197,9 @@ def _has_started(attempt: Attempt) -> bool:
 
 
 def _own_record(one: Open, job_id: str) -> JobState | None:
-    """Return how a job ended that Slurm has forgotten, as it recorded itself; None if it did not.
+    """Return the end that a job recorded itself, for a job that Slurm has forgotten, or None.
 
-    A job script that a signal ended does not know why: for its time, its memory, or a person.
+    If a signal ended the job script, its record has no cause: time limit, memory, or a user.
     """
     record = job_record(one.attempt.folder)
     if record is None or record.job_id != job_id or record.ended_at is None:
@@ -218,9 +219,9 @@ def _own_record(one: Open, job_id: str) -> JobState | None:
 
 
 def record_job_state(attempt: Attempt, state: JobState) -> str | None:
-    """Record what Slurm says of an attempt's job, and its end if it has come to one.
+    """Record Slurm's report of an attempt's job, and its end if it has ended.
 
-    Returns why the disk refuses, if it does.
+    Returns the reason if the disk refuses.
     """
     refusal = None
     if state.final:
@@ -253,7 +254,7 @@ def _with_own_exit_code(attempt: Attempt, state: JobState) -> JobState:
 
 
 def _end(attempt: Attempt, state: JobState) -> str:
-    """Return the state in which an attempt ended, which is Slurm's but for two cases."""
+    """Return the state in which an attempt ended: Slurm's state, with two exceptions."""
     if _given_up(attempt, state):
         return GIVEN_UP
     if state.word == FAILED:
@@ -265,10 +266,10 @@ def _end(attempt: Attempt, state: JobState) -> str:
 
 
 def _given_up(attempt: Attempt, state: JobState) -> bool:
-    """Return whether Slurm cancelled a job because one that it waited for did not complete.
+    """Return whether Slurm cancelled a job because a job that it depended on did not complete.
 
-    squeue and scontrol say so. sacct has no word for it: of a job that a person cancelled it says
-    who did, of one of these that nobody did; of the rest of an array it says either.
+    squeue and scontrol report this. sacct does not: it names the user who cancelled a job, and no
+    user for these jobs. For the rest of an array it may report either.
     """
     if state.word != CANCELLED or attempt.intent is None or not attempt.intent.chained:
         return False
@@ -291,9 +292,9 @@ def _record_unknown(attempt: Attempt, job_id: str | None) -> str | None:
 
 
 def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) -> Iterator[str]:
-    """Record the jobs of batches that have no receipt and that Slurm knows; yield silences.
+    """Record the jobs that Slurm knows of batches without a receipt; yield missing answers.
 
-    Adds to `refusals` why the disk refuses.
+    Adds the reasons to `refusals` if the disk refuses.
     """
     for name, members in _by_batch(opened).items():
         folder = store.batch(name)
@@ -309,11 +310,11 @@ def _adopt(opened: Sequence[Open], store: CampaignStore, refusals: list[str]) ->
 
 
 def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) -> list[str]:
-    """Bring every submission that was cut short to an end: its job found, or withdrawn.
+    """Resolve every interrupted submission: record its job if there is one, or withdraw it.
 
-    `alone`: whether no other submit of this host, nor an sbatch of one, can be at work: of those
-    then on record as this host's none lives. Others are given ABANDONED_SECONDS. Returns what is
-    left, as sentences.
+    alone: whether no other submit of this host, nor its sbatch, can be running. Then the
+    submissions that this host has on record are dead. Those of other hosts have ABANDONED_SECONDS.
+    Returns the unresolved ones, as sentences.
     """
     cancel_withdrawn(store)
     opened = list(open_attempts(runs, store))
@@ -341,11 +342,10 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
 
 
 def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
-    """Bring a batch without a receipt to an end: find its job, or see to it that none runs.
+    """Resolve a batch without a receipt: find its job, or make sure that it never runs.
 
-    Slurm is asked first, for a job that waits in its queue should run. A job that Slurm accepts
-    only after that ends by itself before it runs anything. Raises SilenceError if Slurm gives no
-    answer.
+    This asks Slurm first, because a job that waits in its queue should run. A job that Slurm
+    accepts only later ends before it runs anything. Raises SilenceError if Slurm gives no answer.
     """
     job_id = find(intent.batch, intent.created_at)
     if job_id is None:
@@ -357,7 +357,7 @@ def withdraw(folder: BatchFolder, intent: Intent) -> Receipt:
 def cancel_withdrawn(store: CampaignStore) -> None:
     """Cancel the jobs that Slurm accepted after their batches were withdrawn.
 
-    They would end by themselves when they begin, but keep a place in the queue until then.
+    They would end without running anything, but occupy a place in the queue until then.
     """
     names = [folder.path.name for folder in store.withdrawn_batches(WITHDRAWN_SECONDS)]
     with suppress(SilenceError):
@@ -365,7 +365,7 @@ def cancel_withdrawn(store: CampaignStore) -> None:
 
 
 def close(receipt: Receipt, attempts: Iterable[Attempt]) -> None:
-    """Record of the attempts of a batch, where it has no job, that Slurm never got them."""
+    """Record that Slurm never received the attempts of a batch, if the batch has no job."""
     if receipt.job_id is not None:
         return
     for attempt in attempts:

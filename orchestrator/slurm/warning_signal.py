@@ -1,4 +1,4 @@
-"""Find out whether a job was ended by the signal that Slurm sends before its time is up."""
+"""Find out whether a job was ended by the signal that Slurm sends before its time limit."""
 
 import re
 import shlex
@@ -8,19 +8,19 @@ from orchestrator.hardware.time_limit import time_limit_seconds
 from orchestrator.slurm.arrays import directives
 from orchestrator.store.job_state import JobState
 
-# `USR2@90`, with letters before a colon for who gets it. Slurm's default is a minute.
+# `USR2@90`; letters before a colon select the receiver. Slurm's default is one minute.
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?P<name>[A-Z0-9]+)(?:@(?P<seconds>[0-9]+))?")
 _DEFAULT_SECONDS = 60
-# Slurm may send the signal so much earlier than it was asked to.
+# Slurm may send the signal this many seconds earlier than requested.
 _EARLY_SECONDS = 60
 _OF_A_SHELL = 128
 
 
 def ended_by_warning_signal(script: str, state: JobState, seconds: float | None) -> bool:
-    """Return whether a job that failed ended by the signal that its time limit sent ahead.
+    """Return whether a failed job was ended by the signal sent before its time limit.
 
-    script: what was submitted; its #SBATCH lines ask for the time and the signal. seconds: how long
-    the job ran. A program that catches the signal and ends otherwise decides by its exit code.
+    script: the submitted script; its #SBATCH lines request the time and the signal. seconds: how
+    long the job ran. For a program that catches the signal, its own exit code decides.
     """
     asked = dict(
         word.split("=", 1)
@@ -38,7 +38,7 @@ def ended_by_warning_signal(script: str, state: JobState, seconds: float | None)
 
 
 def _number(name: str) -> int | None:
-    """Return the number of a signal, given as USR2, SIGUSR2 or 12; None if there is none such."""
+    """Return the number of a signal given as USR2, SIGUSR2 or 12; None if unknown."""
     if name.isdecimal():
         return int(name)
     try:

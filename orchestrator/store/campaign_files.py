@@ -10,7 +10,7 @@ from orchestrator.common.text import named
 from orchestrator.store.results_folder import RESULTS
 
 _NAME = re.compile(r"^name:", re.MULTILINE)
-# A cluster profile has none of these keys. A file with mistakes in it counts, too.
+# A cluster profile has none of these keys. A campaign file with mistakes counts, too.
 _RUNS = re.compile(r"^(?:defaults|matrix|include):", re.MULTILINE)
 _SUFFIXES = (".yaml", ".yml")
 _MOST_BYTES = 200_000
@@ -29,7 +29,7 @@ def is_campaign_file(path: Path) -> bool:
 
 
 def campaign_files(folder: Path, *, depth: int = 0) -> Iterator[Path]:
-    """Yield the campaign files of a folder by name, then those of its folders, `depth` levels down.
+    """Yield the campaign files of a folder by name, then those up to `depth` levels down.
 
     Hidden folders and folders of results are left out.
     """

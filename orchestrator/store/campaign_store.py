@@ -63,23 +63,23 @@ class CampaignStore:
 
     @property
     def submit_lock(self) -> Path:
-        """Held while a submit is at work on the campaign."""
+        """Path of the lock that a submit holds while it runs on the campaign."""
         return self.path / "submit.lock"
 
     @property
     def cancel_marks(self) -> CancelMarks:
-        """What `cancel` leaves for a submit that is at work."""
+        """The marks that `cancel` leaves for a running submit."""
         return CancelMarks(self.path / "cancels")
 
     @property
     def only_rehearsed(self) -> bool:
-        """Whether the campaign was submitted to be rehearsed, and never otherwise."""
+        """Whether the campaign was only rehearsed, and never submitted for real."""
         submitted = [(folder / "campaign.json").exists() for folder in (self.path, self.rehearsal)]
         return submitted == [False, True]
 
     @property
     def rehearsal(self) -> Path:
-        """Where what was rehearsed of it lies."""
+        """The folder of the campaign's rehearsals."""
         return self.path / "rehearsal"
 
     def run(self, run_id: str) -> RunFolder:
@@ -91,9 +91,9 @@ class CampaignStore:
         return batch_folder(self.path, name)
 
     def deleted_attempts(self) -> Iterator[tuple[RunBatch, str, str, int]]:
-        """Yield the attempts that have a job on record, and no folder any more.
+        """Yield the attempts that have a recorded job, but no folder any more.
 
-        As their batch, the job's id, the run's, and the attempt's number.
+        Each as its batch, the job's id, the run's id, and the attempt's number.
         """
         for path in sorted(self.path.glob("submissions/*/batch.json")):
             batch = read_record(path, RunBatch)
@@ -109,17 +109,17 @@ class CampaignStore:
     def withdrawn_batches(self, seconds: float) -> Iterator[BatchFolder]:
         """Yield the folders of the batches that were withdrawn in the last `seconds`."""
         for path in self.path.glob("submissions/*/withdrawn.sh"):
-            # A rename leaves the time of the file alone, but changes that of its folder.
+            # A rename keeps the file's modification time, but changes that of its folder.
             with suppress(OSError):
                 if path.parent.stat().st_mtime > time.time() - seconds:
                     yield BatchFolder(path.parent)
 
     def shared_intent(self, intent: Intent) -> AbstractContextManager[Path]:
-        """Give a file that holds an intent, for as long as attempts are claimed by it."""
+        """Provide a file that contains an intent, while attempts are claimed with it."""
         return passing_text(self.path / "intent.json", json_text(asdict(intent)))
 
     def new_batch(self, batch: RunBatch, script: str) -> BatchFolder | None:
-        """Make the folder of a call of sbatch; None where somebody has withdrawn it already."""
+        """Make the folder of a call of sbatch; return None if it is withdrawn already."""
         folder = self.batch(batch.name)
         texts = {"batch.json": json_text(asdict(batch)), folder.script.name: script}
         links = {
@@ -130,7 +130,7 @@ class CampaignStore:
         return folder if claim_folder(folder.path, texts, links) else None
 
     def run_record(self, planned: PlannedRun, campaign: Campaign) -> dict[str, str]:
-        """Return the text of a run's run.json, by that name."""
+        """Return the text of a run's run.json, under that name."""
         record = {
             "run_id": planned.run_id,
             "label": planned.label,
@@ -142,9 +142,9 @@ class CampaignStore:
         return {"run.json": json_text(record)}
 
     def save_run(self, planned: PlannedRun, texts: Mapping[str, str]) -> RunFolder:
-        """Write a run's folder: `texts` by file name, whole or not at all.
+        """Write a run's folder: `texts` by file name, all or none.
 
-        Raises UserError where the disk does not let it.
+        Raises UserError if the disk refuses.
         """
         folder = self.run(planned.run_id)
         with disk_errors(folder.path):
@@ -152,27 +152,27 @@ class CampaignStore:
         return folder
 
     def save_submission(self, campaign: Campaign) -> None:
-        """Record which runs the campaign had when it was submitted, and its warm-up."""
+        """Record the runs and the warm-up of the campaign that is submitted."""
         runs = {planned.run_id: planned.label for planned in campaign.runs}
         with disk_errors(self.path):
             record = {"name": campaign.name, "warmup": campaign.warmup.written, "runs": runs}
             write_json(self.path / "campaign.json", record)
 
     def submitted_runs(self) -> dict[str, str]:
-        """Return the runs of the last submission, id to label; empty where there was none."""
+        """Return the runs of the last submission, id to label; empty if there was none."""
         record = read_json(self.path / "campaign.json") or {}
         runs: dict[str, str] = record.get("runs", {})
         return runs
 
     @property
     def submitted_at(self) -> float:
-        """When the campaign was last submitted, in seconds since 1970; 0 where it never was."""
+        """Return when the campaign was last submitted, in seconds since 1970, or 0."""
         with suppress(OSError):
             return (self.path / "campaign.json").stat().st_mtime
         return 0.0
 
     def run_folders(self, without: Collection[str] = ()) -> list[RunFolder]:
-        """Return the folders here that may be a run's, in the order of ids, but for `without`."""
+        """Return the folders here that may be a run's, by id, except those `without`."""
         try:
             with os.scandir(self.path) as entries:
                 names = {entry.name for entry in entries if entry.is_dir()}
@@ -181,9 +181,9 @@ class CampaignStore:
         return [self.run(name) for name in sorted(names.difference(without))]
 
     def run_records(self, without: Collection[str] = ()) -> list[dict[str, Any]]:
-        """Return what run.json says of every run that was started here, in the order of ids.
+        """Return the run.json of every run that was started here, in the order of ids.
 
-        But for those `without`, which are not even looked at.
+        The runs in `without` are left out and not read.
         """
         found = (folder.started_record() for folder in self.run_folders(without))
         return [record for record in found if record is not None]
@@ -194,7 +194,7 @@ class CampaignStore:
         return [str(one["label"]) for one in self.run_records(without=known)]
 
     def write(self, name: str, text: str) -> Path:
-        """Write a derived file, as a report, and return its path."""
+        """Write a derived file, such as a report, and return its path."""
         path = self.path / name
         with disk_errors(path), made_folder(self.path):
             write_text(path, text)
@@ -202,9 +202,9 @@ class CampaignStore:
 
 
 def campaign_store(results: Path, campaign: str, *, rehearsal: bool = False) -> CampaignStore:
-    """Return the store of a campaign under the folder `results`; nothing is made.
+    """Return the store of a campaign under the folder `results`; create nothing.
 
-    What is rehearsed has one of its own, within it.
+    rehearsal: return the store of the campaign's rehearsals, a folder inside it.
     """
     store = CampaignStore(results.absolute() / campaign)
     return CampaignStore(store.rehearsal) if rehearsal else store

@@ -1,4 +1,4 @@
-"""Marks that `teralog cancel` leaves for a submit that is at work on the same runs."""
+"""Marks that `teralog cancel` leaves for a submit that is active on the same runs."""
 
 import secrets
 from collections.abc import Collection, Iterable
@@ -11,7 +11,7 @@ from orchestrator.store.record_files import read_record, utc_now, write_record
 
 @dataclass(frozen=True, slots=True)
 class CancelMark:
-    """Which runs one call of `cancel` ends, by their ids, and since when."""
+    """The runs that one call of `cancel` ends, by their ids, and its time."""
 
     runs: tuple[str, ...]
     created_at: str
@@ -19,9 +19,9 @@ class CancelMark:
 
 @dataclass(frozen=True, slots=True)
 class CancelMarks:
-    """The folder of the marks, one file each; it need not exist.
+    """The folder of the marks, one file per mark; it need not exist.
 
-    A submit heeds only the marks that were not there when it began, so none outlives its purpose.
+    A submit ignores the marks that existed when it began, so an old mark has no effect.
     """
 
     folder: Path
@@ -48,7 +48,7 @@ class CancelMarks:
         return {run_id for mark in marks if mark is not None for run_id in mark.runs}
 
     def remove(self, names: Iterable[str]) -> None:
-        """Take marks away, as far as the disk lets it."""
+        """Remove marks, unless the disk refuses."""
         with suppress(OSError):
             for name in names:
                 (self.folder / name).unlink(missing_ok=True)

@@ -43,35 +43,35 @@ from orchestrator.store.records import (
     Started,
 )
 
-# What the script of a batch is called once its job has begun: see `slurm.arrays.batch_script`.
+# The name of a batch's script once its job has begun: see `slurm.arrays.batch_script`.
 _BEGUN = re.compile(r"job-(?P<job>[0-9]+)\.sh")
 
 
-# What the jobs of an array that wait have in common, mostly.
+# The fields that the waiting jobs of an array usually share.
 _SHARED = ("state", "by", "name", "reason", "of_rest")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFolder:
-    """The folder of one call of sbatch, which need not exist."""
+    """The folder of one call of sbatch; it need not exist."""
 
     path: Path
 
     @property
     def script(self) -> Path:
-        """What Slurm is given."""
+        """Path of the script that Slurm receives."""
         return self.path / "script.sh"
 
     def record(self) -> RunBatch | None:
-        """Return what was to be submitted; None where its runs were claimed, and no more."""
+        """Return the recorded batch; None if its runs were only claimed so far."""
         return read_record(self.path / "batch.json", RunBatch)
 
     def receipt(self) -> Receipt | None:
-        """Return what became of it; None where that is not on record."""
+        """Return the recorded result of the submission; None if there is no record."""
         return read_record(self.path / "receipt.json", Receipt)
 
     def jobs(self) -> dict[tuple[str, int], str] | None:
-        """Return the job's or task's id of each run and attempt; None where no job is on record."""
+        """Return the job or task id of each run and attempt; None if no job is on record."""
         receipt = self.receipt()
         batch = None if receipt is None or receipt.job_id is None else self.record()
         if receipt is None or batch is None:
@@ -82,7 +82,7 @@ class BatchFolder:
         }
 
     def waiting(self) -> dict[str, JobState]:
-        """Return what Slurm last said of jobs that have never started, by job id."""
+        """Return the last reported states of jobs that have never started, by job id."""
         path = self.path / "waiting.json"
         groups = (read_json(path) or {"jobs": ()}).get("jobs")
         try:
@@ -95,9 +95,9 @@ class BatchFolder:
             raise UserError(f"{path}: is damaged ({error!r}); move it elsewhere") from None
 
     def record_waiting(self, states: Iterable[JobState]) -> None:
-        """Record what Slurm says of jobs that have never started: one file for all of them.
+        """Record the states of jobs that have never started, in one file for all of them.
 
-        A job gets a slurm.json of its own when it starts, which then counts.
+        A job gets its own slurm.json when it starts; from then on that file counts.
         """
         before = self.waiting()
         after = {**before, **{str(state.job_id): state for state in states}}
@@ -113,12 +113,12 @@ class BatchFolder:
         write_json(self.path / "waiting.json", {"jobs": jobs})
 
     def close(self, receipt: Receipt) -> Receipt:
-        """Record what became of it, where that is not on record; return what is on record now."""
+        """Record the result of the submission unless one is recorded; return the recorded one."""
         write_json_once(self.path / "receipt.json", asdict(receipt))
         return self.receipt() or receipt
 
     def adopt(self, receipt: Receipt) -> str | None:
-        """Record a job that was found; if the disk refuses, keep it in memory and say why."""
+        """Record a job that was found; if the disk refuses, keep it in memory and return why."""
         try:
             self.close(receipt)
         except OSError as error:
@@ -127,7 +127,7 @@ class BatchFolder:
         return None
 
     def withdraw(self) -> str | None:
-        """Take the script away: no sbatch can read it from here on, and no job can begin.
+        """Remove the script: from now on no sbatch can read it, and no job can begin.
 
         Returns the id of the job if one has begun before. If the folder does not exist, this makes
         it with a receipt that there is no job.
@@ -164,41 +164,41 @@ class RunFolder:
 
     @property
     def lock(self) -> Path:
-        """Held as long as somebody supervises the run."""
+        """Path of the lock that the run's supervisor holds."""
         return self.path / "run.lock"
 
     @property
     def script(self) -> Path:
-        """The job script."""
+        """Path of the job script."""
         return self.path / "job.sh"
 
     def record(self) -> dict[str, Any]:
-        """Return what run.json says of the run; empty where there is none."""
+        """Return the run's run.json; empty if there is none."""
         return read_json(self.path / "run.json") or {}
 
     def started_record(self) -> dict[str, Any] | None:
-        """Return what run.json says of a run that was started; None where it was not."""
+        """Return the run's run.json if the run was started, else None."""
         record = self.record()
         return record if record and self.attempts() else None
 
     def texts(self) -> dict[str, str]:
-        """Return what was written for it to run: the job script, and its configuration, by name."""
+        """Return the files that the run needs, by name: the job script and its configuration."""
         files = sorted(path for path in self.path.glob("*.json") if path.name != "run.json")
         found = (path for path in (self.script, *files) if path.is_file())
         return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in found}
 
     def attempts(self) -> list[Attempt]:
-        """Return the starts of the run, oldest first; without those that came to nothing."""
+        """Return the run's attempts, oldest first, without those that never started."""
         found = (read_attempt(self.attempt_folder(number)) for number in self._numbers())
         return [one for one in found if one.ended is None or one.ended.state not in NEVER_STARTED]
 
     @property
     def next_number(self) -> int:
-        """The number of the attempt that comes after all there have been."""
+        """The number of the attempt after all existing ones."""
         return max(self._numbers(), default=0) + 1
 
     def new_attempt(self) -> Attempt:
-        """Make the folder of the next attempt; two callers never get the same one."""
+        """Make the folder of the next attempt; two callers never get the same folder."""
         number = self.next_number
         while True:
             folder = self.attempt_folder(number)
@@ -215,10 +215,10 @@ class RunFolder:
         log: str | None = None,
         written: Path | None = None,
     ) -> bool:
-        """Make the attempt with this number, its record within; False where somebody else has it.
+        """Create an attempt with its record; return False if another process has this number.
 
-        script: what its job.sh holds. log: where what it prints is to lie, if not beside it.
-        written: a file that holds the record already, where many attempts share it.
+        script: the text of its job.sh. log: where its output goes, if not in its folder. written: a
+        file that already contains the record, shared by many attempts.
         """
         name = "intent.json" if isinstance(record, Intent) else "ended.json"
         texts = {name: json_text(asdict(record))}
@@ -233,11 +233,11 @@ class RunFolder:
         return self.standing()[0]
 
     def standing(self) -> tuple[str, list[Attempt]]:
-        """Return the state of the last attempt, or NOT_STARTED; and the attempts that it is by.
+        """Return the state of the last attempt, or NOT_STARTED; and all attempts read for it.
 
-        On Slurm it is what Slurm last said. On this machine, where the attempt has no end, the
-        run's lock tells whether it is still supervised; if it is not, its supervisor was killed or
-        the machine went down: INTERRUPTED.
+        On Slurm it is the state that Slurm reported last. On this machine, if the attempt has no
+        recorded end, the run's lock shows whether a supervisor is alive. If not, the supervisor was
+        killed or the machine went down: INTERRUPTED.
         """
         attempts = self.attempts()
         if not attempts:
@@ -249,12 +249,12 @@ class RunFolder:
             return last.slurm_state, attempts
         if locks.is_held(self.lock):
             return RUNNING, attempts
-        # It may have ended between the two looks.
+        # It may have ended between the two checks.
         last = read_attempt(last.folder)
         return last.ended.state if last.ended else INTERRUPTED, [*attempts[:-1], last]
 
     def attempt_folder(self, number: int) -> Path:
-        """Return the folder of an attempt, which need not exist."""
+        """Return the folder of an attempt; it need not exist."""
         return self.path / f"attempt-{number}"
 
     def _numbers(self) -> list[int]:
@@ -267,7 +267,7 @@ class RunFolder:
 
 
 def read_attempt(folder: Path) -> Attempt:
-    """Return what an attempt's folder tells."""
+    """Read an attempt from its folder."""
     intent = read_record(folder / "intent.json", Intent)
     job = None
     if intent is not None:
@@ -282,13 +282,13 @@ def read_attempt(folder: Path) -> Attempt:
     )
 
 
-# By the campaign's folder and the batch. A receipt is never written twice, so what was found once
-# stays true.
+# By the campaign's folder and the batch. A receipt is never written twice, so a cached one stays
+# true.
 _jobs: dict[tuple[str, str], dict[tuple[str, int], str]] = {}
 
 
 def _submitted(attempt: Path, intent: Intent) -> JobState | None:
-    """Return what is known of an attempt that has not started: it waits, or sbatch's answer."""
+    """Return the state of an attempt that has not started: waiting, or sbatch's answer."""
     run = attempt.parent
     key = (str(run.parent), intent.batch)
     jobs = _jobs.get(key) or batch_folder(run.parent, intent.batch).jobs()
@@ -302,7 +302,7 @@ def _submitted(attempt: Path, intent: Intent) -> JobState | None:
     return waiting or JobState(job_id, SUBMITTED, "sbatch", intent.batch)
 
 
-# By the batch's folder: the file that was read, and what it contains. A file is never changed, only
+# By the batch's folder: the file that was read, and its content. A file is never changed, only
 # replaced by another one.
 _waiting: dict[str, tuple[tuple[int, int], Mapping[str, JobState]]] = {}
 
@@ -324,7 +324,7 @@ def _number(attempt: Path) -> int:
 
 
 def write_started(attempt: Path, started: Started) -> None:
-    """Record that an attempt has begun."""
+    """Record that an attempt has started."""
     write_record(attempt / "attempt.json", started)
 
 
@@ -334,17 +334,17 @@ def write_ended(attempt: Path, ended: Ended) -> None:
 
 
 def job_record(attempt: Path) -> JobRecord | None:
-    """Return what the job of an attempt wrote of itself; None if it has written nothing."""
+    """Return what the job of an attempt recorded about itself; None if it has recorded nothing."""
     return read_record(attempt / "job.json", JobRecord)
 
 
 def has_own_state(attempt: Path) -> bool:
-    """Return whether an attempt has a slurm.json: its job has started, or an old teralog asked."""
+    """Return whether an attempt has a slurm.json: it started, or an old teralog wrote it."""
     return os.path.exists(f"{attempt}/slurm.json")  # noqa: PTH110
 
 
 def write_job_state(attempt: Path, state: JobState) -> None:
-    """Record what Slurm said of an attempt's job."""
+    """Record the state that Slurm reported for an attempt's job."""
     write_record(attempt / "slurm.json", state)
 
 
@@ -354,5 +354,5 @@ def note_ended(attempt: Path, ended: Ended) -> str | None:
 
 
 def note_job_state(attempt: Path, state: JobState) -> str | None:
-    """Record what Slurm said of an attempt's job, or keep it in memory likewise."""
+    """Record the reported state of an attempt's job; if the disk refuses, as `note_ended`."""
     return write_or_keep(attempt / "slurm.json", state)

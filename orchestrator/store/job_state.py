@@ -66,7 +66,7 @@ class JobState:
 
     @property
     def word(self) -> str:
-        """The state without what Slurm adds to it, e.g. who cancelled the job."""
+        """The state without Slurm's additions, e.g. the user who cancelled the job."""
         return self.state.split()[0].rstrip("+")
 
     @property

@@ -19,7 +19,7 @@ _unwritten: dict[Path, Any] = {}
 
 
 def write_record(path: Path, record: Any) -> None:
-    """Write a record, whole or not at all."""
+    """Write a record, completely or not at all."""
     write_json(path, asdict(record))
 
 
@@ -45,15 +45,15 @@ def forget_unwritten(folder: Path) -> dict[Path, Any]:
 
 
 def keep_again(records: Mapping[Path, Any]) -> None:
-    """Keep records that were forgotten, except those that have been kept anew."""
+    """Keep records again that were forgotten, unless newer ones were kept meanwhile."""
     for path, record in records.items():
         _unwritten.setdefault(path, record)
 
 
 def read_record(path: Path, kind: type[Record]) -> Record | None:
-    """Return the record in a file, None if there is none; ignore keys of other versions.
+    """Read the record in a file; None if there is no file. Keys of other versions are ignored.
 
-    Raises UserError if it lacks a key.
+    Raises UserError if a key is missing.
     """
     if _unwritten and isinstance(kept := _unwritten.get(path), kind):
         return kept
@@ -76,5 +76,5 @@ def _frozen(value: Any) -> Any:
 
 
 def utc_now() -> str:
-    """Return the time, as the records write it: UTC, ISO 8601, to the second."""
+    """Return the current time in the records' format: UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -18,22 +18,21 @@ from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.submission import submitted_warmup
 from parsers.summary.warmup import Warmup
 
-# With the preset, whose sizes stand in run.json too.
+# With the preset, whose sizes are in run.json too.
 _TOLD_OTHERWISE = DERIVED | {"model"}
 
 
 def recorded_run(record: Mapping[str, Any]) -> Run | None:
-    """Return the run that a run.json tells of; None where this version would make it another.
+    """Return the run that a run.json describes; None if this version reads it as another run.
 
-    That is so where its framework, or one of its parameters, is not known here: the identity that
-    the file gives is then not that of the run made of its values. A parameter that was added since
-    has its default.
+    This is so if the framework or a parameter is unknown here: the run made from the values would
+    not have the recorded identity. A parameter that was added since has its default.
     """
     name = record.get("framework")
     if name not in FRAMEWORKS:
         return None
     known = option_names(name) | (COMMON - _TOLD_OTHERWISE)
-    # What was not given is there too, as null.
+    # Parameters that were not given are there too, as null.
     values = {key: value for key, value in record.items() if key in known and value is not None}
     try:
         values["time_limit"] = _clock(record["time_limit_seconds"])
@@ -48,12 +47,12 @@ def recorded_run(record: Mapping[str, Any]) -> Run | None:
 
 
 def _clock(seconds: int) -> str:
-    """Return seconds as a campaign file gives a time limit."""
+    """Format seconds as a time limit of a campaign file."""
     return f"{seconds // 60}:{seconds % 60}"
 
 
 def started_records(store: CampaignStore) -> list[dict[str, Any]]:
-    """Return the run.json of all runs that were started. Raises UserError where there is none."""
+    """Return the run.json of all started runs. Raises UserError if there is none."""
     records = store.run_records()
     if not records:
         raise UserError(f"{store.path}: holds no run that was started; give results/<campaign>")
@@ -61,9 +60,9 @@ def started_records(store: CampaignStore) -> list[dict[str, Any]]:
 
 
 def readable_records(store: CampaignStore) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the run.json of all runs that were started; and what is damaged, in a sentence a run.
+    """Return the run.json of all started runs, and a sentence for each damaged one.
 
-    A run of which any file is damaged is left out.
+    A run with any damaged file is left out.
     """
     found: list[dict[str, Any]] = []
     damaged: list[str] = []
@@ -82,9 +81,8 @@ def recorded_campaign(
 ) -> tuple[list[PlannedRun], Warmup]:
     """Return the runs that were started in a campaign's folder, and its warm-up.
 
-    They stand in the order of the last submission, others after them. `records`: their run.json,
-    where they have been read. Raises UserError where there is none, or one that this version does
-    not know.
+    The runs of the last submission come first, in its order. `records`: their run.json, if already
+    read. Raises UserError if there is none, or if this version does not know one of them.
     """
     made = [(record, recorded_run(record)) for record in records or started_records(store)]
     unknown = [
@@ -101,11 +99,11 @@ def recorded_campaign(
 
 
 def warmup_of(store: CampaignStore) -> Warmup:
-    """Return the warm-up that a campaign was last submitted with."""
+    """Return the warm-up of a campaign's last submission."""
     return submitted_warmup(store.path) or Warmup.parse(DEFAULT_WARMUP)
 
 
 def campaign_stores(results: Path) -> list[CampaignStore]:
-    """Return the folders of all campaigns under a folder of results, by name."""
+    """Return the stores of all campaigns under a folder of results, by name."""
     found = {path.parent.parent for path in results.absolute().glob("*/*/run.json")}
     return [CampaignStore(path) for path in sorted(found)]

@@ -14,33 +14,33 @@ TIMEOUT = "TIMEOUT"
 CANCELLED = "CANCELLED"
 INTERRUPTED = "INTERRUPTED"
 
-# What `cancel` brings to an end of runs that this machine has.
+# The states of runs on this machine that `cancel` ends.
 CANCELLABLE = frozenset({NOT_STARTED, INTERRUPTED, RUNNING})
 
-# Of runs on Slurm only. The first two are ours, for what Slurm has not been told, or has not
-# answered yet; NOT_SUBMITTED closes an attempt whose submission was withdrawn.
+# Of runs on Slurm only. The first two are teralog's, for an attempt that Slurm has not received or
+# not answered yet; NOT_SUBMITTED closes an attempt whose submission was withdrawn.
 SUBMITTING = "SUBMITTING"
 SUBMITTED = "SUBMITTED"
 NOT_SUBMITTED = "NOT_SUBMITTED"
 UNKNOWN = "UNKNOWN"
 
-# Of a run that is not to be started, for one before it failed; and of its attempt, where Slurm had
+# For a run that must not start, because a run before it failed; and for its attempt, if Slurm had
 # it already.
 GIVEN_UP = "GIVEN_UP"
-# An attempt with such an end was never one.
+# An attempt that ended like this never started.
 NEVER_STARTED = frozenset({NOT_SUBMITTED, GIVEN_UP})
 
-# So begins the allocation of a run on this machine.
+# The start of the allocation id of a run on this machine.
 SUBMIT = "submit-"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """When a run was started, beside others: in which allocation, and as the how manieth.
+    """The place of a run's start among others: the allocation, and the order within it.
 
-    allocation: a job's id on Slurm, else `SUBMIT` and what the submit calls itself.
-    place: in the order of starting, from 1; within the block where there is one.
-    block: the runs that were started together in an interleaved order.
+    allocation: a job's id on Slurm, else `SUBMIT` and the submit's own id. place: the order of
+    starting, from 1; within the block if there is one. block: the runs that were started together
+    in an interleaved order.
     """
 
     allocation: str
@@ -50,11 +50,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Who supervises an attempt, since when (UTC, ISO 8601), on which devices.
+    """The supervisor of an attempt, its start time (UTC, ISO 8601), and its devices.
 
     Every process of the attempt has `token` in its environment, as TERALOG_ATTEMPT. allocation,
-    place and block are those of its `Position`. cores: how many cores runs share; None if ranks
-    are GPUs or have shares of nodes. Attempts of earlier versions have None from `allocation` on.
+    place and block are those of its `Position`. cores: how many cores runs share; None if ranks are
+    GPUs or have shares of nodes. Attempts of earlier versions have None from `allocation` on.
     """
 
     pid: int
@@ -72,9 +72,9 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an attempt ended: its state, and the job script's exit code or signal.
+    """The end of an attempt: its state, and the job script's exit code or signal.
 
-    other_runs: how many other runs were on this machine at once, at most; None if not counted.
+    other_runs: the largest number of other runs on this machine at once; None if not counted.
     """
 
     state: str
@@ -87,9 +87,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """What a job on Slurm wrote of itself: its id, and its times and exit code (UTC, ISO 8601).
+    """What a job on Slurm recorded: its id, and its times and exit code (UTC, ISO 8601).
 
-    exit_code, ended_at: None until the job script has ended, and for ever if the job was killed.
+    exit_code, ended_at: None until the job script has ended, and permanently if the job was killed.
     """
 
     job_id: str
@@ -100,10 +100,10 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """That an attempt is to be submitted to Slurm: by which batch, from where, since when.
+    """The plan to submit an attempt to Slurm: its batch, host and time.
 
-    It is on disk before sbatch is called. `batch` is also the job's name.
-    chained: whether Slurm cancels it where another run does not complete first.
+    It is on disk before sbatch is called. `batch` is also the job's name. chained: whether Slurm
+    cancels it if another run does not complete first.
     """
 
     batch: str
@@ -114,7 +114,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One start of a run, as far as its folder tells.
+    """One start of a run, read from its folder.
 
     `started` is set if it ran on this machine; `intent` and `job` if it is on Slurm.
     """
@@ -128,34 +128,34 @@ class Attempt:
 
     @property
     def allocation(self) -> str | None:
-        """What it had its nodes by: a job on Slurm, or the submit; None where that is not known."""
+        """The allocation of its nodes: a Slurm job, or the submit; None if not known."""
         if self.started is not None:
             return self.started.allocation
         return self.job.job_id if self.job else None
 
     @property
     def in_allocation(self) -> bool:
-        """Whether it was started here, on nodes of an allocation of Slurm's."""
+        """Whether it was started from here, on nodes of a Slurm allocation."""
         return self.started is not None and not (self.started.allocation or SUBMIT).startswith(
             SUBMIT
         )
 
     @property
     def nodes(self) -> str | None:
-        """What it ran on: nodes of a cluster, or the machine that it was started on."""
+        """Where it ran: nodes of a cluster, or the machine that it was started on."""
         if self.started is None:
             return self.job.nodes if self.job else None
         if not self.in_allocation:
             return self.started.host
-        # A share of a node is its name and a number.
+        # The share of a node is the node's name and a number.
         shares = (share.partition("/")[0] for share in self.started.devices)
         return ",".join(dict.fromkeys(shares))
 
     @property
     def crowded(self) -> str | None:
-        """What it shared its cores with, e.g. `8 ranks on 2 cores, 1 other run at once`, or None.
+        """What shared its cores, e.g. `8 ranks on 2 cores, 1 other run at once`, or None.
 
-        An attempt on GPUs or on nodes of a cluster has its devices to itself.
+        An attempt on GPUs or on nodes of a cluster has its devices exclusively.
         """
         if self.started is None or self.started.cores is None:
             return None
@@ -174,20 +174,20 @@ class Attempt:
 
     @property
     def log(self) -> Path:
-        """What the job printed, stdout and stderr together."""
+        """Path of the job's output, stdout and stderr together."""
         return self.folder / "output.log"
 
     @property
     def slurm_state(self) -> str:
-        """What Slurm last said of an attempt that has not ended; SUBMITTING before it did."""
+        """Slurm's last state of an attempt that has not ended; SUBMITTING before the first."""
         return self.job.state if self.job else SUBMITTING
 
 
 @dataclass(frozen=True, slots=True)
 class RunBatch:
-    """One call of sbatch: its name, and the runs it is for, each with its attempt's number.
+    """One call of sbatch: its name, and its runs, each with the number of its attempt.
 
-    indices: those of an array's tasks, one for each of `members`; where none are given, its place.
+    indices: the array index of each member; if empty, its position in `members`.
     """
 
     name: str
@@ -205,9 +205,9 @@ class RunBatch:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a batch: the id Slurm gave the job, or None where it was withdrawn.
+    """The result of submitting a batch: the job's id, or None if it was withdrawn.
 
-    `lost`: it ran, its log shows, and Slurm does not know it any more.
+    `lost`: the job ran, according to its log, and Slurm does not know it any more.
     """
 
     job_id: str | None

@@ -1,4 +1,4 @@
-"""Find the folder of results of a campaign file, and other folders that hold results of it."""
+"""Find the results folder of a campaign file, and other folders with results of the campaign."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ class Elsewhere:
 
     @property
     def results(self) -> Path:
-        """The folder that holds it: what `--results` takes."""
+        """The folder that contains it; this is the value for `--results`."""
         return self.store.path.parent
 
 
@@ -32,8 +32,8 @@ def results_folder(folder: Path) -> Path:
     """Return the folder of results for the campaign files of a folder.
 
     This is the nearest folder named `results` in it or in its parents. The search ends at the root
-    of the repository, else at the home directory; outside both it looks in the folder only. If
-    there is none, it is a new one in the folder.
+    of the repository, else at the home directory; outside both it looks only in the folder. If it
+    finds none, it returns the path of a new one in the folder.
     """
     return next(_existing(folder), folder.resolve() / RESULTS)
 
@@ -41,8 +41,8 @@ def results_folder(folder: Path) -> Path:
 def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> list[Elsewhere]:
     """Return the folders other than `used` with started runs of a campaign.
 
-    It looks where `results_folder` looks for the folder of the campaign's file, and for the current
-    directory: an earlier teralog wrote there.
+    It searches from the folder of the campaign's file, as `results_folder` does, and from the
+    current directory: an earlier teralog wrote there.
     """
     near = (*_existing(folder), *_existing(Path.cwd()))
     folders = dict.fromkeys(one for one in near if one.resolve() != used.resolve())
@@ -59,7 +59,7 @@ def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> li
 def _existing(folder: Path) -> Iterator[Path]:
     """Yield the `results` folders of a folder and its parents, nearest first."""
     for one in _searched(folder.resolve()):
-        # Unlike Path.is_dir, this is false for a folder that one may not look into.
+        # Unlike Path.is_dir, this is false for a folder without permission to read.
         if os.path.isdir(one / RESULTS):  # noqa: PTH112
             yield one / RESULTS
 
