@@ -1,7 +1,7 @@
-"""Work in an allocation: write the line that asks for one, and share out its nodes.
+"""Start runs in an allocation: write the line that requests one, and share out its nodes.
 
-A run in an allocation is a local one whose devices are shares of nodes: it is supervised here, and
-its job script's srun starts a step on the nodes it was given, with its part of each.
+A run in an allocation is a local run whose devices are shares of nodes. It is supervised here. The
+srun of its job script starts a step on the nodes of its shares, with the run's part of each.
 """
 
 import os
@@ -38,10 +38,10 @@ _PORTS_A_JOB = 100
 class Allocation:
     """The allocation that this process is in, its nodes divided into equal shares.
 
-    A share is a GPU with its part of the node's cores and memory; where the allocation has no GPUs,
-    a core with its part of the memory. So what fits in shares fits in everything.
-    has_gpus: whether ranks are GPUs rather than processes. locks: the folder of the shares' locks.
-    overrun: whether a run may be started whose time limit exceeds the time left.
+    A share is a GPU with its part of the node's cores and memory. If the allocation has no GPUs, a
+    share is a core with its part of the memory. So a run whose shares are free has enough of
+    everything. has_gpus: whether ranks are GPUs rather than processes. locks: the folder of the
+    shares' locks. overrun: whether a run may start if its time limit exceeds the time left.
     """
 
     job_id: int
@@ -52,20 +52,20 @@ class Allocation:
 
     @property
     def cores(self) -> int | None:
-        """None: a run has its shares of nodes to itself."""
+        """None, because a run has its shares of nodes exclusively."""
         return None
 
     @property
     def allocation(self) -> str:
-        """The id of its job."""
+        """The id of the allocation's job."""
         return str(self.job_id)
 
     def refusal(self, run: Run) -> Refusal | None:
-        """Return why a run must not be started: the allocation has ended, or ends too soon."""
+        """Return why a run must not start: the allocation has ended, or ends too soon."""
         try:
             now = standing(self.allocation)
         except SilenceError:
-            # Then nobody knows of an end.
+            # Then no end is known.
             return None
         if now.state is not None:
             return Refusal(f"the allocation has ended ({now.state})", of_all=True)
@@ -82,13 +82,13 @@ class Allocation:
 
     @property
     def what(self) -> str:
-        """What there is to share out, for people."""
+        """The resources of the allocation, as text for the user."""
         kind = "GPU" if any(node.gpus for node in self.nodes) else "core"
         shares = sum(_shares(node) for node in self.nodes)
         return f"{counted(len(self.nodes), 'node')} of the allocation, with {counted(shares, kind)}"
 
     def require(self, run: Run) -> None:
-        """Raise UserError where a run wants more nodes, or GPUs on each, than there are."""
+        """Raise UserError if a run needs more nodes, or GPUs per node, than there are."""
         wanted, had = run.resources, len(self.nodes)
         missing = f"nodes={wanted.nodes}, but this allocation has {had}"
         if self.has_gpus:
@@ -102,7 +102,7 @@ class Allocation:
             )
 
     def lease(self, run: Run, script: Path) -> Lease | None:
-        """Return shares of the first nodes that have enough, or None where too few are free."""
+        """Return shares of the first nodes with enough free, or None if too few are free."""
         asked = _asked(script.read_text(encoding="utf-8"))
         parts: list[Lease] = []
         for node in self.nodes:
@@ -118,10 +118,10 @@ class Allocation:
         return None
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
-        """Return the variables that make a job script see its nodes alone, as if it had a job.
+        """Return the variables that show a job script only its nodes, as if it had its own job.
 
-        srun takes no list of nodes from a variable, so bash is given a function of that name. Of
-        the memory a step is given its part, or it would wait for the others to return theirs.
+        srun takes no list of nodes from a variable, so bash gets a function named srun. A step gets
+        its part of the memory; otherwise it would wait until the others return theirs.
         """
         asked = _asked(script.read_text(encoding="utf-8"))
         held = Counter(share.rpartition("/")[0] for share in lease.devices)
@@ -159,7 +159,7 @@ class Allocation:
 
 
 def this_allocation(*, has_gpus: bool, overrun: bool = False) -> Allocation:
-    """Return the allocation this process is in. Raises UserError where it is in none."""
+    """Return the allocation of this process. Raises UserError outside an allocation."""
     job_id = os.environ.get("SLURM_JOB_ID")
     if job_id is None:
         raise UserError(
@@ -178,8 +178,8 @@ def this_allocation(*, has_gpus: bool, overrun: bool = False) -> Allocation:
 def _srun(options: Sequence[str], *, shared: bool) -> str:
     """Return the body of a bash function that calls srun with these options first.
 
-    What a script starts beside its training to look at its GPUs (`--overlap`) would on a node that
-    is shared be given the first GPUs, whosever they are: it is left out there.
+    On a shared node, a step that a script starts with `--overlap` to watch its GPUs would get the
+    first GPUs, which may belong to another run. So such steps are left out there.
     """
     guard = 'case " $* " in *" --overlap "*) return ;; esac; ' if shared else ""
     # The allocation's GPUs are not those of each step.
@@ -192,7 +192,7 @@ def _shares(node: Node) -> int:
 
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
-    """Return how many shares of a node a run takes: for its GPUs, or for its cores where more."""
+    """Return how many shares of a node a run takes: for its GPUs, or its cores if more."""
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
         return _shares(node)
@@ -210,10 +210,10 @@ def _together(parts: Sequence[Lease]) -> Lease:
 
 
 def allocation_options(name: str, scripts: Sequence[str], time_limit_seconds: int) -> list[str]:
-    """Return what asks salloc, or sbatch, for what the largest of these job scripts asks for.
+    """Return the options of salloc or sbatch that fit the largest of these job scripts.
 
-    Each must fit, one after another; `time_limit_seconds` is for all together. Raises UserError if
-    the runs ask for different things that cannot be joined.
+    The runs use the allocation one after another; `time_limit_seconds` is for all together. Raises
+    UserError if the options of the runs cannot be combined.
     """
     all_asked = [_asked(script) for script in scripts]
     nodes = max(int(asked["--nodes"]) for asked in all_asked)
@@ -258,7 +258,7 @@ def _same_of_all(all_asked: Sequence[dict[str, str]]) -> dict[str, str]:
 def _asked(script: str) -> dict[str, str]:
     """Return the options of a script's #SBATCH lines, each with its value, which may be empty."""
     words = (
-        # sbatch's quotes are the shell's, but for backslashes.
+        # sbatch's quotes work like the shell's, except for backslashes.
         shlex.split(line.removeprefix("#SBATCH "), posix=True)[0]
         for line in directives(script)
     )

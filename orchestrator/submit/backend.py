@@ -51,15 +51,15 @@ class StartOptions:
 
 
 class Session(Protocol):
-    """One submit at work on a campaign."""
+    """One running submit of a campaign."""
 
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
-        """Bring what earlier submits have left to a recorded end; return what is to be told."""
+        """Close the attempts that earlier submits left open; return messages for the user."""
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Start runs that have been settled, yielding a line for what was done.
+        """Start settled runs, and yield a line for each thing done.
 
-        On this machine it is done when they have ended, on Slurm when they wait in its queue.
+        On this machine a run is done when it has ended, on Slurm when it waits in the queue.
         """
 
 
@@ -69,13 +69,13 @@ class Backend(Protocol):
     def session(
         self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
     ) -> AbstractContextManager[Session]:
-        """Begin a submit. Raises UserError where another is at work on the campaign.
+        """Begin a submit. Raises UserError if another submit is active on the campaign.
 
-        `tell` hears of it where that other one is waited for.
+        `tell` gets a message if this submit waits for the other one.
         """
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
-        """Bring the records of how runs are up to date; return what is to be told."""
+        """Update the records of runs; return messages for the user."""
 
     def cancel(
         self,
@@ -97,4 +97,4 @@ class Backend(Protocol):
         """Yield each run with when it would start, in the scheduler's words; start nothing."""
 
     def refuse(self, options: StartOptions) -> None:
-        """Raise UserError where an option means nothing here."""
+        """Raise UserError if an option has no effect on this backend."""

@@ -6,9 +6,9 @@ from orchestrator.submit.backend import Backend
 
 
 def backend(campaign: Campaign, *, here: bool = False) -> Backend:
-    """Return what starts the runs of a campaign; with `here` it is the allocation one is in.
+    """Return the backend of a campaign; with `here`, the allocation of this process.
 
-    Raises UserError where the campaign's cluster has no allocations.
+    Raises UserError if the campaign's cluster has no allocations.
     """
     slurm = campaign.cluster.scheduler == "slurm"
     if here and not slurm:

@@ -15,10 +15,10 @@ _LISTED = 5
 
 
 def edits(campaign: Campaign, store: CampaignStore) -> list[str]:
-    """Return what is changed, new and gone since the last submission, as parts of a sentence.
+    """Return what was changed, added and removed since the last submission, as phrases.
 
-    A run is changed where one with its label was there before. Of those that are gone only those
-    are told that were started, for they have results.
+    A run is changed if a run with its label existed before. Removed runs are listed only if they
+    were started, because only those have results.
     """
     before = store.submitted_runs()
     now = {planned.run_id for planned in campaign.runs}
@@ -50,7 +50,7 @@ def _more(listed: list[Any]) -> str:
 
 
 def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> str:
-    """Return the labels of some runs, those together that have changed in the same way."""
+    """Return the labels of some runs, grouped by their change."""
     labels: dict[str, list[str]] = {}
     for planned, identity in changed[:_LISTED]:
         found = [*_changes(planned, store.run(identity).record())]
@@ -61,7 +61,7 @@ def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> 
 
 
 def _changes(planned: PlannedRun, record: dict[str, Any]) -> Iterator[str]:
-    """Yield the parameters of a run that are not as they were recorded: train_iters 20 -> 30."""
+    """Yield the parameters of a run that differ from its record: train_iters 20 -> 30."""
     names = COMMON | option_names(planned.run.framework) | {"cluster"}
     # As a record has them, after JSON.
     values = json.loads(json.dumps(sizes(planned.run)))

@@ -44,8 +44,8 @@ def refuse_missing_modules(campaign: Campaign, runs: Sequence[PlannedRun]) -> No
 def missing_module_lines(campaign: Campaign, runs: Sequence[PlannedRun]) -> Iterator[str]:
     """Yield a sentence for each framework whose modules the Python of the runs lacks.
 
-    A profile that has modules, set-up lines or a container, or another Python on Slurm, is left to
-    rehearsals: only there its jobs' environment is at hand.
+    If the profile has modules, set-up lines, a container, or another Python on Slurm, nothing is
+    checked: the environment of the jobs exists only in a rehearsal.
     """
     needed: dict[str, dict[str, None]] = {}
     for planned in runs:

@@ -27,7 +27,7 @@ from orchestrator.submit.render import render_runs
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine's devices, as runs are given them.
+    """This machine's devices, and how runs get them.
 
     oversubscribe: whether a run may have more ranks than there are cores.
     """
@@ -37,7 +37,7 @@ class Machine:
 
     @property
     def what(self) -> str:
-        """How many there are of which kind."""
+        """The number and kind of the devices, as text for the user."""
         kind = "GPU" if self.devices.kind == "gpu" else self.devices.kind
         return counted(len(self.devices.names), kind)
 
@@ -51,7 +51,7 @@ class Machine:
                 raise UserError(problem)
 
     def lease(self, run: Run, script: Path) -> Lease | None:
-        """Return a device for each rank, or None where too few are free just now."""
+        """Return a device for each rank, or None if too few are free at the moment."""
         return self.devices.lease(run.resources.gpus_per_node)
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
@@ -59,7 +59,7 @@ class Machine:
         return self.devices.environment(lease)
 
     def refusal(self, run: Run) -> executor.Refusal | None:
-        """Return None: this machine has no end."""
+        """Return None: this machine has no time limit."""
         return None
 
     @property
@@ -69,7 +69,7 @@ class Machine:
 
     @property
     def allocation(self) -> str | None:
-        """None: these are devices of this machine."""
+        """None, because these are devices of this machine."""
         return None
 
 
@@ -82,7 +82,7 @@ class LocalSession:
     here: bool = False
 
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
-        """Bring what a killed submit has left to a recorded end."""
+        """Close the attempts that a killed submit left open."""
         notes = []
         if self.here:
             from orchestrator.slurm.tracking import refresh
@@ -93,7 +93,7 @@ class LocalSession:
         return notes
 
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
-        """Render `runs`, start them, and wait until all have ended; yield what was left."""
+        """Render `runs`, start them, and wait until all end; yield the reasons for others."""
         places = self._places(options)
         runs, queued = self._without_queued(runs)
         slots = self._slots(options)
@@ -114,7 +114,7 @@ class LocalSession:
             yield f"{left} after runs that wait in Slurm's queue"
 
     def _without_queued(self, runs: Sequence[PlannedRun]) -> tuple[Sequence[PlannedRun], int]:
-        """Return the runs that come after none that Slurm has, and how many others there are."""
+        """Return the runs that wait for none of Slurm's runs, and the number of other runs."""
         if not self.here:
             return runs, 0
         from orchestrator.slurm.tracking import queued_attempts
@@ -128,7 +128,7 @@ class LocalSession:
         return free, len(runs) - len(free)
 
     def _slots(self, options: StartOptions) -> int | None:
-        """Return how many may run at once: an interleaved order is one after another."""
+        """Return the number of runs at once: 1 for an interleaved order."""
         if self.campaign.order_seed is None:
             return options.slots
         if options.slots not in (None, 1):
@@ -138,7 +138,7 @@ class LocalSession:
     def _positions(
         self, runs: Sequence[PlannedRun], blocks: int | None
     ) -> list[tuple[PlannedRun, Position]]:
-        """Return `runs` in the order in which they are to start; of so many blocks at most."""
+        """Return `runs` in their starting order, from at most `blocks` blocks."""
         allocation = os.environ["SLURM_JOB_ID"] if self.here else SUBMIT + secrets.token_hex(6)
         seed = self.campaign.order_seed
         if seed is None:
@@ -154,7 +154,7 @@ class LocalSession:
         ]
 
     def _left_lines(self, left: Mapping[str, str]) -> Iterator[str]:
-        """Yield how many runs were not started for each reason, and what starts them."""
+        """Yield how many runs were not started for each reason, and how to start them."""
         typed = self.campaign.arguments
         for why, count in Counter(left.values()).items():
             yield (
@@ -175,7 +175,7 @@ class LocalSession:
 
 @dataclass(frozen=True, slots=True)
 class LocalBackend:
-    """This machine; with `here` the allocation that this process is in."""
+    """The backend for this machine; with `here`, for the allocation of this process."""
 
     here: bool = False
 
@@ -183,9 +183,9 @@ class LocalBackend:
     def session(
         self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
     ) -> Iterator[LocalSession]:
-        """Hold the campaign for one submit. Raises UserError where another is at work on it.
+        """Hold the campaign for one submit. Raises UserError if another submit is active on it.
 
-        Nobody is waited for, who may be at work for days.
+        Does not wait: another submit may run for days.
         """
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
@@ -198,7 +198,7 @@ class LocalBackend:
             os.close(lock)
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
-        """Do nothing: supervisors keep the records."""
+        """Do nothing, because supervisors keep the records up to date."""
         return []
 
     def cancel(
@@ -209,10 +209,10 @@ class LocalBackend:
         state: str | None,
         tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel `runs` one by one, and yield each with its state then.
+        """Cancel `runs` one by one, and yield each with its state afterwards.
 
-        Without impossible ones, and those that have ended. Raises UserError at the end where one
-        could not be cancelled.
+        Impossible runs and ended runs are left out. Raises UserError at the end if a run could not
+        be cancelled.
         """
         wanted = CANCELLABLE if state is None else CANCELLABLE & {state}
         states = {run.run_id: store.run(run.run_id).state() for run in runs if not run.problems}
@@ -240,11 +240,11 @@ class LocalBackend:
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Raise UserError: nobody queues here."""
+        """Raise UserError, because this machine has no queue."""
         raise _no_queue("--test-only")
 
     def refuse(self, options: StartOptions) -> None:
-        """Raise UserError where an option is for Slurm."""
+        """Raise UserError if an option is for Slurm."""
         given = {
             "--throttle": options.sbatch.throttle,
             "--dependency": options.sbatch.dependency,

@@ -1,4 +1,4 @@
-"""Say what would fit, for runs that ran out of memory and are to be started again."""
+"""Suggest settings for runs that ran out of memory, before they are started again."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +16,7 @@ from orchestrator.store.campaign_store import CampaignStore
 from orchestrator.store.records import Attempt
 from parsers.records import OutcomeKind
 
-# A screen has room for so many.
+# As many as fit on a screen.
 MOST_CONFIGURATIONS = 5
 
 
@@ -56,7 +56,7 @@ def memory_advice(
 
 
 def _kind(planned: PlannedRun, of_gpu: bool) -> tuple[str, bool]:
-    """Return the same for runs that differ only in their repeat."""
+    """Return a key that is equal for runs that differ only in their repeat."""
     return run_id(replace(planned.run, repeat=1)), of_gpu
 
 
@@ -72,7 +72,7 @@ def _asked(attempt: Attempt) -> str | None:
 
 
 def refuse_nodes(campaign: Campaign, nodes: int | None) -> None:
-    """Raise UserError if another number of nodes is asked for: that makes other runs."""
+    """Raise UserError if another number of nodes is requested: that would make other runs."""
     if nodes is None:
         return
     raise UserError(

@@ -1,4 +1,4 @@
-"""Make the order of a rehearsal: what each rank checks in place of training."""
+"""Build the order of a rehearsal: what each rank checks instead of training."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,16 +14,16 @@ from orchestrator.submit.imports import module_extras, needed_modules
 def rehearsal_order(
     run: Run, cluster: Cluster, paths: dict[str, str], written: Sequence[str]
 ) -> dict[str, Any]:
-    """Return what `workloads/rehearsal.py` is to check.
+    """Return the order of checks for `workloads/rehearsal.py`.
 
-    paths: the user's, by option, absolute.
-    written: the configuration files in the run's folder, absolute.
+    paths: the user's paths, by option, absolute. written: the configuration files in the run's
+    folder, absolute.
 
-    `accepted` are the options of the run's program, None where those are not known; `imports` the
-    modules that it and its launcher need, as far as they are known, and `extras` teralog's extras
-    that install some of them, by module. `refuses`: whether an option that is not accepted ends the
-    run, because they are of this very program. `ask` is the file that asks the program itself, None
-    if there is none, and `order` what that file needs.
+    In the order, `accepted` is the list of the program's options, None if not known; `imports` the
+    known modules that it and its launcher need; `extras` the teralog extras that install some of
+    them, by module. `refuses`: whether an option that is not accepted ends the run, because the
+    list is that of this very program. `ask` is the file that asks the program itself, None if there
+    is none, and `order` the input of that file.
     """
     framework = FRAMEWORKS[run.framework]
     record = accepted_options(run, paths)

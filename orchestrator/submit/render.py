@@ -19,8 +19,8 @@ def render_runs(
 ) -> dict[str, str]:
     """Write the folder of each run: run.json, job.sh, and its framework's files.
 
-    Returns the job scripts, by the runs' ids. Raises UserError where the disk does not let it, and
-    where a path has a variable in it that is not set; each folder is there whole or not at all.
+    Returns the job scripts, by the runs' ids. Each folder is written completely or not at all.
+    Raises UserError if the disk refuses, and if a path contains a variable that is not set.
     """
     cluster = campaign.cluster
     unset = [f"cluster {cluster.name}: {said}" for said in unset_paths(cluster)]

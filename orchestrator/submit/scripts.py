@@ -1,4 +1,4 @@
-"""Make the text of a run's job script."""
+"""Render the text of a run's job script."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ BIND_FILE = "bind_rank.py"
 
 
 class _Raw(str):
-    """Text that stands in a script as it is."""
+    """Text that goes into a script unchanged."""
 
     __slots__ = ()
 
@@ -37,8 +37,8 @@ def _quote(value: object) -> str:
 def _directive(value: object) -> _Raw:
     """Quote a value as sbatch reads it in an #SBATCH line.
 
-    That is not the shell's way: in single quotes, too, a backslash takes the next character as it
-    is. Quotes and spaces, and `#` outside of quotes, mean the same to both.
+    This differs from the shell: in single quotes, too, a backslash keeps the next character.
+    Quotes, spaces, and `#` outside of quotes mean the same to both.
     """
     text = str(value)
     if shlex.quote(text) == text:
@@ -50,7 +50,7 @@ def _directive(value: object) -> _Raw:
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("slurm_templates", package_path=""),
-        # Nobody changes them while a command is at work.
+        # They do not change while a command is running.
         auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -66,12 +66,12 @@ def _environment() -> Environment:
 
 
 def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
-    """Return the complete job script of a run that lives in `folder`, an absolute path.
+    """Return the complete job script of a run with the folder `folder`, an absolute path.
 
     The script starts the same training by `bash job.sh`, by `sbatch job.sh` on a Slurm cluster, and
-    by `teralog submit`, which works in the attempt's folder, keeps the log there and hands out the
-    devices. Raises jinja2.UndefinedError where a template names what a run does not have, and
-    UserError where a path has a line break or a control character in it.
+    by `teralog submit`, which starts it in the attempt's folder, keeps the log there and assigns
+    the devices. Raises jinja2.UndefinedError if a template uses a name that a run does not have,
+    and UserError if a path contains a line break or a control character.
     """
     run = planned.run
     known = FRAMEWORKS[run.framework]
@@ -103,7 +103,7 @@ def job_script(planned: PlannedRun, campaign: Campaign, folder: Path) -> str:
 
 
 def shards_script(cluster: Cluster, folder: Path) -> str:
-    """Return the script of an array whose tasks each read the shard that `folder` has by its index.
+    """Return the script of an array whose tasks each read one shard, by index, from `folder`.
 
     Raises UserError as `job_script` does.
     """
@@ -141,7 +141,7 @@ def _srun_options(run: Run, cluster: Cluster) -> list[str]:
 
 
 def _mounts(campaign: Campaign, folder: Path) -> list[str]:
-    """Return what is mounted in the container of a run: its folder, and what its profile names.
+    """Return what a run's container mounts: the run's folder, and the mounts of its profile.
 
     Raises UserError if no runtime can mount the folder.
     """
@@ -158,7 +158,7 @@ def _mounts(campaign: Campaign, folder: Path) -> list[str]:
 
 
 def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
-    """Return what starts each rank, and the words before those of the rank's own program."""
+    """Return the command that starts each rank, and the words before the rank's program."""
     if cluster.binding == "none":
         return None
     program = str(folder / BIND_FILE)
@@ -170,7 +170,7 @@ def _binding(run: Run, cluster: Cluster, folder: Path) -> dict[str, Any] | None:
 
 
 def binding_files(cluster: Cluster) -> dict[str, str]:
-    """Return the files that a run's folder has for its ranks to be bound, by name."""
+    """Return the files, by name, that a run's folder needs for binding its ranks."""
     if cluster.binding == "none":
         return {}
     return {BIND_FILE: _workload(BIND_FILE)}
@@ -178,7 +178,7 @@ def binding_files(cluster: Cluster) -> dict[str, str]:
 
 @cache
 def _workload(name: str) -> str:
-    """Return the text of a program that runs without teralog, beside or in a job script."""
+    """Return the text of a program that runs without teralog, in a job script or as a file."""
     return (files("orchestrator.workloads") / name).read_text(encoding="utf-8")
 
 
@@ -192,10 +192,10 @@ def _rehearsal(folder: Path) -> dict[str, str]:
 
 
 def _output_pattern(folder: Path) -> str:
-    """Return where a Slurm job writes its output, as sbatch's pattern, with the job's id in it.
+    """Return the path of a Slurm job's output as sbatch's pattern, with the job's id in it.
 
-    `%` begins a replacement; a backslash anywhere stops all replacements, so that a path with one
-    in it has to do without the id.
+    `%` begins a replacement. A backslash anywhere stops all replacements, so a path with a
+    backslash gets no id.
     """
     text = str(folder)
     if "\\" in text:

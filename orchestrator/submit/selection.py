@@ -26,10 +26,11 @@ from orchestrator.submit.edits import edits
 def possible_runs(
     campaign: Campaign, skip_impossible: bool, *, force: bool = False, oversubscribe: bool = False
 ) -> list[PlannedRun]:
-    """Return the runs that can be made; with `force` also those that by their forecast do not fit.
+    """Return the runs that can run; with `force`, also those whose memory forecast does not fit.
 
-    With `oversubscribe` also those with more ranks than this machine has cores. Raises UserError
-    with all problems if some cannot, unless those are to be skipped, and if no run is left.
+    With `oversubscribe`, also those with more ranks than this machine has cores. Raises UserError
+    with all problems if some runs are impossible, unless those are to be skipped, and if no run is
+    left.
     """
     possible = [
         planned
@@ -52,7 +53,7 @@ def possible_runs(
 
 
 def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]:
-    """Return the runs that were submitted; all, if a submit is at work on the campaign."""
+    """Return the runs that were submitted; all, if a submit is active on the campaign."""
     # If the file system has no locks, what is on record must do.
     with suppress(OSError):
         if locks.is_held(store.submit_lock):
@@ -61,10 +62,10 @@ def submitted_runs(campaign: Campaign, store: CampaignStore) -> list[PlannedRun]
 
 
 def refuse_edited(campaign: Campaign, store: CampaignStore) -> None:
-    """Raise UserError where the campaign is not the one that was last submitted, and ran.
+    """Raise UserError if the campaign differs from the last submission, which has runs.
 
-    What is changed, new and gone is named; the results stay where they are. A campaign of which
-    nothing has started yet may be edited freely.
+    The message names what was changed, added and removed; the results stay where they are. A
+    campaign of which nothing has started yet may be edited freely.
     """
     started = any(store.run(identity).attempts() for identity in store.submitted_runs())
     changes = edits(campaign, store) if started else []
@@ -96,9 +97,9 @@ def refuse_runs_elsewhere(
 
 
 def missing_runs(runs: Sequence[PlannedRun], store: CampaignStore) -> list[PlannedRun]:
-    """Return the runs that have not come to an end of their own: not started, or interrupted.
+    """Return the runs that have not ended on their own: not started, or interrupted.
 
-    Without those that are given up.
+    Runs that were given up are left out.
     """
     return [
         planned
@@ -115,18 +116,18 @@ def ended_runs(
 
 
 def with_time_limit(runs: Sequence[PlannedRun], time_limit: str | None) -> list[PlannedRun]:
-    """Return the runs with another time limit, given as minutes or as Slurm writes it.
+    """Return the runs with another time limit, in minutes or in Slurm's notation.
 
-    It is no part of their identity. Raises UserError where it is none.
+    The limit does not change the identity of a run. Raises UserError if it is not valid.
     """
     seconds = parse_time_option(time_limit)
     return list(runs) if seconds is None else [_limited(planned, seconds) for planned in runs]
 
 
 def parse_time_option(time_limit: str | None) -> int | None:
-    """Return the seconds of a time limit that --time was given, None where it was not.
+    """Return the value of --time in seconds, None if it was not given.
 
-    Raises UserError where it is none.
+    Raises UserError if it is not a time limit.
     """
     if time_limit is None:
         return None
@@ -144,7 +145,7 @@ def _limited(planned: PlannedRun, seconds: int) -> PlannedRun:
 def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
     """Return the campaign with other values of its profile, e.g. `partition`, if they are given.
 
-    They are no part of a run's identity. Raises UserError with every value that does not fit, and
+    These values do not change the identity of a run. Raises UserError with every invalid value, and
     if the campaign runs on this machine.
     """
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
@@ -162,7 +163,7 @@ def with_resources(campaign: Campaign, **asked: str | None) -> Campaign:
 
 
 def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]:
-    """Return the runs called by identity, or its beginning, or label; all where none is named.
+    """Return the runs with these identities, starts of identities, or labels; all if no names.
 
     Raises UserError with every name that fits no run, or several identities.
     """
@@ -188,9 +189,9 @@ def choose(runs: Sequence[PlannedRun], names: Sequence[str]) -> list[PlannedRun]
 def log_of(
     runs: Sequence[PlannedRun], store: CampaignStore, attempt: int | None, *, waiting: bool
 ) -> Path:
-    """Return the log of the one run there is in `runs`: of its attempt with this number, or last.
+    """Return the log of the only run in `runs`: of the attempt with this number, or the last.
 
-    It need not be there yet where somebody is `waiting` for it. Raises UserError where there is no
+    If the caller is `waiting` for the log, it need not exist yet. Raises UserError if there is no
     such run, attempt or log.
     """
     if len(runs) > 1:
@@ -212,5 +213,5 @@ def log_of(
 
 
 def has_ended(planned: PlannedRun, store: CampaignStore) -> bool:
-    """Return whether a run has come to an end, of whatever kind."""
+    """Return whether a run has ended, in any state."""
     return run_outcome(store.run(planned.run_id))[1] is not None

@@ -32,17 +32,17 @@ _MARGIN_SECONDS = 60
 
 
 class SlurmBackend:
-    """A Slurm cluster, whose commands are on the PATH."""
+    """The backend for a Slurm cluster, whose commands are on the PATH."""
 
     @contextmanager
     def session(
         self, campaign: Campaign, store: CampaignStore, tell: Callable[[str], None]
     ) -> "Iterator[SlurmSession]":
-        """Hold the campaign's lock for one submit, after that of whoever is at it now.
+        """Hold the campaign's lock for one submit; wait for an active submit to end first.
 
-        Where the file system has no locks it goes without: nothing relies on it but speed. Raises
-        UserError where the other does not end, and where the folder of logs has a variable in it
-        that is not set.
+        On a file system without locks it goes without: the lock only saves time. Raises UserError
+        if the other submit does not end, and if the folder of logs contains a variable that is not
+        set.
         """
         cluster = campaign.cluster
         if unset := list(unset_in("log_folder", cluster.log_folder)):
@@ -51,7 +51,7 @@ class SlurmBackend:
             tell(note)
         with disk_errors(store.path):
             store.path.mkdir(parents=True, exist_ok=True)
-        # submitit is not for those who only ask: to load it takes a tenth of a second.
+        # Commands that only ask do not import submitit, which takes a tenth of a second.
         from orchestrator.submit.slurm_session import SlurmSession
 
         lock = _lock(store, tell)
@@ -62,7 +62,7 @@ class SlurmBackend:
                 os.close(lock)
 
     def refresh(self, runs: Sequence[PlannedRun], store: CampaignStore) -> list[str]:
-        """Ask Slurm for all that has not ended, and record it; return what it left unanswered."""
+        """Ask Slurm about all open attempts and record the answers; return what is missing."""
         return refresh(runs, store)
 
     def cancel(
@@ -73,7 +73,7 @@ class SlurmBackend:
         state: str | None,
         tell: Callable[[str], None],
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Cancel `runs` all at once, wait for their ends, and yield each with its state then."""
+        """Cancel `runs` all at once, wait for their ends, and yield each with its state."""
         from orchestrator.submit.slurm_cancel import cancel_runs
 
         return cancel_runs(campaign, runs, store, state, tell)
@@ -81,9 +81,9 @@ class SlurmBackend:
     def estimates(
         self, campaign: Campaign, runs: Sequence[PlannedRun], store: CampaignStore
     ) -> Iterator[tuple[PlannedRun, str]]:
-        """Yield each run with Slurm's estimate; of runs that ask for the same Slurm is asked once.
+        """Yield each run with Slurm's estimate; ask only once for runs with equal resources.
 
-        Nothing is written. Raises UserError where Slurm refuses.
+        Nothing is written. Raises UserError if Slurm refuses.
         """
         from orchestrator.slurm.executor import RefusedError, ScriptExecutor
 
@@ -104,7 +104,7 @@ class SlurmBackend:
             yield from ((by_id[script.run_id], said) for script in group)
 
     def refuse(self, options: StartOptions) -> None:
-        """Raise UserError where an option is for this machine."""
+        """Raise UserError if an option is for this machine."""
         if options.slots is not None:
             raise UserError(
                 "--slots: is for this machine; on Slurm, --throttle bounds the runs of a campaign"
@@ -117,7 +117,7 @@ class SlurmBackend:
 
 def _lock(store: CampaignStore, tell: Callable[[str], None]) -> int | None:
     deadline = time.monotonic() + SBATCH_SECONDS
-    # Most are done in a moment, of which nobody need hear.
+    # Most are done in a moment, and need no message.
     told_at = time.monotonic() + 2 * _POLL_SECONDS
     another = f"{store.path}: another submit is working on this campaign"
     while True:
@@ -141,10 +141,10 @@ def salloc_line(
     store: CampaignStore,
     time_limit_seconds: int | None,
 ) -> list[str]:
-    """Return the line that allocates what the largest of `runs` asks for.
+    """Return the salloc line that allocates enough for the largest of `runs`.
 
-    Its time is that of all runs together, one after another, where none is given. Raises UserError
-    where the campaign's cluster has no allocations, or there is no run.
+    If no time is given, it is enough for all runs one after another. Raises UserError if the
+    campaign's cluster has no allocations, or there is no run.
     """
     _require_allocations(campaign, runs)
     return ["salloc", *_asking_for(campaign, [runs], store, time_limit_seconds)]
@@ -157,11 +157,11 @@ def batch_line(
     time_limit_seconds: int | None,
     submit: Sequence[str],
 ) -> list[str]:
-    """Return the line that submits a job which gets that allocation and runs `submit` in it.
+    """Return the sbatch line for a job that gets that allocation and runs `submit` in it.
 
-    An interleaved campaign gets an array of such jobs: each block of runs has an allocation of its
-    own. Jobs of one campaign run one after another, those of an earlier call too, for they have one
-    name and are singletons. `submit` is `teralog submit --here` with what it needs. Raises
+    An interleaved campaign gets an array of such jobs: each block of runs has its own allocation.
+    Jobs of one campaign run one after another, including those of an earlier call, because they
+    have one name and are singletons. `submit` is `teralog submit --here` with its options. Raises
     UserError as `salloc_line` does.
     """
     _require_allocations(campaign, runs)

@@ -1,7 +1,7 @@
-"""Cancel runs on Slurm: those that it has, those that are being submitted, and all others.
+"""Cancel runs on Slurm: those in the queue, those being submitted, and all others.
 
-Slurm is asked to end jobs before anything is written, and nothing that is written is needed for it.
-So a full disk keeps no job alive.
+Slurm is asked to end jobs before anything is written, and this does not depend on any file written
+then. So a full disk keeps no job alive.
 """
 
 import os
@@ -48,11 +48,11 @@ def cancel_runs(
     state: str | None,
     tell: Tell,
 ) -> Iterator[tuple[PlannedRun, str]]:
-    """Cancel `runs` all at once, wait for their ends, and yield each with its state then.
+    """Cancel `runs` all at once, wait for their ends, and yield each with its state.
 
-    A submit that is at work on them is stopped, and waited for. Runs that have ended are left out.
+    A submit that is active on them is stopped, and waited for. Runs that have ended are left out.
     Those that were never submitted are marked, unless a `state` is asked for. Raises UserError if
-    Slurm gives no answer; and at the end with all that could not be cancelled.
+    Slurm gives no answer; and at the end with all runs that could not be cancelled.
     """
     possible = [run for run in runs if not run.problems]
     marks, mark = store.cancel_marks, None
@@ -78,7 +78,7 @@ def cancel_runs(
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known of a run at one moment."""
+    """The recorded state of a run at one moment."""
 
     planned: PlannedRun
     state: str
@@ -94,13 +94,13 @@ class _Look:
 
     @property
     def queued(self) -> Open | None:
-        """Its attempt that Slurm has, as far as is known."""
+        """Its open attempt on Slurm according to the records, if any."""
         return None if self.state == UNKNOWN else open_attempt(self.run_id, self.attempts)
 
     def is_meant(self, state: str | None) -> bool:
-        """Return whether there is something to cancel, and the run is in the state that is meant.
+        """Return whether there is something to cancel, and the run is in the requested state.
 
-        Not if Slurm has forgotten it. A run that is being submitted will be PENDING.
+        False if Slurm has forgotten the run. A run that is being submitted counts as PENDING.
         """
         if self.state == SUBMITTING:
             return state in (None, "PENDING")
@@ -110,12 +110,12 @@ class _Look:
 
 
 def _look(runs: Iterable[PlannedRun], store: CampaignStore) -> list[_Look]:
-    """Read what is on record of runs."""
+    """Read the records of runs."""
     return [_Look(planned, *store.run(planned.run_id).standing()) for planned in runs]
 
 
 def _once(tell: Tell) -> Tell:
-    """Return a function that tells each sentence once."""
+    """Return a function that passes on each sentence once."""
     told: set[str] = set()
 
     def tell_once(sentence: str) -> None:
@@ -137,7 +137,7 @@ def _cancel(
 ) -> tuple[dict[str, str], list[str]]:
     """Cancel the runs of `looks` and wait for their ends.
 
-    Returns the state of each by its id, and what could not be cancelled, as sentences.
+    Returns the state of each run by its id, and the failures, as sentences.
     """
     ends = {look.run_id: look.state for look in looks}
     cancelled: set[str] = set()
@@ -198,7 +198,7 @@ def _cancel(
 
 
 def _cancel_in_allocation(looks: Iterable[_Look], store: CampaignStore) -> Iterator[str]:
-    """End the runs that `submit --here` has started; yield what could not be ended."""
+    """End the runs that `submit --here` has started; yield the failures."""
     from orchestrator.local.executor import cancel_local_run
 
     for look in looks:
@@ -217,9 +217,10 @@ def _mark_not_started(
     store: CampaignStore,
     refusals: dict[str, str],
 ) -> None:
-    """Record that runs that have not started are cancelled; add why not to `refusals`, by id.
+    """Record that runs that have not started are cancelled; add failures to `refusals`, by id.
 
-    A run that was in Slurm's queue is one of these if Slurm gave it up for another.
+    A run that was in Slurm's queue counts as not started if Slurm gave it up because of another
+    run.
     """
     for look in looks:
         if look.run_id in refusals or look.state != NOT_STARTED:
@@ -238,7 +239,7 @@ def _mark_not_started(
 
 
 def _close_abandoned(campaign: Campaign, store: CampaignStore) -> list[str]:
-    """Bring to an end what submits that were killed have left; return what is left of it."""
+    """Close the attempts that killed submits left open; return those still open, as sentences."""
     lock = None
     with suppress(OSError):
         lock = locks.acquire(store.submit_lock)

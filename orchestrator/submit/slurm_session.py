@@ -1,9 +1,9 @@
 """Submit a campaign to Slurm: every run once, even if submits overlap or are killed.
 
-A submit claims a run by making its attempt's folder, which only one submit can do. From its first
-moment the folder contains the batch it is for. The batch's folder, with the script, exists before
-sbatch is called under the batch's name. So an interrupted submit leaves what the next one needs to
-find its job, or to withdraw it: a job that Slurm accepts only after that ends before it runs.
+A submit claims a run by making its attempt's folder, which only one submit can do. From the first
+moment the folder contains the name of its batch. The batch's folder, with the script, exists before
+sbatch is called under the batch's name. So the next submit can find the job of an interrupted one,
+or withdraw it: a job that Slurm accepts only after that ends before it runs anything.
 """
 
 import secrets
@@ -46,7 +46,7 @@ class _LimitError(UserError):
 
 @dataclass(slots=True)
 class SlurmSession:
-    """One submit. `lock` is held by it and by every sbatch it starts; None where locks fail."""
+    """One submit. `lock` is held by it and by every sbatch it starts; None without locks."""
 
     campaign: Campaign
     store: CampaignStore
@@ -55,7 +55,7 @@ class SlurmSession:
     _earlier_marks: frozenset[str] = frozenset()
 
     def settle(self, runs: Sequence[PlannedRun]) -> list[str]:
-        """Bring what was cut short to an end, and ask Slurm how everything is."""
+        """Resolve interrupted submissions, and ask Slurm about all open attempts."""
         self._earlier_marks = self.store.cancel_marks.names()
         if self.lock is not None:
             self.store.cancel_marks.remove(self._earlier_marks)
@@ -69,8 +69,9 @@ class SlurmSession:
     def start(self, runs: Sequence[PlannedRun], options: StartOptions) -> Iterator[str]:
         """Submit `runs`, and yield a line for each job.
 
-        Raises UserError where Slurm refuses one; what went before is submitted, which is said. And
-        where the runs are to run one after another in one place, which jobs do not.
+        Raises UserError if Slurm refuses a job; the message names the runs that were submitted
+        before. Also raises it if the runs must run one after another in one place, because jobs do
+        not.
         """
         if self.campaign.order_seed is not None and runs:
             raise UserError(
@@ -147,7 +148,7 @@ class SlurmSession:
     def _scripts(
         self, runs: Sequence[PlannedRun], texts: Mapping[str, str], queued: Collection[str]
     ) -> list[Script]:
-        """Return the scripts of runs, each with the run of its series that it comes after."""
+        """Return the scripts of runs, each with the run of its series that it depends on."""
         unended = {run.run_id for run in runs}.union(queued)
 
         def script(run: PlannedRun) -> Script:
@@ -158,9 +159,9 @@ class SlurmSession:
         return [script(run) for run in runs]
 
     def _restore(self, runs: Sequence[PlannedRun]) -> None:
-        """Make attempts' folders again that somebody deleted, and whose jobs have not ended.
+        """Restore attempts' folders that a user deleted while their jobs have not ended.
 
-        Raises UserError where Slurm does not say whether they have.
+        Raises UserError if Slurm does not report whether they have.
         """
         planned = {run.run_id: run for run in runs}
         lost = {
@@ -207,10 +208,10 @@ class SlurmSession:
         labels: dict[str, str],
         places: dict[str, Place],
     ) -> Iterator[str]:
-        """Submit a group of runs, or the first of them, as many as Slurm accepts now.
+        """Submit a group of runs, or as many of the first ones as Slurm accepts now.
 
-        Slurm is asked how many that are after it has refused the group; before, if this submit goes
-        on until all are in. Raises _LimitError if some are left.
+        Normally Slurm is asked for that number only after it refused the group. If this submit goes
+        on until all are accepted, it asks before. Raises _LimitError if some are left.
         """
         accepted, why = len(group), None
         if options.wait:
@@ -303,9 +304,10 @@ class SlurmSession:
     def _heed_cancel(
         self, folder: BatchFolder, attempts: Sequence[Attempt], claimed: Sequence[Script]
     ) -> None:
-        """Give claimed runs up, and raise _CancelledError, if `teralog cancel` names one of them.
+        """Release claimed runs and raise _CancelledError if `teralog cancel` names one of them.
 
-        After runs are claimed: a `cancel` that begins later sees that, and waits for this submit.
+        Called after runs are claimed: a `cancel` that begins later sees the claim, and waits for
+        this submit.
         """
         if self._named().isdisjoint(script.run_id for script in claimed):
             return
@@ -316,7 +318,7 @@ class SlurmSession:
     def _refused(
         self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], refused: RefusedError
     ) -> Receipt:
-        """Return the receipt of a job that is there although sbatch gave no id, or raise."""
+        """Return the receipt of a job that exists although sbatch printed no id, or raise."""
         said = str(refused)
         try:
             receipt = withdraw(self.store.batch(batch.name), intent)
@@ -356,7 +358,7 @@ class SlurmSession:
 
 
 def _comment(run_id: str, labels: Mapping[str, str]) -> str:
-    """Return what squeue shows of a run, as the tasks of an array say it themselves."""
+    """Return the comment that squeue shows for a run; tasks of an array set it themselves."""
     return f"{run_id}: {printable(labels[run_id])[:_COMMENT_LENGTH]}"
 
 
@@ -365,7 +367,7 @@ class _CancelledError(Exception):
 
 
 def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
-    """Return what is asked of sbatch, with what the profile adds to it."""
+    """Return the user's sbatch options, completed from the profile."""
     if asked.throttle is None:
         asked = replace(asked, throttle=cluster.throttle)
     if asked.exclude and cluster.exclude:
@@ -375,12 +377,12 @@ def _with_defaults(asked: SbatchOptions, cluster: Cluster) -> SbatchOptions:
 
 
 def _rank(run: PlannedRun) -> int:
-    """Return how many runs of its series come before a run."""
+    """Return how many runs of its series precede a run."""
     return 0 if run.series is None else len(run.series.before(run.run_id))
 
 
 def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
-    """Return what became of the runs before one that failed, and of the rest."""
+    """Return a text about the runs submitted before a failure, and the rest."""
     before = counted(done, "run was", "runs were")
     stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
     as_jobs = f" as {'job' if len(jobs) == 1 else 'jobs'} {', '.join(jobs)}" if jobs else ""
@@ -391,7 +393,7 @@ def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
 
 
 def _cancelled(path: Path, done: int, left: int) -> str:
-    """Return what became of the runs of a submit that `teralog cancel` has stopped."""
+    """Return a text about the runs of a submit that `teralog cancel` has stopped."""
     before = f"{counted(done, 'run was', 'runs were')} submitted before that, " if done else ""
     return (
         f"{path}: `teralog cancel` has stopped this submit; {before}"

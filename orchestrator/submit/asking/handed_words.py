@@ -1,4 +1,4 @@
-"""Read from a job script what it gives to its program, as bash reads it."""
+"""Read the program's command line from a job script, as bash reads it."""
 
 import subprocess
 
