@@ -1,4 +1,4 @@
-"""Share out this machine's GPUs, or its cores, so that each is used once at a time.
+"""Lend this machine's GPUs or cores to runs, so that no two runs use the same one.
 
 A device is taken while a process holds its lock file. The lock is passed on to the process that
 supervises the run, so the device is free when that process ends, however it ends. Submits of
@@ -19,27 +19,27 @@ from orchestrator.hardware.machine import cores, visible_gpus
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Devices that were granted, and the descriptors that hold their locks."""
+    """Devices lent to a run, and the file descriptors that hold their locks."""
 
     devices: tuple[str, ...]
     descriptors: tuple[int, ...]
 
     def close(self) -> None:
-        """Let go of this process's hold; a child that inherited the descriptors keeps its own."""
+        """Close this process's descriptors; a child that inherited them keeps its own."""
         for descriptor in self.descriptors:
             os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What this machine has to share out: `kind` is "gpu" or "core"."""
+    """The devices of this machine: `kind` is "gpu" or "core"."""
 
     kind: str
     names: tuple[str, ...]
     folder: Path
 
     def require(self, ranks: int) -> None:
-        """Raise UserError where there are fewer GPUs than ranks, which no waiting would change."""
+        """Raise UserError if there are fewer GPUs than ranks, so that waiting cannot help."""
         if self.kind == "gpu" and ranks > len(self.names):
             raise UserError(
                 f"gpus_per_node={ranks}, but this machine has {counted(len(self.names), 'GPU')} to "
@@ -47,10 +47,10 @@ class Devices:
             )
 
     def lease(self, ranks: int) -> Lease | None:
-        """Return devices for so many ranks, or None where too few are free just now.
+        """Return devices for `ranks` ranks, or None if too few are free at the moment.
 
-        Where ranks are processes and more of them than there are cores, all cores are asked for.
-        Raises UserError as `require` does.
+        If ranks are processes and exceed the number of cores, all cores are required. Raises
+        UserError as `require` does.
         """
         self.require(ranks)
         wanted = min(ranks, len(self.names))
@@ -78,9 +78,9 @@ class Devices:
 
 
 def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
-    """Return the devices of this machine; the locks lie in a folder of the user's own.
+    """Return this machine's GPUs, if it has any and `gpus_wanted`, else its cores.
 
-    They are its GPUs, if it has any and they are wanted, and its cores otherwise.
+    The locks are in a folder of the user.
     """
     gpus = visible_gpus() if gpus_wanted else ()
     if gpus:
@@ -91,7 +91,7 @@ def this_machines_devices(*, gpus_wanted: bool = True) -> Devices:
 def lock_folder() -> Path:
     """Return the folder of this user's lock files on this machine; make it if it is missing.
 
-    Raises UserError if that is impossible, or if it is the folder of another user.
+    Raises UserError if that is impossible, or if the folder belongs to another user.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     base = Path(runtime) if runtime else Path(tempfile.gettempdir())

@@ -14,9 +14,9 @@ Tell = Callable[[Event], None]
 
 @contextmanager
 def show_progress(total: int, devices: str) -> Iterator[Tell]:
-    """Give a function that is told of every start and end of `total` runs, and of waiting.
+    """Provide a function that shows each start and end of `total` runs, and waiting.
 
-    It writes to stderr; `devices` says what they run on.
+    It writes to stderr; `devices` describes the devices they run on.
     """
     print(f"{counted(total, 'run')} to start on {devices}", file=sys.stderr, flush=True)
     if sys.stderr.isatty():

@@ -1,9 +1,9 @@
 """Run jobs on this machine through submitit's LocalExecutor, as many as fit at once.
 
-submitit's own local jobs have no queue, share the same GPUs, are known by their pid alone and leave
-their children behind when they are cancelled. So this executor starts the task process directly,
-under an id of ours, and hands down locks and a lifeline. `supervise` and `run_all` do the queueing,
-the limits and the endings.
+submitit's own local jobs have no queue, share the same GPUs, are identified only by their pid, and
+leave their children running when they are cancelled. So this executor starts the task process
+directly, under teralog's own id, and passes locks and a lifeline to it. `supervise` and `run_all`
+handle queueing, limits and ends.
 """
 
 import os
@@ -55,27 +55,27 @@ END_SECONDS = 2 * GRACE_SECONDS + 10
 
 
 class Places(Protocol):
-    """What runs are given a part of while they run: a machine's devices, or shares of nodes."""
+    """Resources that are lent to runs: a machine's devices, or shares of nodes."""
 
     @property
     def what(self) -> str:
-        """What there is, for people."""
+        """The resources, as text for the user."""
 
     def require(self, run: Run) -> None:
-        """Raise UserError if there is less than a run needs."""
+        """Raise UserError if a run needs more than there is."""
 
     def lease(self, run: Run, script: Path) -> Lease | None:
-        """Return what a run with this job script needs, or None where too little is free."""
+        """Return the resources for a run with this job script, or None if too few are free."""
 
     def environment(self, lease: Lease, script: Path) -> dict[str, str]:
-        """Return the variables that confine a job script to what its run was given."""
+        """Return the variables that confine a job script to its resources."""
 
     def refusal(self, run: Run) -> "Refusal | None":
-        """Return why a run must not be started now or later, None if it may be."""
+        """Return why a run must not be started, now or later; None if it may."""
 
     @property
     def cores(self) -> int | None:
-        """How many cores of this machine runs share; None if each has devices to itself."""
+        """How many cores of this machine runs share; None if each has its own devices."""
 
     @property
     def allocation(self) -> str | None:
@@ -84,13 +84,13 @@ class Places(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a run is not started: as the end of a sentence; `of_all`: nor is any other."""
+    """Why a run is not started, as the end of a sentence; `of_all`: this stops all runs."""
 
     why: str
     of_all: bool
 
 
-# Told of the first run that finds no room where nothing of its own submit is running.
+# Reported for the first run that finds no free devices while its submit runs nothing.
 WAITING = "WAITING"
 
 
@@ -104,7 +104,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A run to be started, which has had so many attempts before, and its place among others."""
+    """A run to be started, the number of its earlier attempts, and its place among others."""
 
     planned: PlannedRun
     folder: RunFolder
@@ -169,9 +169,9 @@ def run_all(
 ) -> dict[str, str]:
     """Run all of `runs`, in order, as many at once as places and `slots` allow.
 
-    A run of a series waits for those before it, and is given up where one of them fails.
-    `tell` hears of every start and end, and once where others leave no room. However this is left,
-    by an end, an exception or a signal, no run goes on without it. Returns the ids of the runs that
+    A run of a series waits for the runs before it, and is given up if one of them fails. `tell` is
+    called at every start and end, and once if other runs leave no free devices. When this function
+    ends, by a return, an exception or a signal, no run continues. Returns the ids of the runs that
     were not started because the places refuse them, each with the reason.
     """
     waiting = list(runs)
@@ -223,9 +223,9 @@ def _start_what_fits(
     slots: int | None,
     tell: Callable[[Event], None],
 ) -> Waiting | None:
-    """Move runs from `waiting` to `running` as long as they fit; return one that found no room.
+    """Move runs from `waiting` to `running` while they fit; return one that did not fit.
 
-    Those that the places refuse go to `left`.
+    Runs that the places refuse go to `left`.
     """
     while slots is None or len(running) < slots:
         first = _first_ready(waiting, running, left)
@@ -268,9 +268,9 @@ def _first_ready(
 
 
 def _try_start(waiting: Waiting, places: Places) -> _Job | str | None:
-    """Start an attempt of a run, or return None where its devices or the run are not free.
+    """Start an attempt of a run; return None if its devices or the run are not free.
 
-    Where the run was cancelled while it waited, its state is returned in place of a job.
+    If the run was cancelled while it waited, its state is returned instead of a job.
     """
     lease = places.lease(waiting.planned.run, waiting.folder.script)
     if lease is None:
@@ -323,11 +323,11 @@ def _start(
 
 
 def close_abandoned_run(folder: RunFolder) -> None:
-    """Bring a run whose supervisor was left behind, or killed, to a recorded end.
+    """End and record a run whose supervisor was abandoned or killed.
 
-    A supervisor whose submit is gone ends by itself within seconds; it is waited for. Where it was
-    killed too, what is left of the job is ended here. What Slurm has is left to it. Raises
-    UserError where it does not end.
+    A supervisor whose submit is gone ends within seconds; this waits for it. If the supervisor was
+    killed too, this ends the remaining processes of the job. Runs on Slurm are left alone. Raises
+    UserError if the supervisor does not end.
     """
     attempts = folder.attempts()
     if not attempts or attempts[-1].ended is not None or attempts[-1].intent is not None:
@@ -350,9 +350,9 @@ def close_abandoned_run(folder: RunFolder) -> None:
 
 
 def cancel_local_run(folder: RunFolder) -> str:
-    """Cancel a run: end it where it runs, mark it where a submit would start it; return its state.
+    """Cancel a run: end it, or mark it so that no submit starts it; return its state.
 
-    A run that has come to an end stays as it is. Raises UserError where it does not end in time.
+    A run that has ended stays as it is. Raises UserError if it does not end in time.
     """
     deadline = time.monotonic() + END_SECONDS
     signalled = False
@@ -382,7 +382,7 @@ def _mark_cancelled(folder: RunFolder) -> None:
 
 
 def _signal_supervisor(folder: RunFolder) -> bool:
-    # As long as the run's lock is held, the pid on record is the supervisor's and nobody else's.
+    # While the run's lock is held, the recorded pid is certain to be the supervisor's.
     attempt = folder.attempts()[-1]
     started = attempt.started
     if started is None:
@@ -394,7 +394,7 @@ def _signal_supervisor(folder: RunFolder) -> bool:
 
 
 def _refuse_other_host(attempt: Attempt) -> None:
-    """Raise UserError where an attempt is another machine's: its pid means nothing here."""
+    """Raise UserError if an attempt is on another machine: its pid means nothing here."""
     here = socket.gethostname()
     if attempt.started is not None and attempt.started.host != here:
         raise UserError(

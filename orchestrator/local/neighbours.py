@@ -1,4 +1,4 @@
-"""Count the runs that are on this machine at once."""
+"""Count the runs that are active on this machine at the same time."""
 
 import os
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from orchestrator.common import locks
 class Neighbours:
     """One run's presence on this machine, and the most other runs it has seen at once.
 
-    Each run holds the lock of a file of its own, which the kernel frees when its supervisor ends.
+    Each run holds the lock of its own file, which the kernel frees when its supervisor ends.
     """
 
     presence: Path
@@ -20,7 +20,7 @@ class Neighbours:
 
     @classmethod
     def join(cls, folder: Path, token: str) -> "Neighbours | None":
-        """Show in the folder of locks that a run is here; return None if the disk refuses."""
+        """Announce a run in the folder of locks; return None if the disk refuses."""
         begun, presence = folder / f".run-{token}", folder / f"run-{token}.lock"
         try:
             descriptor = locks.acquire(begun)
@@ -33,7 +33,7 @@ class Neighbours:
         return cls(presence, descriptor)
 
     def look(self) -> None:
-        """Count the other runs that are here now; remove what runs that were killed left."""
+        """Count the other runs that are active now; remove files left by killed runs."""
         others = 0
         for path in self.presence.parent.glob("run-*.lock"):
             if path == self.presence:
@@ -48,6 +48,6 @@ class Neighbours:
         self.most = max(self.most, others)
 
     def leave(self) -> None:
-        """Show that the run has ended."""
+        """Announce that the run has ended."""
         self.presence.unlink(missing_ok=True)
         os.close(self.descriptor)

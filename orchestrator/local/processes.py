@@ -13,9 +13,9 @@ GRACE_SECONDS = 5.0
 
 
 def marked(token: str) -> Iterator[psutil.Process]:
-    """Yield the processes that carry an attempt's token in their environment.
+    """Yield the processes that have an attempt's token in their environment.
 
-    A process group is not enough: torchrun starts each worker in a session of its own.
+    A process group is not enough: torchrun starts each worker in a separate session.
     """
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -26,7 +26,7 @@ def marked(token: str) -> Iterator[psutil.Process]:
 def end_all(token: str, group: int | None = None, grace_seconds: float = GRACE_SECONDS) -> None:
     """End an attempt's processes: SIGTERM, a time of grace, then SIGKILL until none is left.
 
-    `group` is the attempt's process group, which also holds what has cleared its environment.
+    `group` is the attempt's process group; it includes processes that cleared their environment.
     """
     _signal(token, group, signal.SIGTERM)
     deadline = time.monotonic() + grace_seconds

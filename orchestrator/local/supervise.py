@@ -1,7 +1,7 @@
-"""Supervise one attempt of a run on this machine, in a Python process of its own.
+"""Supervise one attempt of a run on this machine, in a separate Python process.
 
-It starts the job script, enforces the time limit, ends what the job leaves behind, and records how
-it ended. It stops the job on SIGTERM (the run was cancelled) and when the submit that started
+It starts the job script, enforces the time limit, ends remaining processes, and records how the
+attempt ended. It stops the job on SIGTERM (the run was cancelled) and when the submit that started
 it is gone: its standard input is a pipe whose other end only that submit holds, and which the
 kernel closes however the submit ends.
 """
@@ -42,11 +42,11 @@ _LAST_BYTES = 2**14
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to start: a script, its log's folder, its limits, and what to add to its environment.
+    """An attempt to start: script, folder of the log, limits, and additions to the environment.
 
-    position: when it is started, beside others; None if nobody has said. allocation: the id of the
-    Slurm job whose nodes it has; None on this machine. cores: how many cores of this machine runs
-    share, if they do; ranks: how many processes it starts.
+    position: its place among the other runs; None if not given. allocation: the id of the Slurm job
+    whose nodes it has; None on this machine. cores: how many cores of this machine runs share, if
+    they do; ranks: how many processes it starts.
     """
 
     script: Path
@@ -61,7 +61,7 @@ class Order:
 
 
 class _Stop:
-    """Set once, with the state that the attempt then ends in."""
+    """A stop request, set once, with the state in which the attempt then ends."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -77,7 +77,7 @@ class _Stop:
 
 
 def supervise(order: Order) -> None:
-    """Run an attempt to its end and record it. Called in the run's own process."""
+    """Run an attempt until it ends, and record the end. Called in the run's own process."""
     stop = _Stop()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set(CANCELLED))
     signal.signal(signal.SIGINT, lambda number, frame: stop.set(INTERRUPTED))
@@ -110,7 +110,7 @@ def supervise(order: Order) -> None:
 
 
 def _end_of_allocation(order: Order) -> str | None:
-    """Return the state of a run that the end of its allocation cut short, None if none did."""
+    """Return the state of a run that the end of its allocation cut short, or None."""
     from orchestrator.slurm.allocation_end import interrupted_by_end
 
     with (order.attempt / "output.log").open("rb") as log:

@@ -1,9 +1,10 @@
-"""Find runs that hang: they run, and have printed nothing for much longer than they should.
+"""Find runs that hang: they run, but their logs have stopped growing for unusually long.
 
-The rule. A run reports a step, or the mean of several, each so many seconds: its median step time
-so far, times the steps from one report to the next. It hangs if its log has not grown for more than
-ten times that, and for more than a minute. A run that has not reported a step time since its last
-start is not judged: how long it takes to load and to compile is unknown.
+The rule. A run's logs contain step reports, each of one step or the mean of several. The usual time
+between two reports is the median step time so far, times the number of steps from one report to the
+next. A run hangs if its log has not grown for more than ten times that, and for more than a minute.
+A run that has not reported a step time since its last start is not judged, because the time to load
+and compile is unknown.
 
 The log's time is the file server's, so it is compared with the clock of that server, never with
 this machine's: see `silent_logs.FileClock`.
@@ -24,9 +25,9 @@ _SHORT = Style(digits=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HungRun:
-    """A run that hangs: since when, by the file server's clock, and what it printed last.
+    """A run that hangs: since when, by the file server's clock, and its last output.
 
-    report_seconds: the time from one of its step reports to the next, before it hung.
+    report_seconds: the usual time between two of its step reports.
     """
 
     label: str
@@ -48,7 +49,7 @@ class HungRun:
         )
 
     def record(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return it as a JSON object."""
         return {
             "silent_since": self.silent_since.isoformat(timespec="seconds"),
             "silent_seconds": self.silent_seconds,

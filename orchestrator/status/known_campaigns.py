@@ -1,4 +1,4 @@
-"""Find the campaigns of a folder, and how far each of them is."""
+"""Find the campaigns of a folder, and the states of their runs."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -95,7 +95,7 @@ def campaigns_table(campaigns: Sequence[KnownCampaign]) -> Table:
 
 
 def campaign_records(campaigns: Sequence[KnownCampaign]) -> list[dict[str, Any]]:
-    """Return one object for each campaign, for programs."""
+    """Return one JSON object for each campaign."""
     return [
         {
             "name": one.name,

@@ -12,15 +12,15 @@ from orchestrator.common.text import printable
 from parsers.scan.reader import decode
 
 _POLL_SECONDS = 0.5
-# A log that has not grown for so long may be that of a run that has ended: somebody is asked.
+# A log that has not grown for this long may belong to an ended run: check whether it has ended.
 QUIET_SECONDS = 3.0
 _CHUNK = 1 << 16
 
 
 def follow_log(log: Path, ended: Callable[[], bool], offset: int = 0) -> Iterator[bytes]:
-    """Yield a log from a byte on, and what is added, until `ended` and nothing more comes.
+    """Yield a log from a byte on, and its additions, until `ended` and nothing more comes.
 
-    The log need not be there yet. One that became shorter is read from its beginning.
+    The log need not exist yet. A log that became shorter is read from its beginning.
     """
     quiet_since = time.monotonic()
     last_look = False
@@ -43,7 +43,7 @@ def follow_log(log: Path, ended: Callable[[], bool], offset: int = 0) -> Iterato
 
 
 def read_from(log: Path, offset: int = 0) -> Iterator[bytes]:
-    """Yield what is in a log from a byte on."""
+    """Yield the content of a log from a byte on."""
     with log.open("rb") as file:
         file.seek(offset)
         while chunk := file.read(_CHUNK):
@@ -112,9 +112,9 @@ class Tail:
 
 
 def log_tail(log: Path, lines: int, name: str) -> Tail:
-    """Return at most so many `lines`, of the last 64 KiB; `name` is what the log is to be called.
+    """Return up to `lines` lines from the last 64 KiB of a log, under the name `name`.
 
-    Colours and what speaks to a terminal are left out; of a line that was written over, as by a
+    Colours and terminal control codes are removed. Of a line that was overwritten, e.g. by a
     progress bar, the last text stays. Raises OSError.
     """
     with log.open("rb") as file:

@@ -87,7 +87,7 @@ def many_runs_text(
 
 
 def hung_lines(hung: Sequence[HungRun]) -> list[str]:
-    """Return a line for each of the first runs that hang, and how many more there are."""
+    """Return a line for each of the first hung runs, and one with the number of others."""
     lines = [str(one) for one in hung[:_MOST_HUNG]]
     if len(hung) > _MOST_HUNG:
         lines.append(f"and {len(hung) - _MOST_HUNG} more hang: --state {HUNG} shows them")
@@ -95,7 +95,7 @@ def hung_lines(hung: Sequence[HungRun]) -> list[str]:
 
 
 def waiting_lines(statuses: Sequence[RunStatus]) -> list[str]:
-    """Return a line for each reason why jobs wait: what it means, and what to do."""
+    """Return a line for each reason why jobs wait: its meaning, and what to do."""
     return reason_lines(one.waiting_reason for one in statuses if one.waiting_reason)
 
 
@@ -184,7 +184,7 @@ def _attention(
 
 
 def _digits(ids: Sequence[str]) -> int:
-    """Return how many characters tell the ids of runs apart: commands take the beginning of one."""
+    """Return how many leading characters distinguish the ids of runs, as commands accept them."""
     longest = max(map(len, ids))
     apart = (
         size for size in range(_LEAST_ID, longest) if len({one[:size] for one in ids}) == len(ids)

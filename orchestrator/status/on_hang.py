@@ -13,12 +13,12 @@ from orchestrator.submit.choose_backend import backend
 
 CANCEL = "cancel"
 REQUEUE = "requeue"
-# A run that hangs each time is left to people after so many starts.
+# A run that hangs every time is left to the user after this many starts.
 MOST_RESTARTS = 3
 
 
 def refuse_on_hang(campaign: Campaign, what: str) -> None:
-    """Raise UserError if runs of the campaign cannot be requeued, and that is asked for."""
+    """Raise UserError if `what` is to requeue and the campaign's runs cannot be requeued."""
     if what != REQUEUE:
         return
     cluster = campaign.cluster
@@ -35,16 +35,16 @@ def refuse_on_hang(campaign: Campaign, what: str) -> None:
 
 
 class OnHang:
-    """What is done about runs that hang; each start of a run is dealt with once."""
+    """Cancels or requeues runs that hang; handles each start of a run once."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore, what: str) -> None:
-        """Cancel or requeue, as `what` says. Raises UserError if that is impossible."""
+        """Store the action `what`: cancel or requeue. Raises UserError if it is impossible."""
         refuse_on_hang(campaign, what)
         self._campaign, self._store, self._what = campaign, store, what
         self._done: set[tuple[str, int, int]] = set()
 
     def __call__(self, look: Look) -> Sequence[str]:
-        """Deal with the runs of a look that hang; return a sentence for each."""
+        """Cancel or requeue the hung runs of a look; return a sentence for each."""
         return list(self._sentences(look))
 
     def _sentences(self, look: Look) -> Iterator[str]:

@@ -22,13 +22,12 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run has come since its job's last start, and how fast; absent is None.
+    """A run's iteration and speed since its job's last start; absent is None.
 
-    iteration: the last one reported. iterations: how many there are to be.
-    step_seconds: the median after the warm-up, and tflops_per_gpu at it, as reports have them.
-    times: the same for comparing runs. report_seconds: the time from one report to the next, see
-    `report_seconds`. overflowed: whether there is no time because each report after the warm-up
-    holds a skipped update.
+    iteration: the last one reported. iterations: the total number. step_seconds: the median after
+    the warm-up; tflops_per_gpu: the TFLOPs at that median, as in reports. times: the same for
+    comparing runs. report_seconds: the time between two reports, see `report_seconds`. overflowed:
+    whether there is no time because each report after the warm-up includes a skipped update.
     """
 
     iteration: int | None = None
@@ -41,14 +40,14 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the iterations that are left take, at the median step."""
+        """How long the remaining iterations take, at the median step."""
         if self.iteration is None or self.iterations is None or self.step_seconds is None:
             return None
         return (self.iterations - self.iteration) * self.step_seconds
 
 
 def run_progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progress:
-    """Return what the records of a run's log tell of its progress."""
+    """Return the progress of a run according to the records of its log."""
     reports = record_reports(run, records, warmup)
     iterations = reports.iterations_told or run.training.train_iters
     if not reports:
@@ -69,7 +68,7 @@ def run_progress(run: Run, records: Sequence[Record], warmup: Warmup) -> Progres
 
 
 def report_seconds(reports: RunReports) -> float | None:
-    """Return the usual time from one step report of the last launch to the next.
+    """Return the usual time between two step reports of the last launch.
 
     It is the median step so far, after the warm-up once there are such steps, times the steps from
     one report to the next. None if the last launch has reported no time.
@@ -93,17 +92,17 @@ def report_seconds(reports: RunReports) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class LogSoFar:
-    """What a log has said since its job's last start, and how far it has been read."""
+    """The records of a log since its job's last start, and the position read so far."""
 
     records: tuple[Record, ...] = ()
     state: ReadState | None = None
 
 
 def read_on(log: Path, planned: PlannedRun, before: LogSoFar, *, complete: bool) -> LogSoFar:
-    """Return what a run's log has said, reading only what is behind what was read `before`.
+    """Return the updated records of a run's log, reading only what follows `before`.
 
-    A log that was cut short or replaced is read anew. `complete`: nobody is writing any more.
-    Raises OSError.
+    A log that was cut short or replaced is read again from the start. `complete`: no process writes
+    to it any more. Raises OSError.
     """
     formats = (*FRAMEWORKS[planned.run.framework].log.formats, STARTS_AGAIN)
     appended = read_appended(log, formats, before.state, complete=complete)

@@ -1,4 +1,4 @@
-"""Read from the logs of running runs since when they have been silent, to find those that hang."""
+"""Find hung runs: read from the logs of running runs since when they are silent."""
 
 import os
 import tempfile
@@ -27,7 +27,7 @@ class FileClock:
     """The clock of the file server that has the logs, which may differ from this machine's."""
 
     def __init__(self, folder: Path) -> None:
-        """Read it when it is first needed, with an unnamed file in this folder."""
+        """Prepare the clock; the first use reads it, with an unnamed file in this folder."""
         self._folder = folder
         self._offset: float | None = None
         self._is_read = False
@@ -35,8 +35,8 @@ class FileClock:
     def now(self, newest: float) -> float:
         """Return the server's time in seconds since 1970.
 
-        newest: when the newest log was written, by the server. It stands for the time if no file
-        can be made in the folder: the server's time is that or later, so no log looks too old.
+        newest: when the newest log was written, by the server. It replaces the time if no file can
+        be made in the folder. The server's time is the same or later, so no log looks too old.
         """
         if not self._is_read:
             self._offset, self._is_read = self._read(), True

@@ -17,10 +17,10 @@ HOW_MADE = (
 
 @dataclass(frozen=True, slots=True)
 class NodeSpeed:
-    """A node, its runs, and how their steps compare with those of their siblings.
+    """A node, its runs, and their step times compared with those of their siblings.
 
-    compared: how many of the runs have siblings to be compared with. ratio: the median over them
-    of step time over the siblings'; None where there is none.
+    compared: how many of the runs have siblings for a comparison. ratio: the median, over these
+    runs, of step time over the siblings' step time; None if there are none.
     """
 
     node: str
@@ -32,7 +32,7 @@ class NodeSpeed:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A run's step time over its siblings', and how far such ratios lie apart within a run."""
+    """A run's step time over its siblings', and the spread of such ratios within a run."""
 
     ratio: float
     deviation: float
@@ -48,12 +48,12 @@ _COLUMNS: tuple[Column[NodeSpeed], ...] = (
 
 
 def node_table(speeds: Sequence[NodeSpeed]) -> Table:
-    """Return a line a node."""
+    """Return a table with one row per node."""
     return make_table(_COLUMNS, speeds)
 
 
 def node_speeds(runs: Mapping[str, TimedRun]) -> list[NodeSpeed]:
-    """Return how the runs on each node compare with their siblings, the slowest node first."""
+    """Compare the runs on each node with their siblings; return the slowest node first."""
     compared = _compared(runs)
     on_node: dict[str, list[str]] = {}
     for identity, run in runs.items():
@@ -95,10 +95,10 @@ def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
 
 
 def _is_slow(node: str, ratios: Mapping[str, float], within: float) -> bool:
-    """Return whether a node is slow by itself, and beside the other nodes.
+    """Return whether a node is slow both by itself and relative to the other nodes.
 
-    Both are asked for: the siblings of a slow run are fast beside it, which makes a node without
-    any slow run look slow beside theirs.
+    Both are required: the siblings of a slow run are fast relative to it, so a node without any
+    slow run would look slow relative to their nodes.
     """
     others = [ratio for other, ratio in ratios.items() if other != node]
     own = ratios.get(node)

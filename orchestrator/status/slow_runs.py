@@ -40,14 +40,14 @@ _TIMES = "\N{MULTIPLICATION SIGN}"
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """What an attempt's steps took after the warm-up: the median, and the median deviation."""
+    """An attempt's step times after the warm-up: the median, and the median deviation."""
 
     median_seconds: float
     deviation_seconds: float
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "StepTimes | None":
-        """Return those of step times; None of too few to judge by, or of times that are none."""
+        """Return those of step times; None if they are too few or not valid times."""
         if len(seconds) < LEAST_REPORTS or not (median := statistics.median(seconds)):
             return None
         return cls(median, deviation(seconds))
@@ -55,11 +55,11 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedRun:
-    """A run, where it runs, and how long its steps take.
+    """A run, its nodes, and its step times.
 
     kind: the same for siblings, see `kind_of`. node_list: as Slurm writes it; the host's name on
-    this machine. times: of the last attempt; earlier: of those before it; elsewhere: of the same in
-    other campaigns. What is not known is None or left out.
+    this machine. times: of the last attempt; earlier: of those before it; elsewhere: of the same
+    run in other campaigns. Unknown values are None or left out.
     """
 
     label: str
@@ -72,9 +72,9 @@ class TimedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowRun:
-    """A run that is slow: its median step, the usual one, and by how many others that is known.
+    """A run that is slow: its median step, the usual one, and the number of other runs used.
 
-    others: `siblings`, `earlier attempts`, or `earlier runs`, in other campaigns.
+    others: `siblings`, `earlier attempts`, or `earlier runs`, which are in other campaigns.
     """
 
     label: str
@@ -91,7 +91,7 @@ class SlowRun:
 
     @property
     def slower(self) -> str:
-        """The same in words."""
+        """The ratio in words."""
         return f"{shown(self.ratio, _SHORT)} {_TIMES}"
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ class SlowRun:
         return printable(text)
 
     def record(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return it as a JSON object."""
         return {
             "step_seconds": self.step_seconds,
             "usual_step_seconds": self.usual_seconds,
@@ -114,7 +114,7 @@ class SlowRun:
 
 
 def kind_of(run: Run) -> str:
-    """Return what runs have in common that differ only in `repeat`."""
+    """Return a key that is equal for runs that differ only in `repeat`."""
     return run_id(replace(run, repeat=1))
 
 
@@ -127,7 +127,7 @@ def deviation(values: Sequence[float]) -> float:
 def stands_out(value: float, others: Sequence[float], least_deviation: float = 0.0) -> bool:
     """Return whether a value is far above one or more others, by the rule of this module.
 
-    least_deviation: of the others, however close they lie.
+    least_deviation: the smallest deviation to assume for the others.
     """
     usual = statistics.median(others)
     spread = _STANDARD * max(deviation(others), least_deviation)
@@ -135,7 +135,7 @@ def stands_out(value: float, others: Sequence[float], least_deviation: float = 0
 
 
 def siblings(runs: Mapping[str, TimedRun]) -> dict[str, list[StepTimes]]:
-    """Return the times of each run's siblings, as far as they are known, by the run's id."""
+    """Return the known step times of each run's siblings, by the run's id."""
     kinds: dict[str, list[str]] = {}
     for identity, run in runs.items():
         kinds.setdefault(run.kind, []).append(identity)

@@ -30,8 +30,8 @@ def timed_runs(
 ) -> dict[str, TimedRun]:
     """Return the runs of a campaign with their times, by id.
 
-    Only logs are read that there is something to compare with: those of siblings, of several
-    attempts, and of runs that were made in other campaigns too.
+    It reads only logs with something to compare: those of siblings, of several attempts, and of
+    runs that exist in other campaigns too.
     """
     kinds = [kind_of(status.planned.run) for status in statuses]
     alike, earlier_runs = Counter(kinds), EarlierRuns(campaign, store)
@@ -61,7 +61,7 @@ def timed_run(
     earlier: Sequence[StepTimes | None] = (),
     elsewhere: Sequence[StepTimes] = (),
 ) -> TimedRun:
-    """Return a run with the times of its last attempt, those before it, and those elsewhere."""
+    """Return a run with the times of its last attempt, of earlier ones, and of other campaigns."""
     return TimedRun(
         label=status.planned.label,
         kind=kind,
@@ -76,7 +76,7 @@ class EarlierRuns:
     """The same runs in the other campaigns under a folder of results; each log is read once."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Look for them; nothing is earlier than a rehearsal, which measures nothing."""
+        """Find these runs; there are none for a rehearsal, which measures nothing."""
         self._warmup = campaign.warmup
         self._found: dict[str, list[tuple[PlannedRun, CampaignStore]]] = {}
         self._times: dict[str, tuple[StepTimes, ...]] = {}
@@ -87,7 +87,7 @@ class EarlierRuns:
                 self._found.setdefault(kind, []).append((runs[identity], other))
 
     def times(self, kind: str) -> tuple[StepTimes, ...]:
-        """Return the times of the last few of a kind that completed, as `kind_of` has it."""
+        """Return the times of the last few completed runs with this `kind_of`."""
         if kind not in self._times:
             self._times[kind] = tuple(islice(self._completed(kind), _MOST))
         return self._times[kind]
@@ -114,7 +114,7 @@ def attempt_times(
 
 
 def _attempts(store: CampaignStore, run_id: str) -> list[Attempt]:
-    """Return the attempts of a run; none where a file of another campaign's is damaged."""
+    """Return the attempts of a run; none if a file of another campaign is damaged."""
     with suppress(UserError):
         return store.run(run_id).attempts()
     return []

@@ -1,4 +1,4 @@
-"""Make the table and the JSON of `teralog status`: a line per run, and totals."""
+"""Build the table and the JSON of `teralog status`: a line per run, and totals."""
 
 import re
 import shlex
@@ -26,8 +26,8 @@ from parsers.records import Outcome
 class RunStatus:
     """A run's state, its outcome once it has ended, and its attempts, oldest first.
 
-    `told` is what the log of a failed run says of its end; `given_up` why a run is not started;
-    `rehearsed`, that nothing was trained.
+    `told`: the failure message in the log of a failed run. `given_up`: why a run is not started.
+    `rehearsed`: whether the run was rehearsed rather than trained.
     """
 
     planned: PlannedRun
@@ -51,12 +51,12 @@ class RunStatus:
 
     @property
     def job(self) -> JobState | None:
-        """What Slurm last said of the last attempt; None where it has not been asked."""
+        """The last state Slurm reported for the last attempt; None if Slurm was not asked."""
         return self.attempts[-1].job if self.attempts else None
 
     @property
     def node_list(self) -> str | None:
-        """The nodes of a cluster that the last attempt is on; None for those of this machine."""
+        """The cluster nodes of the last attempt; None if it ran on this machine."""
         last = self.attempts[-1] if self.attempts else None
         if last is None or (last.started and not last.in_allocation):
             return None
@@ -64,13 +64,13 @@ class RunStatus:
 
     @property
     def scheduler_state(self) -> str:
-        """The state as Slurm words it, as "CANCELLED by 1000"."""
+        """The state in Slurm's words, e.g. "CANCELLED by 1000"."""
         said = self.job.state if self.job else self.state
         return said if said.startswith(self.state) else self.state
 
     @property
     def reason(self) -> str | None:
-        """Why a job waits, in Slurm's word, or why a run is not started; None where neither is."""
+        """Why a job waits, in Slurm's word, or why a run is not started; else None."""
         if self.given_up is not None:
             return self.given_up
         return self.job.reason if self.job and self.state == "PENDING" else None
@@ -87,9 +87,10 @@ class RunStatus:
 
     @property
     def gpu_hours(self) -> float | None:
-        """GPU-hours used by all attempts together, as far as they have ended; None where none is.
+        """GPU-hours used by all ended attempts together; None if no attempt has ended.
 
-        Every rank is counted, for the time its job had the nodes; ranks are GPUs where there are.
+        Every rank is counted, for the time its job had the nodes; ranks are GPUs on a machine with
+        GPUs.
         """
         known = [hours for one in self.attempts if (hours := self._hours(one)) is not None]
         return sum(known) if known else None
@@ -130,7 +131,7 @@ _SLURM_COLUMNS: tuple[Column[RunStatus], ...] = (
 
 
 def local_time(text: str | None) -> str | None:
-    """Return a time that is ISO 8601 as people read it, in this machine's time zone."""
+    """Format an ISO 8601 time for people, in this machine's time zone."""
     return text and datetime.fromisoformat(text).astimezone().strftime("%m-%d %H:%M")
 
 
@@ -162,7 +163,7 @@ def _statuses(
 
 
 def status_table(statuses: Sequence[RunStatus]) -> Table:
-    """Return the statuses as a table; what only Slurm tells is left out where nothing is told."""
+    """Return the statuses as a table; columns with Slurm's data are left out if empty."""
     told = [
         column
         for column in _SLURM_COLUMNS
@@ -176,7 +177,7 @@ def status_records(
     slow: Mapping[str, SlowRun],
     hung: Mapping[str, HungRun],
 ) -> list[dict[str, Any]]:
-    """Return one object per run, for programs; `slow` and `hung` have those that are, by id."""
+    """Return one JSON object per run; `slow` and `hung` contain the slow and hung runs, by id."""
     return [
         {
             **_record(status),
@@ -189,7 +190,7 @@ def status_records(
 
 
 def run_records(statuses: Sequence[RunStatus], runs: Sequence[PlannedRun]) -> list[dict[str, Any]]:
-    """Return id, label, state, outcome and Slurm's job id of those among the statuses in `runs`."""
+    """Return id, label, state, outcome and Slurm's job id of the runs in `runs`."""
     ids = {planned.run_id for planned in runs}
     return [
         {
@@ -205,12 +206,12 @@ def run_records(statuses: Sequence[RunStatus], runs: Sequence[PlannedRun]) -> li
 
 
 def word(status: RunStatus) -> str:
-    """Return the outcome of a run that has ended, else its state, as it stands in a sentence."""
+    """Return the outcome of a run that has ended, else its state, as a word in a sentence."""
     return (status.outcome or status.state).lower().replace("_", " ")
 
 
 def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
-    """Return one line: how many runs are in which state, and what is no longer in the file."""
+    """Return one line: the number of runs in each state, and the runs no longer in the file."""
     parts = [f"{count} {what}" for what, count in Counter(map(word, statuses)).items()]
     if gone:
         parts.append(f"{len(gone)} no longer in the campaign file, results kept")
@@ -219,7 +220,7 @@ def totals(statuses: Sequence[RunStatus], gone: Sequence[str]) -> str:
 
 
 def _hours(statuses: Sequence[RunStatus]) -> str:
-    """Return what runs on Slurm have used of what they ask for; nothing of runs on this machine."""
+    """Return the time used and requested by runs on Slurm; empty for runs on this machine."""
     if not any(status.job for status in statuses):
         return ""
     used = sum(status.gpu_hours or 0.0 for status in statuses)
@@ -228,9 +229,10 @@ def _hours(statuses: Sequence[RunStatus]) -> str:
 
 
 def held_line(statuses: Sequence[RunStatus]) -> str | None:
-    """Return how jobs go on that Slurm starts only when their user releases them; None without any.
+    """Return how to release the held jobs; None if there are none.
 
-    Those that were submitted so, and those whose launch failed; none that an administrator holds.
+    These are jobs that were submitted with a hold, and those whose launch failed, but not those
+    that an administrator holds.
     """
     # JobHeldUser, JobHoldMaxRequeue, launch failed requeued held; not JobHeldAdmin, whose release
     # Slurm refuses to a user.
@@ -249,7 +251,7 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
 
 
 def failure_line(status: RunStatus) -> str:
-    """Return how an unsuccessful run ended, what its log says of it, and where the log lies."""
+    """Return how an unsuccessful run ended, its log's message, and the path of the log."""
     told = f": {status.told.text}" if status.told and status.told.text else ""
     log = status.attempts[-1].log if status.attempts else None
     where = f" ({log})" if log and log.exists() else ""

@@ -1,4 +1,4 @@
-"""Watch a campaign: ask the scheduler now and then, and read the logs each time."""
+"""Watch a campaign: ask the scheduler at intervals, and read the logs each time."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ ASK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class WatchedRun:
-    """A run's status, where it runs, how far it has come, and whether it is slow or hangs."""
+    """A run's status, nodes and progress, and whether it is slow or hangs."""
 
     status: RunStatus
     node_list: str | None
@@ -37,7 +37,8 @@ class WatchedRun:
 class Look:
     """A campaign at one moment.
 
-    notes: what could not be learned, as sentences. under_way: whether anything is still to come.
+    notes: what could not be found out, as sentences. under_way: whether any run is still active or
+    waiting.
     """
 
     runs: tuple[WatchedRun, ...]
@@ -62,7 +63,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """The log of an attempt as far as it has been read. done: it will not grow any more."""
+    """The log of an attempt, read up to a position. done: it will not grow any more."""
 
     folder: Path
     log: LogSoFar
@@ -76,9 +77,9 @@ def looks(
     interval_seconds: float,
     act: Callable[[Look], Sequence[str]] = lambda look: (),
 ) -> Iterator[Look]:
-    """Yield a look at the campaign each interval, until nothing is under way.
+    """Yield a look at the campaign after each interval, until no run is active or waiting.
 
-    act: what to do about the runs of a look; what it did is added to the notes.
+    act: an action on the runs of a look; its messages are added to the notes.
     """
     watch = Watch(campaign, store)
     done: list[str] = []
@@ -92,10 +93,10 @@ def looks(
 
 
 class Watch:
-    """What is known of a campaign from one look to the next."""
+    """The state of a watched campaign, kept from one look to the next."""
 
     def __init__(self, campaign: Campaign, store: CampaignStore) -> None:
-        """Know nothing yet."""
+        """Start without any knowledge of the runs."""
         self._campaign, self._store = campaign, store
         self._kinds = {planned.run_id: kind_of(planned.run) for planned in campaign.runs}
         self._statuses: dict[str, RunStatus] = {}
@@ -108,7 +109,7 @@ class Watch:
         self._asked_at: float | None = None
 
     def look(self) -> Look:
-        """Return how the campaign stands. Raises UserError where its records are damaged."""
+        """Return the current state of the campaign. Raises UserError if its records are damaged."""
         if self._time_to_ask():
             self._ask()
         statuses = list(self._statuses.values())
@@ -142,7 +143,7 @@ class Watch:
         return time.monotonic() - self._asked_at >= ASK_SECONDS
 
     def _read_records(self, planned: PlannedRun) -> None:
-        """Read the records of a run, but for one that has ended and was not started again."""
+        """Read the records of a run, unless it has ended and was not started again."""
         known = self._statuses.get(planned.run_id)
         number = self._store.run(planned.run_id).next_number
         ended = known is not None and known.attempts and known.attempts[-1].ended
@@ -151,7 +152,7 @@ class Watch:
             self._numbers[planned.run_id] = number
 
     def _read_log(self, status: RunStatus) -> str | None:
-        """Read what was added to the log of a run's last attempt; return what went wrong."""
+        """Read the additions to the log of a run's last attempt; return the problem, if any."""
         if not status.attempts:
             return None
         planned, last = status.planned, status.attempts[-1]
@@ -204,7 +205,7 @@ class Watch:
     def _under_way(self, statuses: list[RunStatus]) -> bool:
         if any(one.outcome is None and one.state != NOT_STARTED for one in statuses):
             return True
-        # A submit on this machine starts one run after another; without locks nobody can tell.
+        # A submit on this machine starts one run after another. Without locks its state is unknown.
         waiting = any(one.state in (NOT_STARTED, INTERRUPTED) for one in statuses)
         with suppress(OSError):
             return waiting and locks.is_held(self._store.submit_lock)

@@ -39,10 +39,10 @@ def show_live(looks: Iterable[Look]) -> Look | None:
 
 
 def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
-    """Say what is new with each look; return the last one.
+    """Print the changes of each look; return the last look.
 
-    The first table and the last are of all runs, those between of the runs of which there is
-    something new. Where there is nothing new, nothing is said. `complain` gets the notes.
+    The first and the last table have all runs, those between only the changed runs. Without
+    changes, nothing is printed. `complain` gets the notes.
     """
     before: dict[str, WatchedRun] = {}
     notes: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ def show_plain(looks: Iterable[Look], say: Say, complain: Say) -> Look | None:
 
 
 def picture(look: Look, console: "Console") -> "RenderableType":
-    """Return a look as it is shown in place, not higher or wider than the terminal."""
+    """Draw a look for the terminal, not higher or wider than the terminal."""
     from rich.text import Text
 
     width, height = console.size
@@ -80,7 +80,7 @@ def picture(look: Look, console: "Console") -> "RenderableType":
 
 
 def _runs_lines(look: Look, width: int, room: int) -> list["Text"]:
-    """Return the lines of as many runs as there is room for, and of how many others there are."""
+    """Return the lines of as many runs as fit, and of the number of other runs."""
     from rich.text import Text
 
     count = max(room, 1)

@@ -26,9 +26,9 @@ _WAITING, _ENDED, _RUNNING = range(3)
 
 
 def state_text(status: RunStatus) -> str:
-    """Return a state in Slurm's words; in brackets why it waits or failed, or how often it began.
+    """Return a state in Slurm's words; in brackets why it waits or failed, or its starts.
 
-    What the log knows better than the scheduler is told, too.
+    If the log knows more about the end than the scheduler does, the text includes it.
     """
     told = status.reason
     if decided_by(status.state, status.outcome) == "log":
@@ -44,7 +44,7 @@ def watched_state(run: WatchedRun) -> str:
 
 
 def left_text(run: WatchedRun) -> str | None:
-    """Return how long a run that runs will go on, as 0:12:05; None where that is not known."""
+    """Return how long a running run will still take, as 0:12:05; None if not known."""
     seconds = run.progress.seconds_left
     if seconds is None or not _is_running(run):
         return None
@@ -54,7 +54,7 @@ def left_text(run: WatchedRun) -> str | None:
 
 
 def has_nodes(runs: Sequence[WatchedRun]) -> bool:
-    """Return whether it is of interest where runs run."""
+    """Return whether the nodes of the runs are worth a column."""
     return any(run.status.job for run in runs) or len({run.node_list for run in runs} - {None}) > 1
 
 
@@ -122,7 +122,7 @@ def watch_warnings(look: Look) -> list[str]:
 
 
 def chosen(runs: Sequence[WatchedRun], room: int) -> list[WatchedRun]:
-    """Return so many runs, in the campaign's order: those that run, have lately ended, or wait."""
+    """Return up to `room` runs, in the campaign's order: running, recently ended, or waiting."""
     if len(runs) <= room:
         return list(runs)
     by_interest = sorted(range(len(runs)), key=lambda index: _interest(runs[index]), reverse=True)
@@ -131,7 +131,7 @@ def chosen(runs: Sequence[WatchedRun], room: int) -> list[WatchedRun]:
 
 
 def others_text(runs: Sequence[WatchedRun], shown_runs: Sequence[WatchedRun]) -> str | None:
-    """Return how many runs are not shown, and how they are; None where all are."""
+    """Return the number of runs that are not shown, and their states; None if all are shown."""
     counts = Counter(word(run.status) for run in runs)
     counts.subtract(word(run.status) for run in shown_runs)
     parts = [f"{count} {what}" for what, count in counts.items() if count]
@@ -140,7 +140,7 @@ def others_text(runs: Sequence[WatchedRun], shown_runs: Sequence[WatchedRun]) ->
 
 
 def is_new(run: WatchedRun, before: WatchedRun | None) -> bool:
-    """Return whether there is something new to tell of a run since it was shown before."""
+    """Return whether a run has changed since it was last shown."""
     return before is None or _told(run) != _told(before)
 
 
@@ -155,7 +155,10 @@ def _is_running(run: WatchedRun) -> bool:
 
 
 def _interest(run: WatchedRun) -> tuple[int, str]:
-    """Return what is the higher the more a run matters to who watches; late ends before early."""
+    """Return a sort key, higher for runs that matter more to a watching user.
+
+    Late ends come before early ones.
+    """
     if _is_running(run):
         return _RUNNING, ""
     last = run.status.attempts[-1] if run.status.attempts else None
