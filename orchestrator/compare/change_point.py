@@ -1,16 +1,16 @@
 """Find the point where a series of numbers changed once, by a permutation test.
 
 The change is where the means before and after differ most, given how many numbers each side has.
-With C_k the sum of the first k of n numbers, each less the mean of all, the means of the last n - k
-and of the first k differ by -C_k · n/(k(n - k)); the variance of that difference is the variance of
-a number times n/(k(n - k)), so that |C_k| · sqrt(n/(k(n - k))) is as large by chance at every k.
-Its largest value is the likelihood ratio's for a shift of normal numbers (Worsley 1979), and marks
-the change.
+Let C_k be the sum of the first k of n numbers, each less the mean of all. Then the means of the
+last n - k and of the first k differ by -C_k · n/(k(n - k)), and the variance of that difference is
+the variance of a number times n/(k(n - k)). So |C_k| · sqrt(n/(k(n - k))) is as large by chance at
+every k. Its largest value is the likelihood ratio's for a shift of normal numbers (Worsley 1979),
+and marks the change.
 
-It is tested against orders (Antoch and Hušková 2001): if nothing changed, every order of the
-same numbers is as likely as every other, whatever their distribution and however few they are. The
-p-value is the part of all orders whose largest value is at least that of the order seen. Since that
-value has been searched for in each of them too, the search is accounted for.
+It is tested against orders (Antoch and Hušková 2001): if nothing changed, every order of the same
+numbers is equally likely, whatever their distribution and however few they are. The p-value is the
+share of all orders whose largest value is at least that of the observed order. Each of these orders
+is searched for its largest value too, so the p-value accounts for the search.
 """
 
 import math
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-# A change is said to be one where chance makes one as clear in no more cases than this. What is
-# promised is 5 %; as in `intervals`, tests are made at 4 %.
+# A change is reported if chance produces one as clear in no more cases than this. The promise is 5
+# %; tests are made at 4 %, as in `intervals`.
 LEVEL = 0.04
 # Of fewer numbers no change can be shown, whatever they are.
 FEWEST = 8
@@ -40,10 +40,10 @@ _MAX_CELLS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Where n numbers change most: before the one at `index`, counted from 0, by `difference`.
+    """The largest change in n numbers: by `difference`, before the number at `index` (from 0).
 
-    difference: of the means, after less before. p_value: how likely chance makes one as clear.
-    exact: whether it is counted over all orders, and not over a sample of them.
+    difference: of the means, after less before. p_value: the probability that chance produces a
+    change as clear. exact: whether it is computed over all orders, and not over a sample of them.
     """
 
     n: int
@@ -54,27 +54,26 @@ class Change:
 
     @property
     def is_shown(self) -> bool:
-        """Whether it is more than chance makes."""
+        """Whether the change is clearer than chance explains."""
         return self.p_value <= LEVEL
 
 
 def fewest_on_a_side(n: int) -> int | None:
-    """Return how many of n numbers must lie before, and after, a change that can be shown.
+    """Return how many of n numbers must precede, and follow, a change that can be shown.
 
     A change of any size that leaves m on one side is as clear in all orders that put the same m
-    first, or last: 2 · m! (n - m)! of n!. None where that is more than `LEVEL` for every m, which
-    is so for fewer than `FEWEST` numbers.
+    first, or last: 2 · m! (n - m)! of n!. None if that share exceeds `LEVEL` for every m, i.e. for
+    fewer than `FEWEST` numbers.
     """
     possible = range(1, n // 2 + 1)
     return next((m for m in possible if 2 / math.comb(n, m) <= LEVEL), None)
 
 
 def find_change(values: Sequence[float], *, draws: int = DRAWS) -> Change | None:
-    """Return where numbers in an order of time change most; None of fewer than two.
+    """Return the largest change in numbers in order of time; None for fewer than two.
 
-    Equal numbers make equal results: where orders are drawn, they are so from a fixed seed. With
-    the order seen itself among them, a sample of orders errs no more often than all (Phipson and
-    Smyth 2010).
+    Equal numbers give equal results: random orders are drawn from a fixed seed. A sample of orders
+    that includes the observed one errs no more often than all orders (Phipson and Smyth 2010).
     """
     import numpy as np
 

@@ -20,7 +20,7 @@ _SHORT = Style(digits=2)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Where step times change most: between `last`, the last run before, and `first` after it.
+    """The largest change of step times: between `last`, the last run before, and `first` after.
 
     seconds, seconds_after: the geometric means of the step times before and after.
     """
@@ -33,7 +33,7 @@ class Turn:
 
     @property
     def ratio(self) -> float:
-        """Step time after, over the one before: 1.1 is 10 % longer."""
+        """Step time after the change divided by the one before: 1.1 is 10 % longer."""
         return math.exp(self.change.difference)
 
 
@@ -41,8 +41,8 @@ class Turn:
 class History:
     """The runs of a configuration, oldest first.
 
-    timed: how many of them tell a step time; units: as how many those count. turn: where they
-    change most, shown or not; None with fewer than two units.
+    timed: how many of them have a step time; units: how many independent units these are. turn: the
+    largest change, significant or not; None with fewer than two units.
     """
 
     runs: tuple[PastRun, ...]
@@ -52,12 +52,12 @@ class History:
 
     @property
     def shown(self) -> Turn | None:
-        """The point where step times changed; None where the runs cannot show a change."""
+        """The point where step times changed; None if the runs cannot show a change."""
         return self.turn if self.turn and self.turn.change.is_shown else None
 
 
 def run_history(runs: Sequence[PastRun]) -> History:
-    """Return the history of runs of one configuration, which are in the order of time."""
+    """Return the history of runs of one configuration, given in order of time."""
     timed = [run for run in runs if run.step_seconds]
     units = _units(timed)
     logs = [fmean(math.log(run.step_seconds or 1) for run in unit) for unit in units]
@@ -71,7 +71,7 @@ def run_history(runs: Sequence[PastRun]) -> History:
 
 
 def _units(runs: Sequence[PastRun]) -> list[list[PastRun]]:
-    """Return the runs of each allocation, those without a known one alone, by their first run."""
+    """Return the runs grouped by allocation, by their first run; others form separate groups."""
     groups: dict[object, list[PastRun]] = {}
     for index, run in enumerate(runs):
         groups.setdefault(index if run.allocation is None else run.allocation, []).append(run)
@@ -83,7 +83,7 @@ def _versions(run: PastRun) -> str:
 
 
 def history_table(told: History) -> Table:
-    """Return a line a run; the first one after a change says by how much."""
+    """Return a table with a line per run; the first run after a change shows its size."""
 
     def change(run: PastRun) -> Cell:
         turn = told.shown
@@ -104,7 +104,7 @@ def history_table(told: History) -> Table:
 
 
 def history_sentences(told: History) -> list[str]:
-    """Return what can be said of a history."""
+    """Return the conclusions from a history."""
     turn = told.turn
     if turn is None or told.shown is None:
         said = [f"There is no change that {_basis(told)} could show{_why_not(told)}."]
@@ -126,7 +126,7 @@ def history_sentences(told: History) -> list[str]:
 
 
 def history_record(told: History) -> dict[str, Any]:
-    """Return a history for programs; times in seconds."""
+    """Return a history as a JSON object; times in seconds."""
     turn = told.turn
     return {
         "runs": [
@@ -195,7 +195,7 @@ def _basis(told: History) -> str:
 
 
 def _differences(turn: Turn) -> str:
-    """Return what the runs on both sides of a change tell otherwise, beside their times."""
+    """Return the other values that differ between the runs on both sides of a change."""
     old, new = turn.last, turn.first
     names = dict.fromkeys((*old.versions, *new.versions))
     pairs = [(name, old.versions.get(name), new.versions.get(name)) for name in names]

@@ -1,16 +1,17 @@
 """Compute intervals for a difference from the numbers themselves, by permutation.
 
-Student's t, for whole degrees of freedom, is here too, as far as intervals and plans need it.
+Student's t, for whole degrees of freedom, is here too, because intervals and plans need it.
 
-A test by permutation considers all ways in which chance could have dealt out the same numbers. It
-counts in how many of them the difference is at least as large as the one measured. The interval
-contains every difference that such a test, two-sided, does not refuse. It needs no search: its ends
+A permutation test considers all ways in which chance could have distributed the same numbers. It
+counts in how many of them the difference is at least as large as the measured one. The interval
+contains every difference that such a test, two-sided, does not reject. It needs no search: its ends
 are order statistics of differences between parts of the numbers, as shown below.
 
 The interval is promised at 95 %, and tests are made at 4 %. So the promise is kept even if an
-assumption is not quite true. The assumption is that chance deals out all numbers alike, whatever
-their distribution, and however few they are. With few pairs no test is at 4 %; the next one above
-is taken if it is at 5 % at most. If the order within pairs is drawn, chance does deal out alike.
+assumption is not quite true. The assumption is that chance distributes all numbers alike, whatever
+their distribution, and however few they are. With few pairs no test is at 4 %; then the next level
+above is used, if it is at most 5 %. If the order within pairs is drawn at random, the assumption is
+true.
 """
 
 import math
@@ -53,7 +54,7 @@ def student_probability(t: float, degrees: int) -> float:
 
 @cache
 def student_quantile(probability: float, degrees: int) -> float:
-    """Return what Student's t exceeds with 1 - `probability`, which is between 1/2 and 1."""
+    """Return the value that Student's t exceeds with probability 1 - p, p between 1/2 and 1."""
     if degrees > _NEARLY_NORMAL:
         return NormalDist().inv_cdf(probability)
     low, high = 0.0, 1.0
@@ -70,35 +71,36 @@ def student_quantile(probability: float, degrees: int) -> float:
 
 Interval = tuple[float, float]
 
-# A verdict for either side is wrong in one case of so many, and never in one of fewer.
+# A verdict for either side is wrong in one of this many cases, and never in one of fewer.
 CASES_A_SIDE = 50
 FEWEST_CASES_A_SIDE = 40
 QUANTILE = 1 - 1 / CASES_A_SIDE
-# What is enumerated, at most; beyond, the mean of so many is as good as normal.
+# The largest number of cases to enumerate. Beyond it, the mean of that many numbers is normal
+# enough.
 MAX_PAIRS = 16
 MAX_DEALS = 200_000
 
 
 def pairs_suffice(pairs: int) -> bool:
-    """Return whether so many pairs can give an interval: 2 · (1/2)^n is at most 5 % from n = 6."""
+    """Return whether this many pairs give an interval: 2 · (1/2)^n is at most 5 % from n = 6."""
     return pairs > MAX_PAIRS or _rank_of_pairs(pairs) > 0
 
 
 def sides_suffice(first: int, second: int) -> bool:
-    """Return whether samples of these sizes can: 2 over the ways to deal them is at most 4 %."""
+    """Return whether samples of these sizes give one: 2 over the ways to split is at most 4 %."""
     return min(first, second) > 0 and math.comb(first + second, first) >= CASES_A_SIDE
 
 
 def paired_interval(differences: Sequence[float]) -> Interval | None:
-    """Return the 95 % interval for the middle of differences, one a pair; None for too few.
+    """Return the 95 % interval for the middle of differences, one per pair; None for too few.
 
-    Where nothing sets the two of a pair apart, each difference is as likely as its negative. Of the
-    2^n ways to choose signs for d_i - δ, those whose sum is at least that of the data are those
-    that flip a set S with Σ_S (d_i - δ) <= 0, that is mean(d_S) <= δ, and the empty set. So δ is
-    refused as too small where at most k - 1 of the means of all sets are at most δ, k of 2^n being
-    the part that may be wrong, and the interval's ends are the k-th smallest and the k-th largest
-    of those 2^n - 1 means (Hartigan 1969, "Using subsample values as typical values", theorem 1).
-    Of more than `MAX_PAIRS`, it is Student's.
+    If nothing distinguishes the two sides of a pair, each difference is as likely as its negative.
+    Of the 2^n ways to choose signs for d_i - δ, those whose sum is at least that of the data are
+    those that flip a set S with Σ_S (d_i - δ) <= 0, that is mean(d_S) <= δ, and the empty set. So δ
+    is rejected as too small if at most k - 1 of the means of all sets are at most δ, k of 2^n being
+    the share that may be wrong. The interval's ends are the k-th smallest and the k-th largest of
+    those 2^n - 1 means (Hartigan 1969, "Using subsample values as typical values", theorem 1). For
+    more than `MAX_PAIRS` pairs, it is Student's.
     """
     import numpy as np
 
@@ -118,18 +120,18 @@ def paired_interval(differences: Sequence[float]) -> Interval | None:
 
 
 def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interval | None:
-    """Return the 95 % interval for how much the first sample lies above the second, or None.
+    """Return the 95 % interval for first minus second sample, or None for too few values.
 
-    Where nothing sets the samples apart, every way to deal out the numbers is as likely as every
-    other. To exchange a part S of the first, moved by δ, for an equally large part T of the second
-    leaves the difference of the means as large, or larger, where Σ_S (a_i - δ) <= Σ_T b_j, that is
-    mean(a_S) - mean(b_T) <= δ. As with pairs, the ends are the k-th smallest and the k-th largest
-    of those differences, k being ways/50 rounded down.
+    If nothing distinguishes the samples, every way to split the numbers is equally likely. Exchange
+    a part S of the first, moved by δ, for an equally large part T of the second. The difference of
+    the means stays as large, or grows, if Σ_S (a_i - δ) <= Σ_T b_j, that is mean(a_S) - mean(b_T)
+    <= δ. As with pairs, the ends are the k-th smallest and the k-th largest of those differences, k
+    being ways/50 rounded down.
 
-    That assumes that both scatter alike. Where one scatters more, and is the smaller one, a test by
-    permutation errs too often (Romano 1990), and Welch's interval does not; where both can be had,
-    the result spans both, and errs in no more cases than either. Of more than `MAX_DEALS` ways, it
-    is Welch's alone.
+    That assumes that both scatter alike. If the smaller sample scatters more, a permutation test
+    errs too often (Romano 1990), and Welch's interval does not. If both are available, the result
+    spans both, and errs in no more cases than either. For more than `MAX_DEALS` ways, it is Welch's
+    alone.
     """
     import numpy as np
 
@@ -149,7 +151,7 @@ def unpaired_interval(first: Sequence[float], second: Sequence[float]) -> Interv
 
 
 def mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean, and the variance of a sample, of two values or more.
+    """Return the mean and the sample variance of two values or more.
 
     Sums are exact before they are rounded, so that the order of the values does not matter.
     """
@@ -179,7 +181,7 @@ def _welch(first: Sequence[float], second: Sequence[float]) -> Interval:
 
 
 def _means_of(values: Sequence[float], size: int) -> "np.ndarray":
-    """Return the mean of every part of so many values."""
+    """Return the mean of every subset of `size` values."""
     import numpy as np
 
     means: np.ndarray = np.asarray(values)[_choices(len(values), size)].mean(axis=1)
@@ -188,7 +190,7 @@ def _means_of(values: Sequence[float], size: int) -> "np.ndarray":
 
 @cache
 def _choices(count: int, size: int) -> "np.ndarray":
-    """Return every way to choose `size` of `count` places, a row each."""
+    """Return every way to choose `size` of `count` places, one row each."""
     import numpy as np
 
     return np.array(list(combinations(range(count), size)))
@@ -197,15 +199,15 @@ def _choices(count: int, size: int) -> "np.ndarray":
 def _rank_of_pairs(pairs: int) -> int:
     """Return k of the interval: 2^n/50 rounded up, but never more than 2^n/40; 0 for too few.
 
-    That is a test at 3.1 % of 6 pairs, and else at one between 4 and 4.7 %, which is most of 7
-    and 8. Rounded down, 8 pairs would be tested at 3.9 %.
+    With 6 pairs, that is a test at 3.1 %, and otherwise one between 4 and 4.7 %, the highest levels
+    being those of 7 and 8. Rounded down, 8 pairs would be tested at 3.9 %.
     """
     ways: int = 2**pairs
     return min(math.ceil(ways / CASES_A_SIDE), ways // FEWEST_CASES_A_SIDE)
 
 
 def _ends(apart: "np.ndarray", rank: int) -> Interval:
-    """Return the differences that are the `rank`-th smallest and the `rank`-th largest."""
+    """Return the `rank`-th smallest and the `rank`-th largest difference."""
     import numpy as np
 
     ordered = np.partition(apart, (rank - 1, len(apart) - rank))

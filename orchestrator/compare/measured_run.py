@@ -1,4 +1,4 @@
-"""Read the runs to compare: what was chosen, step times, places and dates."""
+"""Read the runs to compare: their settings, step times, places and dates."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,11 +43,11 @@ _NO_CHOICE = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """A run's last attempt. What is not known is None.
+    """A run's last attempt. Unknown values are None.
 
-    values: every parameter and size by name. step_seconds: of the reports after the warm-up, where
-    it completed. overflowed: whether each of these holds a skipped update. allocation, block,
-    place, started_at, nodes: as `attempts` tells them. crowded: what it shared the machine with.
+    values: every parameter and size by name. step_seconds: of the reports after the warm-up, if it
+    completed. overflowed: whether each of these includes a skipped update. allocation, block,
+    place, started_at, nodes: from the attempt's record. crowded: what shared the machine with it.
     """
 
     run_id: str
@@ -66,12 +66,12 @@ class MeasuredRun:
 
     @property
     def seconds(self) -> float | None:
-        """The median step; one that took long for once does not move it."""
+        """The median step time; a single slow step does not change it."""
         return (median(self.step_seconds) if self.step_seconds else None) or None
 
     @property
     def trouble(self) -> str | None:
-        """Why there is no step time; None where there is one."""
+        """Why there is no step time; None if there is one."""
         if self.seconds is not None:
             return None
         if self.overflowed:
@@ -84,14 +84,14 @@ class MeasuredRun:
 
     @property
     def kind(self) -> str:
-        """What to call it and its repeats."""
+        """The name of the run and its repeats."""
         return without_repeat(self.label)
 
     @cached_property
     def choices(self) -> dict[str, str]:
-        """What was chosen, each as text, but for what makes the global batch.
+        """The settings, each as text, except those that only determine the global batch.
 
-        The seed is no choice: it does not change how much is reckoned.
+        The seed is not a setting here: it does not change the amount of computation.
         """
         chosen = {name: value for name, value in self.values.items() if name not in _NO_CHOICE}
         if "zero_stage" in chosen and "zero_stage" not in option_names(chosen["framework"]):
@@ -103,18 +103,18 @@ class MeasuredRun:
 
     @property
     def what_repeats_share(self) -> tuple[object, ...]:
-        """What is equal in runs that are repeats of each other: choices and global batch."""
+        """A value that is equal for repeats of each other: settings and global batch."""
         return (*sorted(self.choices.items()), self.values.get("global_batch_size"))
 
     @property
     def tokens(self) -> int | None:
-        """How many a step trains on."""
+        """The number of tokens per step."""
         batch, length = self.values.get("global_batch_size"), self.values.get("seq_length")
         return batch * length if batch and length else None
 
 
 def trouble_lines(runs: Iterable[MeasuredRun]) -> Iterator[str]:
-    """Yield one sentence for each reason why runs tell no speed, with their labels."""
+    """Yield a sentence for each reason why runs have no step time, with their labels."""
     labels: dict[str, list[str]] = {}
     for run in runs:
         if run.trouble is not None:
@@ -149,10 +149,10 @@ def measured_runs(campaign: Campaign, store: CampaignStore) -> list[MeasuredRun]
 
 
 def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
-    """Return the runs that were started in a campaign's folder of results, without the warm-up.
+    """Return the runs that were started in a campaign's results folder, without the warm-up.
 
-    By their labels, numbers in them by size: folders tell nothing of the order in the file. Raises
-    UserError where it is none, or has none.
+    They are sorted by label, numbers in labels by size, because the folder does not record the
+    order in the file. Raises UserError if it is not such a folder, or has no runs.
     """
     store = CampaignStore(folder)
     records = sorted(started_records(store), key=lambda record: natural(record["label"]))

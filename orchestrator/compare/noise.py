@@ -20,7 +20,7 @@ _SHORT = Style(digits=2)
 
 @dataclass(frozen=True, slots=True)
 class NoiseSource:
-    """A source of noise: what it is called, how large it is, and what that means."""
+    """A source of noise: its name, its size, and its meaning."""
 
     name: str
     title: str
@@ -29,14 +29,14 @@ class NoiseSource:
 
     @property
     def percent(self) -> float | None:
-        """One standard deviation, as a percentage of a step time; None where it is not known."""
+        """One standard deviation in percent of a step time; None if not known."""
         variance = self.component.variance
         return None if variance is None else 100 * math.expm1(math.sqrt(variance))
 
 
 @dataclass(frozen=True, slots=True)
 class NoisePage:
-    """The sources, from the smallest unit to the largest, and the runs that tell nothing.
+    """The sources, from the smallest unit to the largest, and the runs without a step time.
 
     crowded: a sentence that names the crowded runs, if there are any.
     """
@@ -53,7 +53,7 @@ class NoisePage:
 
 
 def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
-    """Return what the runs of a campaign tell of their noise."""
+    """Estimate the noise of a campaign from its runs."""
     timed = [run for run in runs if run.seconds is not None]
     logs = [math.log(run.seconds or 1) for run in timed]
     kinds = [run.what_repeats_share for run in timed]
@@ -63,7 +63,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     of_all = components(logs, kinds)[1] if not of_run.degrees else _sum(of_allocation, of_run)
 
     def between(groups: Sequence[object]) -> Component:
-        """Return what differs between groups of allocations, beyond the allocations in them."""
+        """Return the variation between groups of allocations, beyond that of the allocations."""
         if not of_run.degrees:
             # Each run is an allocation, or might be.
             return components(logs, kinds, groups)[0][0]
@@ -82,7 +82,7 @@ def noise_page(runs: Sequence[MeasuredRun]) -> NoisePage:
     return NoisePage(sources, len(timed), troubled, tuple(crowded_lines(timed)))
 
 
-# What each source means where it is known, and why it may not be.
+# The meaning of each source if it is known, and the reason if it is not.
 _OF_STEPS = (
     "two steps of one run differ by {percent}",
     "no run reports two steps after its warm-up",
@@ -123,10 +123,10 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
 
 
 def _sum(outer: Component, inner: Component) -> Component:
-    """Return the variance of what is of some allocation; None where there was but one.
+    """Return the variance of a run in a random allocation; None if there was only one.
 
-    It rests on as many degrees of freedom as a single variance of such a scatter would
-    (Satterthwaite 1946): a hundred runs in two allocations are hardly more than two.
+    It has as many degrees of freedom as a single variance with the same scatter would have
+    (Satterthwaite 1946): a hundred runs in two allocations count as hardly more than two.
     """
     if outer.variance is None or inner.variance is None:
         return Component(None, 0)
@@ -140,7 +140,7 @@ def _known(between: Callable[[Sequence[object]], Component], groups: Sequence[ob
 
 
 def _hour(run: MeasuredRun) -> int | None:
-    """Return the hour of the day, of this place's clock; Slurm's times are of its own."""
+    """Return the hour of the day by the local clock; Slurm's times use the cluster's own."""
     if run.started_at is None:
         return None
     time = datetime.fromisoformat(run.started_at)
@@ -155,12 +155,12 @@ _COLUMNS: tuple[Column[NoiseSource], ...] = (
 
 
 def noise_table(page: NoisePage) -> Table:
-    """Return one row a source; what it rests on are degrees of freedom."""
+    """Return a table with one row per source; its basis is given in degrees of freedom."""
     return make_table(_COLUMNS, page.sources)
 
 
 def noise_sentences(page: NoisePage) -> Iterator[str]:
-    """Yield what each source means, what it takes to find a difference, and what was left out."""
+    """Yield the meaning of each source, the runs needed for a difference, and runs left out."""
     runs = counted(page.runs, "run")
     yield f"By {runs}; ± is one standard deviation, with these degrees of freedom."
     for source in page.sources:
@@ -181,7 +181,7 @@ def noise_sentences(page: NoisePage) -> Iterator[str]:
 
 
 def noise_record(page: NoisePage) -> dict[str, Any]:
-    """Return the page for programs."""
+    """Return the page as a JSON object."""
     return {
         "runs": page.runs,
         "sources": [

@@ -1,4 +1,4 @@
-"""Find the runs to compare: those that are equal except for what is asked about."""
+"""Find the runs to compare: those that are equal except for the parameter in question."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class Pairing:
 
     @property
     def differing(self) -> dict[str, tuple[object, object]]:
-        """What was chosen otherwise in B than in A, by name; of the batch, the global one."""
+        """The settings that differ between A and B, by name; for the batch, the global batch."""
         a, b = (dict(side[0].choices) for side in (self.runs, self.others))
         for choices, side in ((a, self.runs), (b, self.others)):
             choices["global_batch_size"] = json.dumps(side[0].values.get("global_batch_size"))
@@ -72,10 +72,10 @@ def kinds(runs: Sequence[MeasuredRun]) -> list[Kind]:
 
 
 def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing], list[str]]:
-    """Return pairings of runs that differ in one parameter, and the kinds that have no partner.
+    """Return pairings of runs that differ in one parameter, and the kinds without a partner.
 
-    The baseline is the value that stands first in the campaign. Raises UserError where the
-    parameter has but one value, or no two kinds are equal in all else.
+    The baseline is the value that comes first in the campaign. Raises UserError if the parameter
+    has only one value, or no two kinds are equal in all else.
     """
     groups: dict[str, list[MeasuredRun]] = {}
     for run in runs:
@@ -83,7 +83,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
     if len(groups) < 2:
         raise UserError(f"--by {name}: all runs have the same value")
     (_, baseline), *others = groups.items()
-    # What is no choice follows from others, which then differ with it.
+    # A value that is not a setting follows from settings, and then differs with them.
     is_choice = name in _BATCHES or any(name in run.choices for run in runs)
     asked = name if is_choice else None
     pairings: list[Pairing] = []
@@ -105,11 +105,11 @@ def matched(
 ) -> tuple[list[Pairing], list[str]]:
     """Return pairings of kinds that are equal in all but `asked`, and those without a partner.
 
-    Where it is not said which choice is asked about, that is all that is never the same on both
-    sides, and two kinds alone are a pair, whatever they differ in. Of the batch, either the global
-    one is the same, or, where there is no such pair, the number of micro-batches; but where one of
-    them is asked about, or both are never the same, the batch is free. Raises UserError where a
-    kind would have several partners.
+    Without `asked`, the settings in question are those that are never the same on both sides; and
+    two single kinds form a pair, whatever differs between them. For the batch, either the global
+    batch is the same, or, if there is no such pair, the number of micro-batches. If one of these is
+    in question, or both always differ, any batch fits. Raises UserError if a kind would have
+    several partners.
     """
     sides = kinds(runs), kinds(others)
     if asked is None and len(sides[0]) == len(sides[1]) == 1:
@@ -137,7 +137,7 @@ def matched(
 
 
 def _told_apart(pairing: Pairing, name: str) -> Pairing:
-    """Return a pairing of which both sides would have one name with what differs in them."""
+    """Return a pairing whose sides have different names: differences are added to equal ones."""
     if pairing.title != pairing.baseline:
         return pairing
     values = (side[0].values.get(name) for side in (pairing.runs, pairing.others))

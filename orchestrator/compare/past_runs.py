@@ -21,13 +21,12 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """An attempt that completed. What is not known is None.
+    """A completed attempt. Unknown values are None.
 
-    started_at: ISO 8601, as `Attempt.started_at` tells it, else when it ended.
-    allocation: what it shared with other runs.
-    step_seconds: the median after the warm-up, or the mean of all where no step has a time.
-    crowded: what it shared this machine's cores with. versions: of the software, by package, as
-    the log tells them.
+    started_at: ISO 8601, as in `Attempt.started_at`, else when it ended. allocation: shared with
+    other runs. step_seconds: the median after the warm-up, or the mean of all if no step has a
+    time. crowded: what shared this machine's cores with it. versions: of the software, by package,
+    from the log.
     """
 
     campaign: str
@@ -45,10 +44,10 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class PastRuns:
-    """What completed of a configuration, oldest first, and what was not looked at.
+    """The completed runs of a configuration, oldest first, and runs that were not read.
 
-    unknown: runs, as `campaign/run`, that this version cannot make of their run.json. damaged: a
-    sentence for each run of which a file cannot be read.
+    unknown: runs, as `campaign/run`, whose run.json this version cannot read. damaged: a sentence
+    for each run with an unreadable file.
     """
 
     runs: tuple[PastRun, ...]
@@ -57,14 +56,14 @@ class PastRuns:
 
 
 def configuration(run: Run) -> str:
-    """Return the identity of a run but for its repeat and its seed."""
+    """Return the identity of a run without its repeat and its seed."""
     return run_id(replace(run, repeat=1, training=replace(run.training, seed=0)))
 
 
 def past_runs(results: Path, wanted: Run, warmup: Warmup) -> PastRuns:
-    """Return what completed of a configuration, in all campaigns under a folder of results.
+    """Return the completed runs of a configuration, in all campaigns of a results folder.
 
-    The warm-up is the same for all, whatever their campaigns said. What was rehearsed is no run.
+    The warm-up is the same for all, whatever their campaign files set. Rehearsals are left out.
     """
     same = configuration(wanted)
     found: list[PastRun] = []
@@ -108,7 +107,7 @@ def _completed(
 
 
 def _versions(attempt: Attempt, records: Iterable[Record]) -> dict[str, str]:
-    """Return the versions that a log tells, by package; the last word counts."""
+    """Return the versions in a log, by package; the last value counts."""
     reports = read_records(attempt.log, (VERSIONS,)) if attempt.log.exists() else ()
     return dict(_told((*records, *reports)))
 
@@ -122,7 +121,7 @@ def _told(records: Iterable[Record]) -> Iterator[tuple[str, str]]:
 
 
 def _when(run: PastRun) -> tuple[float, str, str, int]:
-    """Return what orders runs by time; a time without a zone is that of this machine's clock."""
+    """Return a sort key by time; a time without a zone is that of this machine's clock."""
     return (_timestamp(run.started_at), run.campaign, run.run_id, run.attempt)
 
 

@@ -20,14 +20,14 @@ _SIZE_TOLERANCE = 0.1
 
 
 def is_published(path: str) -> bool:
-    """Return whether this names a page, or a row of one as `page.md:14`."""
+    """Return whether a path is a page, or a row of one in the form `page.md:14`."""
     return path.endswith(".md") or _WITH_LINE.fullmatch(path) is not None
 
 
 def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pairing], list[str]]:
-    """Return runs with the row of a page that has all their sizes, and the kinds without one.
+    """Pair runs with the row of a page that has all their sizes; return unpaired kinds too.
 
-    Raises UserError where the page cannot be read, no row fits, or a kind has several.
+    Raises UserError if the page cannot be read, no row fits, or several rows fit one kind.
     """
     file, rows = _rows(path)
     pairings, alone, problems = [], [], []
@@ -50,7 +50,7 @@ def published_pairings(runs: Sequence[MeasuredRun], path: str) -> tuple[list[Pai
 
 
 def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
-    """Return the file and its rows that tell a speed, or the one that is asked for."""
+    """Return the file and its rows with a speed, or only the requested row."""
     with_line = _WITH_LINE.fullmatch(path)
     file = Path(with_line["file"] if with_line else path)
     try:
@@ -80,7 +80,7 @@ def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
 
 
 def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
-    """Return which numbers of a row a kind of runs has otherwise."""
+    """Return the columns of a row whose numbers differ from those of a kind of runs."""
     found = []
     for meaning, number in row.numbers.items():
         ours = kind.size(meaning.value)
@@ -118,7 +118,7 @@ def _pairing(kind: Kind, file: str, row: BenchmarkRow) -> Pairing:
 
 
 def _seconds(kind: Kind, row: BenchmarkRow) -> float | None:
-    """Return the seconds of a step of the row; a rate is of the batch that the runs have."""
+    """Return the seconds per step of the row; a rate is converted with the runs' batch."""
     quantity, number = _pace(row) or (None, None)
     if quantity is None or number is None:
         return None

@@ -19,7 +19,7 @@ MOST_RUNS = 10**6
 
 
 def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
-    """Return how many more pairs would tell, and whether that is but what any verdict needs."""
+    """Return how many more pairs a verdict needs, and if any verdict needs as many."""
     count = len(differences)
     least = next(more for more in range(MOST_RUNS) if pairs_suffice(count + more))
     if count < 2:
@@ -35,7 +35,7 @@ def more_pairs(differences: Sequence[float]) -> tuple[int | None, bool]:
 def more_units(
     logs: Sequence[float], other_logs: Sequence[float], *, repeatable: bool
 ) -> tuple[int | None, bool]:
-    """Return how many more of each would tell, as `more_pairs`; of A alone if B has no more."""
+    """Return how many more of each a verdict needs, as `more_pairs`; of A only if B is fixed."""
     sizes = len(logs), len(other_logs)
 
     def grown(more: int) -> tuple[int, int]:
@@ -57,7 +57,7 @@ def more_units(
 
 
 def blocks_to_find(part: float, spread: float) -> int:
-    """Return how many blocks A B B A find a difference of a `part` of the speed, as 0.05.
+    """Return how many blocks A B B A find a speed difference of a `part`, e.g. 0.05.
 
     `spread`: the standard deviation of the logarithms of runs in an allocation. That of the
     difference of two means of two runs each is the same: s²/2 + s²/2.
@@ -71,9 +71,9 @@ def blocks_to_find(part: float, spread: float) -> int:
 
 
 def runs_to_find(part: float, spread: float) -> int:
-    """Return how many runs of each, apart from each other, find a difference of such a `part`.
+    """Return how many runs of each side, in separate allocations, find a difference of a `part`.
 
-    `spread`: the standard deviation of the logarithms of runs anywhere.
+    `spread`: the standard deviation of the logarithms of runs in any allocation.
     """
     difference = math.log1p(part)
     return next(
@@ -85,7 +85,7 @@ def runs_to_find(part: float, spread: float) -> int:
 
 
 def _counts() -> Iterator[int]:
-    """Yield numbers from 2 on, beyond a hundred each a hundredth larger, and without end."""
+    """Yield integers from 2, without end; beyond a hundred, each a hundredth larger."""
     count = 2
     while True:
         yield count
@@ -95,7 +95,7 @@ def _counts() -> Iterator[int]:
 def _would_tell(difference: float, variance: float, degrees: int) -> bool:
     """Return whether a test at 4 % finds a difference with a probability of 80 %.
 
-    It does where the difference is at least t(0.98) + t(0.8) times its standard error, t being
+    It does if the difference is at least t(0.98) + t(0.8) times its standard error, t being
     Student's quantiles (Cochran and Cox 1957, section 2.21).
     """
     wanted = student_quantile(QUANTILE, degrees) + student_quantile(POWER, degrees)
@@ -103,10 +103,10 @@ def _would_tell(difference: float, variance: float, degrees: int) -> bool:
 
 
 def _planned(least: int, would_tell: Callable[[int], bool] | None) -> tuple[int | None, bool]:
-    """Return the smallest number from `least` on that would tell; None where none is in sight.
+    """Return the smallest sufficient number from `least` on; None if none is within reach.
 
-    Without `would_tell` what was seen is within one standard error of no difference at all, and
-    suggests none.
+    Without `would_tell`, the measured difference is within one standard error of zero, and suggests
+    no number.
     """
     if would_tell is None:
         return (least, True) if least else (None, False)

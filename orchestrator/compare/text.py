@@ -24,7 +24,7 @@ _MOST_BLOCKS, _LEAST_PART = 200, 0.001
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Runs of A and of B, and how their speeds are to each other; `per` is what speed counts."""
+    """Runs of A and of B, and the comparison of their speeds; `per` is the unit of speed."""
 
     pairing: Pairing
     comparison: Comparison
@@ -32,19 +32,19 @@ class Compared:
 
     @property
     def is_measured(self) -> bool:
-        """Whether there is a speed of both."""
+        """Whether both sides have a speed."""
         return self.comparison.ratio is not None
 
     @property
     def troubled(self) -> list[MeasuredRun]:
-        """The runs that tell no speed."""
+        """The runs that have no speed."""
         return [run for run in (*self.pairing.runs, *self.pairing.others) if run.trouble]
 
 
 def compared(pairing: Pairing) -> Compared:
-    """Return how the runs of a pairing compare.
+    """Compare the runs of a pairing.
 
-    Where steps of A and B are over different numbers of tokens, speed is in tokens, else in steps.
+    If the steps of A and B have different numbers of tokens, speed is in tokens, else in steps.
     """
     everybody = (*pairing.runs, *pairing.others)
     tokens = {run.tokens for run in everybody}
@@ -94,14 +94,14 @@ _COLUMNS: tuple[Column[Compared], ...] = (
 
 
 def verdict_table(found: Sequence[Compared]) -> Table:
-    """Return one row a comparison."""
+    """Return a table with one row per comparison."""
     return make_table(_COLUMNS, found)
 
 
 def all_sentences(found: Sequence[Compared]) -> list[str]:
     """Return the sentences of several comparisons, each after an empty line.
 
-    What holds for all of them follows once, at the end.
+    Sentences that apply to all of them follow once, at the end.
     """
     each = [list(comparison_sentences(one)) for one in found]
     shared = [line for line in each[0] if all(line in lines for lines in each)] if each else []
@@ -112,7 +112,7 @@ def all_sentences(found: Sequence[Compared]) -> list[str]:
 
 
 def comparison_sentences(one: Compared) -> Iterator[str]:
-    """Yield what can be said: the verdict, what it rests on, the runs that tell nothing."""
+    """Yield the verdict, its basis, and the runs without a step time."""
     yield _verdict(one)
     if one.is_measured:
         yield from _pooled(one.pairing)
@@ -163,7 +163,7 @@ def _basis(one: Compared) -> str:
 
 
 def _pooled(pairing: Pairing) -> Iterator[str]:
-    """Yield what was taken together, if runs with several seeds were."""
+    """Yield which runs were combined, if runs with several seeds were."""
     found = (run.values.get("seed") for run in (*pairing.runs, *pairing.others))
     seeds = sorted({seed for seed in found if seed is not None})
     if len(seeds) > 1 and pairing.repeatable:
@@ -177,7 +177,7 @@ def _pooled(pairing: Pairing) -> Iterator[str]:
 
 
 def _apart(one: Compared) -> Iterator[str]:
-    """Yield that all runs of A are on one side of all runs of B, though there is no verdict."""
+    """Yield that all runs of A are on one side of all runs of B, if there is no verdict."""
     a, b = (
         [_timing(run, in_tokens=one.per == "tokens").speed for run in side if run.seconds]
         for side in (one.pairing.runs, one.pairing.others)
@@ -193,7 +193,7 @@ def _apart(one: Compared) -> Iterator[str]:
 
 
 def _remedy(one: Compared) -> Iterator[str]:
-    """Yield the fewest blocks that would tell, if they take fewer runs than runs apart do."""
+    """Yield the fewest blocks that suffice, if they take fewer runs than separate runs do."""
     found = one.comparison
     if found.verdict is not Verdict.CANNOT_TELL or not one.pairing.repeatable or not found.ratio:
         return
@@ -267,7 +267,7 @@ def _remarks(one: Compared) -> Iterator[str]:
 
 
 def _difference(pairing: Pairing) -> Iterator[str]:
-    """Yield what A and B are, if their names do not say it."""
+    """Yield how A and B differ, if their names do not show it."""
     if not pairing.repeatable:
         told = ", ".join(pairing.told) or "no size"
         yield (
@@ -290,7 +290,7 @@ def _said(value: object) -> str:
 
 
 def _place_of_published(one: Compared) -> str:
-    """Return where the figure lies among the runs, which is a fact whatever chance did."""
+    """Return the published figure's rank among the runs, which is free of statistics."""
     seconds = [run.seconds for run in one.pairing.runs if run.seconds is not None]
     (published,) = (run.seconds or 0 for run in one.pairing.others)
     slower, count = sum(run > published for run in seconds), len(seconds)
@@ -298,7 +298,7 @@ def _place_of_published(one: Compared) -> str:
 
 
 def comparison_record(one: Compared) -> dict[str, Any]:
-    """Return a comparison for programs."""
+    """Return a comparison as a JSON object."""
     numbers = asdict(one.comparison)
     pairs = ("runs", "left_out", "units")
     by_side = {

@@ -1,7 +1,7 @@
 """Split the variation of runs into components of variance, by source.
 
-The logarithm of a run's step time is modelled as a sum: a fixed part of its kind, and parts that
-the hour, the allocation and the run itself add by chance, each with a variance of its own.
+The logarithm of a run's step time is modelled as a sum: a fixed part of its kind, and random parts
+of the hour, the allocation and the run itself, each with its own variance.
 """
 
 from collections.abc import Hashable, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A variance, and how many comparisons it rests on; None and 0 where it cannot be estimated."""
+    """A variance, and its number of comparisons; None and 0 if it cannot be estimated."""
 
     variance: float | None
     degrees: int
@@ -23,19 +23,20 @@ class Component:
 def components(
     values: Sequence[float], kinds: Sequence[Hashable], *factors: Sequence[Hashable]
 ) -> tuple[list[Component], Component]:
-    """Return the component of each factor, outermost first, and that of what is left.
+    """Return the component of each factor, outermost first, and the residual component.
 
     Henderson's third method ("Estimation of variance and covariance components", Biometrics 9,
-    1953), which is the nested analysis of variance where groups are of different sizes. With the
-    columns of the kinds and of the factors up to j in the model, let Q_j be an orthonormal basis of
-    them and r_j their rank. What factor j explains beyond those before it is
-    SS_j = |Q_j'y|² - |Q_(j-1)'y|², and on the average it is
+    1953) is the nested analysis of variance for groups of different sizes. With the columns of the
+    kinds and of the factors up to j in the model, let Q_j be an orthonormal basis of them and r_j
+    their rank. The sum of squares that factor j explains beyond those before it is SS_j = |Q_j'y|²
+    - |Q_(j-1)'y|², and its expected value is
 
         E SS_j = v_rest · (r_j - r_(j-1)) + Σ_(m >= j) v_m · (|Q_j'Z_m|² - |Q_(j-1)'Z_m|²),
 
-    Z_m being the columns of factor m, one a group. That is solved from the innermost on. A variance
-    that comes out negative is 0. A factor that explains nothing beyond the others cannot be
-    estimated, and what is left neither where the model has as many columns as there are values.
+    Z_m being the columns of factor m, one per group. This is solved from the innermost factor on. A
+    negative variance becomes 0. A factor that explains nothing beyond the others cannot be
+    estimated. The residual cannot be estimated if the model has as many columns as there are
+    values.
     """
     import numpy as np
 
@@ -75,7 +76,7 @@ def pooled(groups: Sequence[Sequence[float]]) -> Component:
 
 
 def _columns(groups: Sequence[Hashable]) -> "np.ndarray":
-    """Return one column a group, 1 in the rows of its members."""
+    """Return one column per group, with 1 in the rows of its members."""
     import numpy as np
 
     places = {group: index for index, group in enumerate(dict.fromkeys(groups))}
@@ -85,7 +86,7 @@ def _columns(groups: Sequence[Hashable]) -> "np.ndarray":
 
 
 def _basis(columns: "np.ndarray") -> "np.ndarray":
-    """Return an orthonormal basis of what columns span."""
+    """Return an orthonormal basis of the space that the columns span."""
     import numpy as np
 
     left, singular, _ = np.linalg.svd(columns, full_matrices=False)

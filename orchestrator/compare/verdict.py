@@ -1,9 +1,9 @@
-"""Decide whether one kind of run is faster than another, if its runs can tell.
+"""Decide whether one kind of run is faster than another, if there are enough runs.
 
 The unit is the run. The iterations of a run share its nodes and its hour: a thousand of them
 contain no more about another allocation than one does. Runs in one allocation also share its speed.
-So if A and B are both in one, they are compared within it, in pairs. Otherwise an allocation
-counts once, with the mean of its runs.
+So if A and B are both in one allocation, they are compared within it, in pairs. Otherwise an
+allocation counts once, with the mean of its runs.
 
 Everything is computed in logarithms of speed, in which "40 % faster or slower" is a distance, and
 the difference of two is a ratio. The interval gives the verdict: `faster` if all of it is above 1,
@@ -31,7 +31,7 @@ _ROUNDING = 1e-9
 
 
 class Verdict(StrEnum):
-    """What can be said of A, beside B."""
+    """The verdict about A, relative to B."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -40,11 +40,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How fast a run was, in any unit, and where.
+    """A run's speed, in any unit, and its place.
 
-    allocation: what it shared with other runs, None where that is not known: it then stands alone.
-    block: within the allocation, runs that were started together in an order that cancels drift.
-    place: the run's place in that order.
+    allocation: shared with other runs; None if not known, then the run counts separately. block:
+    within the allocation, runs that were started together in an order that cancels drift. place:
+    the run's place in that order.
     """
 
     speed: float
@@ -55,20 +55,20 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """How the speed of A is to that of B. What the runs do not tell is None.
+    """The speed of A relative to B. A value that the runs do not show is None.
 
-    runs: of A and of B, used and not. left_out: those of them that are not used, as they have
-        nobody to be compared with in their allocation.
+    runs: of A and of B, used and not. left_out: those of them that are not used, because their
+        allocation has no run to compare them with.
     paired: whether A and B are compared within allocations; `units` are then pairs, the same number
-        twice, and else the allocations of each, or runs that stand alone.
-    allocations: in how many the units lie.
-    balanced: of how many pairs drift at a constant pace cancels: A and B have the same mean place.
-    ratio: of the speed of A to that of B; low, high: its interval of 95 %.
-    more: how many more pairs, or more units of each, would tell, with a probability of 80 %, if
-        the difference is as large as it looks; None where it looks like none, where a side is one
-        unit and an interval can be had, and where there is a verdict. `least`: it is no more than
-        what any verdict needs.
-    gain: how many times the variance is that the same runs would have without pairs.
+        twice, and otherwise the allocations of each, or separate runs.
+    allocations: how many contain the units.
+    balanced: in how many pairs drift at a constant pace cancels: A and B have the same mean place.
+    ratio: speed of A over speed of B; low, high: its 95 % interval.
+    more: how many more pairs, or more units of each, give a verdict with a probability of 80 %, if
+        the difference is as large as measured; None if it looks like zero, if a side is one unit
+        although an interval is possible, and if there is a verdict. `least`: it is only the number
+        that any verdict needs.
+    gain: the factor by which the variance would grow if the same runs were not paired.
     """
 
     runs: tuple[int, int]
@@ -86,9 +86,9 @@ class Comparison:
     gain: float | None = None
 
     def is_slower_by(self, part: float) -> bool:
-        """Return whether A is slower than B by more than `part` of B's speed, beyond doubt.
+        """Return whether A is certainly slower than B by more than `part` of B's speed.
 
-        That is so where the whole interval lies below 1 - `part`.
+        That is so if the whole interval is below 1 - `part`.
         """
         return self.high is not None and self.high < 1 - part
 
@@ -106,11 +106,11 @@ class _Unit:
 def compare_timings(
     first: Sequence[Timing], second: Sequence[Timing], *, repeatable: bool = True
 ) -> Comparison:
-    """Return how the runs `first`, of A, are to the runs `second`, of B.
+    """Compare the speeds of the runs `first`, of A, with those of the runs `second`, of B.
 
-    Pairs are what counts as soon as there are enough of them for a verdict, or none is possible
-    without; which it is depends on how many runs there are and where, never on how fast they were.
-    `repeatable`: whether there can be more of B.
+    Pairs count if there are enough of them for a verdict, or if no verdict is possible without
+    them. This depends on how many runs there are and in which allocations, never on their speed.
+    `repeatable`: whether there can be more runs of B.
     """
     pairs = _pairs(first, second)
     shared = {unit.allocation for pair in pairs for unit in pair}
@@ -197,7 +197,7 @@ def _verdict(interval: Interval | None) -> Verdict:
 
 
 def _grouped(timings: Sequence[Timing], *, by_block: bool) -> list[list[Timing]]:
-    """Return the runs of each allocation, or of each block of one; lone runs one by one."""
+    """Return the runs of each allocation, or of each block of one; others one by one."""
     groups: dict[object, list[Timing]] = {}
     for index, timing in enumerate(timings):
         block = timing.block if by_block else None
@@ -214,10 +214,10 @@ def _unit(runs: Sequence[Timing]) -> _Unit:
 
 
 def _pairs(first: Sequence[Timing], second: Sequence[Timing]) -> list[tuple[_Unit, _Unit]]:
-    """Return, of every block that holds both, what A and B did in it.
+    """Return the means of A and B in every block that contains both.
 
     The difference of the two means is free of what the block shares. In the order A B B A it is
-    also free of a drift by d a place: A's mean moves by (0 + 3d)/2, B's by (d + 2d)/2.
+    also free of a drift by d per place: A's mean moves by (0 + 3d)/2, B's by (d + 2d)/2.
     """
     others = {
         (runs[0].allocation, runs[0].block): runs

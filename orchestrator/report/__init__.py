@@ -1,1 +1,1 @@
-"""Make the report of a campaign: its columns, tables and files."""
+"""Build the report of a campaign: its columns, tables and files."""

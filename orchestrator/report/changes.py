@@ -1,4 +1,4 @@
-"""Show changes against a partner's row: `3849(-1754,↓31.3%)` is 1754, or 31.3 %, less."""
+"""Show changes relative to a partner's row: `3849(-1754,↓31.3%)` is 1754, or 31.3 %, less."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from orchestrator.run.model import Run
 
 
 def with_changes(table: Table, runs: Sequence[Run]) -> Table:
-    """Return the table of `runs` with changes in the cells of those that have a partner in it."""
+    """Return the table of `runs`, with changes in the cells of runs that have a partner in it."""
     if not any(FRAMEWORKS[run.framework].report.partner for run in runs):
         return table
     rows = {run_id(run): row for row, run in enumerate(runs)}
@@ -26,10 +26,10 @@ def with_changes(table: Table, runs: Sequence[Run]) -> Table:
 
 
 def change(text: str, base: str, *, difference: bool) -> str | None:
-    """Return by how much a number is more or less than another, both as cells show them.
+    """Return by how much a number exceeds or falls below another, both as cells show them.
 
-    It is worked out from what is shown, so that a reader who does so finds the same. None where one
-    is no number, or there is nothing that it could be a part of.
+    It is computed from the shown values, so that a reader who computes it gets the same. None if
+    one is not a number, or `base` is zero.
     """
     new, old = _number(text), _number(base)
     if new is None or not old:

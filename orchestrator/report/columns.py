@@ -1,6 +1,7 @@
-"""The columns of a campaign's report: what tells its runs apart, and what was measured.
+"""The columns of a campaign's report: parameters that distinguish its runs, and measured values.
 
-MFU and HFU are here too: how much of its GPUs' peak a run reaches, and where the peak is from.
+MFU and HFU are here too: the share of its GPUs' peak that a run reaches, and the source of the
+peak.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,19 +20,19 @@ from orchestrator.run.model import Run
 
 
 def mfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the model FLOPs utilization, without recomputation; None where it is not known."""
+    """Return the model FLOPs utilization, without recomputation; None if not known."""
     return _of_peak(run.summary.model_tflops_per_gpu, _peak(campaign, run))
 
 
 def hfu(campaign: Campaign, run: Collected) -> float | None:
-    """Return the hardware FLOPs utilization, recomputed ones included; None as `mfu`."""
+    """Return the hardware FLOPs utilization, including recomputed FLOPs; None as `mfu`."""
     return _of_peak(run.summary.tflops_per_gpu, _peak(campaign, run))
 
 
 def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
-    """Return what the peaks are and where they are from, or why they are not known.
+    """Return the GPUs' peaks and their sources as text, or why they are not known.
 
-    Nothing where no run has FLOPs to set against them.
+    Empty if no run has FLOPs to compare with them.
     """
     if all(run.summary.model_tflops_per_gpu is None for run in runs):
         return ""
@@ -78,7 +79,7 @@ _VARYING: tuple[Column[Run], ...] = (
 
 
 def ended(run: Collected) -> str:
-    """Return how a run ended, as its cell says it: what kept it from completing is in capitals."""
+    """Return the cell that shows how a run ended; the reason for not completing is in capitals."""
     if run.given_up is not None:
         return run.given_up
     if run.outcome is None:
@@ -135,16 +136,16 @@ _ENDED: tuple[Column[Collected], ...] = (
 )
 # In the table of a campaign that has such runs.
 _CROWDED: Column[Collected] = Column("crowded", "crowded", lambda run: run.crowded)
-# Known of a run whose program tells of no steps.
+# Known for a run whose program reports no steps.
 _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 
 
 def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns that tell runs apart; their labels too where those do not suffice."""
+    """Return the columns that distinguish runs, and their labels if those do not suffice."""
     frameworks = frameworks_of(runs)
     own = {column.name: column for one in frameworks for column in one.report.chosen}
     for column in _VARYING:
-        # A framework's own words for it stand where no other framework has a row.
+        # A framework's own title is used if no other framework has a row.
         if len(frameworks) > 1:
             own.pop(column.name, None)
     varying = [
@@ -166,7 +167,7 @@ def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ..
 def measured_columns(
     campaign: Campaign, runs: Sequence[Collected]
 ) -> tuple[Column[Collected], ...]:
-    """Return the columns of what was measured, and of how the runs ended."""
+    """Return the columns of the measured values, and of how the runs ended."""
     return (
         *_own_measures(runs),
         *sampled_columns(runs),
@@ -178,7 +179,7 @@ def measured_columns(
 
 
 def common_names(runs: Sequence[Collected]) -> set[str]:
-    """Return the names of the measured columns that have no framework's own in their place."""
+    """Return the names of the measured columns that no framework replaces."""
     return {column.name for column in _common(_MEASURED, runs)}
 
 
@@ -188,7 +189,7 @@ def frameworks_of(runs: Sequence[Collected]) -> list[Framework]:
 
 
 def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns of what only these runs' frameworks measure."""
+    """Return the columns that only these runs' frameworks measure."""
     common: dict[str, Callable[[Collected], Cell]] = {
         column.name: column.value for column in _MEASURED
     }
@@ -210,7 +211,7 @@ def _own_measures(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 def _common(
     columns: Sequence[Column[Collected]], runs: Sequence[Collected]
 ) -> Iterator[Column[Collected]]:
-    """Yield those of `columns` that can be known of these runs and have no other in their place."""
+    """Yield those of `columns` that these runs can have and that no framework replaces."""
     frameworks = frameworks_of(runs)
     own = {column.name for one in frameworks for column in one.report.measures}
     steps = any(one.log.reports_steps for one in frameworks)
@@ -226,7 +227,7 @@ def _of_run(column: Column[Run], value: Callable[[Run], Cell]) -> Column[Collect
 
 
 def _value_by_name(name: str) -> Callable[[Run], Cell]:
-    """Return a function that asks a run's own framework; one that has no such column says None."""
+    """Return a function that asks a run's own framework, or gives None without such a column."""
 
     def value(run: Run) -> Cell:
         columns = FRAMEWORKS[run.framework].report.chosen
@@ -236,7 +237,7 @@ def _value_by_name(name: str) -> Callable[[Run], Cell]:
 
 
 def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the columns of what nvidia-smi saw of runs; none where a framework has its own."""
+    """Return the columns of nvidia-smi's samples; none if a framework has its own."""
     if any(column is GPU_USE for one in frameworks_of(runs) for column in one.report.measures):
         return ()
     columns: tuple[Column[Collected], ...] = (
@@ -252,7 +253,7 @@ def sampled_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
 
 
 def _utilization(campaign: Campaign, runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
-    """Return the column of the MFU; none where it is known of no run."""
+    """Return the column of the MFU; none if it is not known for any run."""
 
     def percent(run: Collected) -> float | None:
         part = mfu(campaign, run)

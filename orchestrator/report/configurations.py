@@ -33,7 +33,7 @@ class Configuration:
 
     @property
     def label(self) -> str:
-        """What the labels of its runs have in common: neither repeat nor seed."""
+        """The common part of its runs' labels, without repeat and seed."""
         first, *others = (without_repeat(run.planned.label).split() for run in self.runs)
         return " ".join(word for word in first if all(word in other for other in others))
 
@@ -65,11 +65,11 @@ def report_for_people(
     singly: bool = False,
     by: str | None = None,
 ) -> Report:
-    """Return a report as people read it: a row for each configuration, with the ids of its runs.
+    """Return a report for reading: a row for each configuration, with the ids of its runs.
 
     singly: a row for each run. A row of several runs has the medians of those that completed, and
-    the lowest and highest of the column that counts most. by: the columns to sort by, which the
-    report is sorted by already.
+    the lowest and highest value of the main column. by: the columns by which the report is sorted
+    already.
     """
     ids = short_ids([planned.run_id for planned in campaign.runs])
     groups = configurations(runs)
@@ -90,7 +90,7 @@ def report_for_people(
 
 
 def short_ids(run_ids: Sequence[str]) -> dict[str, str]:
-    """Return of each id as much of its beginning as tells all of them apart, at least 4 digits."""
+    """Return the shortest start of each id that distinguishes all of them, at least 4 digits."""
     longest = max(_LEAST_ID, *map(len, run_ids))
     size = next(
         size

@@ -1,4 +1,4 @@
-"""Make the report of a campaign for programs: its runs, and its configurations."""
+"""Build the JSON report of a campaign: its runs, and its configurations."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -21,7 +21,7 @@ _COMBINED = (
 
 
 def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -> dict[str, Any]:
-    """Return the report for programs; nan and inf are texts, for JSON knows neither."""
+    """Return the report as a JSON object; nan and inf are texts, because JSON has neither."""
     rows = run_values(campaign, report, runs)
     by_id = {row["run_id"]: row for row in rows}
     return {
@@ -33,7 +33,7 @@ def report_json(campaign: Campaign, report: Report, runs: Sequence[Collected]) -
 
 
 def _record(group: Configuration, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return a configuration: its runs, and the numbers of those that completed."""
+    """Return the object of a configuration: its runs, and the numbers of the completed ones."""
     measured = [rows[run.planned.run_id] for run in group.measured]
     numbers = {name: [row.get(name) for row in measured] for name in _COMBINED}
     return {

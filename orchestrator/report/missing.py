@@ -1,4 +1,4 @@
-"""Find what the table of a report lacks, though it was measured or should have been."""
+"""Find values that are missing in a report, though they were or should have been measured."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from orchestrator.frameworks.table import FRAMEWORKS
 
 
 def left_out(campaign: Campaign, runs: Sequence[Collected], gone: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence for each reason why numbers are missing, with how many runs and which.
+    """Yield a sentence for each reason why numbers are missing, with the runs concerned.
 
     gone: labels of runs that were measured and are no longer in the campaign file.
     """

@@ -1,4 +1,4 @@
-"""Make a campaign's report: the table, the line below it, the page and the JSON.
+"""Build a campaign's report: the table, the line below it, the page and the JSON.
 
 Blank rows in the table separate groups of runs that belong together.
 """
@@ -63,9 +63,9 @@ _SAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The table of a campaign's runs, and one line that says how its numbers were made.
+    """The table of a campaign's runs, and one line about how its numbers were computed.
 
-    describing: the names of the columns that tell runs apart, the others being measured.
+    describing: the names of the columns that distinguish runs; the others are measured.
     """
 
     table: Table
@@ -74,7 +74,7 @@ class Report:
 
 
 def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Report:
-    """Return the report of `runs`; `date` is the day it is made."""
+    """Return the report of `runs`; `date` is its date."""
     describing = describing_columns(runs)
     table = make_table((*describing, *measured_columns(campaign, runs)), runs)
     table = with_changes(table, [run.planned.run for run in runs])
@@ -84,11 +84,11 @@ def make_report(campaign: Campaign, runs: Sequence[Collected], date: str) -> Rep
 
 
 def group_breaks(table: Table, columns: int) -> frozenset[int]:
-    """Return the rows with which groups begin, but for the first.
+    """Return the rows at which groups begin, except the first.
 
-    A group is the runs that agree in the first of the leading `columns` whose equal values stand
-    together, and of whose groups half at least are of several rows; where there is none, there are
-    no groups.
+    The leading `columns` are searched for the first whose equal values are in adjacent rows, with
+    several rows in at least half of the groups. Runs with equal values there form a group. Without
+    such a column there are no groups.
     """
     for column in range(columns):
         sizes = Counter(row[column] for row in table.rows)
@@ -103,7 +103,7 @@ def group_breaks(table: Table, columns: int) -> frozenset[int]:
 def report_markdown(
     campaign: Campaign, report: Report, runs: Sequence[Collected], gone: Sequence[str]
 ) -> str:
-    """Return the page: table, how it was made, how runs failed, what is no longer in the file."""
+    """Return the page: table, its computation, failures, and runs no longer in the file."""
     parts = [f"# {campaign.name}", table_markdown(report)]
     failures = [
         f"- {escape_markdown(run.planned.label)}: {ended(run)}{_told(run)}"
@@ -119,14 +119,14 @@ def report_markdown(
 
 
 def table_markdown(report: Report) -> str:
-    """Return the table and the line that says how it was made."""
+    """Return the table and the line about how its numbers were computed."""
     return f"{as_markdown(report.table)}\n\n{escape_markdown(report.provenance)}"
 
 
 def run_values(
     campaign: Campaign, report: Report, runs: Sequence[Collected]
 ) -> list[dict[str, Any]]:
-    """Return of every run all that is known by a name: cells, sizes, and how it ended."""
+    """Return all named values of every run: cells, sizes, and how it ended."""
     return [
         {
             "run_id": run.planned.run_id,
@@ -145,7 +145,7 @@ def run_values(
 
 
 def json_number(value: Any) -> Any:
-    """Return a value as JSON can say it: nan and inf as text."""
+    """Return a value in a form that JSON has: nan and inf as text."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -158,7 +158,7 @@ def _told(run: Collected) -> str:
 
 
 def _of_steps(campaign: Campaign, runs: Sequence[Collected]) -> Iterator[str]:
-    """Yield how the common columns that are in the table were made."""
+    """Yield sentences about how the common columns in the table were computed."""
     there = common_names(runs)
     yield from (told for name, told in _MADE_BY.items() if name in there)
     if any(run.summary.step_seconds_mean and not run.summary.reports for run in runs):

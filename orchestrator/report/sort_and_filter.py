@@ -21,12 +21,12 @@ def arranged(
     only: str | None = None,
     by: str | None = None,
 ) -> tuple[Report, list[Collected]]:
-    """Return the report of the runs that an expression holds of, sorted, and these runs.
+    """Return the sorted report of the runs that match an expression, and these runs.
 
-    only: an expression over the names of report.json. by: titles or names of columns, those that
-    descend after a hyphen, separated by commas; equal rows keep their order, and what is absent
-    or nan comes last. Columns stay as all runs have them. Raises UserError where either names what
-    is not there, or the expression matches no run.
+    only: an expression over the names of report.json. by: titles or names of columns, separated by
+    commas, with a hyphen before one for descending order. Equal rows keep their order, and absent
+    or nan values come last. Columns stay as all runs have them. Raises UserError if either contains
+    an unknown name, or the expression matches no run.
     """
     table = report.table
     order = list(range(len(runs)))
@@ -56,7 +56,7 @@ def sorted_report(report: Report, by: str) -> Report:
 
 
 def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
-    """Return the numbers of rows sorted by the columns that were written."""
+    """Return the indices of rows sorted by the columns that the user gave."""
     keys = [key.strip() for key in written.split(",")]
     columns = [_column(table, key.removeprefix("-")) for key in keys]
     found = list(order)
@@ -70,7 +70,7 @@ def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
 
 
 def _column(table: Table, wanted: str) -> int:
-    """Return the number of the column with a name or title, written in whatever case."""
+    """Return the index of the column with a name or title, in upper or lower case."""
     for words in (table.names, table.titles):
         folded = [word.casefold() for word in words]
         if wanted.casefold() in folded:
@@ -84,7 +84,7 @@ def _is_known(cell: Cell) -> bool:
 
 
 def _rank(cell: Cell) -> tuple[bool, float, str]:
-    """Return what to sort a cell by: numbers, then texts."""
+    """Return a sort key for a cell: numbers first, then texts."""
     return (True, 0, cell) if isinstance(cell, str) else (False, cell or 0, "")
 
 

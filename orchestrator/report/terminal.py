@@ -18,15 +18,15 @@ from orchestrator.report.report import Report
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 16
 _NO_LIMIT = 10_000
-# What is within a quarter of the fastest step is no mountain.
+# Steps within a quarter of the fastest are drawn low.
 _LEAST_SPAN = 0.25
 
 
 def show_report(report: Report, runs: Sequence[Collected]) -> None:
     """Print the table and the line below it to the terminal.
 
-    It is the text that a pipe gets, in color and fitted to the width. If each run has a row, it has
-    a column more, with the step times.
+    The text is the same as for a pipe, with color and fitted to the width. If each run has a row,
+    there is one more column, with the step times.
     """
     from rich.console import Console
     from rich.text import Text
@@ -62,11 +62,11 @@ def _with_step_times(table: Table, times: Sequence[str | None]) -> Table:
 
 
 def sparkline(seconds: Sequence[float], width: int = _WIDTH) -> str | None:
-    """Return the times in at most `width` blocks, in their order; None where there is no time.
+    """Draw the times in order, in at most `width` blocks; None if there is no time.
 
-    Where there are more times than blocks, a block is the slowest of its share, so that an outlier
-    stays. The lowest block is the fastest; the highest is the slowest, or a quarter more than the
-    fastest where all are faster than that: steps that are even are a flat line.
+    If there are more times than blocks, a block shows the slowest of its share, so that an outlier
+    stays visible. The lowest block is the fastest step. The highest is the slowest, or a quarter
+    more than the fastest if all steps are faster than that: so even steps give a flat line.
     """
     known = [time for time in seconds if math.isfinite(time)]
     if not known:

@@ -16,7 +16,7 @@ from orchestrator.store.campaign_store import CampaignStore
 
 
 def today() -> str:
-    """Return the day that a report made now has."""
+    """Return today's date for a report."""
     return datetime.now().astimezone().date().isoformat()
 
 
@@ -29,7 +29,7 @@ def write_report(
     *,
     as_html: bool = False,
 ) -> str:
-    """Write report.md, report.csv and report.json, and on request report.html; return a sentence.
+    """Write report.md, report.csv and report.json, optionally report.html; return a sentence.
 
     Raises UserError if the disk refuses.
     """
@@ -46,7 +46,7 @@ def write_report(
 
 
 def renew_report(campaign: Campaign, store: CampaignStore) -> str | None:
-    """Read the logs of all runs and write the report, unless it is there; return a sentence.
+    """Read the logs of all runs, and write the report if it changed; return a sentence or None.
 
     Raises UserError if the disk refuses.
     """
@@ -73,7 +73,7 @@ def _texts(
 
 
 def _holds(file: Path, text: str) -> bool:
-    """Return whether a file can be read and has this text."""
+    """Return whether a file can be read and contains this text."""
     with suppress(OSError):
         return file.read_bytes() == text.encode()
     return False

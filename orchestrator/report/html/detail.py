@@ -1,4 +1,4 @@
-"""Make the data of one run for the HTML page."""
+"""Build the data of one run for the HTML page."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from orchestrator.status.log_text import Tail
 from orchestrator.store.records import Attempt
 
 _STEPS, _LINES = 400, 100
-# Above so many runs each gets less, and above the second number none of its files: then pages are
-# below 1 MB, without plotly, up to about 200 runs.
+# Above the first number of runs each gets less, and above the second none of its files. Then pages
+# are below 1 MB, without plotly, up to about 200 runs.
 _RUNS_IN_FULL, _RUNS_WITH_TEXTS = 60, 150
 _LEAST = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many points of a curve and lines of a log the page has of each run, and if its files."""
+    """The number of curve points and log lines per run on a page, and whether it has files."""
 
     steps: int
     lines: int
@@ -32,7 +32,7 @@ class Limits:
 
 
 def limits(runs: int) -> Limits:
-    """Return what a page of so many runs can hold of each."""
+    """Return how many points and lines per run fit on a page of `runs` runs."""
     share = min(1.0, _RUNS_IN_FULL / max(runs, 1))
     return Limits(
         max(int(_STEPS * share), _LEAST),
@@ -55,14 +55,13 @@ class PageAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
-    """One run: how it was made, how it went, how it ended.
+    """One run: its settings, its course and its end.
 
-    ended: whether it ran and came to an end, so that it should have a log.
-    told: the line of the log that says how it ended. warmup: the last iteration left out of its
-    first launch.
-    step_seconds, skipped_seconds: of reports without, and with, a skipped update.
-    sizes: every parameter and size. texts: job script and configuration files,
-    by name; None if the page has none for so many runs.
+    ended: whether it ran and ended, so that it should have a log. told: the line of the log that
+    reports its end. warmup: the last iteration left out of its first launch. step_seconds,
+    skipped_seconds: of reports without, and with, a skipped update. sizes: every parameter and
+    size. texts: job script and configuration files, by name; None if the page has too many runs for
+    them.
     """
 
     run_id: str
@@ -86,7 +85,7 @@ def make_detail(
     log: Tail | None,
     points: int,
 ) -> Detail:
-    """Return what the page shows of a run; its curves have about so many `points` at most."""
+    """Return the data of a run for the page; its curves have about `points` points at most."""
     reports, told = run.reports, run.told
     iterations = [*reports.every("iteration")]
     seconds = [time for launch in reports.launches for time in launch.step_seconds]

@@ -1,4 +1,4 @@
-"""Make the text of an HTML page from its data: one file that needs no other."""
+"""Build the text of an HTML page from its data: one file that needs no other."""
 
 import base64
 import hashlib
@@ -28,15 +28,15 @@ _SCRIPTS = (
     "row.js",
     "page.js",
 )
-# JSON that ends no element of HTML and opens none: these stand in texts only, where JSON takes
-# them escaped too.
+# Escapes for JSON that neither ends nor opens an HTML element. These characters occur only in
+# texts, in which JSON allows escapes.
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def json_in_html(value: object) -> str:
-    """Return a value as JSON that may stand in a script element, whatever its texts are.
+    """Return a value as JSON that is safe in a script element, whatever its texts contain.
 
-    Values are plain or frozen dataclasses; nan and inf become texts, for JSON knows neither.
+    Values are plain or frozen dataclasses; nan and inf become texts, because JSON has neither.
     """
     return _json(value).translate(_ESCAPED)
 
@@ -50,7 +50,7 @@ def document(page: Page, details: Iterable[Detail | RowDetail], plotly: str) -> 
     """Return the page as HTML; `plotly` is the library's source."""
     files = resources.files("orchestrator.report.html")
     parts = (files.joinpath(name).read_text("utf-8") for name in _SCRIPTS)
-    # In a block of their own: their names are nobody else's.
+    # In a separate block, so that its names cannot collide with others.
     ours = _in_element('"use strict";\n{\n' + "\n".join(parts) + "}\n")
     theirs = _in_element(plotly)
     return Template(files.joinpath("page.html").read_text("utf-8")).substitute(
@@ -82,7 +82,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value whose numbers JSON can say, at any depth."""
+    """Return a value with nan and inf replaced by texts, at any depth."""
     if isinstance(value, Mapping):
         return {key: _finite(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -91,21 +91,21 @@ def _finite(value: Any) -> Any:
 
 
 def _detail_element(detail: Detail | RowDetail) -> str:
-    # A type that no browser runs: what is within is text, and waits until somebody opens the run.
+    # A type that no browser runs: the content is text, and is read when the user opens the run.
     return f'<script type="text/plain" id="detail-{detail.run_id}">{packed(detail)}</script>'
 
 
 def _in_element(script: str) -> str:
-    """Return a script that cannot end the element it stands in; in its strings nothing changes.
+    """Return a script that cannot end its element; its strings keep their meaning.
 
-    Browsers read every end of a line as one newline, and take the checksum of that.
+    Browsers read every end of a line as one newline, and compute the checksum from that.
     """
     script = script.replace("\r\n", "\n").replace("\r", "\n")
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _policy(*scripts: str) -> str:
-    """Return a Content-Security-Policy: these scripts run and no other, and nothing is fetched."""
+    """Return a Content-Security-Policy: only these scripts run, and nothing is fetched."""
     hashes = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
     allowed = " ".join(f"'sha256-{one}'" for one in hashes)
     return (

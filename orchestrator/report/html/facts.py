@@ -1,4 +1,4 @@
-"""Collect what plots of configurations are drawn from, run by run."""
+"""Collect the data of configuration plots, run by run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ Box = tuple[float, float, float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Columns over the runs of a page, in their order; a value that is not known is None.
+    """Columns over the runs of a page, in their order; an unknown value is None.
 
-    labels: of the configurations; configuration: the place there of each run. tflops: per GPU.
+    labels: of the configurations; configuration: for each run, its index there. tflops: per GPU.
     peak_gib: logged. forecast: the middle of each part of the memory forecast, in GiB, by its name.
     boxes: lowest, quartiles and highest of the step times that count, in seconds. completed: the
     runs whose numbers count.
@@ -35,7 +35,7 @@ class Facts:
 def campaign_facts(
     campaign: Campaign, runs: Sequence[Collected], tflops: Sequence[float | None]
 ) -> Facts:
-    """Return the facts of a campaign's runs; `tflops` is their column of the report."""
+    """Return the facts of a campaign's runs; `tflops` is that column of the report."""
     groups = configurations(runs)
     place = {run_id: at for at, group in enumerate(groups) for run_id in group.run_ids}
     return Facts(

@@ -9,7 +9,8 @@ Sizes = Mapping[str, Any]
 
 # No part of what a run measures.
 _NEVER = ("repeat", "time_limit_seconds", "gpu_hours")
-# What changes with a size, always, and what may: in one of these ways, which are said in words.
+# The values that always change with a size, and those that may. These change in one of the
+# following ways, each with its text.
 _ALWAYS: Mapping[str, tuple[str, ...]] = {
     "world_size": ("nodes", "gpus_per_node", "data_parallel_size"),
     "parameters_billions": (
@@ -40,9 +41,9 @@ _WAYS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The group of each run, by number; None where no other run is equal in all else.
+    """The group of each run, by number; None if no other run is equal in all else.
 
-    way: how what follows from the size that differs changes with it; empty where that is not known.
+    way: how the dependent values change with the size; empty if not known.
     """
 
     of: tuple[int | None, ...]
@@ -50,10 +51,10 @@ class Groups:
 
 
 def groups(runs: Sequence[Sizes], size: str) -> Groups:
-    """Return the groups of runs equal in all else, each with two values of `size` at least.
+    """Return the groups of runs equal in all else, each with at least two values of `size`.
 
-    Where a batch grows with the size in some runs and in others does not, they are taken in the
-    way that finds more of them a partner.
+    If a batch grows with the size in some runs but not in others, the way that gives more runs a
+    partner is chosen.
     """
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
     found = [
@@ -83,9 +84,10 @@ def _grouped(runs: Sequence[Sizes], size: str, equal: Sequence[str]) -> tuple[in
 def efficiencies(
     runs: Sequence[Sizes], of: Sequence[int | None], tflops_per_gpu: Sequence[float | None]
 ) -> tuple[float | None, ...]:
-    """Return in percent what is left of the TFLOPs per GPU that the fewest GPUs of a group reach.
+    """Return the TFLOPs per GPU in percent of those with the fewest GPUs of the group.
 
-    That is the median over those runs, of those that have a number. None outside of groups.
+    The reference is the median over the runs with the fewest GPUs that have a number. None outside
+    of groups.
     """
     reached: dict[int, dict[int, list[float]]] = {}
     for run, group, tflops in zip(runs, of, tflops_per_gpu, strict=True):

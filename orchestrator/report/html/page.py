@@ -1,4 +1,4 @@
-"""Make the data of a campaign's HTML page: its columns and its runs."""
+"""Build the data of a campaign's HTML page: its columns and its runs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from orchestrator.store.records import Attempt
 class PageColumn:
     """A column of the table.
 
-    filter: its values are there to choose from. minor: the first to be hidden if there is no room.
+    filter: the page offers its values as a filter. minor: it is hidden first if there is no room.
     """
 
     name: str
@@ -34,10 +34,10 @@ class PageColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRun:
-    """A row: the run's cells as values and as they are shown, and what plots need beside them.
+    """A row: the run's cells as values and as text, and the additional data for plots.
 
-    run_id: letters and digits, of this run alone. ended: empty where that is not known.
-    memory: low and high end of the forecast and the logged peak, in GiB, where all are known.
+    run_id: letters and digits, unique to this run. ended: empty if not known. memory: low and high
+    end of the forecast and the logged peak, in GiB, if all are known.
     """
 
     run_id: str
@@ -51,14 +51,14 @@ class PageRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The page but for what is shown of one run; plots and rows have the runs' order.
+    """The page without the details of single runs; plots and rows have the runs' order.
 
-    noun: what a row of the table is. identity: what tells it from the others, in its address too.
-    about: what stands behind how many rows there are. beside: the file with the same tables that
-    needs no browser. best: the place of the median run of the configuration with the most TFLOPs
+    noun: the word for a row of the table. identity: the column that identifies a row, also in links.
+    about: the text after the number of rows. beside: the file with the same tables that
+    needs no browser. best: the index of the median run of the configuration with the most TFLOPs
         per GPU.
     curves: whether runs have step times and losses, iteration by iteration.
-    memory_of: what the forecast of memory is of, and the peak.
+    memory_of: the subject of the memory forecast and the peak.
     gone: labels of runs that were measured and are no longer in the campaign file.
     """
 
@@ -138,7 +138,7 @@ def make_page(
 
 
 def nodes_of(attempt: Attempt) -> tuple[str, ...]:
-    """Return the nodes that an attempt ran on, as far as that is known."""
+    """Return the nodes that an attempt ran on, if known."""
     return expand_nodes(attempt.nodes or "")
 
 
@@ -153,14 +153,14 @@ def _best(report: Report, runs: Sequence[Collected]) -> int | None:
     reached = {
         run.planned.run_id: (tflops, place)
         for place, (run, tflops) in enumerate(zip(runs, _column(report, TFLOPS), strict=True))
-        # A crowded run shows how fast it is beside others, which no other one may be.
+        # A crowded run shows its speed next to other runs, so it cannot be the best one.
         if run.outcome == RunOutcome.COMPLETED and tflops is not None and run.crowded is None
     }
     groups = [
         sorted(reached[one] for one in group.run_ids if one in reached)
         for group in configurations(runs)
     ]
-    # The run in the middle, the lower of two: a single run that was lucky is no best one.
+    # The middle run, or the lower of two: a single lucky run does not count as the best.
     middle = [group[(len(group) - 1) // 2] for group in groups if group]
     return max(middle)[1] if middle else None
 
@@ -181,7 +181,7 @@ def _memory_of(campaign: Campaign) -> str:
 
 
 def _reached(report: Report) -> dict[str, tuple[str, tuple[Any, ...]]]:
-    """Return title and cells of each column that plots are of, by name."""
+    """Return title and cells of each column that has plots, by name."""
     table = report.table
     # A framework may have TFLOPs of its own, as those of a phase.
     return {

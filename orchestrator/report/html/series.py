@@ -1,4 +1,4 @@
-"""Shorten curves for a page, and note what they leave out."""
+"""Shorten curves for a page, and note which values they leave out."""
 
 import math
 from collections.abc import Iterable
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What of a log is drawn: `y` at the iterations `x`.
+    """A curve of a log: `y` at the iterations `x`.
 
-    reports: how many there are. every: of so many in a row only the lowest and the highest are
-    here; 1 where all are. not_finite: how many are nan or inf, which no curve can show.
+    reports: the number of reports. every: of each group of this many only the lowest and the
+    highest are here; 1 if all are. not_finite: how many values are nan or inf, which a curve cannot
+    show.
     """
 
     x: tuple[int, ...]
@@ -23,8 +24,8 @@ class Curve:
 def series(points: Iterable[tuple[int, float | None]], limit: int) -> Curve:
     """Return a curve of at most `limit` points and its two ends.
 
-    Of as many points in a row as it takes the lowest and the highest stay, so that no outlier is
-    lost and no value is made up; a mean would do both.
+    From each group of points the lowest and the highest stay, so that no outlier is lost and no
+    value is invented; a mean would do both.
     """
     known = [(x, y) for x, y in points if y is not None]
     finite = [(x, y) for x, y in known if math.isfinite(y)]

@@ -1,4 +1,4 @@
-"""Make the plots over sizes: what rows reached against each size that varies."""
+"""Build the plots over sizes: the results of rows against each size that varies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """Points, one a run: its place by `x` and `y`, if it has both, and the group it belongs to.
+    """Points, one per run: its place by `x` and `y`, if it has both, and its group.
 
-    Lines join the runs of a group; `note` says what they have in common. ideal: the points of a
-    dotted line, e.g. that of a GPU's peak. failed: of each run whether it ran out of memory, to be
-    marked at its `x`; empty if that is not shown. missing: why the plot is empty, if it is.
+    Lines join the runs of a group; `note` describes what they have in common. ideal: the points of
+    a dotted line, e.g. that of a GPU's peak. failed: for each run whether it ran out of memory, to
+    be marked at its `x`; empty if that is not shown. missing: why the plot is empty, if it is.
     """
 
     title: str
@@ -49,10 +49,10 @@ def size_plots(
     nouns: str,
     crowded: Sequence[bool] = (),
 ) -> Iterator[Plot]:
-    """Yield what is reached over each size that varies, and what is left of it as GPUs grow.
+    """Yield plots of the results over each size that varies, and of scaling over GPUs.
 
     `rows` have the sizes of every row, `reached` the title and the numbers of a column by its name,
-    `nouns` what rows are called. Scaling efficiency leaves out the rows that are `crowded`.
+    `nouns` the plural noun for rows. Scaling efficiency leaves out the rows that are `crowded`.
     """
     for size, title in (*_SIZES, _MODEL_SIZE):
         x = tuple(row.get(size) for row in rows)
@@ -117,7 +117,7 @@ def _scaling(
     *,
     any_crowded: bool,
 ) -> Iterator[Plot]:
-    """Yield scaling efficiency, and the speed-up if the work stays the same."""
+    """Yield the plots of scaling efficiency, and of speed-up if the total work is constant."""
     percent = efficiencies(rows, found.of, tflops)
     left_out = f" {nouns.capitalize()} that are crowded are left out." if any_crowded else ""
     missing = f"No two {nouns} that are equal in everything else have a number.{left_out}"
@@ -164,6 +164,6 @@ def _scaling(
 
 
 def _level(x: Sequence[float | None], y: float) -> tuple[Point, ...]:
-    """Return the ends of a level line over all of `x`."""
+    """Return the ends of a level line over the range of `x`."""
     known = [one for one in x if one is not None]
     return ((min(known), y), (max(known), y))

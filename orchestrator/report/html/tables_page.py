@@ -1,4 +1,4 @@
-"""Make the data of the HTML page of published tables, and of each row."""
+"""Build the data of the HTML page of published tables, and of each row."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ from orchestrator.report.html.facts import Facts
 from orchestrator.report.html.page import Page, PageColumn, PageRun
 from orchestrator.report.html.size_plots import TFLOPS, Plot, size_plots
 
-# What a run reached, which is no part of what it was.
+# The results of a run, which do not describe its settings.
 _MEASURED = frozenset(
     {
         Meaning.PACE,
@@ -40,9 +40,9 @@ _PLOTTED = (Meaning.TFLOPS_PER_GPU, Meaning.MFU)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDetail:
-    """One row: where it stands, what is wrong in it, and what the page says of it elsewhere.
+    """One row: its position, its errors, and its other values on the page.
 
-    said: sizes that stand beside the table, by what the page calls them.
+    said: sizes given outside the table, by the page's names for them.
     """
 
     run_id: str
@@ -54,7 +54,7 @@ class RowDetail:
 def make_details(
     file: str, tables: JoinedTables, findings: Sequence[TableFinding]
 ) -> Iterator[RowDetail]:
-    """Yield what the page shows of each row; `findings` are those of `teralog check-tables`."""
+    """Yield the details of each row; `findings` are those of `teralog check-tables`."""
     found = _by_line(findings)
     for row in tables.rows:
         yield RowDetail(
@@ -134,7 +134,7 @@ def _columns(tables: JoinedTables, *, with_findings: bool) -> tuple[PageColumn, 
 
 
 def _names(columns: Sequence[JoinedColumn]) -> list[str]:
-    """Return a name for programs of each column: what it means, of the first that means it."""
+    """Return a JSON name for each column: its meaning, if it is the first column with it."""
     names: list[str] = []
     for column in columns:
         known = column.meaning
@@ -149,7 +149,7 @@ def _is_measured(column: JoinedColumn) -> bool:
 
 
 def _endings(tables: JoinedTables) -> list[str]:
-    """Return how each row says that its run ended; nothing if it does not."""
+    """Return how the run of each row ended according to the row; empty if it has no such cell."""
     outcomes = [column.values for column in tables.columns if column.meaning is Meaning.OUTCOME]
     return [
         next((str(values[place]) for values in outcomes if values[place] is not None), "")
@@ -162,7 +162,7 @@ def _numbers(column: JoinedColumn) -> tuple[float | None, ...]:
 
 
 def _best(tables: JoinedTables) -> int | None:
-    """Return which row has the most TFLOPs, in the first column of them."""
+    """Return the index of the row with the most TFLOPs, in the first such column."""
     names = _names(tables.columns)
     if TFLOPS not in names:
         return None
@@ -175,7 +175,7 @@ def _best(tables: JoinedTables) -> int | None:
 
 
 def _facts(tables: JoinedTables) -> Facts:
-    """Return the facts of rows, each of which is a configuration of its own."""
+    """Return the facts of rows, each of which is a separate configuration."""
     names, count = _names(tables.columns), len(tables.rows)
     unknown = (None,) * count
     return Facts(
@@ -193,7 +193,7 @@ def _facts(tables: JoinedTables) -> Facts:
 
 
 def _plots(tables: JoinedTables) -> Iterator[Plot]:
-    """Yield the plots that have two points at least, one beside the other."""
+    """Yield the plots that have at least two points next to each other."""
     has_plotted = any(column.meaning in _PLOTTED for column in tables.columns)
     # If the page has no TFLOPs, its times and rates.
     wanted = _PLOTTED if has_plotted else (Meaning.PACE,)
@@ -212,7 +212,7 @@ def _plots(tables: JoinedTables) -> Iterator[Plot]:
 
 
 def _sizes(tables: JoinedTables, place: int) -> dict[str, Any]:
-    """Return all that tells a row from others: its table, its sizes, and what is not understood."""
+    """Return the values that distinguish a row: its table, its sizes, and unknown columns."""
     row = tables.rows[place]
     sizes: dict[str, Any] = {meaning.value: None for meaning in SIZES}
     sizes |= {

@@ -34,10 +34,10 @@ def report_html(
     runs: Sequence[Collected],
     gone: Sequence[str],
 ) -> str:
-    """Return the page; reads the runs' scripts and the ends of their logs.
+    """Return the page; read the runs' scripts and the ends of their logs.
 
     gone: labels of runs that were measured and are no longer in the campaign file. Raises UserError
-    where the library that draws its plots is not installed.
+    if the library that draws the plots is not installed.
     """
     plotly = _plotly()
     page = make_page(campaign, report, runs, gone)
@@ -47,8 +47,8 @@ def report_html(
 def tables_html(file: Path) -> str:
     """Return the page of the tables in a markdown file.
 
-    Raises UserError where it has none, or a comment sets what cannot be set, or the library that
-    draws the plots is not installed; OSError where it cannot be read.
+    Raises UserError if the file has no tables, if a comment sets an unknown value, or if the
+    library that draws the plots is not installed; OSError if the file cannot be read.
     """
     plotly, data, name = _plotly(), file.read_bytes(), printable(str(file))
     try:
@@ -64,9 +64,9 @@ def tables_html(file: Path) -> str:
 
 
 def refuse_foreign(place: Path, *, of_tables: bool) -> None:
-    """Raise UserError where a file is there that is no such page, so that none is lost.
+    """Raise UserError if writing would replace a file that is not such a page.
 
-    of_tables: whether a page of tables is to be written there, else that of a campaign.
+    of_tables: whether the new page is one of tables, or else one of a campaign.
     """
     try:
         with place.open("rb") as file:
