@@ -1,7 +1,7 @@
-"""Make pandas frames of runs and steps.
+"""Build pandas frames of runs and steps.
 
-What is absent is NaN in a column of measured numbers, also where all are absent, else None or NaN,
-as pandas has it.
+Absent values are NaN in a column of measured numbers, even if all are absent; in other columns None
+or NaN, as pandas chooses.
 """
 
 from collections.abc import Sequence
@@ -51,8 +51,8 @@ def collected_steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
     """Return one row per run and iteration, as the logs report them.
 
     Columns: run_id, label, the fields of `parsers.records.Step`, and `warmup`, which is true for
-    the iterations that the numbers leave out. `step_seconds` is worked out from the rate where
-    the log gives only that.
+    the iterations that the numbers leave out. `step_seconds` is computed from the rate if the log
+    contains only that.
     """
     import pandas as pd
 
@@ -69,7 +69,7 @@ def collected_steps_frame(runs: Sequence[Collected]) -> "pd.DataFrame":
         for step, seconds in zip(launch.steps.steps(), launch.step_seconds, strict=True)
     ]
     names = ("run_id", "label", *(field.name for field in fields(Step)), "warmup")
-    # Named, for without a report there is no row to take them from.
+    # Named, because without a report there is no row to take them from.
     frame = pd.DataFrame(rows, columns=list(names)).astype({"warmup": bool})
     return with_numbers(frame, Step)
 

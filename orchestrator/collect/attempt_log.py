@@ -15,10 +15,10 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class AttemptLog:
-    """What the log of an attempt contains since its job's last start.
+    """The content of an attempt's log since its job's last start.
 
-    If its programs trained several times, from the beginning each time, it is the last of these
-    runs. A run that went on from a checkpoint has several launches.
+    If its programs trained several times, each time from the beginning, it is the last of these
+    runs. A run that continued from a checkpoint has several launches.
     """
 
     records: Sequence[Record]
@@ -33,9 +33,9 @@ def read_attempt_log(
     *,
     complete: bool,
 ) -> AttemptLog:
-    """Return what the log of an attempt contains; nothing if there is no log.
+    """Return the content of an attempt's log; nothing if there is no log.
 
-    configured: what its run was configured to do. complete: no program writes to the log any more.
+    configured: the configuration of its run. complete: no program writes to the log any more.
     Raises OSError.
     """
     if attempt is None or not attempt.log.exists():

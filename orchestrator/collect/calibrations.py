@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def calibrations_by(campaign: Campaign, runs: "Sequence[Collected]") -> Calibrations:
-    """Return what the campaign's finished runs tell of its forecasts, by framework."""
+    """Calibrate a campaign's forecasts by its finished runs, by framework."""
     return calibrations(
         Measured(
             run.planned.run.framework,

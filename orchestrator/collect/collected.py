@@ -23,11 +23,11 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """One run as its last attempt's log tells it.
+    """One run, according to its last attempt's log.
 
-    `reports` holds every iteration reported, warm-up included; `log` is None where nothing was
-    started, `told` is what the log of a failed run says of its end, and `given_up` why a run is not
-    to be started. `measures` are the framework's own, by name; `attempts` are the run's starts,
+    `reports` contains every reported iteration, warm-up included. `log` is None if nothing was
+    started. `told` is the failure message in the log of a failed run. `given_up` is why a run is
+    not started. `measures` are the framework's own, by name; `attempts` are the run's starts,
     oldest first.
     """
 
@@ -44,7 +44,7 @@ class Collected:
 
     @property
     def crowded(self) -> str | None:
-        """What its last attempt shared this machine's cores with; None if nothing."""
+        """What shared this machine's cores with its last attempt; None if nothing did."""
         return self.attempts[-1].crowded if self.attempts else None
 
     @property
@@ -54,14 +54,14 @@ class Collected:
 
 
 def collect_campaign(campaign: Campaign, store: CampaignStore) -> list[Collected]:
-    """Return every run of the campaign, in the campaign's order, with what its log says."""
+    """Return every run of the campaign, in the campaign's order, with its log's content."""
     return collect_runs(campaign.runs, campaign.warmup, store)
 
 
 def collect_runs(
     runs: Sequence[PlannedRun], warmup: Warmup, store: CampaignStore
 ) -> list[Collected]:
-    """Return these runs of a campaign, in their order, with what their logs say."""
+    """Return these runs of a campaign, in their order, with the content of their logs."""
     return [
         _collect_run(planned, ending, warmup)
         for planned, ending in zip(runs, endings(runs, store), strict=True)

@@ -13,10 +13,10 @@ from parsers.records import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A run's state, its outcome once it has ended, and what the log of a failed run says of that.
+    """A run's state, its outcome once it has ended, and the failure message in its log.
 
-    attempts: oldest first. given_up: which run before it failed, where it is not to be started for
-    that.
+    attempts: oldest first. given_up: the run before it that failed, if this run is not started for
+    that reason.
     """
 
     state: str
@@ -29,9 +29,9 @@ class Ending:
 def endings(runs: Sequence[PlannedRun], store: CampaignStore) -> list[Ending]:
     """Return how each of `runs` ended, in their order.
 
-    A run that is given up has neither ended nor begun, or was interrupted; or Slurm, which had it
-    in its queue, has forgotten it. What has come to an end of its own is left so, and where the run
-    that failed is tried again, it is no longer given up.
+    A given-up run was never started or was interrupted; or Slurm, which had it in its queue, has
+    forgotten it. A run that ended on its own keeps its end. If the failed run is tried again, the
+    others are no longer given up.
     """
 
     @cache

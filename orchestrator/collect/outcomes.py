@@ -13,7 +13,7 @@ from parsers.runs.outcome import read_outcome
 
 
 class RunOutcome(StrEnum):
-    """How a run ended, in one word of ours; Slurm's own words, in capitals, are states."""
+    """How a run ended, in one of teralog's words; Slurm's words, in capitals, are states."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -82,10 +82,10 @@ _BY_LOG = {
 
 
 def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
-    """Return how a run ended in one word, or None where it has not.
+    """Return how a run ended in one word, or None if it has not ended.
 
-    The state decides, but for what it does not know: why a run failed, and all of it where
-    Slurm has forgotten the job.
+    The state decides, except for what it does not show: why a run failed, and everything if Slurm
+    has forgotten the job.
     """
     word = _BY_STATE.get(state)
     if log_outcome is None:
@@ -94,7 +94,7 @@ def outcome(state: str, log_outcome: Outcome | None) -> RunOutcome | None:
 
 
 def decided_by(state: str, word: RunOutcome | None) -> str | None:
-    """Return who said how a run ended: its scheduler or its log; None where it has not."""
+    """Return the source of a run's outcome: its scheduler or its log; None before its end."""
     if word is None or word == RunOutcome.UNKNOWN:
         return None
     return "scheduler" if _BY_STATE.get(state) == word else "log"
@@ -103,9 +103,9 @@ def decided_by(state: str, word: RunOutcome | None) -> str | None:
 def run_outcome(
     folder: RunFolder,
 ) -> tuple[str, RunOutcome | None, Outcome | None, tuple[records.Attempt, ...]]:
-    """Return a run's state, its outcome, what the log of a failed attempt says, and its attempts.
+    """Return a run's state, outcome, failure message from the log, and attempts.
 
-    The attempts are those that the state is by, oldest first.
+    The attempts are those that determine the state, oldest first.
     """
     state, starts = folder.standing()
     told = _printable(_log_outcome(state, starts[-1])) if starts else None
@@ -117,7 +117,7 @@ def run_outcome(
 
 
 def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
-    """Return whether a run was to be rehearsed, and its log lacks the checker's last word."""
+    """Return whether a run was to be rehearsed, but its log lacks the checker's last line."""
     if not (folder.path / ORDER_FILE).exists():
         return False
     try:
@@ -127,7 +127,7 @@ def _is_unrehearsed(folder: RunFolder, attempt: records.Attempt) -> bool:
 
 
 def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
-    """Return how one start of a run ended, whatever became of the run; None where it has not."""
+    """Return how one start of a run ended, whatever its others did; None before its end."""
     if attempt.ended is None:
         return None
     state = attempt.ended.state
@@ -135,9 +135,9 @@ def attempt_outcome(attempt: records.Attempt) -> RunOutcome | None:
 
 
 def _log_outcome(state: str, attempt: records.Attempt) -> Outcome | None:
-    """Return what a log says of its run's end, where the state leaves that open.
+    """Return the end of a run according to its log, if the state leaves that open.
 
-    A log that is not there, or that cannot be read, says nothing.
+    A log that is missing or cannot be read gives None.
     """
     if state not in _BY_LOG:
         return None
@@ -148,17 +148,17 @@ def _log_outcome(state: str, attempt: records.Attempt) -> Outcome | None:
 
 
 def _printable(told: Outcome | None) -> Outcome | None:
-    """Return what a log says without the characters that would speak to a terminal."""
+    """Return a log's outcome without characters that control a terminal."""
     if told is None or told.text is None:
         return told
     return replace(told, text=printable(told.text))
 
 
 def parse_outcomes(text: str) -> tuple[str, ...]:
-    """Return the outcomes in a list with commas; all unsuccessful ones where it is empty.
+    """Return the outcomes in a list with commas; all unsuccessful ones if it is empty.
 
-    But for `unknown`, which is no end: it must be asked for. Raises UserError where a word is none
-    of them.
+    Except `unknown`, which must be named because it is not an end. Raises UserError if a word is
+    not an outcome.
     """
     words = tuple(word.strip() for word in text.lower().split(",") if word.strip())
     unknown = [word for word in words if word not in UNSUCCESSFUL]

@@ -1,4 +1,4 @@
-"""Find where a job's last start begins in its log, if Slurm started it several times."""
+"""Find the beginning of a job's last start in its log, if Slurm started it several times."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _LINE_BYTES = 200
 
 
 def last_start(log: Path) -> int:
-    """Return the byte at which the last start of a log begins; 0 where there was only one."""
+    """Return the byte at which the last start of a log begins; 0 if there was only one."""
     end = log.stat().st_size
     with log.open("rb") as file:
         while end > 0:
@@ -47,7 +47,7 @@ STARTS_AGAIN = LogFormat(
 
 
 def since_last_start(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the records behind the last line of that format; all where there is none."""
+    """Return the records after the last line that marks a start; all if there is none."""
     for index in range(len(records) - 1, -1, -1):
         record = records[index]
         if isinstance(record, Setting) and record.name == STARTS_AGAIN.name:

@@ -1,4 +1,4 @@
-"""Ask other programs a question, with a time limit for the answer."""
+"""Run other programs to get an answer, with a time limit."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The lines a program wrote; `problem` says why they are no answer, None if they are.
+    """The lines a program wrote; `problem` is why they are not an answer, else None.
 
     late: whether the program was ended because its time was over.
     """
@@ -27,7 +27,7 @@ class Answer:
 def ask_all(
     commands: Sequence[tuple[str, ...]], timeout_seconds: float = TIMEOUT_SECONDS
 ) -> list[Answer | None]:
-    """Run all commands at once; an answer each, None where PATH has no such program."""
+    """Run all commands at once; return an answer each, None if PATH has no such program."""
     with ThreadPoolExecutor(max_workers=max(len(commands), 1)) as pool:
         return list(pool.map(lambda command: ask(command, timeout_seconds), commands))
 
@@ -37,7 +37,7 @@ def ask(
     timeout_seconds: float = TIMEOUT_SECONDS,
     environment: Mapping[str, str] | None = None,
 ) -> Answer | None:
-    """Run a command to its end, or to the timeout's; None where PATH has no such program."""
+    """Run a command until it ends or times out; return None if PATH has no such program."""
     if shutil.which(command[0]) is None:
         return None
     asked = " ".join(command[:2])

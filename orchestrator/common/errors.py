@@ -1,4 +1,4 @@
-"""Define `UserError`, for mistakes of the user, and suggest the names that were meant."""
+"""Define `UserError`, for mistakes of the user, and suggest similar names."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,10 +9,10 @@ MAX_LISTED = 20
 
 
 class UserError(Exception):
-    """One or more mistakes of the user's, each a sentence that says where, what, and what to try.
+    """One or more mistakes of the user, each a sentence: where, what is wrong, what to try.
 
-    The command line prints the sentences and exits with 1; nothing else catches it. Of a value that
-    is very long they hold the ends.
+    The command line prints the sentences and exits with 1; no other code catches it. A very long
+    value is shortened to its start and end.
     """
 
     def __init__(self, *problems: str) -> None:
@@ -21,9 +21,9 @@ class UserError(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the known word nearest to `word`, or a short list of all.
+    """Return `; did you mean 'x'?` for the known word most like `word`, or a short list of all.
 
-    The nearest is the one that differs in its case alone, where there is one.
+    A word that differs only in upper and lower case is preferred.
     """
     choices = sorted(known)
     near = [choice for choice in choices if choice.casefold() == word.casefold()]

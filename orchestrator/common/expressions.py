@@ -21,7 +21,7 @@ Values = Mapping[str, Any]
 Evaluate = Callable[[Values], Any]
 
 MAX_LENGTH = 1000
-# An = that is no part of ==, !=, <= or >=.
+# A single =, which is not part of ==, !=, <= or >=.
 _ASSIGNMENT = re.compile(r"(?<![=!<>])=(?!=)")
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -47,11 +47,11 @@ _EQUALITY: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bool]:
-    """Return a function that says whether the expression holds for a run's values.
+    """Return a function that evaluates the expression for a run's values.
 
-    `names` are the parameters it may name. Raises UserError where the text is no expression of the
-    language or names something else; the function raises it where the values do not fit (a number
-    compared with a text, a division by zero, whole numbers beyond what a fraction can hold).
+    `names` are the parameters it may name. Raises UserError if the text is not an expression of the
+    language or contains another name. The function raises UserError if the values do not fit (a
+    number compared with a text, a division by zero, whole numbers beyond what a float can hold).
     """
     if len(text) > MAX_LENGTH:
         raise UserError(f"an expression has at most {MAX_LENGTH} characters")
@@ -78,10 +78,10 @@ def compile_expression(text: str, names: Iterable[str]) -> Callable[[Values], bo
 
 
 def places_where(option: str, expression: str, rows: Sequence[Values]) -> list[int]:
-    """Return the places of the rows that an option's expression holds of, from 0.
+    """Return the indices of the rows for which an option's expression is true, from 0.
 
-    It may name what any of the rows has. Raises UserError, in the option's name, where the
-    expression is none, does not fit, or holds of no row.
+    It may name any value of any row. Raises UserError, in the option's name, if the expression is
+    not valid, does not fit the values, or is true for no row.
     """
     try:
         holds = compile_expression(expression, {name for row in rows for name in row})

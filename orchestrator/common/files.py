@@ -24,8 +24,8 @@ Result = TypeVar("Result")
 def write_text(path: Path, text: str) -> None:
     """Write a file under a temporary name, fsync it, and rename it into place.
 
-    Whoever reads `path` sees the old text or the new, on NFS and Lustre too; where the disk is
-    full the old one stays. Raises OSError; whatever stops it, nothing is left behind.
+    A reader of `path` sees the old text or the new, on NFS and Lustre too; if the disk is full, the
+    old one stays. Raises OSError; after any failure, no temporary file is left.
     """
     with replacing(path) as temporary:
         _write_synced(temporary, text)
@@ -45,9 +45,9 @@ def _write_synced(path: str | Path, text: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a name beside `path`, and put the file made there in its place; not if the block fails.
+    """Provide a temporary name, and move its file to `path` unless the block fails.
 
-    Raises OSError; whatever stops it, nothing is left behind.
+    Raises OSError; after any failure, no temporary file is left.
     """
     temporary = _temporary(path)
     try:
@@ -60,19 +60,19 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a value as JSON, whole or not at all."""
+    """Write a value as JSON, completely or not at all."""
     write_text(path, json_text(value))
 
 
 def json_text(value: object) -> str:
-    """Return a value as the JSON text that our files hold."""
+    """Return a value as JSON text in the layout of teralog's files."""
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the object in a JSON file, or None where there is no such file.
+    """Return the object in a JSON file, or None if there is no such file.
 
-    Raises UserError where it cannot be read: whoever wrote it, it was not `write_json`.
+    Raises UserError if it cannot be read, because then another program has written it.
     """
     try:
         # Without the layers of text and buffers: a status reads several files for each run.
@@ -90,16 +90,16 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def write_json_once(path: Path, value: object) -> bool:
-    """Write a value as JSON where nobody has; return whether it is ours that is there now.
+    """Write a value as JSON if the file does not exist; return whether this call wrote it.
 
-    A hard link is made or refused in one step, on NFS too.
+    A hard link is created or refused in one step, on NFS too.
     """
     temporary = _temporary(path)
     write_text(temporary, json_text(value))
     try:
         os.link(temporary, path)
     except FileExistsError:
-        # NFS may say so of a link that it has just made, when its first answer was lost.
+        # NFS may report this for a link that it has just made, if its first answer was lost.
         return temporary.stat().st_nlink > 1
     finally:
         temporary.unlink()
@@ -130,11 +130,11 @@ def claim_folder(
     links: Mapping[str, str] | None = None,
     same: Mapping[str, Path] | None = None,
 ) -> bool:
-    """Make a folder with these files and symbolic links, whole, where there is none.
+    """Make a folder with these files and symbolic links, complete, if it does not exist.
 
-    Returns whether it is ours: of several callers at once, on several hosts too, one gets it. The
-    texts of each must differ from those of the others. `same`: synced files that hold a text of
-    these already, by its name; nobody may write into them. Raises OSError.
+    Returns whether this call made it: of several callers at once, on several hosts too, one
+    succeeds. The texts of different callers must differ. `same`: synced files that already contain
+    one of these texts, by its name; no program may write to them. Raises OSError.
     """
     try:
         _make_whole(folder, texts, links, same)
@@ -154,7 +154,7 @@ def _read(path: Path) -> str | None:
 
 @contextlib.contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
-    """Make a folder and its parents; where the block fails, take away those that were new."""
+    """Make a folder and its parents; if the block fails, remove those that were new."""
     new: list[Path] = []
     if not os.path.isdir(folder):  # noqa: PTH112
         new = list(takewhile(lambda path: not path.exists(), (folder, *folder.parents)))
@@ -164,16 +164,16 @@ def made_folder(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         for path in new:
-            # Only where it is empty: somebody else may have begun to use it.
+            # Only if it is empty: another process may have begun to use it.
             with contextlib.suppress(OSError):
                 path.rmdir()
         raise
 
 
 def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
-    """Make a folder with these files in it, whole or not at all; update it where it is there.
+    """Make a folder with these files, all or none; update the folder if it exists.
 
-    Raises OSError; whatever stops it, nothing is left behind that was not there before.
+    Raises OSError; after any failure, no new file is left.
     """
     if not folder.is_dir():
         try:
@@ -211,10 +211,10 @@ def _make_whole(
 
 
 def _linked(source: Path | None, path: str) -> bool:
-    """Make another name for a file, which costs next to nothing; not where the disk refuses."""
+    """Make another name for a file, which is cheap; return False if the disk refuses."""
     if source is None:
         return False
-    # A file can have so many names only, on ext4 65,000.
+    # The number of names of a file is limited, on ext4 to 65,000.
     with contextlib.suppress(OSError):
         os.link(source, path)
         return True
@@ -223,7 +223,7 @@ def _linked(source: Path | None, path: str) -> bool:
 
 @contextlib.contextmanager
 def passing_text(path: Path, text: str) -> Iterator[Path]:
-    """Give a synced file beside `path` that holds a text as long as the block lasts.
+    """Provide a synced file next to `path` that contains a text while the block runs.
 
     Raises OSError.
     """
@@ -237,10 +237,10 @@ def passing_text(path: Path, text: str) -> Iterator[Path]:
 
 
 def at_once(function: Callable[[Value], Result], values: Iterable[Value]) -> list[Result]:
-    """Return what a function that writes files returns for each value, in their order.
+    """Call a function that writes files for all values at once; return its results in order.
 
-    Syncing a file takes a disk milliseconds, in which it can sync others: for a thousand runs that
-    is the time a command takes. The first exception is raised, after all have been tried.
+    Syncing a file takes a disk milliseconds, in which it can sync others. For a thousand runs, this
+    is most of a command's time. The first exception is raised, after all calls have ended.
     """
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         return list(pool.map(function, values))
@@ -257,7 +257,7 @@ ELSEWHERE = "give a folder that you can write to with --results"
 
 @contextmanager
 def disk_errors(path: Path, otherwise: str = ELSEWHERE) -> Iterator[None]:
-    """Turn what a disk refuses into a UserError that says what to do, or to do `otherwise`."""
+    """Turn errors of the disk into a UserError with a remedy, or with `otherwise`."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
 """Fit a table into the width of a terminal, without cutting a number.
 
 Columns without a value are left out. Columns with one value for all rows go into a line above the
-table. If the rest is too wide, titles wrap, ids are shortened to what tells them apart, texts wrap
-or are cut to one line, and at last columns are left out and named, from the right: minor ones
+table. If the rest is too wide, titles wrap, ids are shortened to a distinct start, and texts wrap
+or are cut to one line. In the end, columns are left out and named, from the right: minor ones
 first, the first and the last column never. A single row that is too wide has a line for each
 column.
 """
@@ -26,7 +26,7 @@ _ANY_SPACE = "\N{NO-BREAK SPACE}"
 
 @dataclass(frozen=True, slots=True)
 class FittedTable:
-    """The lines of a table: those above it, its titles with their rule, of each row, and below."""
+    """The lines of a table: above it, its titles with their rule, its rows, and below it."""
 
     above: tuple[str, ...]
     titles: tuple[str, ...]
@@ -52,17 +52,17 @@ class _Shown:
 
     @property
     def natural(self) -> int:
-        """The width that its longest cell needs, and the longest word of its title."""
+        """The width of its longest cell and of the longest word of its title."""
         return max(map(len, (*self.cells, *_title_words(self.title))))
 
     @property
     def roomy(self) -> int:
-        """The width in which only the unit of its title is on a line of its own."""
+        """The width at which only the unit of its title is on a separate line."""
         return max(map(len, (*self.cells, *self.title.replace(" (", "\n(").split("\n"))))
 
     @property
     def least(self) -> int:
-        """The width below which it is left out."""
+        """The width below which the column is left out."""
         return self.natural if self.number else min(self.natural, _LEAST_TEXT)
 
 
@@ -81,7 +81,7 @@ def fitted_text(table: Table, width: int | None, *, wide_option: bool = True) ->
 def fitted(table: Table, width: int, *, wide_option: bool = True) -> FittedTable:
     """Return the table in at most `width` columns, as the module describes."""
     columns = _columns(table)
-    # Rows that are the same in everything are still so many rows.
+    # Rows that are all the same still count as several rows.
     first = columns[0] if all(map(_is_same, columns)) else None
     same = [one for one in columns if _is_same(one) and one is not first]
     above = _same_line(same, width)
@@ -103,7 +103,7 @@ def fitted(table: Table, width: int, *, wide_option: bool = True) -> FittedTable
 
 
 def wrapped(sentence: str, width: int | None) -> list[str]:
-    """Return the lines of a sentence; what is in backquotes stays on one line."""
+    """Return the lines of a sentence; text in backquotes stays on one line."""
     if width is None or len(sentence) <= width:
         return [sentence]
     whole = _QUOTED.sub(lambda match: match[0].replace(" ", _ANY_SPACE), sentence)
@@ -129,7 +129,7 @@ def _is_same(column: _Shown) -> bool:
 
 
 def _same_line(columns: Sequence[_Shown], width: int) -> list[str]:
-    """Return what all rows have in common: `in all rows: nodes 1, memory 4 GiB`."""
+    """Return the common values of all rows: `in all rows: nodes 1, memory 4 GiB`."""
     if not columns:
         return []
     return [*wrapped(f"in all rows: {', '.join(map(_with_unit, columns))}", width), ""]
@@ -156,7 +156,7 @@ def _lines_of_one(columns: Sequence[_Shown], width: int) -> list[str]:
 
 
 def _with_short_ids(column: _Shown) -> _Shown:
-    """Return a column of run ids cut to what tells them apart: commands take the beginning."""
+    """Return a column of run ids, each cut to a distinct start, which commands accept."""
     if column.name != "run_id":
         return column
     longest = max(map(len, column.cells), default=0)
@@ -172,7 +172,7 @@ def _with_short_ids(column: _Shown) -> _Shown:
 
 
 def _least_wanted(columns: Sequence[_Shown]) -> int:
-    """Return the place of the column to leave out next; the outermost ones stay longest."""
+    """Return the index of the column to leave out next; the outermost ones stay longest."""
     last = max((at for at, one in enumerate(columns) if not one.minor), default=0)
     return max(range(1, len(columns)), key=lambda at: (columns[at].minor, at != last, at))
 
@@ -183,7 +183,7 @@ def _total(widths: Iterable[int]) -> int:
 
 
 def _widths(columns: Sequence[_Shown], width: int) -> list[int]:
-    """Return the width of each column; the widest texts give way first."""
+    """Return the width of each column; the widest texts are shortened first."""
     found = [column.roomy for column in columns]
     if _total(found) <= width:
         return found
@@ -237,7 +237,7 @@ def _cell_lines(column: _Shown, row: int, width: int) -> list[str]:
 
 
 def _wrapped_cell(text: str, width: int) -> list[str]:
-    """Return the lines of a text, which end at spaces and after slashes or a plus, if they can."""
+    """Return the lines of a text, broken at spaces and after slashes or a plus if possible."""
     lines = [""]
     for piece in re.findall(r"[^\s/+]*(?:[/+]+|\s+)|[^\s/+]+", text):
         if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
@@ -249,7 +249,7 @@ def _wrapped_cell(text: str, width: int) -> list[str]:
 
 
 def _beside(cells: Sequence[tuple[list[str], int, bool]]) -> list[str]:
-    """Return cells beside each other, each a list of lines, its width, and whether to the right."""
+    """Join cells side by side; each has its lines, its width, and if it is right-aligned."""
     height = max(len(lines) for lines, _, _ in cells)
     padded = [(lines + [""] * (height - len(lines)), wide, right) for lines, wide, right in cells]
     return [

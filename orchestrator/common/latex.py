@@ -1,4 +1,4 @@
-r"""Write a table as LaTeX with the rules of booktabs; text in cells stays text."""
+r"""Write a table as LaTeX with the rules of booktabs; text in cells is escaped."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _SPECIAL = re.compile(r"[\\~^<>|`↑↓→\[*]|[_%&#${}]|-(?=-)")
 
 
 def as_latex(table: Table) -> str:
-    """Return the table as a `tabular` for a document that uses booktabs; breaks are some space."""
+    """Return the table as a `tabular` that needs booktabs; breaks become some space."""
     numeric = numeric_columns(table)
     lines = [
         rf"\begin{{tabular}}{{{''.join('r' if number else 'l' for number in numeric)}}}",
@@ -43,12 +43,12 @@ def as_latex(table: Table) -> str:
 
 
 def latex_comment(text: str) -> str:
-    """Return text as a line that LaTeX leaves out."""
+    """Return text as a LaTeX comment line."""
     return f"% {printable(text)}"
 
 
 def escape_latex(text: str) -> str:
-    """Return text that LaTeX shows as it is."""
+    """Return text with LaTeX's special characters escaped."""
     return _SPECIAL.sub(_escaped, text)
 
 

@@ -9,17 +9,17 @@ from orchestrator.common.errors import UserError
 
 
 def acquire(path: Path) -> int | None:
-    """Return a descriptor that holds the lock at `path`, or None where somebody else holds it.
+    """Return a descriptor that holds the lock at `path`, or None if the lock is taken.
 
-    The lock lasts until the descriptor, and every copy of it that a child inherited, is closed:
-    when the last holder is killed the lock is free, whatever the holder had been doing. Raises
-    OSError, and UserError if `path` is a symbolic link.
+    The lock lasts until the descriptor, and every copy of it that a child inherited, is closed. If
+    the last holder is killed, the lock is free, whatever the holder was doing. Raises OSError, and
+    UserError if `path` is a symbolic link.
     """
     return _flock(path, fcntl.LOCK_EX)
 
 
 def is_held(path: Path) -> bool:
-    """Return whether somebody holds the lock at `path`. Raises as `acquire` does."""
+    """Return whether a process holds the lock at `path`. Raises as `acquire` does."""
     if not path.is_symlink() and not path.exists():
         return False
     descriptor = _flock(path, fcntl.LOCK_SH)
@@ -31,7 +31,7 @@ def is_held(path: Path) -> bool:
 
 def _flock(path: Path, mode: int) -> int | None:
     flags = os.O_RDONLY if mode == fcntl.LOCK_SH else os.O_RDWR | os.O_CREAT
-    # A link would let somebody have us make or lock a file elsewhere.
+    # Through a link, another user could make this process create or lock a file elsewhere.
     try:
         descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:

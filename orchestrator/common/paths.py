@@ -9,8 +9,8 @@ _VARIABLE = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
 
 
 def absolute(path: str, folder: Path) -> str:
-    """Return the path that is meant in a file of `folder`, by whoever reads it."""
-    # Unlike Path.expanduser it leaves the home of somebody unknown as it is.
+    """Return the absolute path for a path written in a file of `folder`."""
+    # Unlike Path.expanduser, it leaves the home of an unknown user as it is.
     return str((folder / os.path.expanduser(os.path.expandvars(path))).absolute())  # noqa: PTH111
 
 

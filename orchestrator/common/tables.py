@@ -1,4 +1,4 @@
-"""Make a table from columns, and render it as text, markdown, CSV or JSON."""
+"""Build a table from columns, and render it as text, markdown, CSV or JSON."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How floats are shown: in so many significant digits, `exact` ones without padding zeros."""
+    """How to show floats: the number of significant digits; `exact` ones get no padding zeros."""
 
     digits: int = 4
     exact: bool = False
@@ -31,10 +31,10 @@ EXACT = Style(exact=True)
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column: its title, the name of its value for programs, the value of a row, its style.
+    """A column: its title, its name in JSON, the value of a row, its style.
 
-    minor: the first to be left out if a terminal is too narrow. cut: its texts are cut to one line
-    there, others wrap.
+    minor: left out first if a terminal is too narrow. cut: its texts are cut to one line there;
+    other texts wrap.
     """
 
     title: str
@@ -49,9 +49,9 @@ class Column(Generic[Row]):
 class Table:
     """Titles, names, styles and the cells of every row, as values.
 
-    changes: by row and column, what people are shown behind a cell, as `(↓31.3%)`.
-    breaks: the rows before which a page shows a blank one. minor: the columns that are minor; if it
-    is empty, none. cut: the names of the columns that are cut.
+    changes: by row and column, a text shown after the cell, e.g. `(↓31.3%)`. breaks: the rows
+    before which a page shows a blank one. minor: the columns that are minor; if it is empty, none.
+    cut: the names of the columns that are cut.
     """
 
     titles: tuple[str, ...]
@@ -77,7 +77,7 @@ def make_table(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> Table:
 
 
 def records_table(records: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table of all that JSON records have, for programs.
+    """Return the table of all values of JSON records, with full names.
 
     A list or a mapping becomes its JSON.
     """
@@ -105,12 +105,12 @@ def as_text(table: Table) -> str:
 
 
 def as_markdown(table: Table) -> str:
-    """Return the table as markdown; text in cells stays text, and breaks are rows without any."""
+    """Return the table as markdown; text in cells is escaped, and breaks become empty rows."""
     return _tabulate(table, "pipe", escape=escape_markdown)
 
 
 def numeric_columns(table: Table) -> list[bool]:
-    """Return of each column whether it holds numbers, which stand to the right."""
+    """Return for each column whether it contains numbers, which are right-aligned."""
     return [
         any(isinstance(row[index], (int, float)) for row in table.rows)
         for index in range(len(table.titles))
@@ -129,12 +129,12 @@ def as_csv(table: Table) -> str:
 
 
 def as_records(table: Table) -> list[dict[str, Any]]:
-    """Return one object a row, by name, with full precision."""
+    """Return one object per row, by name, with full precision."""
     return [dict(zip(table.names, row, strict=True)) for row in table.rows]
 
 
 def shown_rows(table: Table) -> list[list[str]]:
-    """Return the cells of every row as people are shown them, with their changes."""
+    """Return the cells of every row as text, with their changes."""
     return [
         [
             shown(cell, style) + table.changes.get((at, column), "")
@@ -145,7 +145,7 @@ def shown_rows(table: Table) -> list[list[str]]:
 
 
 def shown(value: Cell, style: Style = MEASURED) -> str:
-    """Return a value as a cell shows it; what is absent as a dash."""
+    """Return a value as text for a cell; an absent value as a dash."""
     if value is None or value == "":
         return DASH
     return _number(value, style) if isinstance(value, float) else printable(str(value))
@@ -186,5 +186,5 @@ _MARKDOWN = re.compile(r"[\\|`*<>\[\]]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^#")
 
 
 def escape_markdown(text: str) -> str:
-    """Return text that markdown shows as it is."""
+    """Return text with markdown's special characters escaped."""
     return _MARKDOWN.sub(r"\\\g<0>", text)

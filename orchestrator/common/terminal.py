@@ -1,4 +1,4 @@
-"""How wide the text of a table may be: as the terminal, or as wide as it gets in a pipe."""
+"""Find the width available for a table: that of the terminal, unlimited for a pipe."""
 
 import shutil
 import sys
@@ -12,14 +12,14 @@ class _Choice:
 
 
 def show_wide() -> None:
-    """Show tables whole from here on, however narrow the terminal is: `--wide`."""
+    """Show whole tables from here on, however narrow the terminal is: `--wide`."""
     _Choice.wide = True
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """Return the columns of the terminal; None if the stream, stdout if none is given, is a pipe.
+    """Return the number of columns of the terminal; None if the stream is a pipe.
 
-    Or if the user asked for whole tables.
+    Without a stream it is stdout. Also None if the user asked for whole tables.
     """
     # Python has no standard output if it was closed before the start.
     stream = stream or sys.stdout

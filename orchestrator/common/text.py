@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def printable(text: str) -> str:
-    """Return text without the characters that would speak to a terminal, or that it cannot show."""
+    """Return text without characters that control a terminal, or that it cannot show."""
     if text.isprintable():
         return text
     return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
@@ -18,9 +18,9 @@ _LONG_SENTENCE = 10_000
 
 
 def shortened(sentence: str) -> str:
-    """Return a sentence without the middle of its very long words, and of itself.
+    """Return a sentence without the middle of very long words, and of a very long sentence.
 
-    A value of a megabyte would hide the rest: where it stands, what is wrong, and what to do.
+    A value of a megabyte would hide the rest: where it is, what is wrong, and what to do.
     """
     if len(sentence) > _LONG_WORD:
         sentence = re.sub(rf"\S{{{_LONG_WORD},}}", lambda word: _ends(word[0], 80), sentence)
@@ -28,28 +28,28 @@ def shortened(sentence: str) -> str:
 
 
 def _ends(text: str, length: int) -> str:
-    """Return the first and last characters of a text, and how many there are between."""
+    """Return the first and last characters of a text, and the number of those between."""
     left_out = counted(len(text) - 2 * length, "character")
     return f"{text[:length]}… [{left_out} left out] …{text[-length:]}"
 
 
 def counted(number: int, what: str, several: str | None = None) -> str:
-    """Return how many of `what` there are: 1 run, 2 runs, 1,000 runs.
+    """Return a number with its noun: 1 run, 2 runs, 1,000 runs.
 
-    several: what other than one are, where that is more than an s: 1 run is, 2 runs are.
+    several: the plural form if it is more than an added s: 1 run is, 2 runs are.
     """
     return f"{number:,} {what if number == 1 else several or what + 's'}"
 
 
 def natural(text: str) -> list[tuple[int, str]]:
-    """Return what sorts texts as people do, with numbers in them by size: 2 GPUs, 16 GPUs."""
+    """Return a sort key that orders numbers in texts by size: 2 GPUs, 16 GPUs."""
     # Texts and numbers take turns; of two numbers the one with more digits is the larger.
     parts = [part.lstrip("0") for part in re.split(r"([0-9]+)", text)]
     return [(len(part) if place % 2 else 0, part) for place, part in enumerate(parts)]
 
 
 def named(labels: Sequence[str], what: str = "more run") -> str:
-    """Return labels, of many the first three and how many others: a, b, c and 2 more runs."""
+    """Return labels, for many the first three and the number of others: a, b, c and 2 more runs."""
     first, more = ", ".join(labels[:3]), len(labels) - 3
     return first if more <= 0 else f"{first} and {counted(more, what)}"
 

@@ -17,10 +17,10 @@ def mapping_problems(
     values: Mapping[str, Any],
     belongs: Callable[[str], str | None] = lambda name: None,
 ) -> Iterator[str]:
-    """Yield what is wrong with `values`, which are to be the fields of the dataclass `kind`.
+    """Yield the problems of `values` as fields of the dataclass `kind`.
 
-    `where` begins every sentence; it is empty at the top of a file. `belongs` tells of an unknown
-    key what it is, if it is known elsewhere.
+    `where` begins every sentence; it is empty at the top of a file. `belongs` returns the right
+    place of an unknown key, if it is known elsewhere.
     """
     prefix = f"{where}: " if where else ""
     known = field_types(kind)
@@ -65,7 +65,7 @@ def _adapter(kind: type, name: str) -> TypeAdapter[Any]:
 
 
 def _path(where: str, value: Any, detail: Any) -> str:
-    # The location also names the type tried, or "[key]", which are no part of what was written.
+    # The location also names the type tried, or "[key]", which the user did not write.
     for part in detail["loc"]:
         if value is detail["input"] or part == "[key]":
             break
@@ -125,7 +125,7 @@ def _expected(context: Mapping[str, Any]) -> list[str]:
 
 
 def _nearest(value: Any, known: list[str]) -> str:
-    # What is meant by these is no word that looks like them.
+    # For these keys, a word that looks similar is not what the user means.
     close = isinstance(value, str) and value.lower() not in {"on", "off", "yes", "no"}
     hint = did_you_mean(value, known) if close else ""
     return hint if hint.startswith("; did") else ""

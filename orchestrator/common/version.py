@@ -6,5 +6,5 @@ from importlib import metadata
 
 @cache
 def version() -> str:
-    """Return the version that is installed."""
+    """Return the installed version of teralog."""
     return metadata.version("teralog")

@@ -21,14 +21,14 @@ def _refusal(problem: str, node: Any) -> yaml.MarkedYAMLError:
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """YAML 1.2's core schema and merges; an error where a key is no text or stands twice."""
+    """YAML 1.2's core schema and merges; an error if a key is not a text or occurs twice."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  (PyYAML's own class attributes)
     yaml_constructors: dict[str, Any] = {}  # noqa: RUF012
     arguments: frozenset[str] = frozenset()
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
-        """Return the mapping; PyYAML itself takes any key, and the last of those that are equal."""
+        """Return the mapping; PyYAML itself takes any key, and the last of equal keys."""
         seen: set[str] = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if not isinstance(key, yaml.ScalarNode):
@@ -52,7 +52,7 @@ def _as_written(node: Any, lists: int = 2) -> Any:
     """Return a node with texts for the numbers in its list, or in the lists within that."""
     if not isinstance(node, yaml.SequenceNode) or not lists:
         return node
-    # Anew: where it is an alias, it stands elsewhere too.
+    # A copy, because an alias also occurs elsewhere.
     parts = [
         yaml.ScalarNode(f"{_TAG}str", part.value, part.start_mark, part.end_mark, part.style)
         if part.tag in _NUMBERS and not part.value.endswith((".inf", ".nan"))
@@ -77,8 +77,7 @@ def _finite(text: str) -> float:
 
 
 # YAML 1.1 reads 6:00:00 as 21600, 010 as 8, `on` as true and 1e-4 as text; 1.2's core schema does
-# not. Each kind: the text that is one, the characters it begins with ("" where it is empty), and
-# its value.
+# not. For each kind: the pattern, the characters it begins with ("" if it is empty), and its value.
 _SCALARS: dict[str, tuple[str, list[str], Callable[[str], Any]]] = {
     "bool": (
         r"true|True|TRUE|false|False|FALSE",
@@ -126,9 +125,10 @@ MAX_NESTING = 200
 def read_yaml(path: Path, what: str, *, arguments: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Return the mapping in the file at `path`; `what` names its kind ("a campaign file").
 
-    arguments: the keys whose lists programs are handed; numbers in them stay as they are written.
-    All of it is what JSON can say too: printable texts, finite numbers of at most 64 bits, lists,
-    mappings with texts for keys. Raises UserError where it is anything else, or cannot be read.
+    arguments: the keys whose lists become arguments of programs; numbers in them stay as they are
+    written. All values can be written as JSON: printable texts, finite numbers of at most 64 bits,
+    lists, mappings with texts as keys. Raises UserError if the file contains anything else, or
+    cannot be read.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -165,7 +165,7 @@ def _load(text: str, arguments: frozenset[str]) -> Any:
 
 
 def _nesting(text: str) -> int:
-    """Return how deep brackets are nested, at most; libyaml's parser crashes on very deep ones."""
+    """Return the deepest nesting of brackets; libyaml's parser crashes on very deep ones."""
     steps = (1 if bracket in "[{" else -1 for bracket in re.findall(r"[\[{\]}]", text))
     return max(itertools.accumulate(steps), default=0)
 
@@ -176,7 +176,7 @@ def _unprintable(where: str, value: Any, seen: set[int]) -> Iterator[str]:
         if id(value) in seen:
             return
         seen.add(id(value))
-    # What stands in a file is printed to terminals and written into scripts.
+    # The content of a file is printed to terminals and written into scripts.
     fault = "contains a control character or a line break"
     if isinstance(value, str):
         if not value.isprintable():

@@ -37,10 +37,10 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Runs of A, and runs of B to compare them with, and what either is called.
+    """Runs of A, and runs of B to compare them with, and the names of both sides.
 
-    `repeatable`: whether there can be more of B; of what was published there cannot, and `told` are
-    the sizes that it tells.
+    `repeatable`: whether there can be more runs of B. For a published row it is false, and `told`
+    are the sizes that the row contains.
     """
 
     title: str

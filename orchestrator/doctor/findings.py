@@ -1,4 +1,4 @@
-"""Examine this machine: what it has for teralog, what is missing, what to type."""
+"""Examine this machine: what teralog needs, what is missing, what to type."""
 
 import os
 import platform
@@ -37,9 +37,9 @@ NVIDIA_SMI = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked for.
+    """The result of one check.
 
-    `found` is its version, path or name, None if there is none; `remedy` is what to type, None if
+    `found` is the version, path or name, None if there is none; `remedy` is what to type, None if
     it is `ok`. teralog works without what is `optional`.
     """
 
@@ -68,7 +68,7 @@ COLUMNS: tuple[Column[Finding], ...] = (
 
 
 def finding_table(findings: Sequence[Finding]) -> Table:
-    """Return the findings for people: a remedy is written once where several rows share it."""
+    """Return the findings as a table; a remedy shared by several rows is written once."""
     shown = [
         replace(finding, remedy="as above")
         if finding.remedy and (finding.topic, finding.remedy) == (before.topic, before.remedy)
@@ -91,7 +91,7 @@ _PROBLEM_COLUMNS: tuple[Column[list[Finding]], ...] = (
 
 
 def problem_table(findings: Sequence[Finding]) -> Table:
-    """Return what is missing or wrong, a row for all that has the same remedy; needs first."""
+    """Return the missing or wrong items, one row per remedy; required ones first."""
     groups: dict[tuple[str, bool, str], list[Finding]] = {}
     for one in findings:
         if not one.ok:
@@ -103,19 +103,19 @@ def problem_table(findings: Sequence[Finding]) -> Table:
 
 
 def findings_summary(findings: Sequence[Finding]) -> str:
-    """Return one line: how many checks found what."""
+    """Return one line: the number of checks by result."""
     states = Counter(_state(finding) for finding in findings)
     counts = ", ".join(f"{count} {state.replace(', ', ' but ')}" for state, count in states.items())
     return f"{counted(len(findings), 'check')}: {counts}"
 
 
 def finding_records(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return the findings for programs: one object each, its fields by name."""
+    """Return the findings as JSON objects."""
     return [asdict(finding) for finding in findings]
 
 
 def examine(timeout_seconds: float = TIMEOUT_SECONDS) -> tuple[Finding, ...]:
-    """Look at everything teralog may need here; no other program is waited for any longer."""
+    """Check everything teralog may need here; wait for other programs at most this long."""
     *slurm, nvidia_smi = ask_all(
         [*((command, "--version") for command in SLURM_COMMANDS), NVIDIA_SMI], timeout_seconds
     )
@@ -246,7 +246,7 @@ def _extension_folder() -> Finding:
 
 
 def _names() -> Iterator[Finding]:
-    """Yield who else ships a package of ours; if nobody does, the file that ours is in."""
+    """Yield other packages that install teralog's files; if there are none, teralog's own file."""
     for package, others in others_that_ship().items():
         found = [
             Finding("name clash", package, False, False, clash.found, clash.remedy)

@@ -1,7 +1,7 @@
-"""Find installed packages, and packages that clash with the names of teralog's own.
+"""Find installed packages, and packages whose names clash with teralog's own.
 
-Versions are read from metadata alone: nothing is imported. A clash is another distribution that
-overwrites files of ours, or anything else that Python imports as `teralog`.
+Versions are read only from metadata: nothing is imported. A clash is another distribution that
+overwrites teralog's files, or anything else that Python imports as `teralog`.
 """
 
 import re
@@ -22,7 +22,7 @@ DISTRIBUTION = "teralog"
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """A package that teralog asks for, always or (`extra`) with one of its extras."""
+    """A package that teralog requires, always or with one of its extras (`extra`)."""
 
     requirement: "Requirement"
     extra: str | None
@@ -34,19 +34,19 @@ class Needed:
 
     @property
     def installed(self) -> str | None:
-        """The version that is installed; None if none is."""
+        """The installed version; None if it is not installed."""
         return installed_version(self.name)
 
     @property
     def satisfied(self) -> bool:
-        """Whether the version that is installed is one that is asked for."""
+        """Whether the installed version fits the requirement."""
         version = self.installed
         specifier = self.requirement.specifier
         return version is not None and specifier.contains(version, prereleases=True)
 
 
 def needed_packages() -> tuple[Needed, ...] | None:
-    """Return what teralog asks for here; None if teralog itself is not installed."""
+    """Return the packages that teralog requires here; None if teralog is not installed."""
     try:
         distribution = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
@@ -63,7 +63,7 @@ def needed_packages() -> tuple[Needed, ...] | None:
 
 
 def _asked_for(requirement: "Requirement", extras: list[str]) -> Needed | None:
-    """Return a package with the first extra that asks for it; None if none does here."""
+    """Return a package with the first extra that requires it; None if none does here."""
     marker = requirement.marker
     for extra in (None, *extras):
         if marker is None or marker.evaluate({"extra": extra or ""}):
@@ -81,14 +81,14 @@ def installed_version(name: str) -> str | None:
 
 PACKAGES = (DISTRIBUTION, "orchestrator", "parsers", "slurm_templates")
 
-# As pip writes it: {"dir_info": {"editable": true}, "url": "file:///home/somebody/project"}
+# As pip writes it: {"dir_info": {"editable": true}, "url": "file:///home/user/project"}
 _EDITABLE = re.compile(r'"editable"\s*:\s*true')
 _FOLDER = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What is in the place of one of our packages, and how to remove it.
+    """A file or distribution that replaces one of teralog's packages, and how to remove it.
 
     `found` is another distribution with its version, or a file; None if the package is missing.
     """
@@ -98,7 +98,7 @@ class Clash:
 
 
 def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
-    """Yield the clashes of one of our packages, which `others` ship too; nothing if it is ours."""
+    """Yield the clashes of one of teralog's packages, which `others` install too."""
     for other in others:
         name = other.split(" ", maxsplit=1)[0]
         yield Clash(other, f"pip uninstall {name}, or keep teralog in an environment of its own")
@@ -115,7 +115,7 @@ def clashes(package: str, others: Iterable[str]) -> Iterator[Clash]:
 
 
 def own_file(package: str) -> Path:
-    """Return the file that one of our packages is imported from."""
+    """Return the file that one of teralog's packages is imported from."""
     return _FOLDER / package / "__init__.py"
 
 
@@ -129,10 +129,11 @@ def file_for_python_m(package: str) -> Path | None:
 
 
 def others_that_ship() -> dict[str, tuple[str, ...]]:
-    """Return the other installed distributions in the way of our packages, by package.
+    """Return the other installed distributions that clash with teralog's packages, by package.
 
-    These are all that ship a package `teralog`, and those that install another package of ours into
-    the folder of ours. Each is named as `name version`. Reads the metadata of all distributions.
+    These are all that install a package `teralog`, and those that install another of teralog's
+    packages into teralog's folder. Each is named as `name version`. Reads the metadata of all
+    distributions.
     """
     shipped = metadata.packages_distributions()
     beside = {each.metadata["Name"] for each in metadata.distributions(path=[str(_FOLDER)])}
@@ -153,7 +154,7 @@ def _with_versions(names: Iterable[str | None]) -> Iterator[str]:
 def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
     """Yield the folders that a distribution's packages are imported from.
 
-    That is where it is installed and, if it was installed editable, what its .pth files name.
+    These are its installation folder and, for an editable install, the folders in its .pth files.
     """
     site = Path(str(distribution.locate_file("")))
     yield site
@@ -170,12 +171,12 @@ def import_folders(distribution: metadata.Distribution) -> Iterator[Path]:
 
 
 def holds(folder: Path, package: str) -> bool:
-    """Say whether `import package` would find it in `folder`; a bare folder gives way to others."""
+    """Return whether `import package` would find it in `folder`; a bare folder has low priority."""
     return _origin(PathFinder.find_spec(package, [str(folder)])) is not None
 
 
 def is_checkout(folder: Path) -> bool:
-    """Say whether a folder is a checkout of teralog's sources."""
+    """Return whether a folder is a checkout of teralog's sources."""
     try:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):

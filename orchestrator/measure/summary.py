@@ -18,19 +18,19 @@ class Summary:
     """The numbers of one run; absent is None.
 
     reports: how many step reports are averaged, those after the warm-up.
-    skipped_reports: how many more there are after it, which hold a skipped update.
+    skipped_reports: how many more there are after it, which include a skipped update.
     step_seconds_mean, _median, _spread: of those; the spread is the sample standard deviation.
-        Where no report tells a time, the mean is that of the whole run, warm-up included, by the
+        If no report contains a time, the mean is that of the whole run, warm-up included, by the
         program's own samples per second.
-    tflops_per_gpu: hardware FLOPs, at the median step, or at the mean where there is no median;
+    tflops_per_gpu: hardware FLOPs, at the median step, or at the mean if there is no median;
         model_tflops_per_gpu: model FLOPs.
     samples_per_second: of the last report after the warm-up; running_samples_per_second: the mean
         that the program itself keeps (DeepSpeed), else global batch / mean step.
     memory_allocated_gib: of the last report; max_memory_allocated_gib: the highest reported.
-    final_loss: of the last iteration; may be nan or inf, which is what the log says.
-    parameters_logged: what the program counted, beside the size formula's `parameters`.
-    device: the GPU's name, or `cpu`, as the program tells it.
-    device_memory_gib, gpu_utilization_percent: as sampled beside the training; see `gpu_samples`.
+    final_loss: of the last iteration; may be nan or inf, as in the log.
+    parameters_logged: the program's own count; `parameters` is that of the size formula.
+    device: the GPU's name, or `cpu`, as the program reports it.
+    device_memory_gib, gpu_utilization_percent: sampled during the training; see `gpu_samples`.
     """
 
     reports: int = 0
@@ -53,12 +53,12 @@ class Summary:
 
 
 def configured(run: Run) -> Configured:
-    """Return what a run was configured to do."""
+    """Return the configured values of a run that its log is compared with."""
     return Configured(run.training.train_iters, run.batch.global_batch_size)
 
 
 def record_reports(run: Run, records: Iterable[Record], warmup: Warmup) -> RunReports:
-    """Return the step reports among the records of one launch, and which count."""
+    """Return the step reports in the records of one launch, with those that count."""
     return RunReports((launch_reports(merged_steps(records), warmup, configured(run)),))
 
 
@@ -68,7 +68,7 @@ def summarise_records(
     reports: RunReports,
     samples: GpuSamples | None = None,
 ) -> Summary:
-    """Return the numbers of a run; those of a run that did not get far enough are None.
+    """Return the numbers of a run; None for those that it did not reach.
 
     reports: those among the records. samples: of its GPUs, if there are any.
     """
@@ -106,7 +106,7 @@ def summarise_records(
 
 
 def _last(values: Iterable[Any]) -> Any:
-    """Return the last value that is known."""
+    """Return the last value that is not None."""
     return next((value for value in reversed([*values]) if value is not None), None)
 
 

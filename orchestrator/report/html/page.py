@@ -53,7 +53,7 @@ class PageRun:
 class Page:
     """The page without the details of single runs; plots and rows have the runs' order.
 
-    noun: the word for a row of the table. identity: the column that identifies a row, also in links.
+    noun: the word for a row of the table. identity: what identifies a row, also in links.
     about: the text after the number of rows. beside: the file with the same tables that
     needs no browser. best: the index of the median run of the configuration with the most TFLOPs
         per GPU.
