@@ -18,8 +18,8 @@ class GpuSamples:
     """GPU memory and use over all devices of a run, on all its nodes; absent is None.
 
     memory_gib: the highest use of one device, including the driver and other programs.
-    utilization_percent: the median of the samples from when a device is first busy to when it is last
-        busy: before and after that the program starts and ends, which is long in a short run.
+    utilization_percent: the median of the samples from when a device is first busy to when it is
+        last busy: before and after that the program starts and ends, which is long in a short run.
     """
 
     memory_gib: float | None
