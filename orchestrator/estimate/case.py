@@ -1,4 +1,4 @@
-"""Collect what an estimate is made from: a model and its training."""
+"""Collect the input of an estimate: a model and its training."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -18,7 +18,7 @@ _NEEDED = ("num_layers", "hidden_size", "vocab_size", "seq_length")
 
 
 class Labelled(Protocol):
-    """A dataclass with the label of the run that it is of."""
+    """A dataclass with the label of its run."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -52,7 +52,7 @@ class Case:
     """One model to estimate for; absent is None.
 
     label: a run's, a preset's key, or empty. padded_vocab_size: the vocabulary that counts.
-    recomputed: with activation checkpointing. peak: of the GPU, where one is named.
+    recomputed: with activation checkpointing. peak: of the GPU, if one is named.
     """
 
     label: str
@@ -71,7 +71,7 @@ class Case:
 
     @property
     def iteration(self) -> Iteration | None:
-        """One iteration, or None where the batch is not known."""
+        """One iteration, or None if the batch is not known."""
         if self.global_batch_size is None:
             return None
         return Iteration(
@@ -85,7 +85,7 @@ class Case:
 def campaign_cases(campaign: Campaign) -> list[Case]:
     """Return a case for every run of a campaign that has a model.
 
-    Raises UserError where none has.
+    Raises UserError if no run has one.
     """
     cases = [case for planned in campaign.runs for case in _run_case(campaign, planned)]
     if not cases:
@@ -94,9 +94,10 @@ def campaign_cases(campaign: Campaign) -> list[Case]:
 
 
 def option_case(values: Mapping[str, Any]) -> Case:
-    """Return the case of a command line: a preset's key as `model`, sizes over it, and the rest.
+    """Return the case of a command line: a preset's key as `model`, sizes that replace its own,
+    etc.
 
-    Raises UserError, with all that is missing or does not go together.
+    Raises UserError, with everything that is missing or contradictory.
     """
     model = _shape(values)
     multiple = (values.get("vocab_size_multiple") or 1) * (values.get("tensor_parallel_size") or 1)

@@ -1,4 +1,4 @@
-"""Find the settings nearest to those of a run with which its memory forecast fits."""
+"""Find the settings closest to a run's own with which its memory forecast fits."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class Suggestion:
 
 
 def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
-    """Return what to change for a run that had too little memory, as lines for people."""
+    """Return the changes for a run that had too little memory, as lines for the user."""
     own, room = run_forecast(run, cluster), capacity(run, cluster)
     if own is None or room is None:
         what = "its memory" if own is None else "the memory of a rank"
@@ -55,7 +55,7 @@ def suggestion_lines(run: Run, cluster: Cluster, warmup: Warmup) -> list[str]:
 def nearest_fitting(run: Run, cluster: Cluster, warmup: Warmup, room: Capacity) -> list[Suggestion]:
     """Return the fewest changes with which the forecast fits, at most one of each kind.
 
-    The global batch size stays. Settings that may fit are returned only if none surely fits.
+    The global batch size stays. Settings that may fit are returned only if none certainly fits.
     """
     kinds = [list(kind) for kind in (_micro_batches(run), _recomputation(run), _zero(run))]
     kinds += [list(_tensor_parallel(run, cluster))]

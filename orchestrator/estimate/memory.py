@@ -28,9 +28,9 @@ _SHORT = Style(digits=3)
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """The forecast of one run, and what a rank can have.
+    """The forecast of one run, and the memory available to a rank.
 
-    rooms: one for each memory of the GPUs that may be meant. unknown: why there is none.
+    rooms: one for each memory size that the GPU may have. unknown: why there is none.
     """
 
     label: str
@@ -40,7 +40,7 @@ class MemoryEstimate:
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether it fits each of the rooms; which room a verdict is for, if they differ."""
+        """Whether it fits each of the rooms, with the room's name if the verdicts differ."""
         verdicts = [str(fits(self.forecast, room)) for room in self.rooms]
         if len({*verdicts}) < 2:
             return verdicts[:1]
@@ -65,7 +65,7 @@ _ESTIMATES: tuple[Column[MemoryEstimate], ...] = (
 def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
     """Return an estimate for every run of a campaign that has a forecast.
 
-    Raises UserError where none has.
+    Raises UserError if no run has one.
     """
     found = [
         MemoryEstimate(planned.label, planned.memory, _run_rooms(planned.run, campaign.cluster))
@@ -78,10 +78,10 @@ def campaign_estimates(campaign: Campaign) -> list[MemoryEstimate]:
 
 
 def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
-    """Return the estimate for a command line's options; those that are absent are None.
+    """Return the estimate for a command line's options; absent options are None.
 
-    Without a ZeRO stage the states are Megatron's, with one DeepSpeed's, its buckets as by
-    default. Raises UserError, with all that is missing or does not go together.
+    Without a ZeRO stage the states are Megatron's. With one, they are DeepSpeed's, with its default
+    buckets. Raises UserError, with everything that is missing or contradictory.
     """
     case = option_case(values)
     run = Run(
@@ -148,7 +148,7 @@ def estimates_text(estimates: Sequence[MemoryEstimate]) -> str:
 
 
 def estimate_record(estimate: MemoryEstimate) -> dict[str, Any]:
-    """Return an estimate for programs.
+    """Return an estimate as a JSON object.
 
     `capacity_gib` and `fits` are null if the GPU may have several memories with different verdicts;
     `capacities` has each.

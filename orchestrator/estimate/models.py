@@ -1,4 +1,4 @@
-"""Tables of the models that have a name, and of the parts of one model."""
+"""Tables of the named models, and of the parts of one model."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ _WHOLE = Style(digits=15, exact=True)
 
 
 def read_model(name_or_path: str, seq_length: int | None) -> Model:
-    """Return the model that a `config.json`, its folder or a name stands for.
+    """Return the model of a `config.json`, of its folder, or with a known name.
 
     Raises UserError if there is neither such a file nor such a name, or the file cannot be read.
     """
@@ -24,7 +24,7 @@ def read_model(name_or_path: str, seq_length: int | None) -> Model:
 
 
 def models_table() -> Table:
-    """Return the models that have a name: sizes in 10**9, model FLOPs per token, source."""
+    """Return the named models: sizes in 10**9, model FLOPs per token, source."""
     columns: tuple[Column[NamedModel], ...] = (
         Column("name", "name", lambda one: one.name),
         Column("size (B)", "parameters_billions", lambda one: parameters(one.model()) / 1e9, EXACT),

@@ -62,10 +62,10 @@ def parameters_text(cases: Sequence[Case]) -> str:
 
 
 def parameters_record(case: Case) -> dict[str, Any]:
-    """Return a model's parameters for programs, with what they are made of.
+    """Return a model's parameters as a JSON object, with their parts.
 
-    `label_unit` is what its name counts in, as the name and the number have it: 10**9, 2**30 (the
-    old way) or neither; null where it names no size.
+    `label_unit` is the unit of the size in the model's name, if it agrees with the parameters:
+    10**9, 2**30 (the old way) or neither; null if the name contains no size.
     """
     formulas = case.model.parameter_formulas()
     return {
@@ -103,7 +103,7 @@ def _parameters_derived(case: Case) -> str:
 
 
 def _derivations(cases: Sequence[Case], derived: Callable[[Case], str]) -> Iterator[str]:
-    """Yield each derivation that differs, with the runs it is of where there are several."""
+    """Yield each different derivation, with its runs if there are several derivations."""
     labels: dict[str, list[str]] = {}
     for case in cases:
         labels.setdefault(derived(case), []).append(case.label)
@@ -118,7 +118,7 @@ def _letters(formula: str, symbols: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Count:
-    """The FLOPs of a case's iteration by a convention, and what follows; absent is None."""
+    """The FLOPs of a case's iteration by a convention, and derived numbers; absent is None."""
 
     case: Case
     convention: Convention
@@ -156,7 +156,7 @@ _RUN: Column[_Count] = Column("run", "label", lambda count: count.case.label)
 
 
 def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
-    """Return what every convention counts in an iteration of the cases; equal ones have one row.
+    """Return the count of every convention for an iteration of the cases; equal ones share a row.
 
     With `step_seconds` also TFLOP/s per GPU, MFU and HFU. Raises UserError if no batch is known.
     """
@@ -166,7 +166,7 @@ def flops_table(cases: Sequence[Case], step_seconds: float | None) -> Table:
 
 
 def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
-    """Return `flops_table` with the peaks it uses, and how everything was counted."""
+    """Return `flops_table` with the peaks it uses, and the derivation of each count."""
     table = flops_table(cases, step_seconds)
     shown = {column.name for column in _SPEEDS} & {*table.names}
     peaks = dict.fromkeys(_peak_sentence(case) for case in cases) if shown else ()
@@ -178,7 +178,7 @@ def flops_text(cases: Sequence[Case], step_seconds: float | None) -> str:
 
 
 def flops_records(cases: Sequence[Case], step_seconds: float | None) -> list[dict[str, Any]]:
-    """Return the same for programs: one object a case and convention."""
+    """Return the same as JSON: one object per case and convention."""
     return [
         {
             "label": count.case.label,

@@ -1,4 +1,4 @@
-"""Estimate for programs: the options of `teralog estimate` by name, checked, and its records."""
+"""Estimates as JSON: check the options of `teralog estimate` by name, and build its records."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -53,7 +53,7 @@ class ModelOptions(TypedDict, total=False):
 
 
 class FlopsOptions(ModelOptions, total=False):
-    """A model, one iteration of its training, and how fast it is."""
+    """A model, one iteration of its training, and its speed."""
 
     global_batch_size: _Size
     activation_checkpointing: bool
@@ -65,7 +65,7 @@ class FlopsOptions(ModelOptions, total=False):
 
 
 class MemoryOptions(ModelOptions, total=False):
-    """A model, and how its training is split and kept."""
+    """A model, and how its training is split and stored."""
 
     pipeline_parallel_size: _Size
     zero_stage: Annotated[int, Field(ge=0, le=3)]
@@ -81,7 +81,7 @@ class MemoryOptions(ModelOptions, total=False):
 
 
 class TimeOptions(ModelOptions, total=False):
-    """A model, or how many parameters it has, and how much it is trained how fast."""
+    """A model or its number of parameters, the amount of training, and its speed."""
 
     parameters: _Size
     activation_checkpointing: bool
@@ -110,7 +110,7 @@ def estimate_records(
 ) -> list[dict[str, Any]]:
     """Return the objects that `teralog estimate WHAT --json` prints.
 
-    what: a key of `OPTIONS`. campaign: the file whose runs are meant; None for a model in the
+    what: a key of `OPTIONS`. campaign: the file whose runs to estimate; None for a model in the
     options. Raises UserError with all problems of the options, or of the campaign file.
     """
     if what not in OPTIONS:

@@ -1,7 +1,7 @@
 """Explain size labels of models, such as `52B`, next to the exact size.
 
 Early scripts divided parameters by 2**30 and called the result B. Their figures are 7 % low, and
-live on in names: the 7B of BigScience's scripts is the 7.5B of its page.
+still appear in names: the 7B of BigScience's scripts is the 7.5B of its page.
 """
 
 import re
@@ -13,7 +13,7 @@ _TOLERANCE = 0.035
 
 
 class LabelUnit(StrEnum):
-    """What a size label counts in, as far as the parameters tell."""
+    """The unit of a size label, inferred from the parameters."""
 
     BILLION = "10**9"
     GIBI = "2**30"
@@ -21,9 +21,10 @@ class LabelUnit(StrEnum):
 
 
 def label_unit(label: str, parameters: int) -> LabelUnit | None:
-    """Return the unit in which `label` agrees with the parameters; None where it names no size.
+    """Return the unit in which `label` agrees with the parameters; None if it contains no size.
 
-    The nearer of 10**9 and, the old way, 2**30, where the label is within 3.5 % of it.
+    The candidates are 10**9 and, the old way, 2**30. The nearer one counts if it agrees with the
+    label within 3.5 %.
     """
     match = _LABEL.fullmatch(label)
     if match is None:
@@ -38,7 +39,7 @@ def label_unit(label: str, parameters: int) -> LabelUnit | None:
 
 
 def label_sentence(label: str, parameters: int) -> str | None:
-    """Return what the label is to the parameters, as a sentence; None where it names no size."""
+    """Explain the label by the parameters, in a sentence; None if it contains no size."""
     billions, gibi = f"{parameters / 1e9:.4g}", f"{parameters / 2**30:.4g}"
     match label_unit(label, parameters):
         case LabelUnit.BILLION:

@@ -14,7 +14,7 @@ _DAY = 86400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownTraining:
-    """What is known of a training; absent is None. `recomputed`: with activation checkpointing."""
+    """The known values of a training; absent is None. `recomputed`: with checkpointing."""
 
     label: str = ""
     parameters: int | None = None
@@ -25,7 +25,7 @@ class KnownTraining:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duration:
-    """A training's time, and how it was worked out. `numbers` is the formula with numbers."""
+    """A training's time, and its derivation. `numbers` is the formula with numbers."""
 
     label: str
     way: str
@@ -61,9 +61,9 @@ def case_training(case: Case) -> KnownTraining:
 
 
 def option_training(values: Mapping[str, Any]) -> KnownTraining:
-    """Return the training of a command line, whose model may be missing or `parameters` only.
+    """Return the training of a command line; its model may be missing, or only `parameters`.
 
-    Raises UserError where some sizes of the model are given, and others missing.
+    Raises UserError if some sizes of the model are given, and others missing.
     """
     others = {"parameters", "activation_checkpointing", "world_size", "train_iters"}
     parameters = values["parameters"]
@@ -86,10 +86,10 @@ def durations(
     tflops_per_gpu: float | None,
     step_seconds: float | None,
 ) -> list[Duration]:
-    """Return how long each training takes, in every way that what is given allows.
+    """Return how long each training takes, in every way that the given values allow.
 
-    From tokens and TFLOP/s per GPU, counted as BigScience counts, and from the seconds of an
-    iteration. Raises UserError where neither is given whole, or a training lacks what it takes.
+    One way is from tokens and TFLOP/s per GPU, by BigScience's count; the other is from the seconds
+    of an iteration. Raises UserError if neither is given completely, or a training lacks a value.
     """
     if (tokens is None) != (tflops_per_gpu is None):
         raise UserError("--tokens and --tflops-per-gpu go together")
@@ -149,7 +149,7 @@ def durations_table(found: Sequence[Duration]) -> Table:
 
 
 def derivations(found: Sequence[Duration]) -> list[str]:
-    """Return how each duration was worked out, each way once, after a blank line."""
+    """Return how each duration was computed, each way once, after a blank line."""
     derived = dict.fromkeys(
         f"{duration.formula} = {duration.numbers} = {duration.seconds:,.6g} s" for duration in found
     )
@@ -157,7 +157,7 @@ def derivations(found: Sequence[Duration]) -> list[str]:
 
 
 def duration_record(duration: Duration) -> dict[str, Any]:
-    """Return a duration for programs."""
+    """Return a duration as a JSON object."""
     return {
         "label": duration.label,
         "way": duration.way,

@@ -1,6 +1,6 @@
-"""Check a log's own TFLOPs, MFU, tokens/s and samples/s against the rest of it.
+"""Check the TFLOPs, MFU, tokens/s and samples/s that a log states against its other values.
 
-A claim is checked from reports that state it together with what it follows from, or from the
+A claim is checked with reports that state it together with the values it follows from, or with the
 configuration. The numbers are medians over the reports that count. Programs count FLOPs by
 different conventions; TFLOPs are contradicted only if none of those known here gives them.
 """
@@ -23,9 +23,9 @@ from orchestrator.logs.figures import (
 from parsers.fields import finite, whole
 from parsers.summary.run import RunSummary
 
-# Numbers that differ by less are equal but for rounding and for when the clock was read.
+# Numbers that differ by less are equal, except for rounding and the moment of reading the clock.
 _TOLERANCE = 0.02
-# Programs print at least so many decimals, of an MFU in percent two.
+# Programs print at least this many decimals, of an MFU in percent two.
 _ROUNDING = {
     "samples_per_second": 0.05,
     "tokens_per_second": 0.5,
@@ -41,11 +41,12 @@ _TERA = 1e12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a log claims, and what follows from the rest of it.
+    """A number that a log claims, and the number computed from its other values.
 
     quantity: `samples_per_second`, `tokens_per_second`, `tokens_per_second_per_gpu`,
-    `tflops_per_gpu` or `mfu`; an MFU is a part of 1. formula: how it was computed, with numbers.
-    contradicted: both differ by more than rounding. note: what explains the difference, if known.
+    `tflops_per_gpu` or `mfu`; an MFU is a fraction of 1. formula: how it was computed, with
+    numbers. contradicted: both differ by more than rounding. note: the explanation of the
+    difference, if known.
     """
 
     quantity: str
@@ -56,7 +57,7 @@ class Claim:
     note: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return the claim for programs, by name."""
+        """Return the claim as a JSON object."""
         return asdict(self)
 
     def sentence(self) -> str:
@@ -78,7 +79,7 @@ _UNITS = {
 
 
 def claims(summary: RunSummary, given: Given = NOTHING_GIVEN) -> tuple[Claim, ...]:
-    """Return the claims of a log that the rest of it allows to check."""
+    """Return the claims of a log that its other values allow to check."""
     if summary.engine_samples_per_second is not None:
         return ()  # of single engines, which generate and train in turn
     return tuple(one for one in _checks(summary, given) if one is not None)
@@ -112,7 +113,7 @@ Row = Mapping[str, Any]
 
 
 def _rows(summary: RunSummary) -> list[Row]:
-    """Return the reports that count, each with what its own line states."""
+    """Return the reports that count, each with the values of its line."""
     names = (*_ROUNDING, "global_batch_size")
     return [
         dict(zip(names, values, strict=True))
@@ -171,7 +172,7 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
 
 
 def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | None:
-    """Return the claim of TFLOPs, by that way of counting which comes nearest to it."""
+    """Return the claim of TFLOPs, by the convention whose count is nearest to it."""
     known = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)
     flops = counted_flops(summary, given)
@@ -246,7 +247,7 @@ def _named(gpu: str) -> str:
 
 
 def _peak(tflops: float, precision: str) -> str:
-    """Return a peak in words, with the GPU whose peak it is."""
+    """Return a peak as text, with the name of its GPU."""
     alike = [
         one.model
         for one in GPUS
@@ -267,7 +268,7 @@ def _claim(
 ) -> Claim:
     """Return a claim, contradicted if its numbers differ by more than rounding.
 
-    relative: the part by which what it was computed from may be rounded.
+    relative: the relative rounding error of the values it was computed from.
     """
     allowed = _ROUNDING[name] + (max(_TOLERANCE, relative)) * computed
     contradicted = abs(stated - computed) > allowed

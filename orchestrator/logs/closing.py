@@ -18,7 +18,7 @@ from parsers.summary.run import RunSummary
 def closing_lines(
     read: ReadLogs, given: Given = NOTHING_GIVEN, *, keep_skipped: bool
 ) -> Iterator[str]:
-    """Yield how the numbers were made, what was not understood, and what is lacking for TFLOPs."""
+    """Yield how numbers were computed, which lines were not parsed, what TFLOPs need."""
     summaries = shortly_named(read.summaries)
     skipped = sum(one.skipped for one in summaries)
     yield (
@@ -60,7 +60,7 @@ def closing_lines(
 
 
 def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield each remark once, with the run it is about, or how many there are.
+    """Yield each remark once, with its run, or with the number of its runs.
 
     remarks: names of runs, each with a remark on it.
     """
@@ -73,7 +73,7 @@ def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """Yield each warm-up, with who chose it if that was not the user, and what it leaves out."""
+    """Yield each warm-up, who chose it if not the user, and the number of reports left out."""
     alike: dict[tuple[str, bool], list[RunSummary]] = {}
     for one in summaries:
         by_campaign = one.warmup_source is not None

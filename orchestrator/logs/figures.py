@@ -37,9 +37,9 @@ _OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """What the user gives that logs may lack; None if not given. A log's own values come first.
+    """Values from the user that logs may lack; None if not given. A log's values take precedence.
 
-    model: the key of a preset. sizes: fields of ModelShape, by name, without what is not given.
+    model: the key of a preset. sizes: fields of ModelShape, by name, without those not given.
     """
 
     global_batch_size: int | None = None
@@ -58,7 +58,7 @@ NOTHING_GIVEN = Given()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What follows from a log and its configuration; None if something for it is not known.
+    """Numbers computed from a log and its configuration; None if an input is not known.
 
     gpus: ranks. parameters: of the whole model, counted from its sizes, else as the log states it.
     tflops_per_gpu: FLOPs of the exact matrix products, recomputed ones included, over the median
@@ -81,7 +81,7 @@ class Figures:
     no_peak: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """Return the figures for programs, by name."""
+        """Return the figures as a JSON object."""
         return {name: value for name, value in asdict(self).items() if name not in _REASONS}
 
 
@@ -90,7 +90,7 @@ FIGURE_NAMES = tuple(Figures().record())
 
 
 def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
-    """Return the figures of a run, by what its log says and then by what is given."""
+    """Return the figures of a run, from its log first and then from the given values."""
     config = stated_config(summary)
     gpus = summary.world_size or given.world_size
     batch = summary.global_batch_size
@@ -147,7 +147,8 @@ def run_figures(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Figures:
 def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[str, float]:
     """Return the FLOPs of an iteration by the title of each convention; empty if not known.
 
-    Conventions that count recomputation do so as the log states it; if it does not, both ways.
+    Conventions that count recomputation do so if the log states it; if the log does not state
+    whether layers are recomputed, both counts are returned.
     """
     figures = run_figures(summary, given)
     config = stated_config(summary)
@@ -170,7 +171,7 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
 
 
 def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
-    """Return the summary with tokens per second, if only the length of sequences was lacking."""
+    """Return the summary with tokens per second, if only the sequence length was missing."""
     length = given.sizes.get("seq_length") or (
         None if given.model is None else preset(given.model).seq_length
     )
@@ -181,7 +182,7 @@ def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
 
 
 def stated_config(summary: RunSummary) -> Mapping[str, str]:
-    """Return the configuration of a run, with the GPU and the precision that it reports."""
+    """Return the configuration of a run, with its GPU and precision."""
     reported = {"precision": summary.precision}
     if summary.device != "cpu":
         reported["gpu"] = summary.device
@@ -196,7 +197,7 @@ def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
 
 
 def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
-    """Return whether a log states layers or a width that the preset given does not have."""
+    """Return whether a log states layers or a width that differ from the given preset."""
     if given.model is None:
         return False
     stated = stated_sizes(config)
@@ -207,7 +208,7 @@ def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
 def _shape(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
-    """Return the model; or None, with the options that it lacks, or with why none can help."""
+    """Return the model; or None, with the options that it lacks, or why none can help."""
     for name in _OTHER_LAYERS:
         if config.get(name, "") not in _OFF:
             return None, (), f"the log states {name} {config[name]}, which no formula here counts"
@@ -239,7 +240,7 @@ def _shape(
 
 
 def _variants(config: Mapping[str, str]) -> dict[str, Any]:
-    """Return how a model differs from GPT-2, by the arguments of Megatron and its forks."""
+    """Return the differences of a model from GPT-2, by the arguments of Megatron and forks."""
     found: dict[str, Any] = {}
     if config.get("group_query_attention") == "True":
         found["num_key_value_heads"] = whole(config.get("num_query_groups"))
@@ -263,7 +264,7 @@ def _variants(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> int:
-    """Return the vocabulary that counts: as the log states it, else padded as Megatron pads."""
+    """Return the vocabulary that counts: from the log, else padded as Megatron pads."""
     stated = whole(config.get("padded_vocab_size"))
     if stated:
         return stated
@@ -274,7 +275,7 @@ def _vocabulary(config: Mapping[str, str], shape: ModelShape, given: Given) -> i
 
 
 def stated_recomputation(config: Mapping[str, str]) -> bool | None:
-    """Return whether the layers run forward twice; None if the log does not say so."""
+    """Return whether the layers run forward twice; None if the log does not state it."""
     granularity = config.get("recompute_granularity")
     if granularity is not None:
         # `selective` repeats parts of layers that cost little.
@@ -287,7 +288,7 @@ def stated_recomputation(config: Mapping[str, str]) -> bool | None:
 
 
 def _peak(config: Mapping[str, str], given: Given) -> Figure:
-    """Return the dense peak of the GPU in TFLOP/s; or None and what to give."""
+    """Return the dense peak of the GPU in TFLOP/s; or None and which option to give."""
     if given.peak_tflops is not None:
         return Figure(given.peak_tflops, "given")
     gpu, precision = gpu_name(config, given), stated_precision(config) or given.precision
@@ -298,7 +299,7 @@ def _peak(config: Mapping[str, str], given: Given) -> Figure:
 
 
 def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
-    """Return the name of the GPU: the log's, unless the given one says the same more precisely."""
+    """Return the name of the GPU: the log's, unless the given one is a more precise name of it."""
     stated = config.get("gpu")
     if stated is None or given.gpu is None:
         return stated or given.gpu
@@ -308,7 +309,7 @@ def gpu_name(config: Mapping[str, str], given: Given) -> str | None:
 
 
 def stated_precision(config: Mapping[str, str]) -> str | None:
-    """Return the precision in which a log states that the model computes; None if it does not."""
+    """Return the precision of the model's computation in a log; None if not stated."""
     # Its matrices are of 8 or 4 bits, whatever the parameters are: bf16's peak is not theirs.
     for precision, names in _LOW_PRECISIONS.items():
         if any(config.get(name, "") not in _OFF for name in names):

@@ -1,4 +1,4 @@
-"""Find the logs that the user's paths, folders and globs mean."""
+"""Find logs by the user's paths, folders and globs."""
 
 import glob
 import os
@@ -25,9 +25,9 @@ _NO_LOG = (
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A log, and the one with the errors of the same run where there is one.
+    """A log, and the log with the errors of the same run if there is one.
 
-    named: it was named itself, rather than found in a folder.
+    named: the user named it, rather than its folder.
     """
 
     path: Path | LogSlice
@@ -37,7 +37,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class FoundLogs:
-    """The logs in order, each once, and a sentence for each path that leads to none."""
+    """The logs in order, each once, and a sentence for each path without a log."""
 
     logs: tuple[Log, ...]
     problems: tuple[str, ...]
@@ -46,11 +46,11 @@ class FoundLogs:
 def find_logs(
     paths: Sequence[str], unpack_into: Path, tell: Callable[[Path], None] = lambda path: None
 ) -> FoundLogs:
-    """Return the logs that paths mean: files, folders with all below them, globs, `-` for stdin.
+    """Return the logs at paths: files, folders with everything below, globs, `-` for stdin.
 
-    In a folder or a tar archive only files that are called as logs are taken, and hidden ones are
-    not. unpack_into: a folder for the logs of compressed archives. tell: is called with each
-    archive before it is read, which may take long.
+    In a folder or a tar archive only files with names of logs are taken, and hidden ones are not.
+    unpack_into: a folder for the logs of compressed archives. tell: called with each archive before
+    it is read, which may take long.
     """
     found: dict[Path, bool] = {}
     problems = []
@@ -101,12 +101,12 @@ def _logs_below(folder: Path) -> Iterator[Path]:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a file is called as a log, and is not hidden."""
+    """Return whether a file has the name of a log, and is not hidden."""
     return _LOG.search(name) is not None and not name.startswith(".")
 
 
 def _paired_members(members: Sequence[LogSlice]) -> Iterator[Log]:
-    """Yield the members of an archive, those of output and errors of one run as one log."""
+    """Yield an archive's logs; the output and the errors of one run form one log."""
     by_name = {member.name: member for member in sorted(members, key=lambda one: one.name)}
     errors = {
         str(output): member

@@ -1,4 +1,4 @@
-"""Name the runs of logs, as short as they can be."""
+"""Give short names to the runs of logs."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,12 +8,12 @@ from parsers.summary.run import RunSummary
 
 
 def log_name(summary: RunSummary) -> str:
-    """Return what to call a run: its log, and the number of the run in it unless that is 0."""
+    """Return the name of a run: its log, and the number of the run in it unless that is 0."""
     return f"{summary.path} #{summary.run}" if summary.run else summary.path
 
 
 def shortly_named(summaries: Sequence[RunSummary]) -> list[RunSummary]:
-    """Return the runs with so much of the ends of their paths as tells the logs apart."""
+    """Return the runs with the shortest ends of their paths that distinguish the logs."""
     paths = {one.path: PurePath(one.path).parts for one in summaries}
     longest = max(map(len, paths.values()), default=1)
     count = next(

@@ -27,9 +27,9 @@ Found = list[RunSummary] | OSError
 
 @dataclass(frozen=True, slots=True)
 class ReadLogs:
-    """What logs say, run by run, and a sentence for each thing that is wrong with one.
+    """The content of logs, run by run, and a sentence for each problem.
 
-    silent: how many logs found in folders and archives contain nothing of a run.
+    silent: how many logs found in folders and archives contain no run.
     """
 
     summaries: tuple[RunSummary, ...]
@@ -45,9 +45,9 @@ def read_logs(
     global_batch_size: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> ReadLogs:
-    """Return what logs say; `tell` is called with numbers of bytes, as they have been read.
+    """Return the content of logs; `tell` is called with the number of bytes read each time.
 
-    warmup: if there is none, that of the campaign in whose folder of results a log is, else
+    warmup: if None, the warm-up of the campaign whose results folder contains the log, else
     `first`. global_batch_size: of logs that do not state it.
     """
     found = summaries_of(
@@ -65,7 +65,7 @@ def summaries_of(
     processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Found]:
-    """Yield what each log says; so many `processes` share them, by default one per processor."""
+    """Yield the content of each log, read by `processes`; by default one per processor."""
     digest = partial(
         _summaries,
         warmup=warmup,
@@ -77,10 +77,10 @@ def summaries_of(
 
 
 def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
-    """Return what logs say, from what each of them does, in their order.
+    """Return the content of all logs, from that of each of them, in their order.
 
-    A log that cannot be read, is empty, or says nothing of a run is a problem. So is not one in a
-    folder that says nothing, for it may be something else, unless no log says anything.
+    A log that cannot be read, is empty, or contains no run is a problem. A log in a folder that
+    contains no run may be another kind of file; it is a problem only if no log contains a run.
     """
     summaries: list[RunSummary] = []
     problems: list[str] = []
@@ -114,7 +114,7 @@ def _to_read(log: Log) -> LogPaths:
 
 
 def log_source(path: Path | LogSlice) -> Path | LogSlice | str:
-    """Return what to read: a path called `-` is a file, and only the word is standard input."""
+    """Return the log to read: only the word `-` is standard input; a path `-` is a file."""
     return STANDARD_INPUT if str(path) == STANDARD_INPUT else path
 
 

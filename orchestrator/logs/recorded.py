@@ -1,4 +1,4 @@
-"""Find how to read a log in a folder of results: with its campaign's warm-up."""
+"""Find how to read a log in a results folder: with its campaign's warm-up."""
 
 import os
 import re
@@ -32,7 +32,7 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class RecordedReading:
-    """What a folder of results contains about the run of a log.
+    """The recorded data about the run of a log.
 
     config: its sizes and settings, by the names and in the words of logs.
     """
@@ -55,7 +55,7 @@ def record_files(log: Path | str) -> tuple[Path, ...]:
 
 
 def recorded_reading(log: Path | str) -> RecordedReading | None:
-    """Return what is recorded about the run of a log; None if nothing is, or it is damaged."""
+    """Return the recorded data about the run of a log; None if missing or damaged."""
     files = record_files(log)
     if not files:
         return None

@@ -1,4 +1,4 @@
-"""Say of each run why it lacks numbers, and which options do not suit it."""
+"""Explain for each run why it lacks numbers, and which options contradict its log."""
 
 from collections.abc import Iterator
 
@@ -60,7 +60,7 @@ def figure_remarks(summary: RunSummary, figures: Figures) -> Iterator[str]:
 
 
 def contradicted_claims(summary: RunSummary, given: Given) -> Iterator[str]:
-    """Yield each number of the log that contradicts the rest of it, with both and the formula."""
+    """Yield each number that contradicts the log's other values, with both and the formula."""
     for claim in claims(summary, given):
         if claim.contradicted:
             yield claim.sentence()

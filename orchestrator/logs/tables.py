@@ -1,4 +1,4 @@
-"""Make tables of logs: a row per run, or per step report."""
+"""Build tables of logs: a row per run, or per step report."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _FORMATS_SHOWN = 1
 def human_table(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> Table:
-    """Return a row per run, or per step report; columns that are empty in all are left out."""
+    """Return a row per run, or per step report; columns without any value are left out."""
     summaries = shortly_named(summaries)
     if steps:
         return _without_empty(rows_table(summaries, steps=True))
@@ -37,7 +37,7 @@ def human_table(
 def rows_table(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> Table:
-    """Return a row per run, or per step report, with the titles `names`; even if there is none."""
+    """Return a row per run, or per step report, with the titles `names`; even if there are none."""
     columns = [Column(name, name, partial(_value, name), EXACT) for name in names(steps=steps)]
     return make_table(columns, rows(summaries, given, steps=steps))
 
@@ -64,7 +64,7 @@ def rows(
 def json_objects(
     summaries: Sequence[RunSummary], given: Given = NOTHING_GIVEN, *, steps: bool
 ) -> list[Row]:
-    """Return an object per run, or per step report; nan and inf are texts, as JSON has neither."""
+    """Return an object per run, or per step report; nan and inf are texts for JSON."""
     objects = (
         rows(summaries, steps=True)
         if steps

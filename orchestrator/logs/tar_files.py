@@ -1,4 +1,4 @@
-"""List the logs in a tar archive, compressed or not, without writing them under their names."""
+"""List the logs in a tar archive, compressed or not, without unpacking each into a file."""
 
 import io
 import os
@@ -21,17 +21,17 @@ _NOT_WHOLE = "is cut off, damaged, or no tar archive"
 
 
 def is_tar(path: Path) -> bool:
-    """Return whether a file is called as a tar archive."""
+    """Return whether a file has the name of a tar archive."""
     return _TAR.search(path.name) is not None
 
 
 def tar_members(
     path: Path, unpack_into: Path, is_log: Callable[[str], bool]
 ) -> tuple[list[LogSlice], str | None]:
-    """Return the logs in an archive by their names, and a sentence if it cannot be read to its end.
+    """Return an archive's logs by their names, and a sentence if it cannot be read completely.
 
-    They are slices of the archive; of a compressed one, slices of a file in `unpack_into` that
-    contains its logs and nothing else of it. A member that comes twice counts as its last one does.
+    They are slices of the archive; for a compressed one, slices of a file in `unpack_into` that
+    contains only its logs. If a member occurs twice, the last one counts.
     """
     found: dict[str, LogSlice] = {}
     notes: list[str] = []
@@ -49,7 +49,7 @@ def tar_members(
 
 
 def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSlice], list[str]]:
-    """Return the logs in an archive that is not compressed, and what is wrong with it."""
+    """Return the logs in an archive that is not compressed, and its problems."""
     found: dict[str, LogSlice] = {}
     try:
         with tarfile.open(path, mode="r:") as archive:
@@ -67,9 +67,9 @@ def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSl
 def _unpacked(
     path: Path, read: Read, unpack_into: Path, is_log: Callable[[str], bool]
 ) -> tuple[dict[str, LogSlice], list[str]]:
-    """Write the logs in a compressed archive into one file; return them, and what is wrong.
+    """Write the logs in a compressed archive into one file; return them, and the problems.
 
-    read: gives the decompressed bytes. Raises OSError if they cannot be read.
+    read: returns the decompressed bytes. Raises OSError if they cannot be read.
     """
     found: dict[str, LogSlice] = {}
     stream = io.BufferedReader(_Stream(read))
@@ -98,7 +98,7 @@ def _unpacked(
 
 
 def _log_name(path: Path, member: tarfile.TarInfo, is_log: Callable[[str], bool]) -> str | None:
-    """Return what to call a member of an archive; None if it is not a log, or hidden."""
+    """Return the name of an archive's member; None if it is not a log, or hidden."""
     name = PurePosixPath(member.name)
     hidden = any(part.startswith(".") for part in name.parts if part not in {".", ".."})
     if hidden or not member.isreg() or member.issparse() or not is_log(name.name):
@@ -122,7 +122,7 @@ class _NoRoomError(Exception):
 
 
 class _Stream(io.RawIOBase):
-    """What tarfile reads from, in place of a file."""
+    """The stream that tarfile reads from, instead of a file."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

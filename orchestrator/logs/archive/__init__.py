@@ -1,1 +1,1 @@
-"""Read a large archive of logs in shards, each by a Slurm job of its own."""
+"""Read a large archive of logs in shards, each by a separate Slurm job."""

@@ -30,25 +30,25 @@ class ShardFolder:
 
     @property
     def result(self) -> Path:
-        """Where what its logs say is kept."""
+        """Path of the file with the content of its logs."""
         return self.path / "result.pickle"
 
     def save(self, reader: Reader, shard: Shard) -> None:
-        """Write what is to be read, and how."""
+        """Write the logs to read, and how to read them."""
         self.path.mkdir(parents=True, exist_ok=True)
         _write(self.path / "shard.pickle", (reader, shard))
 
     def load(self) -> tuple[Reader, Shard]:
-        """Return what is to be read, and how."""
+        """Return the logs to read, and how to read them."""
         reader, shard = _read(self.path / "shard.pickle")
         return reader, shard
 
     def save_result(self, found: Sequence[Found]) -> None:
-        """Write what the logs say, one by one; whole or not at all."""
+        """Write the content of the logs, one by one; completely or not at all."""
         _write(self.result, list(found))
 
     def load_result(self) -> list[Found]:
-        """Return what the logs say, one by one."""
+        """Return the content of the logs, one by one."""
         found: list[Found] = _read(self.result)
         return found
 
@@ -72,12 +72,12 @@ class WorkFolder:
         return ShardFolder(self.path / "shards" / name)
 
     def shards(self) -> Iterator[Shard]:
-        """Yield those that are on record."""
+        """Yield the recorded shards."""
         for file in sorted(self.path.glob("shards/*/shard.pickle")):
             yield ShardFolder(file.parent).load()[1]
 
     def new_job(self, name: str, script: str, shards: Sequence[str]) -> Path:
-        """Make the folder of an array that is to be submitted, and return it."""
+        """Make the folder of an array to be submitted, and return it."""
         folder = self.path / "jobs" / name
         links = {str(index): f"../../shards/{shard}" for index, shard in enumerate(shards)}
         claim_folder(folder, {"script.sh": script}, links)
@@ -94,12 +94,12 @@ class WorkFolder:
                 yield file.parent.name, job
 
     def log(self, job_name: str, index: int) -> Path:
-        """Return where the task of an array prints."""
+        """Return the path of a task's output."""
         return self.path / "jobs" / job_name / f"{index}.log"
 
 
 def work_folder(work: Path, reader: Reader) -> WorkFolder:
-    """Return the folder of a reader, which is made; nobody else may look into `work`."""
+    """Make the folder of a reader and return it; other users cannot look into `work`."""
     path = work.absolute() / reader.name
     if "\\" in str(path):
         raise UserError(f"{path}: sbatch takes no backslash in it; give another folder with --work")

@@ -1,4 +1,4 @@
-"""Read one shard of an archive of logs, in a job of its own: `python -m … FOLDER`."""
+"""Read one shard of an archive of logs, in a separate job: `python -m … FOLDER`."""
 
 import os
 import sys
@@ -11,14 +11,14 @@ from orchestrator.logs.read import Found, summaries_of
 
 
 def read_shard(folder: ShardFolder) -> None:
-    """Read a shard's logs, and write what they say.
+    """Read a shard's logs, and write their content.
 
-    Raises RuntimeError where this process is not one that would find what the submitting one does.
+    Raises RuntimeError if this process would read logs differently from the submitting one.
     """
     reader, shard = folder.load()
     if reader.code != code_fingerprint():
         raise RuntimeError(f"{sys.executable} has another version of teralog than who submitted")
-    # sbatch goes elsewhere, and on, where there is no such folder.
+    # If there is no such folder, sbatch continues in another one.
     os.chdir(reader.folder)
     found = list(
         summaries_of(
@@ -34,7 +34,7 @@ def read_shard(folder: ShardFolder) -> None:
 
 
 def _require_same_files(shard: Shard, found: Sequence[Found]) -> None:
-    """Raise RuntimeError where a log that is there is not to be seen from this node."""
+    """Raise RuntimeError if a log of the shard is not visible from this node."""
     for log, said in zip(shard.logs, found, strict=True):
         now = stamped(log.log)
         if isinstance(said, OSError) and now.stamps.count(None) > log.stamps.count(None):

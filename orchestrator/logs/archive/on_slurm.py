@@ -1,7 +1,7 @@
 """Read an archive of logs by Slurm jobs: one array, with a task per shard.
 
-Reading a shard twice gives the same result twice, so nothing has to happen only once. Submitted
-jobs are recorded only to be waited for instead of submitted again.
+Reading a shard twice gives the same result, so no step must be protected against repetition.
+Submitted jobs are recorded only so that a later call waits for them instead of submitting again.
 """
 
 import secrets
@@ -27,14 +27,14 @@ from parsers.scan.sources import STANDARD_INPUT
 
 _LOOK_SECONDS = 0.5
 _ASK_SECONDS = 5.0
-# So long a result may be on its way through a network's file system.
+# How long a result may take to appear through a network file system.
 _LATE_SECONDS = 15.0
 _GONE = "gone from Slurm"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The task of an array that reads a shard, and where it prints."""
+    """The task of an array that reads a shard, and the path of its output."""
 
     task_id: str
     log: Path
@@ -49,11 +49,11 @@ def read_on_slurm(
     count: int,
     tell: Callable[[str], None],
 ) -> list[Found]:
-    """Return what each log says, read by jobs in about `count` shards; `tell` hears how it goes.
+    """Return the content of each log, read by jobs in about `count` shards; `tell` reports
+    progress.
 
-    Results that an earlier call has left in `work` are taken, and jobs that it has left are waited
-    for. Raises UserError where a shard's job ends without a result, and names each; the results of
-    the others stay.
+    Results of an earlier call in `work` are used, and jobs of an earlier call are waited for.
+    Raises UserError if a shard's job ends without a result, and names each; the other results stay.
     """
     _refuse_streams(logs)
     with disk_errors(work, "give a folder you may write to with --work"):
@@ -97,7 +97,7 @@ def _refuse_streams(logs: Sequence[Log]) -> None:
 
 
 def _going_on(folder: WorkFolder) -> dict[str, Task]:
-    """Return the tasks that have not ended, as far as is known, by the shards that they read."""
+    """Return the tasks that have not ended, according to the last answer, by their shards."""
     tasks = {
         shard: Task(f"{job.job_id}_{index}", folder.log(name, index))
         for name, job in folder.jobs()
@@ -155,7 +155,7 @@ def _wait(
     tasks: Mapping[str, Task],
     tell: Callable[[str], None],
 ) -> None:
-    """Wait until each shard has a result. Raises UserError where some never will."""
+    """Wait until each shard has a result. Raises UserError if some never will."""
     waiting = dict(enumerate(shards, start=1))
     ended: dict[int, tuple[str, float]] = {}
     failed: dict[int, str] = {}
@@ -197,7 +197,7 @@ def _wait(
 
 
 def _ends(told: Told, task_ids: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the tasks that have ended, each with Slurm's word for it."""
+    """Yield the ended tasks, each with Slurm's word for its end."""
     for task in task_ids:
         state = told.states.get(task)
         if state is not None and state.final:

@@ -1,7 +1,7 @@
 """Divide an archive of logs into shards of similar size, each read by one job.
 
-A shard is identified by its logs and their sizes and times. If one of them changes, it is another
-shard, which has not been read.
+A shard is identified by its logs and their sizes and times. If a log changes, its shard is a new
+one, which has not been read.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ Stamp = tuple[int, int] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """How logs are read: from which folder their paths lead, and what counts of their reports.
+    """How to read logs: the folder of relative paths, and the reports that count.
 
     global_batch_size: of logs that do not state it. code: a fingerprint of the source files that
     read them.
@@ -43,13 +43,13 @@ class Reader:
 
     @property
     def name(self) -> str:
-        """A name that only the same reader has."""
+        """A name that is unique to this reader."""
         return _fingerprint(str(self).encode(errors="surrogateescape"))
 
 
 @dataclass(frozen=True, slots=True)
 class StampedLog:
-    """A log, or the two of a run's output and errors, as found at some time."""
+    """A log, or a run's output and error logs, with their sizes and times at one moment."""
 
     path: Path
     errors: Path | None
@@ -74,7 +74,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """A name that only these logs have, as they are."""
+        """A name that is unique to these logs in their current state."""
         return _fingerprint(str(self).encode(errors="surrogateescape"))
 
     @property
@@ -84,7 +84,7 @@ class Shard:
 
 
 def code_fingerprint() -> str:
-    """Return what tells this program's way of reading from that of another version."""
+    """Return a fingerprint of the source files that read logs."""
     texts = (path.read_bytes() for pattern in _CODE for path in sorted(ROOT.glob(pattern)))
     return _fingerprint(version().encode(), *texts)
 
@@ -100,9 +100,9 @@ def stamped(log: Log) -> StampedLog:
 def in_shards(
     logs: Sequence[StampedLog], count: int, earlier: Iterable[Shard] = ()
 ) -> Iterator[Shard]:
-    """Yield shards that have each of the logs once, about `count` of the same size in bytes.
+    """Yield shards that contain each of the logs once, about `count` of the same size in bytes.
 
-    Those of `earlier` stay whose logs are all wanted; what they leave is divided.
+    Those of `earlier` stay if all their logs are wanted; the other logs are divided.
     """
     left = dict.fromkeys(logs)
     for shard in earlier:
@@ -115,7 +115,7 @@ def in_shards(
 
 
 def _balanced(logs: Sequence[StampedLog], count: int) -> Iterator[Shard]:
-    """Give each log, the largest first, to the shard that has least so far."""
+    """Assign each log, the largest first, to the smallest shard so far."""
     members: list[list[int]] = [[] for _ in range(min(count, len(logs)))]
     filled = [0] * len(members)
     for at in sorted(range(len(logs)), key=lambda at: -logs[at].bytes):
@@ -126,7 +126,7 @@ def _balanced(logs: Sequence[StampedLog], count: int) -> Iterator[Shard]:
 
 
 def _weight(log: StampedLog) -> int:
-    # Opening a log takes its time too, also where it is empty.
+    # Opening a log takes time too, even if it is empty.
     return log.bytes + 2**12
 
 
