@@ -94,8 +94,7 @@ def campaign_cases(campaign: Campaign) -> list[Case]:
 
 
 def option_case(values: Mapping[str, Any]) -> Case:
-    """Return the case of a command line: a preset's key as `model`, sizes that replace its own,
-    etc.
+    """Return the case of a command line: a preset as `model`, sizes that replace its own, etc.
 
     Raises UserError, with everything that is missing or contradictory.
     """

@@ -1,4 +1,4 @@
-"""Read cluster profiles: where runs go, and what a job script needs for that."""
+"""Read cluster profiles: where runs go, and what a job script needs there."""
 
 import re
 import sys
@@ -31,7 +31,7 @@ LOCAL = "local"
 
 
 def _written_as(pattern: str, what: str) -> AfterValidator:
-    """Return a check that a text is as Slurm takes it; `what` says what it is, and examples."""
+    """Return a check that a text has Slurm's form; `what` describes it, with examples."""
 
     def check(value: str) -> str:
         if re.fullmatch(pattern, value) is None:
@@ -66,7 +66,7 @@ _SIGNAL = _written_as(
 class Cluster:
     """A place to run, as its profile describes it.
 
-    A key that is None asks for nothing. load_cluster makes the paths absolute.
+    A key that is None sets nothing. load_cluster makes the paths absolute.
     """
 
     name: Annotated[
@@ -229,10 +229,10 @@ class Cluster:
         return self.gpus_per_node != 0
 
     def peak_tflops(self, precision: str, device: str | None = None) -> Figure | None:
-        """Return what a GPU of the cluster can do at most, or None where no GPU is named.
+        """Return the peak of the cluster's GPU, or None if the profile names no GPU.
 
-        `device` is what a log calls it, if it does: the profile names what was asked for, the log
-        what was there.
+        `device` is the GPU's name in a log, if it has one: the profile names the requested GPU, the
+        log the actual one.
         """
         name = device or self.gpu
         if device == "cpu" or not self.has_gpus:
@@ -246,7 +246,7 @@ class Cluster:
 def load_cluster(name: str, folder: Path) -> Cluster:
     """Return the cluster called `name`: `local`, or a YAML profile relative to `folder`.
 
-    Raises UserError, with all that is wrong with the profile.
+    Raises UserError, with all problems of the profile.
     """
     if name == LOCAL:
         return Cluster(name=LOCAL, scheduler="local", nodes=1, gpus_per_node=len(visible_gpus()))
@@ -284,7 +284,7 @@ def unset_paths(cluster: Cluster) -> Iterator[str]:
 
 
 def _joint_problems(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which keys of a profile do not go together."""
+    """Yield the keys of a profile that contradict each other."""
     if "memory" in data and "memory_per_gpu" in data:
         yield "memory, memory_per_gpu: give only one of them"
     custom = data.get("binding") == "custom"
@@ -295,19 +295,19 @@ def _joint_problems(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _path(written: str | None, folder: Path) -> str | None:
-    # One with a variable that is not set is told as it is written, before anything is done by it.
+    # A path with a variable that is not set is reported as written, before anything uses it.
     if written is None or any(unset_in("", written)):
         return written
     return absolute(written, folder)
 
 
 def _is_path(python: str | None) -> bool:
-    """Return whether a Python is where it is said to be, rather than on the PATH of a job."""
+    """Return whether a Python is a path, rather than a command on the PATH of a job."""
     return python is not None and ("/" in python or python.startswith(("~", "$")))
 
 
 def _no_profile(name: str, folder: Path) -> str:
-    """Return that there is no profile called `name`, which ones there are, and the nearest."""
+    """Return a message that no profile is called `name`, with existing names and the nearest."""
     place = folder / PurePath(name).parent
     there = [path for path in sorted(place.glob("*.y*ml")) if _is_profile(path)]
     files = {path.stem: (PurePath(name).parent / path.name).as_posix() for path in there}

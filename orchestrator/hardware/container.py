@@ -1,4 +1,4 @@
-"""The container of a cluster profile: an image, what is mounted in it, and what runs it."""
+"""The container of a cluster profile: its image, its mounts, and the runtime that starts it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -42,9 +42,9 @@ def _mounts(mounts: list[str]) -> list[str]:
 class Container:
     """The container that a run's launchers and ranks run in.
 
-    image: as its runtime takes it: a file, or the name of an image; for uenv the environment's
+    image: in the form of its runtime: a file, or the name of an image; for uenv the environment's
         definition, a .toml file or its name.
-    mounts: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro (or rw). A run's folder is mounted by itself.
+    mounts: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro (or rw). A run's folder is always mounted.
     runtime: `pyxis` and `uenv` are options of srun; the others are commands before each task.
     """
 
@@ -64,7 +64,7 @@ class Container:
 
 
 def container_problems(container: Any, profile: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a profile's key `container`."""
+    """Yield the problems of a profile's key `container`."""
     if not isinstance(container, Mapping):
         yield (
             f"container: {container!r} is not a mapping; write it as "

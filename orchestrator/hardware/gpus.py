@@ -1,8 +1,8 @@
 """Look up GPUs by name: peak TFLOPs, memory and compute capability.
 
-Drivers, programs and people name GPUs differently. A name that could be several GPUs has a figure
-only if they agree on it. An unknown name has none: a utilization over a guessed peak would be a
-guess that looks like a number.
+Drivers, programs and people name GPUs differently. A name that could be several GPUs has a value
+only if they agree on it. An unknown name has no value: a utilization over a guessed peak would be a
+guess that looks like a measurement.
 """
 
 import re
@@ -40,12 +40,12 @@ _COMPUTE_CAPABILITY: dict[str, Capability] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU as a program sees it, which is one die of a card that has several.
+    """One GPU from a program's view, i.e. one die of a card that has several.
 
-    words: what its names may hold beside maker, model, form factor and memory, in upper case.
-    memory_gib: sizes it is sold with, of one die; what a program gets is a little less.
-    peak_tflops: by precision, dense, of one die; fp32 without tensor cores.
-    dies: how many GPUs one card shows.
+    words: words that its names may contain in addition to maker, model, form factor and memory, in
+    upper case. memory_gib: sizes it is sold with, of one die; a program gets slightly less.
+    peak_tflops: by precision, dense, of one die; fp32 without tensor cores. dies: how many GPUs one
+    card shows.
     """
 
     model: str
@@ -63,7 +63,7 @@ class Gpu:
 
     @property
     def compute_capability(self) -> Capability | None:
-        """Which instructions it has; None of other makers' GPUs, which have no such number."""
+        """Its compute capability; None for other makers' GPUs, which have no such number."""
         return _COMPUTE_CAPABILITY.get(self.model)
 
 
@@ -121,7 +121,7 @@ GPUS: tuple[Gpu, ...] = (
     _gpu("H100 NVL", "HBM3", (94,), 835.5, "NVIDIA H100 data sheet (2023), one of the pair"),
     # nvidia-smi calls the SXM5 module plainly H200, and the other one H200 NVL, which is not known.
     _gpu("H200 SXM5", "SXM HBM3E", (141,), 989.5, "NVIDIA H200 data sheet (2023)", fp32=67),
-    # Its driver's name ends with the memory of the CPU beside it.
+    # Its driver's name ends with the memory of the CPU next to it.
     _gpu("GH200 module", "480GB HBM3 HBM3E", (96, 144), 989.5, "NVIDIA GH200 data sheet (2023)"),
     _gpu("B200 SXM", "HBM3E", (180, 192), 2250, "NVIDIA Blackwell data sheet (2024)"),
     _gpu("L40S PCIe", "", (48,), 362, "NVIDIA L40S data sheet (2023)", fp32=91.6),
@@ -164,7 +164,7 @@ GPUS: tuple[Gpu, ...] = (
 )
 
 _MAKERS = frozenset({"NVIDIA", "TESLA", "AMD", "INSTINCT", "CORPORATION", "GPU"})
-# RTX 5090: alone, the number is no name.
+# RTX 5090: the number alone is not a name.
 _SERIES = re.compile(r"\bRTX[ -]?([0-9]{4})(?:[ -]?(TI)\b)?(?![0-9A-Z])")
 # Gaudi 2, TPU v5p: so are these.
 _OTHER_SERIES = re.compile(r"\b(GAUDI|TPU)[ -]+(?=V?[0-9])")
@@ -175,17 +175,17 @@ _CAPACITY = "gpu_memory_gib"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure, and a sentence that says it and where it is from; or None, and why."""
+    """A number, and a sentence with its source; or None, and the reason."""
 
     value: float | None
     said: str
 
 
 def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
-    """Return the dense peak, in TFLOP/s, of the GPU that `name` stands for, at a precision.
+    """Return the dense peak, in TFLOP/s, of the GPU called `name`, at a precision.
 
-    One of PRECISIONS. Nothing is sparse, and nothing assumed. instead: what a user gives who knows
-    the peak.
+    One of PRECISIONS. Nothing is sparse, and nothing assumed. instead: what a user who knows the
+    peak should give.
     """
     found = matching(name)
     if not found:
@@ -199,7 +199,7 @@ def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
 
 @cache  # a campaign asks for each of its runs
 def memory_gib(name: str) -> Figure:
-    """Return the memory of the GPU that `name` stands for, as it is sold, in GiB."""
+    """Return the memory of the GPU called `name`, by its product size, in GiB."""
     found = matching(name)
     if not found:
         return _unknown(name, _CAPACITY)
@@ -207,7 +207,7 @@ def memory_gib(name: str) -> Figure:
 
 
 def memory_sizes_gib(name: str) -> list[int]:
-    """Return every memory, in GiB, that the GPU called `name` may have; none if it is unknown."""
+    """Return every memory size, in GiB, of the GPU called `name`; none if it is unknown."""
     return sorted({size for gpu in matching(name) for size in _sizes(gpu, name)})
 
 
@@ -218,35 +218,35 @@ def _sizes(gpu: Gpu, name: str) -> tuple[int, ...]:
 
 
 def matching(name: str) -> list[Gpu]:
-    """Return the GPUs that `name` may stand for: those that could have every word of it.
+    """Return the GPUs that `name` may mean: those that could have every word of it.
 
-    So `V100` may be two, `Tesla V100-SXM2-32GB` is one, and a MIG slice, or an A100 with another
-    memory than any that is known, is none.
+    So `V100` may be two, `Tesla V100-SXM2-32GB` is one, and a MIG slice, or an A100 with an unknown
+    memory size, is none.
     """
     words = _words(name) - _MAKERS
     return [gpu for gpu in GPUS if gpu.model in words and words <= _own_words(gpu)]
 
 
 def lacks_bf16(name: str) -> bool:
-    """Return whether the GPU that `name` stands for computes nothing in bf16.
+    """Return whether the GPU called `name` cannot compute in bf16.
 
-    That goes by its model, wherever it stands in the name: no form or size of a V100 has bf16.
+    The model decides, anywhere in the name: no form or size of a V100 has bf16.
     """
     found = _of_model(name)
     return bool(found) and not any("bf16" in gpu.peak_tflops for gpu in found)
 
 
 def compute_capability(name: str) -> Capability | None:
-    """Return the compute capability of the GPU that `name` stands for, or None if not known.
+    """Return the compute capability of the GPU called `name`, or None if not known.
 
-    That goes by its model, as above; of several that it may be, the highest.
+    The model decides, anywhere in the name; if the name may mean several GPUs, the highest counts.
     """
     known = (gpu.compute_capability for gpu in _of_model(name))
     return max((one for one in known if one is not None), default=None)
 
 
 def full_names() -> list[str]:
-    """Return a name of every GPU as people write it: model, form factor and memory."""
+    """Return a full name of every GPU: model, form factor and memory."""
     return [
         f"{gpu.model}-{gpu.form_factor}-{size}GB".upper() for gpu in GPUS for size in gpu.memory_gib
     ]

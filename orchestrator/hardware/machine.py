@@ -1,4 +1,4 @@
-"""Look at this machine: its GPUs, its memory and its cores."""
+"""Examine this machine: its GPUs, its memory and its cores."""
 
 import os
 import re
@@ -14,9 +14,9 @@ _GPU_NAME = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 def visible_gpus() -> tuple[str, ...]:
     """Return the GPUs this process may use, as CUDA_VISIBLE_DEVICES would name them.
 
-    Read from the variable where it is set, up to the first word that names no GPU, as CUDA reads
-    it; else from the driver's device files: no driver call, so it costs nothing and needs no
-    library.
+    If the variable is set, they are its words up to the first that names no GPU, as CUDA reads it.
+    Otherwise they come from the driver's device files. This makes no driver call, so it is fast and
+    needs no library.
     """
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
@@ -27,7 +27,7 @@ def visible_gpus() -> tuple[str, ...]:
 
 
 def host_memory_gib() -> float:
-    """Return the memory of this machine, all of it, in GiB."""
+    """Return the total memory of this machine, in GiB."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
 
 
@@ -37,9 +37,9 @@ def cores() -> int:
 
 
 def oversubscription_problem(ranks: int, core_count: int) -> str | None:
-    """Return why this number of ranks is not started on the cores; None if it is.
+    """Return why this number of ranks must not start on the cores; None if it may.
 
-    TERALOG_OVERSUBSCRIBE=1 lets any number start.
+    TERALOG_OVERSUBSCRIBE=1 allows any number.
     """
     if ranks <= core_count or os.environ.get("TERALOG_OVERSUBSCRIBE", "0") not in ("", "0"):
         return None

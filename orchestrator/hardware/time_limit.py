@@ -1,4 +1,4 @@
-"""Read time limits as Slurm or a campaign file writes them, and write Slurm's form."""
+"""Read time limits in Slurm's and campaign files' forms, and write Slurm's form."""
 
 import re
 
@@ -8,16 +8,16 @@ _DAYS = re.compile(
     r"(?P<days>[0-9]{1,6})-(?P<hours>[0-9]{1,6})"
     r"(?::(?P<minutes>[0-9]{1,6})(?::(?P<seconds>[0-9]{1,6}))?)?",
 )
-# Of minutes and seconds, where something larger stands before them.
+# The largest minutes and seconds after a larger unit.
 _MOST = 59
 _HOW_TO_WRITE_IT = "write minutes (30) or H:MM:SS (1:30:00)"
 
 
 def time_limit_seconds(value: int | str) -> int:
-    """Return the seconds of a time limit: minutes as a number, or as text what Slurm takes.
+    """Convert a time limit to seconds: minutes as a number, or text in Slurm's form.
 
-    M:S, H:M:S, D-H, D-H:M or D-H:M:S, with at most 59 behind a colon. Raises ValueError where it is
-    none of these, or nothing.
+    M:S, H:M:S, D-H, D-H:M or D-H:M:S, with at most 59 after a colon. Raises ValueError if it is
+    none of these, or zero.
     """
     if isinstance(value, int):
         seconds = 60 * value
@@ -41,6 +41,6 @@ def time_limit_seconds(value: int | str) -> int:
 
 
 def slurm_time(seconds: int) -> str:
-    """Return a time as Slurm takes it: H:MM:SS."""
+    """Format a time for Slurm: H:MM:SS."""
     minutes, rest = divmod(seconds, 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

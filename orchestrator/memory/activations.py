@@ -1,7 +1,7 @@
-"""Forecast activations: what a rank keeps for, and works on in, the backward pass.
+"""Forecast activations: what a rank keeps for the backward pass, and uses during it.
 
-With b = micro_batch_size, s = seq_length, h, f, a = hidden_size, MLP width and attention heads,
-t = tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden states. Where
+With b = micro_batch_size, s = seq_length, h, f, a = hidden_size, MLP width and attention heads, t =
+tensor_parallel_size; sbh is the number of elements of one micro-batch's hidden states. If
 context_parallel_size divides sequences, s is a rank's part, and s² that part times the whole.
 """
 
@@ -13,8 +13,8 @@ def kept(rank: Rank) -> Size:
     """Return the activations kept for the backward passes of the micro-batches in flight.
 
     Full recomputation keeps the input of each layer, sbh (Korthikanti et al. 2022, section 5), or
-    of every `checkpoint_num_layers`-th; in the host two remain, one on its way each way. A
-    pipeline keeps the output of a stage too.
+    of every `checkpoint_num_layers`-th. With offloading to the host, two remain, one being copied
+    in each direction. A pipeline keeps the output of a stage too.
     """
     placement, layers = rank.placement, rank.layers
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -42,10 +42,10 @@ def kept(rank: Rank) -> Size:
 
 
 def layer_work(rank: Rank) -> Size:
-    """Return what the backward pass of a layer, or of those up to a checkpoint, works on.
+    """Return the memory that the backward pass uses for a layer, or up to a checkpoint.
 
-    Activations made anew, and gradients of activations: sbh elements, 2 to 8 times, which is the
-    gradient of the MLP's inner values and those before and behind it.
+    These are recomputed activations and gradients of activations: sbh elements, 2 to 8 times, which
+    is the gradient of the MLP's inner values and those before and after it.
     """
     flow = _hidden(rank) / (rank.tensor_parallel_size if rank.placement.sequence_parallel else 1)
     layer, scores = _layer_activations(rank), _scores(rank)
@@ -62,7 +62,8 @@ def layer_work(rank: Rank) -> Size:
 def logits(rank: Rank) -> Size:
     """Return the logits, their softmax and their gradient, sbV/t elements each.
 
-    In the precision of activations at least; at most the logits, and three more in fp32.
+    The low end is the logits alone, in the precision of activations; the high end adds three more
+    in fp32.
     """
     if not rank.is_last:
         return NOTHING, "on the last pipeline stage"
@@ -81,9 +82,9 @@ def _layer_activations(rank: Rank) -> Range:
 
     Korthikanti et al. 2022 (arXiv 2205.05198), equations 1 and 2, for any width and element: the
     inputs of two norms and of the two blocks are 4sbh elements, and dropout has 2sbh bytes of
-    masks, whole on each rank unless sequences are split too; queries and the attention's output
-    2sbh, keys and values 2sbk, the MLP's inner values 2sbf (3 to 4 where it is gated), split by t;
-    then the scores. With f = 4h and 2 bytes it is sbh(10 + 24/t + 5as/(ht)).
+    masks, whole on each rank unless sequences are split too. Queries and the attention's output are
+    2sbh, keys and values 2sbk, the MLP's inner values 2sbf (3 to 4 if it is gated), split by t;
+    then come the scores. With f = 4h and 2 bytes it is sbh(10 + 24/t + 5as/(ht)).
     """
     model, t = rank.model, rank.tensor_parallel_size
     h, scores = model.hidden_size, _scores(rank)
@@ -111,9 +112,9 @@ def _in_flight(rank: Rank) -> Range:
     """Return how many micro-batches wait for their backward pass at the peak.
 
     In the 1F1B schedule (Narayanan et al. 2021) stage i of p begins with p - i forward passes, or
-    as many as there are micro-batches. Gradients are all there from the end of the first backward
-    pass on, when in a short batch one micro-batch is gone and none has followed: so the ranks of
-    2021 log it, of which with 4 micro-batches the stages with 3 and with 4 in flight have one peak.
+    as many as there are micro-batches. All gradients exist from the end of the first backward pass
+    on. In a short batch, one micro-batch is then gone and none has followed. Logs of ranks of 2021
+    show this: with 4 micro-batches, the stages with 3 and with 4 in flight have the same peak.
     """
     count = rank.run.num_microbatches or 1
     waiting = rank.run.parallelism.pipeline_parallel_size - rank.stage

@@ -14,7 +14,7 @@ _MARGIN = 0.05
 class Measured:
     """The forecast of a finished run, and its logged peak in GiB.
 
-    `whole_process`: the peak is of a process without a GPU, all of it; else of torch's allocator.
+    `whole_process`: the peak is of a whole process without a GPU; otherwise of torch's allocator.
     """
 
     framework: str
@@ -24,14 +24,14 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """The peak over the middle of what was forecast for it."""
+        """The peak divided by the middle of its forecast."""
         expected = self.forecast if self.whole_process else self.forecast.tensors
         return self.peak_gib / expected.middle_gib
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How the peaks of `runs` finished runs lay to the middles of their forecasts."""
+    """The logged peaks of `runs` finished runs, relative to the middles of their forecasts."""
 
     runs: int
     lowest: float
@@ -39,9 +39,9 @@ class Calibration:
     whole_process: bool
 
     def apply(self, forecast: MemoryForecast) -> MemoryForecast:
-        """Return the forecast with a part more, which moves its ends to where the runs lay.
+        """Return the forecast with one more part, which moves its ends to the measured peaks.
 
-        That is the middle times the lowest and the highest ratio, 5 % farther each.
+        The ends become the middle times the lowest and the highest ratio, each 5 % farther out.
         """
         expected = forecast if self.whole_process else forecast.tensors
         low = expected.middle_gib * self.lowest * (1 - _MARGIN) - expected.low_gib
@@ -63,7 +63,7 @@ Calibrations = Mapping[str, Calibration]
 
 
 def calibrations(measured: Iterable[Measured]) -> Mapping[str, Calibration]:
-    """Return a calibration for each framework of which three runs or more have logged a peak."""
+    """Return a calibration for each framework with three logged peaks or more."""
     runs: dict[str, list[Measured]] = {}
     for one in measured:
         runs.setdefault(one.framework, []).append(one)

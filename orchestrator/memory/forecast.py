@@ -1,7 +1,7 @@
 """Forecast the memory of a rank before it runs: an interval, with its parts.
 
-The low end is what tensors must occupy, the high end what frameworks have been seen to add; see
-docs/background/memory-accuracy.md for how well that holds. GiB is 2**30 bytes.
+The low end is what tensors must occupy, the high end what frameworks were observed to add;
+docs/background/memory-accuracy.md measures how accurate that is. GiB is 2**30 bytes.
 """
 
 from collections.abc import Iterable
@@ -22,13 +22,13 @@ _CPU_CONTEXT_GIB = (0.3, 0.6)
 # allocated, at the peak). It frees what it can before it gives up, hence nothing at the low end.
 _ALLOCATOR_SHARE = 0.2
 
-# The parts that are no tensors: torch's `max_memory_allocated` does not count them.
+# The parts that are not tensors: torch's `max_memory_allocated` does not count them.
 _NO_TENSORS = ("allocator", "context")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing that needs memory, from `low_gib` to `high_gib`, and how that was worked out."""
+    """One use of memory, from `low_gib` to `high_gib`, and its derivation."""
 
     name: str
     low_gib: float
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class MemoryForecast:
-    """The memory of the rank that needs most; the ends are the sums of the parts' ends."""
+    """The memory of the rank with the largest need; the ends are sums over the parts."""
 
     parts: tuple[Part, ...]
     low_gib: float
@@ -46,21 +46,21 @@ class MemoryForecast:
 
     @property
     def middle_gib(self) -> float:
-        """Half-way between the ends."""
+        """The middle between the ends."""
         return (self.low_gib + self.high_gib) / 2
 
     @property
     def tensors(self) -> "MemoryForecast":
-        """What torch's allocator hands out, whose peak is what programs log."""
+        """The parts from torch's allocator, whose peak programs log."""
         return _forecast(part for part in self.parts if part.name not in _NO_TENSORS)
 
 
 def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForecast | None:
-    """Return what the rank that needs most will occupy: of its GPU, or without one of its host.
+    """Return the memory of the rank that needs most: on its GPU, or without one in its host.
 
-    Of the pipeline stages, the first keeps most activations and the last has the logits; the
-    heavier one counts. Of a program that may save some of it, only the most is known. None where
-    the model's shape is not known, or the ranks do not divide into copies of it.
+    Of the pipeline stages, the first keeps most activations and the last has the logits; the larger
+    one counts. For a program that may save some memory, only the high end is known. None if the
+    model's shape is not known, or the ranks do not divide into copies of it.
     """
     if run.model is None or run.padded_vocab_size is None or run.data_parallel_size is None:
         return None
@@ -82,9 +82,10 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
 
 
 def _in_host(placement: Placement, parameters: int) -> Placement:
-    """Return what a rank without a GPU keeps in its one memory.
+    """Return the placement for a rank without a GPU, which has only one memory.
 
-    That is what others offload too; but of a bucket the kernel gives only what is touched.
+    It also contains what others offload, but the kernel provides only those parts of a bucket that
+    are used.
     """
     return replace(
         placement,
@@ -96,11 +97,11 @@ def _in_host(placement: Placement, parameters: int) -> Placement:
 
 
 def _parts(rank: Rank) -> Iterable[Part]:
-    """Yield what tensors occupy at the peak.
+    """Yield the memory of tensors at the peak.
 
-    That is in the backward pass, with the logits or with one layer's work, or while the optimizer
-    steps. Of two things that are never there together, the second is given by what it needs beyond
-    the first.
+    The peak is in the backward pass, with the logits or with one layer's work, or while the
+    optimizer steps. Of two parts that never exist at the same time, the second is given by its
+    excess over the first.
     """
     kept, work = activations.kept(rank), activations.layer_work(rank)
     logits, logits_why = activations.logits(rank)

@@ -1,4 +1,4 @@
-"""Describe how a framework keeps its states: bytes, split, offloaded, recomputed.
+"""Describe how a framework stores its states: bytes, split, offloaded, recomputed.
 
 Two numbers are (least, most): versions of a framework differ, and the forecast is an interval.
 """
@@ -25,14 +25,14 @@ class Placement:
     activation_bytes: of an element of an activation.
     zero_stage: 1 divides the optimizer states over the data-parallel ranks, 2 the gradients too,
         3 the weights too. None or 0: nothing. Megatron's distributed optimizer is 1.
-    recomputation: of activations; None where it is not known.
+    recomputation: of activations; None if not known.
     checkpoint_num_layers: layers between two checkpoints under full recomputation.
-    fused_attention: True where no matrix of attention scores is kept; None where unknown.
-    fused_since: the compute capability from which on attention is fused; None where on all GPUs.
+    fused_attention: True if no matrix of attention scores is kept; None if unknown.
+    fused_since: the compute capability from which on attention is fused; None if on all GPUs.
     bucket_elements: of each buffer that gradients are reduced through; buckets: how many.
-    live_elements: weights that ZeRO-3 holds gathered, at most.
-    may_save: whether the program is asked to keep less, by what is not known here; then nothing is
-        known of the least that a rank needs.
+    live_elements: the most weights that ZeRO-3 keeps gathered.
+    may_save: whether options ask the program to keep less by an unknown amount; then the low end
+        of a rank's need is unknown.
     """
 
     weight_bytes: Range
@@ -58,17 +58,17 @@ class Placement:
 
 
 def recomputation(activation_checkpointing: bool) -> Recomputation:
-    """Return the mode that `activation_checkpointing` stands for: whole layers, or none."""
+    """Return the mode for `activation_checkpointing`: whole layers, or none."""
     return "full" if activation_checkpointing else "none"
 
 
 def ddp_placement(precision: str) -> Placement:
-    """Return the states of torch's DDP with AdamW, under autocast where the precision is lower.
+    """Return the states of torch's DDP with AdamW, under autocast for lower precision.
 
     Weights, gradients, momentum and variance are fp32, 4 bytes each. DDP copies gradients into
     buckets of the same size (`gradient_as_bucket_view` is False by default). Autocast casts each
-    weight once and keeps the cast ones for the backward pass, 2 bytes. AdamW's `foreach` form,
-    the default on GPUs, needs one more copy while it steps (torch.optim's documentation).
+    weight once and keeps the cast ones for the backward pass, 2 bytes. AdamW's `foreach` form, the
+    default on GPUs, needs one more copy while it steps (torch.optim's documentation).
     """
     lower = precision != "fp32"
     return Placement(
@@ -89,9 +89,9 @@ def deepspeed_placement(precision: str, zero_stage: int) -> Placement:
     copy in fp32 too. Stage 0 in mixed precision makes fp32 copies of all gradients, and flattens
     them, at each step.
 
-    Buckets and gathered weights are as DeepSpeed has them by default (runtime/zero/config.py of
-    0.19): gradients go through one bucket, through two where communication overlaps, as it does in
-    stage 3; stage 1 has not always had one.
+    Buckets and gathered weights have DeepSpeed's defaults (runtime/zero/config.py of 0.19).
+    Gradients go through one bucket, or through two if communication overlaps, as it does in stage
+    3. Older versions had no bucket in stage 1.
     """
     if zero_stage == 0 and precision == "fp32":
         return _states(4, (4, 4), (8, 8), (0, 4), 0)

@@ -26,12 +26,12 @@ class Rank:
 
     @property
     def tensor_parallel_size(self) -> int:
-        """Over how many ranks each layer is split."""
+        """The number of ranks that each layer is split over."""
         return self.run.parallelism.tensor_parallel_size
 
     @property
     def tokens(self) -> float:
-        """Tokens of a micro-batch that it works on: its part of each sequence."""
+        """Number of tokens of a micro-batch on this rank: its part of each sequence."""
         sequences = self.run.batch.micro_batch_size / self.run.parallelism.context_parallel_size
         return sequences * self.model.seq_length
 
@@ -42,23 +42,23 @@ class Rank:
 
     @property
     def layers(self) -> int:
-        """How many layers it has."""
+        """Number of layers on this rank."""
         return stage_layers(self.model, self.run.parallelism)
 
     @property
     def parameters(self) -> int:
-        """How many parameters it has before ZeRO divides them."""
+        """Number of parameters on this rank before ZeRO divides them."""
         return rank_parameters(self.model, self.padded_vocab_size, self.run.parallelism, self.stage)
 
     @property
     def largest_matrix(self) -> int:
-        """Elements of its largest matrix, by which ZeRO-3 gathers and gradients are added up."""
+        """Elements of its largest matrix, the unit of ZeRO-3's gathering and of gradients."""
         h = self.model.hidden_size
         embedding = self.padded_vocab_size if self.stage == 0 or self.is_last else 0
         return h * max(self.model.ffn_width, embedding, 3 * h) // self.tensor_parallel_size
 
     def shards(self, zero_stage: int) -> int:
-        """Return over how many ranks that is divided which ZeRO divides from a stage on."""
+        """Return the number of ranks that share what ZeRO divides from a stage on."""
         divided = (self.placement.zero_stage or 0) >= zero_stage
         # Ranks that share a sequence have copies of the weights, as those of other sequences do.
         copies = (self.run.data_parallel_size or 1) * self.run.parallelism.context_parallel_size
@@ -73,12 +73,11 @@ def rank_parameters(
     With t tensor-parallel ranks, and the letters of `ModelShape.parameter_formulas`: a layer's
     matrices, and the biases of those split by their outputs (query, key, value, the MLP's first),
     are divided by t; the biases of the two others and the norms are whole on each rank. The first
-    stage has the token embedding (Vh/t) and the positions; the last has the final norm and the
-    head: one of its own (Vh/t), or a copy of the embedding where it is not the first stage too.
-    Where the stages do not divide the layers, the fullest has ceil(l/p).
-    Megatron-DeepSpeed logs the same for its 52B with t = 4, p = 16: 917,757,952 on the first stage,
-    805,560,320 on a middle one. (On the last, where it ties the embedding as a whole, it has the
-    positions too.)
+    stage has the token embedding (Vh/t) and the positions. The last has the final norm and the
+    head: a separate one (Vh/t), or a copy of the embedding if it is not the first stage too. If the
+    stages do not divide the layers, the fullest has ceil(l/p). Megatron-DeepSpeed logs the same for
+    its 52B with t = 4, p = 16: 917,757,952 on the first stage, 805,560,320 on a middle one. (It
+    ties the whole embedding on the last stage, so that one has the positions too.)
     """
     h, f, k = model.hidden_size, model.ffn_width, model.key_value_width
     t, last = parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size - 1
@@ -104,14 +103,14 @@ def stage_layers(model: ModelShape, parallelism: Parallelism) -> int:
 
 
 def weights(rank: Rank) -> Size:
-    """Return the weights that are always there."""
+    """Return the weights that are always in memory."""
     if rank.placement.offload_parameters:
         return NOTHING, "in the host's memory"
     return _states(rank, rank.placement.weight_bytes, rank.shards(3))
 
 
 def gradients(rank: Rank) -> Size:
-    """Return the gradients; those that go to an offloaded optimizer may have left."""
+    """Return the gradients; those of an offloaded optimizer may already be in the host."""
     sizes, why = _states(rank, rank.placement.gradient_bytes, rank.shards(2))
     if rank.placement.offload_optimizer:
         return (0.0, sizes[1]), f"{why}, or in the host's memory"
@@ -131,14 +130,14 @@ def optimizer(rank: Rank) -> Size:
 
 
 def step(rank: Rank) -> Size:
-    """Return what the optimizer makes while it steps, and lets go after it."""
+    """Return the memory that the optimizer needs only while it steps."""
     if rank.placement.offload_optimizer:
         return NOTHING, "in the host's memory"
     return _states(rank, rank.placement.step_bytes, rank.shards(1))
 
 
 def gathered_weights(rank: Rank) -> Size:
-    """Return the weights that ZeRO-3 has gathered: one matrix at least, its limit at most."""
+    """Return the weights that ZeRO-3 has gathered: from one matrix to its limit."""
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"
     least = rank.largest_matrix
@@ -148,7 +147,7 @@ def gathered_weights(rank: Rank) -> Size:
 
 
 def buckets(rank: Rank) -> Size:
-    """Return what gradients are reduced through, and one gradient before it is added up."""
+    """Return the buffers for reducing gradients, and one gradient before it is added."""
     placement, one = rank.placement, rank.largest_matrix
     each = placement.weight_bytes[0]
     low, high = scaled(placement.buckets, placement.bucket_elements * each)
@@ -173,10 +172,10 @@ def added(*sizes: Range) -> Range:
 
 
 def beyond(sizes: Range, others: Range) -> Range:
-    """Return by how much each end is above the other's."""
+    """Return by how much each end exceeds the other's."""
     return max(0.0, sizes[0] - others[0]), max(0.0, sizes[1] - others[1])
 
 
 def numbers(ends: Range) -> str:
-    """Return an interval in words."""
+    """Return an interval as text."""
     return f"{ends[0]:g}" if ends[0] == ends[1] else f"{ends[0]:g} to {ends[1]:g}"

@@ -1,1 +1,1 @@
-"""What a run is: model, batch, parallelism, identity, and the FLOPs and size formulas."""
+"""Define a run: model, batch, parallelism, identity, and the FLOPs and size formulas."""

@@ -1,4 +1,4 @@
-"""Name the choices of a model's options; `teralog --help` needs nothing more of a model."""
+"""Name the choices of a model's options, in a small module so that `--help` starts fast."""
 
 from typing import Literal
 

@@ -1,9 +1,9 @@
 """Count the floating-point operations of a GPT's iteration, by several conventions.
 
-Two programs may print different TFLOPs for the same run without an error: they count different
-things. Every count here has the name of its convention. All leave out embedding look-ups,
-norms, softmax, GELU and the optimizer, which are below 1 % for any model worth timing; a product of
-(m, k) by (k, n) costs 2mkn, and the backward pass twice the forward pass: one product for the
+Two programs may print different TFLOPs for the same run without an error, because they count
+different things. Every count here has the name of its convention. All leave out embedding look-ups,
+norms, softmax, GELU and the optimizer, which are below 1 % for any model worth timing. A product of
+(m, k) by (k, n) costs 2mkn. The backward pass costs twice the forward pass: one product for the
 gradient of the inputs and one for that of the weights.
 """
 
@@ -18,7 +18,7 @@ from orchestrator.run.shape import ModelShape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Iteration:
-    """What one iteration computes. `recomputed`: each layer runs forward a second time."""
+    """The computation of one iteration. `recomputed`: each layer runs forward a second time."""
 
     model: ModelShape
     padded_vocab_size: int
@@ -27,7 +27,7 @@ class Iteration:
 
     @property
     def symbols(self) -> dict[str, int]:
-        """What the letters of formulas stand for.
+        """The values of the letters in formulas.
 
         B: sequences; P: parameters; N: those of them that multiply something; the others are the
         shape's.
@@ -43,14 +43,14 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convention:
-    """A named way of counting.
+    """A named way of counting FLOPs.
 
-    title: what is counted, and after whom.
+    title: what is counted, and the author.
     counts_recomputation: whether forward passes done twice count twice: hardware FLOPs, over the
         peak the HFU; otherwise they are model FLOPs, over the peak the MFU.
-    formula: what to work out for an iteration, in its symbols; None where the convention has no
+    formula: the formula for an iteration, in its symbols; None if the convention has no
         formula for such a model.
-    assumes: which models it has one for, where not all.
+    assumes: the models it has a formula for, if not all.
     """
 
     name: str
@@ -60,13 +60,13 @@ class Convention:
     assumes: str = ""
 
     def flops(self, iteration: Iteration) -> int | None:
-        """Return the FLOPs of an iteration, or None where there is no formula for its model."""
+        """Return the FLOPs of an iteration, or None if there is no formula for its model."""
         formula = self.formula(iteration)
         return None if formula is None else value(formula, iteration.symbols)
 
 
 def _exact(model: ModelShape, passes: int, attention: int = 4) -> str:
-    """Return the exact products of layers that are passed `passes` times, and of the head.
+    """Return the formula of layers that are run `passes` times, and of the head.
 
     Per token, layer and pass: query and output 2h² each, keys and values 2hk each, each matrix of
     the MLP 2hf, attention's scores and their product with the values 4sh. The head has 2hV, three
@@ -144,8 +144,8 @@ def bigscience_flops(parameters: int, seq_length: int, global_batch_size: int, f
     """Return factor·2·P·s·B: BigScience's approximation (2021).
 
     A multiply-add of every parameter for every token, forward once and backward twice: `factor` is
-    3, and 4 where activations are recomputed. Embeddings count as if they were matrices, and the
-    head as if it were recomputed; the products of attention, which grow with s², are left out.
+    3, or 4 if activations are recomputed. Embeddings count as if they were matrices, and the head
+    as if it were recomputed; the products of attention, which grow with s², are left out.
     """
     symbols = {"P": parameters, "s": seq_length, "B": global_batch_size}
     return value(_bigscience(factor), symbols)
@@ -164,8 +164,8 @@ def narayanan_flops(
 
     With recomputation 96·B·s·l·h²·(1 + s/6h + V/16lh), which is 96Bslh² + 16Bs²lh + 6BshV: layers
     four times, the head three times, attention not causal, an MLP of two matrices 4h wide. Without
-    it layers go three times too: 72·B·s·l·h²·(1 + s/6h + V/12lh). Programs that only put 72 for 96
-    and leave the 16 lose a quarter of the head.
+    recomputation layers run three times too: 72·B·s·l·h²·(1 + s/6h + V/12lh). Programs that replace
+    only 96 by 72 and keep the 16 lose a quarter of the head.
     """
     symbols = {
         "l": num_layers,
@@ -180,8 +180,8 @@ def narayanan_flops(
 def model_flops(run: Run) -> int | None:
     """Return the FLOPs an iteration needs: forward and backward, no recomputation; for MFU.
 
-    Convention `model`. With f = 4h this is 72·B·s·l·h²·(1 + s/6h + V/12lh), and what torch's
-    FlopCounterMode counts with the math attention kernel. None where the model or the batch is not
+    Convention `model`. With f = 4h this is 72·B·s·l·h²·(1 + s/6h + V/12lh), which equals the count
+    of torch's FlopCounterMode with the math attention kernel. None if the model or the batch is not
     known.
     """
     return _per_iteration(run, "model")
@@ -192,30 +192,30 @@ def hardware_flops(run: Run) -> int | None:
 
     Convention `hardware`. With activation checkpointing each layer runs forward twice, the head
     once: with f = 4h this is equation 3 of Narayanan et al. 2021. Without it, it is `model_flops`.
-    None where the model or the batch is not known.
+    None if the model or the batch is not known.
     """
     return _per_iteration(run, "hardware")
 
 
 def tflops_per_gpu(flops: int | None, step_seconds: float | None, world_size: int) -> float | None:
-    """Return 10**12 FLOPs per second and rank, or None where a number is missing."""
+    """Return 10**12 FLOPs per second and rank, or None if a number is missing."""
     if flops is None or not step_seconds:
         return None
     return flops / step_seconds / world_size / 1e12
 
 
 def utilization(tflops: float | None, peak_tflops: float | None) -> float | None:
-    """Return the part of a GPU's peak: MFU of model FLOPs, HFU of hardware FLOPs; or None."""
+    """Return the fraction of a GPU's peak: MFU of model FLOPs, HFU of hardware FLOPs; or None."""
     return None if tflops is None or not peak_tflops else tflops / peak_tflops
 
 
 def training_seconds(
     *, tokens: int, parameters: int, world_size: int, tflops_per_gpu: float, recomputed: bool
 ) -> float:
-    """Return how long so many tokens take: 8TP/(nX), or 6TP/(nX) without recomputation.
+    """Return the time to train on `tokens` tokens: 8TP/(nX), or 6TP/(nX) without recomputation.
 
-    Narayanan et al. 2021, section 5.1: T tokens, P parameters, n GPUs, X FLOPs per second of each;
-    the count is BigScience's, so X is to be counted that way too.
+    Narayanan et al. 2021, section 5.1: T tokens, P parameters, n GPUs, X FLOPs per second of each.
+    The count is BigScience's, so X must be counted the same way.
     """
     flops = bigscience_flops(parameters, tokens, 1, 4 if recomputed else 3)
     return flops / (world_size * tflops_per_gpu * 1e12)

@@ -1,6 +1,6 @@
 """Compute formulas from their text: a sum of products, `96·B·s·l·h² + 6·B·s·h·V`.
 
-So the formula that a person reads is the one that is computed.
+So the formula shown to the user is the one that is computed.
 """
 
 import math
@@ -12,9 +12,9 @@ _SYMBOL = re.compile(r"(?P<symbol>[A-Za-z])(?P<square>²?)")
 
 
 def value(formula: str, symbols: Mapping[str, int]) -> int:
-    """Return the value of a formula whose letters stand for `symbols`; a letter may be squared.
+    """Return the value of a formula with the letters in `symbols`; a letter may be squared.
 
-    Raises KeyError where a letter stands for nothing.
+    Raises KeyError if a letter is not in `symbols`.
     """
     return sum(
         coefficient * math.prod(map(symbols.__getitem__, letters))
@@ -23,12 +23,12 @@ def value(formula: str, symbols: Mapping[str, int]) -> int:
 
 
 def substitute_numbers(formula: str, symbols: Mapping[str, int]) -> str:
-    """Return the formula with numbers in place of its letters: `96·4·64·2·64² + 6·4·64·64·512`."""
+    """Replace the letters of a formula by numbers: `96·4·64·2·64² + 6·4·64·64·512`."""
     return _SYMBOL.sub(lambda match: f"{symbols[match['symbol']]}{match['square']}", formula)
 
 
 def symbols_used(formula: str, symbols: Mapping[str, int]) -> dict[str, int]:
-    """Return those of `symbols` that the formula has, in their own order."""
+    """Return those of `symbols` that the formula contains, in their original order."""
     used = {letter for _, letters in _terms(formula) for letter in letters}
     return {letter: number for letter, number in symbols.items() if letter in used}
 

@@ -1,4 +1,4 @@
-"""Define a run: frozen values that hold what was chosen; derived sizes are properties."""
+"""Define a run: frozen values of the chosen settings; derived sizes are properties."""
 
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -17,8 +17,8 @@ from orchestrator.workloads.settings import (
 class Parallelism:
     """How one copy of the model is split over ranks, and a sequence over copies of the weights.
 
-    `contradicted_data_parallel_size` is a number of copies that was given, and that the ranks do
-    not make. `asked` is the split that was given, if the program trains with a smaller one.
+    `contradicted_data_parallel_size` is a given number of copies that the ranks do not make.
+    `asked` is the given split, if the program trains with a smaller one.
     """
 
     tensor_parallel_size: int = 1
@@ -29,12 +29,12 @@ class Parallelism:
 
     @property
     def given(self) -> "Parallelism":
-        """The split as it was given, which the program's command line has."""
+        """The given split, which is on the program's command line."""
         return self.asked or self
 
     @property
     def ranks_per_replica(self) -> int:
-        """Number of ranks that take a sequence through the model together."""
+        """Number of ranks that process a sequence together."""
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.context_parallel_size
 
 
@@ -42,9 +42,8 @@ class Parallelism:
 class Batch:
     """Sequences per rank and pass, and per optimizer step.
 
-    `global_batch_size` is None where the sizes chosen leave it undetermined.
-    `contradicted_num_microbatches` is a number of micro-batches that was given beside it and does
-    not make it.
+    `global_batch_size` is None if the given sizes do not determine it.
+    `contradicted_num_microbatches` is a given number of micro-batches that contradicts it.
     """
 
     micro_batch_size: int
@@ -54,7 +53,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What is asked of the machine; the time limit is no part of a run's identity.
+    """Resources requested from the machine; the time limit does not change a run's identity.
 
     sbatch, srun: further options of these commands, which may change how fast a run is.
     """
@@ -67,12 +66,12 @@ class Resources:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks: one a GPU, or one a process where there is no GPU."""
+        """Number of ranks: one per GPU, or one per process without GPUs."""
         return self.nodes * self.gpus_per_node
 
     @property
     def gpu_hours(self) -> float:
-        """GPU-hours asked for: every GPU for the whole time limit."""
+        """Requested GPU-hours: every GPU for the whole time limit."""
         return self.world_size * self.time_limit_seconds / 3600
 
 
@@ -91,9 +90,9 @@ class Training:
 class Run:
     """One training to be measured. `options` is the frozen dataclass of its framework.
 
-    `model` is None where a user's own script is run whose shape is not known; `model_name` is the
-    preset it was chosen by, for people.
-    `vocab_size_multiple` is what the framework pads the vocabulary to, per tensor-parallel rank.
+    `model` is None for a user's own script whose shape is not known; `model_name` is the preset it
+    was chosen by. The framework pads the vocabulary to a multiple of `vocab_size_multiple`, per
+    tensor-parallel rank.
     """
 
     framework: str
@@ -115,16 +114,15 @@ class Run:
 
     @property
     def data_parallel_size(self) -> int | None:
-        """Number of copies of the model, or None where the ranks do not divide into copies."""
+        """Number of copies of the model, or None if the ranks do not divide into copies."""
         copies, rest = divmod(self.world_size, self.parallelism.ranks_per_replica)
         return copies if copies and not rest else None
 
     @property
     def num_microbatches(self) -> int | None:
-        """Micro-batches per optimizer step and rank, or None where the batch does not divide.
+        """Micro-batches per optimizer step and rank, or None if the batch does not divide.
 
-        The same number is called gradient accumulation steps by DeepSpeed, and chunks by those
-        who think in pipelines.
+        DeepSpeed calls this number gradient accumulation steps; pipeline schedules call it chunks.
         """
         if self.data_parallel_size is None or self.batch.global_batch_size is None:
             return None
@@ -134,7 +132,7 @@ class Run:
 
     @property
     def padded_vocab_size(self) -> int | None:
-        """The vocabulary rounded up to a multiple of what the framework pads to."""
+        """The vocabulary rounded up to the framework's multiple."""
         if self.model is None:
             return None
         multiple = self.vocab_size_multiple * self.parallelism.tensor_parallel_size
@@ -149,15 +147,15 @@ class Run:
 
     @property
     def zero_stage(self) -> int | None:
-        """ZeRO stage (0 to 3) as the options have it, or None where the framework has no ZeRO."""
+        """ZeRO stage (0 to 3) in the options, or None if the framework has no ZeRO."""
         stage: int | None = getattr(self.options, "zero_stage", None)
         return stage
 
 
 def sizes(run: Run) -> dict[str, Any]:
-    """Return every chosen and derived size of a run by name, flat, as JSON and expressions see it.
+    """Return every chosen and derived size of a run by name, flat, for JSON and expressions.
 
-    Absent is None. `parameters_billions` counts in 10**9; `gpu_hours` is what is asked for.
+    Absent is None. `parameters_billions` counts in 10**9; `gpu_hours` are the requested ones.
     """
     model, training, resources = run.model, run.training, run.resources
     parameters = run.parameters
@@ -203,17 +201,17 @@ def sizes(run: Run) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _NoOptions:
-    """Stands for a framework's options where there is none."""
+    """The options of a run without a framework."""
 
 
 @cache
 def size_names() -> frozenset[str]:
-    """Return the names `sizes` gives whatever the framework."""
+    """Return the names that `sizes` gives for any framework."""
     parts = (Parallelism(), Batch(1, 1), Resources(), Training())
     return frozenset(sizes(Run("", "", None, *parts, options=_NoOptions())))
 
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...]:
-    # dataclasses.fields() filters anew at every call, which ten thousand runs feel.
+    # dataclasses.fields() filters again at every call, which is slow for ten thousand runs.
     return tuple(item.name for item in fields(kind))

@@ -95,7 +95,7 @@ PRESETS: dict[str, ModelShape] = {
 def preset(key: str) -> ModelShape:
     """Return the shape called `key`, in this case or, if no preset is, in another.
 
-    Two presets may differ in case only: 18b is GPT's, 18B the V100 page's. Raises UserError, with
+    Two presets may differ only in case: 18b is GPT's, 18B the V100 page's. Raises UserError, with
     the nearest known key, if there is none.
     """
     if key in PRESETS:
@@ -106,7 +106,7 @@ def preset(key: str) -> ModelShape:
 
 
 def other_preset_note(key: str) -> str | None:
-    """Return a sentence if another preset differs from `key` in case only; None if none does."""
+    """Return a sentence if another preset differs from `key` only in case; None if none does."""
     others = [other for other in _in_other_case(key) if PRESETS[other] != preset(key)]
     if not others:
         return None

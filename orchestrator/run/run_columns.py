@@ -1,4 +1,4 @@
-"""Columns that tell runs apart, for all tables: chosen values, and sizes that follow."""
+"""Columns that distinguish runs, for all tables: chosen values, and derived sizes."""
 
 from orchestrator.common.tables import EXACT, Column
 from orchestrator.run.model import Run, sizes
@@ -22,7 +22,7 @@ PIPELINE: Column[Run] = Column(
 CONTEXT: Column[Run] = Column(
     "CP", "context_parallel_size", lambda run: run.parallelism.context_parallel_size
 )
-# Of what contradicts itself, as a page may, the number that was given is shown.
+# For contradictory values, which a page may contain, the given number is shown.
 DATA: Column[Run] = Column(
     "DP",
     "data_parallel_size",

@@ -1,7 +1,6 @@
 """Define the shape of a model: the sizes of a GPT or similar, and its parameters.
 
-The words that options and files choose from are here too: the command line needs only them to
-begin.
+The values of options and keys are here too, because the command line needs only these to start.
 """
 
 from dataclasses import dataclass
@@ -16,16 +15,15 @@ GPT2_PARAMETERS = "l·(12·h² + 13·h) + V·h + s·h + 2·h"
 class ModelShape:
     """The sizes of a GPT: learned positions, biases, tied head, two-matrix MLP.
 
-    Its defaults are GPT-2's; the rest is how other families differ.
+    Its defaults are GPT-2's; the other fields describe how other families differ.
 
-    ffn_hidden_size: width of the MLP; None stands for the usual 4 * hidden_size.
-    num_key_value_heads: None where every head has keys and values of its own.
-    gated_mlp: a third matrix in the MLP, as wide as the first (SwiGLU).
-    untied_head: a matrix of the head's own beside the token embedding.
-    position_table: learned positions; False for rotary ones and ALiBi, which have no parameters.
-    embedding_norm: a norm after the token embedding, as in BLOOM.
-    biases: of all matrices, of query, key and value only (Qwen2), or of none (LLaMA).
-    norm: LayerNorm has a weight and a bias, RMSNorm a weight.
+    ffn_hidden_size: width of the MLP; None means the usual 4 * hidden_size. num_key_value_heads:
+    None if every head has its own keys and values. gated_mlp: a third matrix in the MLP, as wide as
+    the first (SwiGLU). untied_head: a separate matrix of the head in addition to the token
+    embedding. position_table: learned positions; False for rotary ones and ALiBi, which have no
+    parameters. embedding_norm: a norm after the token embedding, as in BLOOM. biases: of all
+    matrices, of query, key and value only (Qwen2), or of none (LLaMA). norm: LayerNorm has a weight
+    and a bias, RMSNorm a weight.
     """
 
     num_layers: int
@@ -55,7 +53,7 @@ class ModelShape:
 
     @property
     def is_gpt2(self) -> bool:
-        """Whether the parameters are GPT2_PARAMETERS: nothing differs from GPT-2 but sizes."""
+        """Whether the parameters are GPT2_PARAMETERS: only sizes differ from GPT-2."""
         sizes = (self.num_layers, self.hidden_size, self.num_attention_heads)
         gpt2 = ModelShape(*sizes, self.vocab_size, self.seq_length)
         return self.parameter_formulas() == gpt2.parameter_formulas() and self.has_gpt2_layers
@@ -67,7 +65,7 @@ class ModelShape:
         return not self.gated_mlp and (self.ffn_width, self.key_value_width) == usual
 
     def symbols(self, padded_vocab_size: int) -> dict[str, int]:
-        """Return what the letters of formulas stand for."""
+        """Return the values of the letters in formulas."""
         return {
             "l": self.num_layers,
             "h": self.hidden_size,

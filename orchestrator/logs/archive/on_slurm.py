@@ -49,11 +49,11 @@ def read_on_slurm(
     count: int,
     tell: Callable[[str], None],
 ) -> list[Found]:
-    """Return the content of each log, read by jobs in about `count` shards; `tell` reports
-    progress.
+    """Return the content of each log, read by jobs in about `count` shards.
 
-    Results of an earlier call in `work` are used, and jobs of an earlier call are waited for.
-    Raises UserError if a shard's job ends without a result, and names each; the other results stay.
+    `tell` reports progress. Results of an earlier call in `work` are used, and jobs of an earlier
+    call are waited for. Raises UserError if a shard's job ends without a result, and names each;
+    the other results stay.
     """
     _refuse_streams(logs)
     with disk_errors(work, "give a folder you may write to with --work"):
