@@ -29,13 +29,13 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run with its identity, its label for people, and what makes it impossible.
+    """A run with its identity, its label, and its problems.
 
-    warnings: what is possible, and seldom meant.
-    memory: what a rank will need; memory_problem: why that will not fit, which is a forecast, and
-    may be overruled. unknown_arguments: what its program does not accept, by its source.
-    core_problem: why this machine has too few cores; --oversubscribe overrules
-    it. series: those among which it is given up, where the campaign says so.
+    warnings: about valid but unusual settings. memory: the forecast for a rank; memory_problem: why
+    that will not fit, which is a forecast, and may be overruled. unknown_arguments: options that
+    its program does not accept, according to its source. core_problem: why this machine has too few
+    cores; --oversubscribe overrules it. series: the runs among which it can be given up, if the
+    campaign defines a series.
     """
 
     run: Run
@@ -51,7 +51,7 @@ class PlannedRun:
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """Everything that submit refuses it for."""
+        """All reasons why submit refuses it."""
         return (
             *self.problems,
             *self.unknown_arguments,
@@ -61,11 +61,11 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A campaign file, understood. `notes` tells what was left out, and why.
+    """A campaign file, read and expanded. `notes` lists what was left out, and why.
 
-    rehearsal: whether its runs are to be rehearsed rather than made.
-    order_seed: None where runs start in the file's order, and else draws an interleaved one.
-    given_results: the folder of results, if the user named one.
+    rehearsal: whether its runs are rehearsed instead of trained. order_seed: None if runs start in
+    the file's order; otherwise the seed of an interleaved order. given_results: the folder of
+    results, if the user named one.
     """
 
     path: Path
@@ -80,16 +80,16 @@ class Campaign:
 
     @property
     def arguments(self) -> str:
-        """The words that stand for it on a command line, quoted for a shell."""
+        """The words that name it on a command line, quoted for a shell."""
         place = [] if self.given_results is None else ["--results", str(self.given_results)]
         return shlex.join([str(self.path), *place])
 
 
 def load_campaign(path: Path) -> Campaign:
-    """Read the campaign file at `path` and make its runs.
+    """Read the campaign file at `path` and expand it into runs.
 
-    Impossible runs are kept, with their problems. Raises UserError with all that is wrong with
-    the file itself, each sentence with the file and the path of the key.
+    Impossible runs are kept, with their problems. Raises UserError with all problems of the file
+    itself, each sentence with the file and the path of the key.
     """
     checked = read_campaign_file(path)
     try:
@@ -104,7 +104,7 @@ def load_campaign(path: Path) -> Campaign:
 
 
 def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
-    """Return the entries of a file, and its cluster. Raises UserError with all that is wrong."""
+    """Return the entries of a file, and its cluster. Raises UserError with all problems."""
     problems = list(checked.problems)
     try:
         all_entries = entries(checked.file)
@@ -121,7 +121,7 @@ def _checked_entries(checked: Checked) -> tuple[Cluster, tuple[Entry, ...]]:
 
 
 def _unused(file: CampaignFile, all_entries: Sequence[Entry]) -> dict[str, Any]:
-    """Return the defaults that every entry has another value for; a mistake in one still counts."""
+    """Return the defaults that every entry overrides; a mistake in one still counts."""
     if not (file.matrix or file.include):
         return {}
     used = frozenset[str]().union(*(entry.inherited for entry in all_entries))
@@ -184,7 +184,7 @@ def _runs(
 
 
 def _planned_run(run: Run, cluster: Cluster, warmup: Warmup, folder: Path) -> PlannedRun:
-    """Return a run with its problems, warnings and memory, to be given its identity and label."""
+    """Return a run with its problems, warnings and memory, without identity and label."""
     memory = run_forecast(run, cluster)
     unknown, doubtful = argument_findings(run, user_paths(run, folder))
     return PlannedRun(

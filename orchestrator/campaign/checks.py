@@ -23,7 +23,7 @@ from parsers.summary.warmup import Warmup
 
 
 def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
-    """Yield every reason why `run` cannot be made on `cluster`, or could not be measured."""
+    """Yield every reason why `run` cannot run on `cluster`, or could not be measured."""
     yield from _model_problems(run)
     yield from _batch_problems(run)
     yield from _cluster_problems(run, cluster)
@@ -35,9 +35,9 @@ def run_problems(run: Run, cluster: Cluster, warmup: Warmup) -> Iterator[str]:
 
 
 def run_warnings(run: Run, cluster: Cluster, folder: Path) -> Iterator[str]:
-    """Yield what is possible and seldom meant: what a person should look at before hours go.
+    """Yield warnings about valid but unusual settings.
 
-    folder: of the campaign's file. Files are looked for where runs are made here.
+    folder: of the campaign's file. Files are checked if runs run on this machine.
     """
     yield from unset_variables(run)
     yield from unset_in("log_folder", cluster.log_folder)

@@ -16,10 +16,10 @@ def entry_problems(
     *,
     complete: bool = True,
 ) -> list[str]:
-    """Return every problem that makes it impossible to make the runs of entries, each once.
+    """Return every problem that prevents making runs from entries, each once.
 
-    frameworks: those that the file names. complete: whether all of the file could be read; if not,
-    nothing is reported as missing, because the part that could not be read may have it.
+    frameworks: those that the file names. complete: whether the whole file could be read; if not,
+    nothing is reported as missing, because the unreadable part may contain it.
     """
     problems: dict[str, None] = {}
     # Entries share their values: each is checked once per framework. The file keeps the values
@@ -50,7 +50,7 @@ def _framework(entry: Entry) -> str | None:
 def _value_problems(
     entry: Entry, name: str, framework: str | None, frameworks: Collection[str]
 ) -> Iterator[str]:
-    """Yield what is wrong with one value of an entry of a framework, None if it is not known."""
+    """Yield the problems of one value of an entry; the framework is None if not known."""
     place, given = entry.place(name), {name: entry.values[name]}
     if framework is None or not is_parameter(name, frameworks):
         yield from parameter_problems(place, given, frameworks, KEYS_OF_FILE)
@@ -68,7 +68,7 @@ def _value_problems(
 
 
 def _missing(entry: Entry, framework: str | None, wrong: set[str]) -> Iterator[str]:
-    """Yield what an entry lacks; `wrong` are the names of its values that have a problem."""
+    """Yield the missing values of an entry; `wrong` are the names of values with a problem."""
     if framework is None:
         if "framework" not in wrong:
             yield f"{entry.where}: no framework given; choose one of {', '.join(FRAMEWORKS)}"

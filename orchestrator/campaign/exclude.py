@@ -10,7 +10,7 @@ from orchestrator.common.expressions import compile_expression
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule as it was written, where it stands, and the function it stands for."""
+    """A rule as written, its position in the file, and its function."""
 
     where: str
     text: str
@@ -18,10 +18,10 @@ class Rule:
 
 
 def make_rule(where: str, written: object, names: Collection[str]) -> Rule:
-    """Return the rule written as an expression or as a mapping of values, all of which must match.
+    """Return the rule for an expression, or for a mapping of values that all must match.
 
-    A value that is a list matches any of its members. `names` are the sizes a rule may name.
-    Raises UserError where the rule says nothing that can be understood.
+    A value that is a list matches any of its members. `names` are the sizes a rule may name. Raises
+    UserError if the rule is not valid.
     """
     if isinstance(written, str):
         return Rule(where, written, compile_expression(written, names))

@@ -1,4 +1,4 @@
-"""Expand a campaign file into entries (the values of runs), and make runs of entries."""
+"""Expand a campaign file into entries (the values of runs), and build runs from entries."""
 
 import itertools
 import json
@@ -26,9 +26,9 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The values of one run, and where in the file they were given.
+    """The values of one run, and their position in the file.
 
-    inherited: names of those that the file's defaults give, and that place does not.
+    inherited: the names of values that come only from the file's defaults.
     """
 
     where: str
@@ -36,19 +36,19 @@ class Entry:
     inherited: frozenset[str] = frozenset()
 
     def value(self, name: str) -> Any:
-        """Return the value of a parameter, given or not; None where it has none."""
+        """Return the value of a parameter, given or by default; None if it has none."""
         return self.values.get(name, default(name, self.values.get("framework")))
 
     def place(self, name: str) -> str:
-        """Return the part of the file that gives the value of a parameter."""
+        """Return the part of the file that contains the value of a parameter."""
         return "defaults" if name in self.inherited else self.where
 
 
 def entries(file: CampaignFile) -> tuple[Entry, ...]:
-    """Return the values of every run: the matrix crossed, then what is included.
+    """Return the values of every run: all combinations of the matrix, then the included ones.
 
-    Where the file has neither, its defaults are the one run. Raises UserError where there are
-    more than `MAX_RUNS` runs.
+    If the file has neither, its defaults are the only run. Raises UserError if there are more than
+    `MAX_RUNS` runs.
     """
     crossings = math.prod(len(values) for values in file.matrix.values())
     count = (crossings + len(file.include)) * file.repeats
@@ -76,7 +76,7 @@ def entries(file: CampaignFile) -> tuple[Entry, ...]:
 
 
 def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
-    """Return the run of an entry in which `entry_problems` finds nothing."""
+    """Return the run of an entry for which `entry_problems` finds no problem."""
     name = entry.values["framework"]
     framework = FRAMEWORKS[name]
     values = {**framework.implied(entry.values), **entry.values}
@@ -109,7 +109,7 @@ def make_run(entry: Entry, cluster: str, repeat: int = 1) -> Run:
 
 
 def difference(entry: Entry, name: str, repeat: int) -> tuple[str, Any]:
-    """Return all that a run is but for one parameter, as text, and its value of that one."""
+    """Return all values of a run except one, as text, and the value of that one."""
     framework = entry.values.get("framework")
     rest = {
         key: value
@@ -170,7 +170,7 @@ def _batch(values: Values, replicas: int) -> Batch:
     micro = values.get("micro_batch_size", default("micro_batch_size"))
     given = values.get("global_batch_size")
     count = values.get("num_microbatches")
-    # Where the ranks do not divide into replicas, the run has a problem that says so.
+    # If the ranks do not divide into replicas, the run has a problem that reports it.
     made = micro * (count or 1) * replicas or None
     if given is None:
         return Batch(micro, made)
@@ -191,9 +191,9 @@ def _defaults(framework: str | None) -> dict[str, Any]:
 
 
 def default(name: str, framework: str | None = None) -> Any:
-    """Return the value of a parameter that is not given; None where there is none.
+    """Return the value of a parameter that is not given; None if it has no default.
 
-    Without its framework, of the parameters that all frameworks have.
+    Without a framework, only the parameters of all frameworks are known.
     """
     default = _defaults(framework).get(name)
     return None if default is MISSING else default

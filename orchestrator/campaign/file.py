@@ -82,7 +82,7 @@ _WITHOUT_PARAMETERS = KEYS_OF_FILE.keys() - {"defaults", "matrix", "include"}
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A campaign file as far as it can be read, what it names, and what is wrong with its keys.
+    """The readable part of a campaign file, its cluster, and the problems of its keys.
 
     The parameters of its runs are not checked yet: `entry_problems` does that. cluster: None if its
     profile has a problem. complete: whether all of defaults, matrix and include could be read.
@@ -99,9 +99,9 @@ class Checked:
 
 
 def read_campaign_file(path: Path) -> Checked:
-    """Return the campaign file at `path`, with all that is wrong with its keys and its cluster.
+    """Read the campaign file at `path`, with all problems of its keys and its cluster.
 
-    Raises UserError if it is no mapping of plain text.
+    Raises UserError if it is not a mapping of plain text.
     """
     data = read_yaml(path, "a campaign file", arguments=argument_names())
     problems = [*mapping_problems("", CampaignFile, data, _belongs), *_empty_lists(data)]
@@ -121,7 +121,7 @@ def read_campaign_file(path: Path) -> Checked:
 
 
 def _readable(data: Mapping[str, Any]) -> tuple[CampaignFile, bool]:
-    """Return the keys of a file whose values fit, and whether no parameter is lost with others."""
+    """Return the valid keys of a file, and whether no parameter is lost with the others."""
     values = {
         name: value
         for name, value in data.items()
@@ -158,7 +158,7 @@ def _empty_lists(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the frameworks a file's values name; all of them where it names none."""
+    """Return the frameworks that a file's values name; all of them if it names none."""
     defaults, matrix, include = (data.get(key) for key in ("defaults", "matrix", "include"))
     named: list[Any] = []
     if isinstance(defaults, dict):
@@ -172,14 +172,14 @@ def frameworks_in_play(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _belongs(name: str) -> str | None:
-    """Return where a key belongs that stands at the top of a file, as far as that is known."""
+    """Return the right place of a key found at the top of a file, if known."""
     if is_parameter(name, FRAMEWORKS):
         return "it is a parameter of runs: write it under defaults"
     return "it belongs in the cluster profile" if name in field_types(Cluster) else None
 
 
 def _cluster(data: Mapping[str, Any], folder: Path) -> tuple[Cluster | None, tuple[str, ...]]:
-    """Return the cluster that a file names, or what is wrong; neither where it is no text."""
+    """Return the cluster that a file names, or its problems; neither if it is not a text."""
     name = data.get("cluster", LOCAL)
     try:
         return (load_cluster(name, folder) if isinstance(name, str) else None), ()
@@ -223,7 +223,7 @@ def _rules(data: Mapping[str, Any]) -> tuple[tuple[Rule, ...], list[str]]:
 
 
 def _value_problems(where: str, rule: object, frameworks: tuple[str, ...]) -> Iterator[str]:
-    """Yield which values of a rule no run can have; the names have been checked."""
+    """Yield the values in a rule that no run can have; the names are already checked."""
     for name, value in rule.items() if isinstance(rule, dict) else ():
         for one in value if isinstance(value, list) else [value]:
             if is_parameter(name, frameworks):

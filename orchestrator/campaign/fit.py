@@ -1,4 +1,4 @@
-"""Check whether a run fits: its memory forecast into a rank's memory, its ranks onto cores."""
+"""Check whether a run fits: its forecast into a rank's memory, its ranks onto the cores."""
 
 from dataclasses import dataclass, replace
 
@@ -19,14 +19,14 @@ _NAMED_PARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The memory a rank can have, in GiB, and whose it is."""
+    """The memory available to a rank, in GiB, and the device that has it."""
 
     gib: float
     owner: str
 
 
 def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
-    """Return what a rank of `run` will need, or None where its model or framework tells too little.
+    """Return the memory forecast of a rank, or None if model or framework lack data.
 
     On a cluster without GPUs it is the host's memory that a rank needs. GPUs that are too old for
     the framework's fused attention keep its scores.
@@ -42,9 +42,9 @@ def run_forecast(run: Run, cluster: Cluster) -> MemoryForecast | None:
 
 
 def capacity(run: Run, cluster: Cluster) -> Capacity | None:
-    """Return what a rank of `run` can have: its GPU's memory, or its share of this machine's.
+    """Return the memory available to a rank: its GPU's, or its share of this machine's.
 
-    None where the cluster's GPU is not known, or its nodes have none and are not this machine.
+    None if the cluster's GPU is not known, or its nodes have none and are not this machine.
     """
     if cluster.has_gpus:
         known = cluster.gpu_memory_gib or (cluster.gpu and memory_gib(cluster.gpu).value)
@@ -57,12 +57,12 @@ def capacity(run: Run, cluster: Cluster) -> Capacity | None:
 
 
 def gib(number: float) -> str:
-    """Return a number of GiB to three digits, and to the whole GiB where it has more."""
+    """Format a number of GiB with three digits, or as an integer if it is 1000 or more."""
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
-    """Return `yes`, `no`, `maybe` for an interval about the capacity, or None where not known."""
+    """Return `yes`, `no`, `maybe` for an interval and the capacity, or None if not known."""
     if forecast is None or room is None:
         return None
     if forecast.high_gib <= room.gib:
@@ -71,7 +71,7 @@ def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
 
 
 def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
-    """Return why a run will not fit, with the parts that need most; None where it may."""
+    """Return why a run will not fit, with its largest parts; None if it may fit."""
     if forecast is None or room is None or fits(forecast, room) != "no":
         return None
     largest = sorted(forecast.parts, key=lambda part: part.low_gib, reverse=True)[:_NAMED_PARTS]
@@ -85,7 +85,7 @@ def memory_problem(forecast: MemoryForecast | None, room: Capacity | None) -> st
 def core_problem(run: Run, cluster: Cluster) -> str | None:
     """Return why this machine has too few cores for the ranks of a run; None if it has enough.
 
-    None too if ranks are GPUs, or if runs are started elsewhere.
+    Also None if ranks are GPUs, or if runs start on another machine.
     """
     if cluster.scheduler != "local" or (cluster.has_gpus and visible_gpus()):
         return None

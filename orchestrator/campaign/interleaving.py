@@ -1,9 +1,9 @@
-"""Order runs in blocks A B B A, so that what they share cancels.
+"""Order runs in blocks A B B A, so that common changes cancel.
 
-A block has two runs of each kind: every kind once, in an order that is drawn, and then again in
-reverse order. A change at a constant pace within a block then adds the same to the mean of every
-kind: the places p and n + 1 - p have the same mean. The first kind is drawn again for each block,
-so that other changes favour no kind.
+A block has two runs of each kind: every kind once, in a random order, and then again in reverse
+order. A change at a constant pace within a block then adds the same to the mean of every kind: the
+places p and n + 1 - p have the same mean. The order is drawn again for each block, so that other
+changes favour no kind.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ class Placed:
 
 
 def interleaved(runs: Sequence[PlannedRun], seed: int) -> Iterator[Placed]:
-    """Yield `runs` block by block, in the order in which they are to be started.
+    """Yield `runs` block by block, in their starting order.
 
-    What is drawn depends on the seed, the block and what the runs are, and not on their order.
-    Where the number of repeats is odd, the last block has one run of each kind.
+    The random order depends on the seed, the block and the identities of the runs, but not on the
+    order of `runs`. If the number of repeats is odd, the last block has one run of each kind.
     """
     kinds: dict[str, dict[int, PlannedRun]] = {}
     for planned in runs:
@@ -47,9 +47,9 @@ def interleaved(runs: Sequence[PlannedRun], seed: int) -> Iterator[Placed]:
 def unfinished_blocks(
     runs: Sequence[PlannedRun], missing: Collection[str], seed: int
 ) -> list[list[Placed]]:
-    """Return each block of `runs` that misses some, as those; `missing` has the runs' ids.
+    """Return the missing runs of each unfinished block; `missing` has the runs' ids.
 
-    What has been made counts too, or the others would not keep their places.
+    The completed runs are passed too, so that the others keep their places.
     """
     placed = [one for one in interleaved(runs, seed) if one.planned.run_id in missing]
     return [list(block) for _, block in groupby(placed, key=lambda one: one.block)]

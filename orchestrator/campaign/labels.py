@@ -1,4 +1,4 @@
-"""Make the labels of runs: the shortest values that tell them apart."""
+"""Build the labels of runs: the shortest values that distinguish them."""
 
 import json
 import re
@@ -31,16 +31,16 @@ _REPEAT = re.compile(r" (?:r|#)[0-9]+\Z")
 # Separators of a shell, and its wildcards; what is only a quote or a bracket is left out.
 _SEPARATORS = re.compile(r"[;&|<>*?]+")
 _QUOTES = re.compile(r"""["'`#$(){}\[\]\\!]+""")
-# A list or a mapping that is longer is told by what not all runs have of it.
+# For a longer list or mapping, the label shows only the parts that not all runs have.
 _LONG = 40
 
 
 def labels(file: CampaignFile, all_entries: Sequence[Entry]) -> list[str]:
-    """Return a label for each entry: the values of what varies, in the file's order.
+    """Return a label for each entry: its varying values, in the file's order.
 
     A value that is the campaign's default is left out unless the matrix names the parameter. A
-    label is for people; it need not be unique. It contains nothing that a shell interprets, apart
-    from spaces.
+    label is for people; it need not be unique. It contains no character that a shell interprets,
+    except spaces.
     """
     candidates = dict.fromkeys((*file.matrix, *(key for entry in file.include for key in entry)))
     texts = {}
@@ -76,14 +76,15 @@ def without_repeat(label: str) -> str:
 
 
 def shell_safe(text: str) -> str:
-    """Return a text without what a shell interprets, apart from spaces; at least `_`."""
+    """Remove all characters from a text that a shell interprets, except spaces; at least `_` stays.
+    """
     words = _QUOTES.sub("", _SEPARATORS.sub("_", text)).replace(": ", ":").replace(", ", ",")
     # A tilde at the beginning of a word stands for a home directory.
     return " ".join(filter(None, (word.lstrip("~") for word in words.split()))) or "_"
 
 
 def _texts(name: str, values: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a label says of each value of a parameter, by the value's repr."""
+    """Return the label text for each value of a parameter, by the value's repr."""
     found = {key: _whole(name, value) for key, value in values.items() if value is not None}
     long = {
         key: value
@@ -128,7 +129,7 @@ def _whole(name: str, value: Any) -> str:
 
 
 def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
-    """Return of each long value those of its parts that not all of them have."""
+    """Return, for each long value, the parts that not all of them have."""
     parts = [{*setting_leaves(value)} for value in long.values()]
     common = set.intersection(*parts) if len(parts) > 1 else set()
     ends = _ends({path for some in parts for path, _ in some - common})
@@ -146,7 +147,7 @@ def _what_differs(long: Mapping[str, Any]) -> dict[str, str]:
 
 
 def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield a mapping's leaves, each with its path, or a list's options with what they take."""
+    """Yield a mapping's leaves with their paths, or a list's options with their values."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from setting_leaves(inner, (*path, key))
@@ -158,7 +159,7 @@ def setting_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
 
 
 def _options(arguments: Sequence[Any]) -> list[str]:
-    """Return arguments as texts, those that begin with a hyphen with what follows them."""
+    """Return arguments as texts, each option together with its values."""
     found: list[str] = []
     for argument in arguments:
         text = argument if isinstance(argument, str) else json.dumps(argument)
@@ -170,7 +171,7 @@ def _options(arguments: Sequence[Any]) -> list[str]:
 
 
 def _ends(paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Return of each path as much of its end as no other has."""
+    """Return the shortest distinct end of each path."""
     all_ends = {path: [path[start:] for start in range(len(path))][::-1] for path in paths}
     counts = Counter(end for ends in all_ends.values() for end in ends)
     return {
@@ -188,7 +189,7 @@ def _clear_without_name() -> frozenset[str]:
 
 @cache
 def _paths() -> frozenset[str]:
-    """Return the parameters that name files or folders, in whatever framework."""
+    """Return the parameters of all frameworks that name files or folders."""
     return frozenset(
         name
         for one in FRAMEWORKS.values()

@@ -1,8 +1,8 @@
 """Define the parameters that all runs have: their types, limits and descriptions.
 
 A framework adds its own (`Framework.options`). Both are dataclasses whose annotations contain
-pydantic's `Field`: type, limits and description in one place, which the checks, the JSON schema and
-the reader share.
+pydantic's `Field`: type, limits and description in one place, shared by the checks and the JSON
+schema.
 """
 
 import dataclasses
@@ -126,7 +126,7 @@ class CommonParameters(ModelSizes):
 
 
 COMMON = frozenset(field.name for field in dataclasses.fields(CommonParameters))
-# What ranks and global batch make of it stands in records, whether it was given or not.
+# Records contain the value computed from ranks and global batch, whether it was given or not.
 DERIVED = frozenset({"data_parallel_size", "num_microbatches"})
 MODEL_SIZES = tuple(field.name for field in dataclasses.fields(ModelSizes))
 
@@ -177,7 +177,7 @@ def argument_names() -> frozenset[str]:
 
 
 def is_parameter(name: str, frameworks: Iterable[str]) -> bool:
-    """Return whether a campaign file gives `name` its value, rather than others do."""
+    """Return whether a campaign file may set `name`, rather than it being computed."""
     return name in COMMON or any(name in option_names(framework) for framework in frameworks)
 
 
@@ -187,10 +187,10 @@ def parameter_problems(
     frameworks: Iterable[str],
     elsewhere: Mapping[str, str] = {},
 ) -> Iterator[str]:
-    """Yield what is wrong with parameters given at `where`, as sentences that begin with it.
+    """Yield the problems of parameters at `where`, as sentences that begin with it.
 
-    A parameter is known when one of `frameworks` has it, and its value fits when it fits one.
-    elsewhere: what keys are that are no parameters, by their names.
+    A parameter is known if one of `frameworks` has it, and its value fits if it fits one.
+    elsewhere: descriptions of keys that are not parameters, by their names.
     """
     kinds = (CommonParameters, *(FRAMEWORKS[name].options for name in frameworks))
     for name, value in values.items():

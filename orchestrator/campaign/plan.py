@@ -1,4 +1,4 @@
-"""Make the table, the JSON and the messages of `teralog plan`."""
+"""Build the table, the JSON and the messages of `teralog plan`."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ _TO_START, _IMPOSSIBLE = "to start", "impossible"
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A run with its forecast as it is shown, and what it can have."""
+    """A run with its corrected forecast, and the memory available to it."""
 
     planned: PlannedRun
     memory: MemoryForecast | None
@@ -33,7 +33,7 @@ class _Planned:
 
     @property
     def fits(self) -> str | None:
-        """`yes`, `no`, `maybe`, or None; only what submit refuses is a `no`."""
+        """`yes`, `no`, `maybe`, or None; it is `no` only if submit refuses the run."""
         if self.planned.memory_problem:
             return "no"
         found = fits(self.memory, self.room)
@@ -41,7 +41,7 @@ class _Planned:
 
     @property
     def interval(self) -> str | None:
-        """The forecast's ends, for a table."""
+        """The forecast's ends, as text for a table."""
         if self.memory is None:
             return None
         return f"{gib(self.memory.low_gib)}-{gib(self.memory.high_gib)}"
@@ -60,7 +60,7 @@ def _row(planned: PlannedRun, cluster: Cluster, known: Calibrations) -> _Planned
 
 
 def _of_run(column: Column[Run]) -> Column[_Planned]:
-    """Return a column of runs as a minor one: what of it differs is in the labels, too."""
+    """Return a column of runs as a minor column, because labels show differences too."""
     return Column(
         column.title,
         column.name,
@@ -99,9 +99,9 @@ def _columns(campaign: Campaign) -> tuple[Column[_Planned], ...]:
 
 
 def plan_table(campaign: Campaign, known: Calibrations, states: States = NO_STATES) -> Table:
-    """Return the table of all runs, the impossible ones among them; their states, if any has one.
+    """Return the table of all runs, including impossible ones, with states if any has one.
 
-    states: words, by run id, of the runs that `submit` leaves as they are.
+    states: words, by run id, for the runs that `submit` does not start.
     """
     state: Column[_Planned] = Column("state", "state", lambda row: _state(row.planned, states))
     identity, label, *sizes_of_run = _columns(campaign)
@@ -112,7 +112,7 @@ def plan_table(campaign: Campaign, known: Calibrations, states: States = NO_STAT
 def plan_records(
     campaign: Campaign, known: Calibrations, states: States = NO_STATES
 ) -> list[dict[str, Any]]:
-    """Return one object a run: identity, label, state, sizes, memory, problems, warnings."""
+    """Return one object per run: identity, label, state, sizes, memory, problems, warnings."""
     return [
         {
             "run_id": row.planned.run_id,
@@ -150,7 +150,7 @@ def calibration_lines(known: Calibrations) -> list[str]:
 
 
 def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
-    """Return one line: how many runs are in which state, and the GPU-hours of those to start."""
+    """Return one line: the number of runs per state, and the GPU-hours of those to start."""
     words = Counter(_state(planned, states) for planned in campaign.runs)
     hours = sum(
         planned.run.resources.gpu_hours
@@ -166,7 +166,7 @@ def plan_totals(campaign: Campaign, states: States = NO_STATES) -> str:
 
 
 def _state(planned: PlannedRun, states: States) -> str:
-    """Return the state of a run: where it has none, what `submit` does with it."""
+    """Return the state of a run or, without a state, what `submit` will do with it."""
     known = states.get(planned.run_id)
     return known or (_IMPOSSIBLE if planned.refusals else _TO_START)
 

@@ -1,4 +1,4 @@
-"""Make the JSON schema of campaign files from the types that check them."""
+"""Build the JSON schema of campaign files from the types that check them."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from orchestrator.frameworks.table import FRAMEWORKS
 
 
 def campaign_schema() -> dict[str, Any]:
-    """Return the schema, for editors that complete and check YAML by it."""
+    """Return the schema with which editors complete and check a campaign file."""
     schema = TypeAdapter(CampaignFile).json_schema()
     parameters = _parameters()
     single = {"type": "object", "properties": parameters, "additionalProperties": False}

@@ -7,7 +7,7 @@ from orchestrator.campaign.schema import campaign_schema
 from orchestrator.common.errors import UserError
 from orchestrator.common.files import disk_errors, json_text, write_text
 
-# Of campaign files, for editors; beside the file that `teralog init` writes.
+# The schema of campaign files, for editors; next to the file that `teralog init` writes.
 SCHEMA_FILE = "teralog.schema.json"
 
 STARTER = """\
@@ -55,9 +55,9 @@ warmup: 25%                   # iterations left out of the numbers: a percentage
 
 
 def write_starter(file: Path, force: bool) -> None:
-    """Write the starter to `file`, and the schema of campaign files for editors beside it.
+    """Write the starter to `file`, and the schema of campaign files next to it, for editors.
 
-    Raises UserError if the file is there already, unless `force` is set.
+    Raises UserError if the file already exists, unless `force` is set.
     """
     if file.exists() and not force:
         raise UserError(f"{file}: exists; give another name, or --force to overwrite it")

@@ -1,4 +1,4 @@
-"""Find the user's files and folders that a run's options name, and the missing ones."""
+"""Find the user's files and folders in a run's options, and report missing ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +9,9 @@ from orchestrator.run.model import Run
 
 
 def user_paths(run: Run, folder: Path) -> dict[str, str]:
-    """Return the paths that a run's options give, by option, absolute; `folder` is the campaign's.
+    """Return the paths in a run's options, by option, absolute; `folder` is the campaign's.
 
-    `~` and variables of the environment are those of whoever renders.
+    `~` and variables of the environment are those of the user who renders.
     """
     return {name: absolute(path, folder) for name, path in _given(run)}
 
@@ -23,7 +23,7 @@ def unset_variables(run: Run) -> Iterator[str]:
 
 
 def missing_files(run: Run, folder: Path) -> Iterator[str]:
-    """Yield a sentence for each file that a run would open and that is not there."""
+    """Yield a sentence for each missing file that a run would open."""
     for path in FRAMEWORKS[run.framework].start.files(user_paths(run, folder)):
         if not Path(path).exists():
             yield f"{path}: does not exist"

@@ -1,1 +1,1 @@
-"""Find what contradicts itself in the tables of a page."""
+"""Find contradictions in the tables of a page."""

@@ -1,4 +1,4 @@
-"""Check cells that compare: `3849(-1754,↓31.3%)` is 1754 and 31.3 % below another row."""
+"""Check cells that compare with another row: `3849(-1754,↓31.3%)` is 1754 and 31.3 % below it."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -33,8 +33,8 @@ _Cells = Sequence[tuple[BenchmarkRow, str]]
 def relative_changes(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
     """Find changes in cells that do not follow from any other row of their column.
 
-    A page does not say which row a change refers to. Any row that fits under the same title, in any
-    table, is taken to be the one. If none fits, the change is compared with the nearest row above.
+    A page does not state which row a change refers to. Any row that fits under the same title, in
+    any table, is accepted. If none fits, the change is compared with the nearest row above.
     """
     columns: dict[str, list[_Cells]] = {}
     for table in tables:
@@ -75,7 +75,7 @@ def _changes_below(title: str, columns: Sequence[_Cells]) -> Iterator[TableFindi
 
 
 def _numbers_of(cells: _Cells) -> list[tuple[int, Printed]]:
-    """Return line and number of every cell that holds one, 0 left out."""
+    """Return line and number of every cell that contains one, except 0."""
     numbers = ((row.line, plain_number(text)) for row, text in cells)
     return [(line, number) for line, number in numbers if number and number.value]
 
@@ -86,11 +86,11 @@ def _shown(number: Printed) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedChange:
-    """What a cell says of itself: its number, and by how much it is more or less than another.
+    """A number in a cell, and by how much it is above or below another number.
 
-    `difference` and `percent` are without sign, None if the cell does not say them; `sign` is 1
-    or -1. `is_of_percents` says that the number is itself a percentage, which makes the percent of
-    a change a difference as well.
+    `difference` and `percent` are without sign, None if the cell lacks them; `sign` is 1 or -1.
+    `is_of_percents`: the number is itself a percentage, so the percent of its change is a
+    difference too.
     """
 
     text: str
@@ -102,7 +102,7 @@ class StatedChange:
 
 
 def read_change(text: str, title: str = "") -> StatedChange | None:
-    """Return the change a cell tells of, or None. Every part must have a sign or an arrow."""
+    """Return the change in a cell, or None. Every part must have a sign or an arrow."""
     if len(text) > LONGEST or not _MAY_TELL.search(text):
         return None
     plain = _text(text)
@@ -131,7 +131,7 @@ def read_change(text: str, title: str = "") -> StatedChange | None:
 
 
 def plain_number(text: str) -> Printed | None:
-    """Return the number of a cell that holds nothing else, or of one that compares."""
+    """Return the number of a cell with nothing else, or of a cell that compares."""
     plain = _text(text)
     found = _PLAIN.fullmatch(plain) or _CELL.fullmatch(plain)
     return printed_number(found["value"]) if found else None
@@ -143,10 +143,10 @@ def _text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """What does not follow from two cells: what is said, what follows instead, and by how little.
+    """A contradiction between two cells: the stated value, the computed one, and the distance.
 
-    `last_digit_only`: the rounding of the two numbers, or one in the last digit of what is said,
-    would explain it.
+    `last_digit_only`: the rounding of the two numbers, or one in the last digit of the stated
+    value, would explain it.
     """
 
     said: str
@@ -155,10 +155,10 @@ class Misfit:
 
 
 def misfits(change: StatedChange, other: Printed) -> list[Misfit]:
-    """Return what of a change does not follow from its number and another.
+    """Return the parts of a change that do not follow from its number and another.
 
-    Whole numbers are taken as they stand, which is what a reader works with; decimals have been
-    rounded. Neither number is 0.
+    Integers are taken as exact, because a reader computes with them; decimals are rounded values.
+    Neither number is 0.
     """
     value = change.value
     said = [(change.difference, "", _difference)] if change.difference else []
@@ -189,9 +189,9 @@ def in_order(numbers: Iterable[Printed]) -> list[Printed]:
 
 
 def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
-    """Return whether a change follows from one of the numbers, which are as `in_order` gives them.
+    """Return whether a change follows from one of the numbers, sorted as by `in_order`.
 
-    Only those are tried that lie where the change itself says that the other number does.
+    Only numbers within the range that the change itself implies are tried.
     """
     for origin in _origins(change):
         begin = bisect_left(numbers, origin.low, key=_value)
@@ -202,7 +202,7 @@ def follows_from_any(change: StatedChange, numbers: Sequence[Printed]) -> bool:
 
 
 def _origins(change: StatedChange) -> Iterator[NumberRange]:
-    """Yield where the other number may lie; every range is a little too wide."""
+    """Yield ranges for the other number; every range is slightly too wide."""
     value, said = change.value, change.difference or change.percent
     if said is None:
         return

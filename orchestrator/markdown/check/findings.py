@@ -7,7 +7,7 @@ from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow
 
 
 class FindingKind(StrEnum):
-    """What a finding is about."""
+    """The subject of a finding."""
 
     GLOBAL_BATCH_SIZE = "global-batch-size"
     WORLD_SIZE = "world-size"
@@ -36,7 +36,7 @@ class TableFinding:
 def finding(
     row: BenchmarkRow, kind: FindingKind, message: str, *, last_digit_only: bool = False
 ) -> TableFinding:
-    """Return a finding in a row; the sentence is to follow the row's name."""
+    """Return a finding in a row; the sentence must fit after the row's name."""
     return TableFinding(
         line=row.line,
         kind=kind,

@@ -1,7 +1,7 @@
 """Find rows whose TFLOPs do not follow from size, speed and GPUs as in other rows.
 
-Which formula and which sequence length a page uses need not be known: TFLOPs · GPUs over size ·
-sequences per second is the same number in every row, if it was the same formula.
+The formula and the sequence length of a page need not be known. If the formula is the same, TFLOPs
+· GPUs over size · sequences per second is the same number in every row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _GIBI = Fraction(2**30, 10**9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rated:
-    """A row from which FLOPs per parameter and sequence can be worked out."""
+    """A row whose FLOPs per parameter and sequence can be computed."""
 
     row: BenchmarkRow
     tflops: RowNumber
@@ -42,10 +42,10 @@ class _Rated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Agreement:
-    """What most rows have in common: their FLOPs per parameter and sequence, and their sizes.
+    """The common FLOPs per parameter and sequence of most rows, and the sizes of these rows.
 
-    Sizes are rounded in print: TFLOPs are worked out from what is printed (`exact_size`), or from
-    what is not.
+    Sizes are rounded in print: TFLOPs may have been computed from the printed size (`exact_size`),
+    or from the unrounded one.
     """
 
     rows: int
@@ -56,8 +56,8 @@ class _Agreement:
     def tells_of(self, size: Fraction) -> bool:
         """Return whether rows of a size must agree too.
 
-        By an exact formula, models smaller or larger than those that agree count a little
-        otherwise.
+        With an exact formula, smaller or larger models than those that agree have slightly
+        different counts.
         """
         low, high = min(self.sizes), max(self.sizes)
         any_size = len(self.sizes) >= _MANY_SIZES and high >= low * _FAR_APART and self.exact_size
@@ -65,9 +65,9 @@ class _Agreement:
 
 
 def tflops_unlike_the_others(tables: Sequence[BenchmarkTable]) -> Iterator[TableFinding]:
-    """Find TFLOPs that do not follow from size, speed and GPUs as in most other rows of a page.
+    """Find TFLOPs that do not follow from size, speed and GPUs as in most rows of a page.
 
-    A report of ours takes no part: its exact formula tells models and recomputation apart.
+    A teralog report is left out: its exact formula distinguishes models and recomputation.
     """
     rated = [_rated(table) for table in tables if not is_ours(table.columns.titles)]
     page = _agreement([row for rows in rated for row in rows])
@@ -98,7 +98,7 @@ def _rated(table: BenchmarkTable) -> list[_Rated]:
 
 
 def _agreement(rows: Sequence[_Rated]) -> _Agreement | None:
-    """Return what most of the rows agree on, None if they do not."""
+    """Return the agreement of most rows, None if most do not agree."""
     if len(rows) < _FEWEST:
         return None
     for exact_size in (True, False):

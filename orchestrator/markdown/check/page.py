@@ -1,8 +1,8 @@
 """Find contradictions in tables of benchmarks that people wrote; change nothing.
 
-A printed number means all numbers that round to it. Two numbers contradict one another if no number
-can be both. A rule that could be wrong about a table because it does not know enough stays silent:
-after one false alarm, readers ignore the next.
+A printed number means all numbers that round to it. Two numbers contradict each other if no number
+can be both. A rule reports nothing if it lacks the facts to be certain: after one false alarm,
+readers ignore the next.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ from orchestrator.markdown.meaning.benchmark_pages import BenchmarkPage
 
 
 def check_page(page: BenchmarkPage, gpus: Sequence[Gpu] = ()) -> list[TableFinding]:
-    """Return what is wrong in the tables of a page, in the order of its lines.
+    """Return the problems in the tables of a page, in the order of its lines.
 
-    `gpus`: which the tables were measured on; with them, slow rows are findings too. Without them,
-    the GPUs that the page names give the peak.
+    `gpus`: the GPUs of the measurements; with them, slow rows are findings too. Without them, the
+    GPUs that the page names give the peak.
     """
     gpt_only = not tells_of_other_models(page.data)
     named = named_gpus(page.data)

@@ -1,4 +1,4 @@
-"""Check TFLOPs against the peak of GPUs, and against what trainings usually reach."""
+"""Check TFLOPs against the peak of GPUs, and against the usual range of training."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ _USUAL = {"V100": _Usual(mistuned=25, too_high=100)}
 def named_gpus(data: bytes) -> list[Gpu]:
     """Return the GPUs whose models a page names.
 
-    None if it also names accelerators that are not known, or formats below 16 bits.
+    None if it also names unknown accelerators, or formats below 16 bits.
     """
     words = set(_WORD.findall(data.decode("utf-8", "replace").upper()))
     unknown = any(_UNKNOWN.fullmatch(word) for word in words - {gpu.model for gpu in GPUS})
@@ -47,7 +47,7 @@ def named_gpus(data: bytes) -> list[Gpu]:
 
 
 def gpus_called(name: str) -> list[Gpu]:
-    """Return the GPUs that a name may stand for. Raises UserError if there is none."""
+    """Return the GPUs that a name may mean. Raises UserError if there is none."""
     found = matching(name)
     if not found:
         hint = did_you_mean(name, {gpu.name for gpu in GPUS})
@@ -58,7 +58,7 @@ def gpus_called(name: str) -> list[Gpu]:
 def tflops_range(
     row: BenchmarkRow, gpus: Sequence[Gpu], *, judge_tuning: bool
 ) -> Iterator[TableFinding]:
-    """Find TFLOPs above the peak of the GPUs, or far from what is usual."""
+    """Find TFLOPs above the peak of the GPUs, or far from the usual range."""
     number = row.numbers.get(Meaning.TFLOPS_PER_GPU)
     if number is None or not gpus:
         return
@@ -93,6 +93,6 @@ def _highest_peak(gpus: Sequence[Gpu]) -> float | None:
 
 
 def _usual_tflops(gpus: Sequence[Gpu]) -> _Usual | None:
-    """Return what is usual, if all GPUs are of one model and it is known."""
+    """Return the usual range, if all GPUs are of one model and it is known."""
     models = {gpu.model for gpu in gpus}
     return _USUAL.get(models.pop()) if len(models) == 1 else None

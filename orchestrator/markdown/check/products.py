@@ -86,7 +86,7 @@ def _product(
 
 
 def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
-    """Return how Megatron-LM 2 would run a row of too many pipeline stages; "" if it would not.
+    """Return how Megatron-LM 2 lowers too many pipeline stages of a row; "" if it does not.
 
     Its parser takes min(pipeline size, world size // tensor size); later ones refuse such a size.
     """
@@ -104,7 +104,7 @@ def _lowered_stages(world: RowNumber | None, *factors: RowNumber | None) -> str:
 
 
 def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:
-    """Return the data-parallel size of a row that says all but this, or None."""
+    """Return the data-parallel size of a row that has all sizes except it, or None."""
     world, tensor, pipeline = (
         row.numbers.get(meaning)
         for meaning in (
@@ -129,5 +129,5 @@ def _data_parallel_size(row: BenchmarkRow) -> RowNumber | None:
 
 @lru_cache
 def _is_parted_further(titles: tuple[str, ...]) -> bool:
-    """Return whether a table has other kinds of parallelism than tensor, pipeline and data."""
+    """Return whether a table has other parallelism than tensor, pipeline and data."""
     return any(map(_OTHER_PARALLELISM.fullmatch, titles))

@@ -16,16 +16,16 @@ _AVERAGES = Fraction(1, 100)
 
 
 class Rate(NamedTuple):
-    """The number that says it, and the sequences per second of all GPUs that follow."""
+    """A number of a row, and the sequences per second of all GPUs computed from it."""
 
     number: RowNumber
     sequences_per_second: NumberRange
 
 
 def rates(row: BenchmarkRow, units: Fraction = HALF) -> Iterator[Rate]:
-    """Yield what follows from each time and rate of a row, if the sizes it takes are known.
+    """Yield the rates from each time and rate of a row, if the necessary sizes are known.
 
-    `units` is how far off a printed number may be, in units of its last digit.
+    `units` is the possible rounding error of a printed number, in units of its last digit.
     """
     batch = _count(row, Meaning.GLOBAL_BATCH_SIZE)
     for quantity, number in row.paces:
@@ -51,7 +51,7 @@ def throughput(row: BenchmarkRow) -> Iterator[TableFinding]:
     """Find times and rates of one row that contradict each other.
 
     Both are of one run: seconds · samples/s is the global batch size. A difference of one percent
-    is no contradiction, since each may be an average of its own.
+    is accepted, because each may be a separate average.
     """
     found = list(rates(row))
     world = row.numbers.get(Meaning.WORLD_SIZE)

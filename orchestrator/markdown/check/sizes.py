@@ -23,7 +23,7 @@ _OTHER_MODELS = re.compile(
 
 
 def tells_of_other_models(data: bytes) -> bool:
-    """Return whether a page may have models that are no GPT."""
+    """Return whether a page may have models that are not a GPT."""
     return _OTHER_MODELS.search(data) is not None
 
 

@@ -1,4 +1,4 @@
-"""Find the headings of a markdown page, and the lines that are markdown at all."""
+"""Find the headings of a markdown page, and its lines outside of code and HTML."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s(?P<text>.*))?")
 
 
 def heading(line: str) -> str | None:
-    """Return the text of a heading with its markup, `## Results` is Results; else None."""
+    """Return the text of a heading line, with its markup, or None: `## Results` is Results."""
     found = _HEADING.fullmatch(line)
     if found is None:
         return None

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-# Unchanged lines around a change, as `diff -u` prints them.
+# Unchanged lines around a change, as many as `diff -u` prints.
 _CONTEXT = 3
 
 
 def line_diff(old: bytes, new: bytes, name: str) -> Iterator[bytes]:
     """Yield the lines of a unified diff, none if the documents are the same.
 
-    Both have as many lines, so it is found in one pass, however large they are.
+    Both have the same number of lines, so one pass is enough, however large they are.
     """
     before, after = _lines(old), _lines(new)
     changed = [

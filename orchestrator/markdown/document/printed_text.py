@@ -1,4 +1,4 @@
-"""Return the text that markdown shows of a cell or a heading, without its signs."""
+"""Return the visible text of a markdown cell or heading, without its signs."""
 
 import re
 
@@ -12,7 +12,7 @@ _PAIRED = re.compile(
 )
 _BREAK = re.compile(r"<br\s{0,9}/?>", re.IGNORECASE)
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-# Emphasis within emphasis within a link: nobody goes deeper in a cell.
+# Emphasis within emphasis within a link: cells are not nested more deeply.
 _DEPTH = 3
 
 

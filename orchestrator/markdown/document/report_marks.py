@@ -21,7 +21,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class _Mark(NamedTuple):
-    """A mark's line, where its text begins, and where the next line does; `name` of a first one."""
+    """A mark's line, its start, and the start of the next line; `name` of an opening mark."""
 
     line: int
     begin: int
@@ -30,15 +30,15 @@ class _Mark(NamedTuple):
 
 
 def marks(name: str) -> tuple[str, str]:
-    """Return the two comments between which the report of a campaign stands."""
+    """Return the two comments around the report of a campaign."""
     return f"<!-- teralog report {name} -->", "<!-- end of teralog report -->"
 
 
 def with_report(page: bytes, name: str, text: str) -> bytes:
-    """Return a page with `text` between the marks of a campaign, wherever they stand.
+    """Return a page with `text` between the marks of a campaign.
 
-    The text gets a blank line before and behind it, and the ends of line that the page has there;
-    all other bytes of the page stay. Raises UserError if there are no such marks, or one of two.
+    The text gets a blank line before and after it, and the page's line endings; all other bytes of
+    the page stay. Raises UserError if the page has no such marks, or only one of two.
     """
     edits: list[Edit] = []
     opened: _Mark | None = None

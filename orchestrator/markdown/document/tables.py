@@ -1,9 +1,9 @@
 """Read the tables of a markdown document, with the place of each cell in its bytes.
 
-What is a table is what GitHub shows as one: a row of titles, a row of dashes with as many cells,
-and all lines up to a blank one or another block. Tables within code, HTML comments or raw HTML are
-text. Documents stay bytes, whatever their encoding, so that a cell can be exchanged and nothing
-else.
+A table is what GitHub shows as one: a row of titles, a row of dashes with as many cells, and all
+lines up to a blank one or another block. Tables within code, HTML comments or raw HTML are text.
+Documents stay bytes, whatever their encoding, so that only a cell can be replaced and all other
+bytes stay.
 """
 
 import re
@@ -25,7 +25,7 @@ _PREFIX = re.compile(_MARKERS)
 _QUOTE = re.compile(rb"[ \t]*+(?:>[ \t]*+)*+")
 _NO_QUOTE = rb"^(?![ \t]*+>)"
 _DASHES = re.compile(rb"[ \t]*+:?-++:?[ \t]*+")
-# A line that is no row, though it follows one.
+# A line that is not a row, though it follows one.
 _OTHER_BLOCK = re.compile(
     rb"\s*+(?:$|#{1,6}(?:\s|$)|```|~~~|(?:[-*+]|\d{1,9}[.)])[ \t]"
     rb"|<(?:!--|/?(?:center|details|div|h[1-6r]|p|pre|summary|table)\b))",
@@ -39,14 +39,14 @@ _LINES_UP = 500
 
 
 class MarkdownCell(NamedTuple):
-    """What stands between two pipes of a row, blanks included: `raw`, which begins at `begin`."""
+    """The bytes between two pipes of a row, blanks included: `raw`, which begins at `begin`."""
 
     begin: int
     raw: bytes
 
     @property
     def end(self) -> int:
-        """Offset in the document of what follows."""
+        """Offset in the document of the byte after it."""
         return self.begin + len(self.raw)
 
     @property
@@ -58,7 +58,8 @@ class MarkdownCell(NamedTuple):
 class MarkdownRow(NamedTuple):
     """A line of a table: `content` begins at `begin`, without indentation and trailing blanks.
 
-    `line` counts from 1; `columns` is how many the table has, which the row may not keep to.
+    `line` counts from 1; `columns` is the number of the table's columns, from which the row may
+    differ.
     """
 
     line: int
@@ -70,8 +71,8 @@ class MarkdownRow(NamedTuple):
     def raw_cells(self) -> list[bytes]:
         """The bytes of the cells, split as GitHub does: at each pipe that is not escaped.
 
-        Where this gives another number than the table has columns, and not splitting within
-        `code` gives that number, then that is what was meant.
+        If this gives another number than the table has columns, and not splitting within `code`
+        gives that number, the latter is used.
         """
         raws = split_cells(self.content)
         if len(raws) != self.columns and b"`" in self.content:
@@ -134,7 +135,7 @@ class MarkdownTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """What is no markdown: code, a comment or raw HTML, with what opens and what ends it."""
+    """A part that is not markdown: code, a comment or raw HTML, with its opening and its end."""
 
     line: int
     begin: int
@@ -160,12 +161,12 @@ class Document:
 
 
 def read_document(data: bytes) -> Document:
-    """Return what is in a document. Any bytes are a document."""
+    """Return the blocks of a document. Any bytes are a document."""
     return Document(tuple(_blocks(data)))
 
 
 class Edit(NamedTuple):
-    """`new` is to stand in the place of the bytes from `begin` to `end`."""
+    """Replace the bytes from `begin` to `end` by `new`."""
 
     begin: int
     end: int
@@ -173,7 +174,7 @@ class Edit(NamedTuple):
 
 
 def edited(data: bytes, edits: Iterable[Edit]) -> bytes:
-    """Return a document with edits made, which come in their order and do not overlap."""
+    """Apply edits to a document; they are in order and do not overlap."""
     parts: list[bytes] = []
     position = 0
     for edit in edits:
@@ -206,7 +207,7 @@ def _next_line(data: bytes, position: int) -> int:
 
 
 def _end(data: bytes, found: "re.Match[bytes]") -> int:
-    """Return where code, a comment or raw HTML ends; what is not closed goes on to the end."""
+    """Return the end of code, a comment or raw HTML; if it is not closed, that of the document."""
     fence, raw = found["fence"], found["raw"]
     if fence:
         closing = rb"^[ \t>]*+%b{%d,}+[ \t]*+\r?$" % (re.escape(fence[:1]), len(fence))
@@ -223,7 +224,7 @@ def _end(data: bytes, found: "re.Match[bytes]") -> int:
 
 
 def _table(data: bytes, found: "re.Match[bytes]", after: int, line: int) -> MarkdownTable | None:
-    """Return the table whose row of dashes was found, if the line above it holds its titles."""
+    """Return the table of a row of dashes, if the line above it contains its titles."""
     prefix = found["prefix"]
     if found.start() <= after or prefix.strip(b" \t>"):
         return None
@@ -276,9 +277,9 @@ def _width(indentation: bytes) -> int:
 
 
 def _in_item(data: bytes, begin: int, indentation: int) -> bool:
-    """Return whether a line that is indented by four and more belongs to a list item.
+    """Return whether a line that is indented by four or more belongs to a list item.
 
-    Else it is code.
+    Otherwise it is code.
     """
     limit = indentation
     for _ in range(_LINES_UP):

@@ -9,10 +9,11 @@ from orchestrator.common.files import replacing
 
 
 def overwrite(path: Path, data: bytes) -> None:
-    """Put `data` in the place of what a file holds, whole or not at all.
+    """Replace the content of a file by `data`, completely or not at all.
 
     A reader of the file sees the old bytes or the new. A symbolic link stays one. The mode stays,
-    and the owner if we may set it. Raises OSError; then the old bytes are there, and nothing else.
+    and the owner if this process may set it. Raises OSError; then the file still has the old bytes,
+    and no temporary file is left.
     """
     real = path.resolve(strict=True)
     before = real.stat()

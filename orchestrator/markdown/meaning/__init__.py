@@ -1,1 +1,1 @@
-"""What a table's columns, cells and notes mean: models, batches, units."""
+"""Interpret a table's columns, cells and notes: models, batches, units."""

@@ -1,4 +1,4 @@
-"""Read the benchmark tables of a markdown page, with what the page says of their rows."""
+"""Read the benchmark tables of a markdown page, with the page's notes about their rows."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from orchestrator.markdown.meaning.notes import read_notes, read_sections
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkTable:
-    """A table: its name on the page, its columns, its rows, and the GPU that the page sets."""
+    """A table: its name on the page, its columns, its rows, and the page's GPU for it."""
 
     name: str
     columns: BenchmarkColumns
@@ -36,7 +36,7 @@ class BenchmarkPage:
 def read_page(data: bytes) -> BenchmarkPage:
     """Return the tables of a markdown document; blank rows are left out.
 
-    Raises UserError if a comment sets what cannot be set.
+    Raises UserError if a comment contains an invalid setting.
     """
     document = read_document(data)
     sections = read_sections(data, document)
@@ -55,7 +55,7 @@ def read_page(data: bytes) -> BenchmarkPage:
 def _table_names(headings: Sequence[str]) -> list[str]:
     """Return a name for each table: the heading above it.
 
-    Several below one heading are numbered, and so are those that have none.
+    Several tables below one heading are numbered, and so are tables without a heading.
     """
     above = [printed_text(heading) for heading in headings]
     several, seen = Counter(above), Counter[str]()

@@ -1,8 +1,8 @@
-"""Read a row of a benchmark table: what its cells mean.
+"""Read a row of a benchmark table: the meaning of its cells.
 
-Two ways to read it. The methods return one number each, exact or derived from others, or raise an
-error that says why not. `numbers` and `paces` hold all that is printed, each number with the worth
-of its last digit, and leave out what cannot be understood.
+There are two ways to read it. The methods return one number each, exact or derived from others, or
+raise an error with the reason. `numbers` and `paces` contain all printed numbers, each with the
+value of its last digit, and leave out cells that cannot be parsed.
 """
 
 import re
@@ -61,10 +61,10 @@ class NotInTableError(NotUnderstoodError):
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkColumns:
-    """The columns of a table, and the numbers that hold for all its rows if no column gives them.
+    """The columns of a table, and the numbers that apply to all its rows.
 
     The columns of one meaning are in the order in which they are read: for the pace, times come
-    before rates, which are often derived from them; in a report of ours the ranks decide.
+    before rates, which are often derived from them; in a teralog report the ranks decide.
     """
 
     in_order: Sequence[TableColumn]
@@ -109,10 +109,10 @@ class BenchmarkColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowNumber:
-    """A number of a row: the title of its column, its cell, and what is printed there.
+    """A number of a row: the title of its column, its cell, and the printed number.
 
-    `line`: of the note that gives it, None if a cell of the row does.
-    `per_gpu`: whether it is a rate that says that it is of one GPU.
+    `line`: of the note that gives it, None if a cell of the row does. `per_gpu`: whether it is a
+    rate stated for one GPU.
     """
 
     title: str
@@ -135,11 +135,11 @@ class RowNumber:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkRow:
-    """A row that is not blank: its place in the page, and the columns that say what it means.
+    """A row that is not blank: its place in the page, and its table's columns.
 
     `raw_cells` may be fewer than the columns, or more; `ordinal` counts from 1. Every method that
-    returns a number raises NotUnderstoodError if a cell does not hold what its column promises, and
-    NotInTableError if no column promises it.
+    returns a number raises NotUnderstoodError if a cell does not contain what its column's title
+    states, and NotInTableError if no column has the number.
     """
 
     columns: BenchmarkColumns
@@ -154,7 +154,7 @@ class BenchmarkRow:
 
     @property
     def has_extra_cells(self) -> bool:
-        """Whether it has more cells than columns: which cell is of which column is not known."""
+        """Whether it has more cells than columns, so that cells cannot be matched to columns."""
         return len(self.raw_cells) > len(self.columns.in_order)
 
     @property
@@ -172,7 +172,7 @@ class BenchmarkRow:
         return cell_text(raws[column.index]) if column.index < len(raws) else ""
 
     def count(self, meaning: Meaning) -> int:
-        """Return a whole number of a column, or the one that holds for the whole table."""
+        """Return an integer of a column, or the one that applies to the whole table."""
         columns = self.columns
         if meaning in columns.notes and meaning not in columns.by_meaning:
             value = columns.notes[meaning].value
@@ -235,16 +235,16 @@ class BenchmarkRow:
         printed = {
             meaning: number
             for meaning, columns in self.columns.by_meaning.items()
-            # Of two columns of one meaning nobody can tell which is meant.
+            # If two columns have one meaning, neither can be chosen.
             if len(columns) == 1 and (number := self._number(columns[0])) is not None
         }
         return {**dict(self._noted(printed)), **printed}
 
     @cached_property
     def paces(self) -> tuple[tuple[Quantity, RowNumber], ...]:
-        """The times per iteration and the rates of the row, in a report of ours one kind of them.
+        """The times per iteration and the rates of the row; in a teralog report only one kind.
 
-        Of two that say the same in two columns, nobody can tell which is meant.
+        If two columns contain the same quantity, neither can be chosen, so both are left out.
         """
         if self.has_extra_cells:
             return ()
@@ -259,7 +259,7 @@ class BenchmarkRow:
         return tuple(pace for pace in paces if kinds[pace[0], pace[1].per_gpu] == 1)
 
     def _number(self, column: TableColumn) -> RowNumber | None:
-        """Return the number of a cell, None if it holds none or no rule is about it."""
+        """Return the number of a cell, None if it has none or no rule uses it."""
         text, meaning = self.text(column), column.meaning
         printed: Printed | None = None
         try:
@@ -278,7 +278,7 @@ class BenchmarkRow:
         return RowNumber(title=plain(column.title), text=plain(text), printed=printed)
 
     def _noted(self, printed: Mapping[Meaning, RowNumber]) -> Iterator[tuple[Meaning, RowNumber]]:
-        """Yield the numbers of notes that the table has no column of."""
+        """Yield the numbers of notes for which the table has no column."""
         for meaning, note in self.columns.notes.items():
             value = note.value
             if isinstance(value, Meaning):
@@ -364,7 +364,7 @@ def _is_blank(content: bytes, raw_cells: Sequence[bytes]) -> bool:
 
 
 def plain(text: str) -> str:
-    """Return the text of a cell without markup, fit for a message."""
+    """Return the text of a cell without markup, for use in a message."""
     return printable(without_markup(text))
 
 

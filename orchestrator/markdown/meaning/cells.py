@@ -38,7 +38,7 @@ LONGEST = 100
 
 
 class NotUnderstoodError(ValueError):
-    """A cell that holds something else than the number looked for; a sentence says what."""
+    """A cell that contains something else than the expected number."""
 
 
 class Pace(NamedTuple):
@@ -50,24 +50,24 @@ class Pace(NamedTuple):
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a cell is empty, or holds only a sign that stands for nothing."""
+    """Return whether a cell is empty, or contains only a sign for "no value"."""
     return _BLANK.fullmatch(text) is not None
 
 
 def tells_failure(text: str) -> bool:
-    """Return whether a cell says that the run did not come to a result: `OOM`, `failed`."""
+    """Return whether a cell reports that the run had no result: `OOM`, `failed`."""
     return _FAILED.search(text) is not None
 
 
 def as_number(text: str) -> float:
-    """Return the value of what `NUMERAL` matches; commas part thousands."""
+    """Return the value of a text that `NUMERAL` matches; commas separate thousands."""
     return float(text.replace(",", ""))
 
 
 def read_parameters(text: str, unit: Unit | None = None) -> int:
     """Return the number of parameters in a cell: `7.5B`, `350M`, `GPT-2 XL (1.5B)`; 52 is 52B.
 
-    `unit` is what the title names. Raises NotUnderstoodError.
+    `unit` is the unit in the title. Raises NotUnderstoodError.
     """
     plain = _plain(text)
     found = _SIZE.fullmatch(plain)
@@ -88,7 +88,7 @@ def read_parameters(text: str, unit: Unit | None = None) -> int:
 
 
 def read_count(text: str) -> int:
-    """Return the whole number in a cell: `1,024`, `16x8`, `64 V100`. Raises NotUnderstoodError."""
+    """Return the integer in a cell: `1,024`, `16x8`, `64 V100`. Raises NotUnderstoodError."""
     found = _COUNT.fullmatch(_plain(text))
     if found is None or not _THINGS.fullmatch(found["rest"]):
         raise NotUnderstoodError(f"{text!r} is no whole number")
@@ -103,7 +103,7 @@ def read_count(text: str) -> int:
 def read_pace(text: str, unit: Unit | None = None) -> Pace:
     """Return the time or rate in a cell: `0.661s`, `~129 s/it`, `2.5ms`, `104 samples/s`.
 
-    `unit` is what the title names, for cells that name none. Raises NotUnderstoodError.
+    `unit` is the unit in the title, for cells without one. Raises NotUnderstoodError.
     """
     plain = _plain(text)
     found = _PACE.fullmatch(plain)

@@ -10,13 +10,12 @@ from orchestrator.markdown.meaning.units import Quantity, Unit, pace_unit, size_
 
 
 class Meaning(StrEnum):
-    """What a column holds.
+    """The meaning of a column.
 
-    PACE: a time per iteration or a rate; the unit says which, in the title or in the cells.
-    MODEL: a name that may tell the size, `GPT-2 XL (1.5B)`.
-    GPU: which one, `V100`; people also write how many.
-    REPORTED_TFLOPS: what a program printed.
-    STATISTIC: how far what was measured varied, or over how many reports.
+    PACE: a time per iteration or a rate; the unit, in the title or in the cells, decides which.
+    MODEL: a name that may contain the size, `GPT-2 XL (1.5B)`. GPU: its name, `V100`; people also
+    write the number of GPUs there. REPORTED_TFLOPS: as printed by a program. STATISTIC: the spread
+    of measurements, or the number of reports.
     """
 
     PARAMETERS = "parameters"
@@ -52,10 +51,10 @@ class Meaning(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column: its place, its title as text, what it means, and the unit that its title names.
+    """A column: its place, its title as text, its meaning, and the unit in its title.
 
-    rank: of the paces of one run the one with the lowest is meant, if they are averages of
-    several kinds.
+    rank: of several paces of one run the one with the lowest rank counts, if they are different
+    averages.
     """
 
     index: int
@@ -130,7 +129,7 @@ _NUMBER_OF = re.compile(r"^(?:#|\u2116)\s*")
 _LONGEST = 100
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
 _TFLOPS = re.compile(r"t(?:era)?flops?")
-# What a title may say beside TFLOPs and still mean those that are computed.
+# Words that a title may have next to TFLOPs and still mean the computed ones.
 _PLAIN = re.compile(
     r"(?:per|ps|s|sec|second|a|gpus?|device|card|rank|achieved|computed|calculated)*"
 )
@@ -150,12 +149,12 @@ _SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
 
 
 def without_markup(text: str) -> str:
-    """Return the text of a cell without what makes it bold, a link, code or a footnote."""
+    """Return the text of a cell without bold, links, code and footnotes."""
     return _MARKUP.sub(lambda found: found["text"] or "", text).strip()
 
 
 def title_key(title: str) -> str:
-    """Return the letters and digits of a title, in lower case: `Mic-BS` and `mic bs` are one."""
+    """Return the letters and digits of a title, in lower case: `Mic-BS` and `mic bs` are equal."""
     return _NO_LETTER.sub("", _NUMBER_OF.sub("n", without_markup(title)).lower())
 
 
@@ -164,7 +163,8 @@ def read_columns(
 ) -> list[TableColumn]:
     """Return the columns of a table, by the texts of its titles.
 
-    given: a name of COLUMN_NAMES for titles, by their keys; it goes before what the title means.
+    given: a name of COLUMN_NAMES for titles, by their keys; it takes precedence over the title's
+    meaning.
     """
     columns = [_column(index, title) for index, title in enumerate(titles)]
     if is_ours(titles):
@@ -218,7 +218,7 @@ def _column(index: int, title: str) -> TableColumn:
     if meaning is Meaning.PARAMETERS:
         return TableColumn(index, title, meaning, size_unit(told))
     if meaning is Meaning.PACE:
-        # A time is in seconds if nothing else is said; a throughput may be anything.
+        # A time without a unit is in seconds; a throughput without a unit may be anything.
         unit = _SECONDS if "time" in name.lower() and not told else None
         return TableColumn(index, title, meaning, pace_unit(told) or unit)
     if meaning is None and (unit := pace_unit(name)):

@@ -21,7 +21,7 @@ from orchestrator.markdown.meaning.cells import (
 from orchestrator.markdown.meaning.columns import Meaning, TableColumn, without_markup
 from orchestrator.markdown.meaning.notes import SIZES
 
-# A number, with a unit and a remark beside it; not 05-26, which is a date, or 70-82, a range.
+# A number, with a unit and a remark next to it; not 05-26, which is a date, or 70-82, a range.
 _NUMBER = re.compile(
     rf"[~≈]?\s?(?P<minus>[-\N{{MINUS SIGN}}]?)(?P<digits>{NUMERAL})(?:e(?P<exponent>[+-]?\d\d?))?"
     r"\s?[a-zµ/%]*\s?(?:\(.*\))?",
@@ -34,10 +34,10 @@ _Key = tuple[str | Meaning, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedColumn:
-    """A column: its title, what that means, and its cell in every row.
+    """A column: its title, its meaning, and its cell in every row.
 
-    texts: as printed; empty if the row's table has no such column. values: what to sort by, a
-    number if the cell is one, None if it is empty or a dash.
+    texts: as printed; empty if the row's table has no such column. values: to sort by, a number if
+    the cell is one, None if it is empty or a dash.
     """
 
     title: str
@@ -54,9 +54,9 @@ class JoinedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedTables:
-    """The tables of a page as one: the page's title, how many tables, and their columns and rows.
+    """The tables of a page as one: the page's title, the number of tables, columns and rows.
 
-    table_names: of each row the name of its table.
+    table_names: for each row the name of its table.
     """
 
     title: str
@@ -67,10 +67,10 @@ class JoinedTables:
 
 
 def join_tables(page: BenchmarkPage) -> JoinedTables:
-    """Return the tables of a page as one.
+    """Join the tables of a page into one.
 
-    Columns come in the order in which their titles appear. Those of a size that tables give other
-    titles, such as PP Chunks and GAS, are one with both titles.
+    Columns come in the order in which their titles appear. Columns of one size with different
+    titles, such as PP Chunks and GAS, become one with both titles.
     """
     first: dict[_Key, TableColumn] = {}
     titles: dict[_Key, dict[str, None]] = {}
@@ -113,7 +113,7 @@ def _joined(title: str, column: TableColumn, texts: Sequence[str]) -> JoinedColu
 
 
 def cell_value(column: TableColumn, text: str) -> Cell:
-    """Return what a cell is sorted by: its number if it is one, in the unit of its title.
+    """Return the value of a cell for sorting: its number if it is one, in the title's unit.
 
     A size is a count of parameters. None if it is empty or a dash.
     """

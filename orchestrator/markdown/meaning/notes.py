@@ -1,7 +1,7 @@
-"""Read what a page notes about all rows of its tables, such as `- TP=4 in all of entries`.
+"""Read a page's notes about all rows of its tables, such as `- TP=4 in all of entries`.
 
-Only list items of the table's section (from heading to heading) count. They must begin with a
-name, a sign and a number, and add no condition: prose contains plans and limits, too.
+Only list items of the table's section (from heading to heading) count. They must begin with a name,
+a sign and a number, and add no condition, because prose contains plans and limits, too.
 """
 
 import re
@@ -35,7 +35,7 @@ SIZES = frozenset(
 
 
 class Note(NamedTuple):
-    """A size that holds for all rows: a number, or the same as that of another column.
+    """A size that applies to all rows: a number, or the same as that of another column.
 
     `line`: of the page, None if an option gives it.
     """
@@ -46,7 +46,7 @@ class Note(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What is below one heading: the line it begins with, and what its lists say only once."""
+    """The content below one heading: its first line, and its list items."""
 
     line: int
     heading: str
@@ -54,7 +54,7 @@ class Section(NamedTuple):
 
 
 class TableNotes(NamedTuple):
-    """What a page says of one table: the heading above it, sizes, and the GPU."""
+    """A page's notes about one table: the heading above it, sizes, and the GPU."""
 
     heading: str
     sizes: dict[Meaning, Note]
@@ -76,15 +76,15 @@ _PRODUCT = {Meaning.MICRO_BATCH_SIZE, Meaning.DATA_PARALLEL_SIZE}
 
 
 def as_notes(constants: Mapping[Meaning, int]) -> dict[Meaning, Note]:
-    """Return settings that hold for all rows as notes of no line."""
+    """Return settings that apply to all rows as notes without a line."""
     return {meaning: Note(None, meaning, value) for meaning, value in constants.items()}
 
 
 def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> list[TableNotes]:
-    """Return what the page says of each table of a document, in order.
+    """Return the page's notes about each table of a document, in order.
 
-    Comments that set something go before lists. Raises UserError if a comment sets what cannot be
-    set.
+    Comments with settings take precedence over lists. Raises UserError if a comment contains an
+    invalid setting.
     """
     begins = [section.line for section in sections]
     comments = [text for text in document.texts if text.is_comment]
@@ -104,7 +104,7 @@ def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> 
 
 
 def read_sections(data: bytes, document: Document) -> list[Section]:
-    """Return what is above the first heading of a document, and the section of each heading."""
+    """Return the section above the first heading of a document, and that of each heading."""
     sections = [Section(0, "", {})]
     contradicted: set[tuple[int, Meaning]] = set()
     for number, line in markdown_lines(data, document):

@@ -44,13 +44,13 @@ class NumberRange:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A number as it is printed; `unit` is what one in its last digit is worth, 0 in a count."""
+    """A printed number; `unit` is the value of one in its last digit, 0 in a count."""
 
     value: Fraction
     unit: Fraction = Fraction(0)
 
     def interval(self, units: Fraction = Fraction(1, 2)) -> NumberRange:
-        """Return the numbers it may stand for: half a unit of its last digit to either side."""
+        """Return the range that rounds to it: half a unit of its last digit to either side."""
         if not self.unit:
             return NumberRange(self.value, self.value)
         # A number printed as 0.0 still stands for one above zero.
@@ -58,7 +58,7 @@ class Printed:
         return NumberRange(low, self.value + units * self.unit)
 
     def rounded(self, other: Fraction) -> str:
-        """Return another number, with as many decimals as this one is printed with."""
+        """Format another number with the decimals of this one."""
         decimals = 0
         while self.unit and self.unit * 10**decimals < 1:
             decimals += 1
@@ -66,15 +66,15 @@ class Printed:
 
 
 def exact_count(value: int) -> Printed:
-    """Return a whole number that is exact."""
+    """Return an integer as an exact number."""
     return Printed(Fraction(value))
 
 
 def printed_number(text: str, value: float | None = None) -> Printed | None:
-    """Return the number in a cell, with the worth of its last digit; None if there is none.
+    """Return the number in a cell, with the value of its last digit; None if it has none.
 
-    `value` is what the cell says in all, its unit included: 7.5e9 for `7.5B`. Of several numbers
-    it is the one that `value` is a unit's multiple of: 1.5 in `GPT-2 XL (1.5B)`.
+    `value` is the cell's full value, unit included: 7.5e9 for `7.5B`. If the cell has several
+    numbers, it is the one that gives `value` when multiplied by a unit: 1.5 in `GPT-2 XL (1.5B)`.
     """
     if len(text) > LONGEST:
         return None
@@ -95,9 +95,9 @@ def _scale(value: float, literal: Fraction) -> Fraction:
 
 
 def most_common(intervals: Iterable[NumberRange]) -> tuple[int, NumberRange]:
-    """Return how many of the intervals have most in common, and what they have in common.
+    """Return the largest number of intervals that overlap in one range, and that range.
 
-    Of several that as many share, it is the lowest. There must be an interval.
+    If several ranges are equally common, it is the lowest. There must be an interval.
     """
     ends = sorted(
         end for each in intervals for end in ((each.low, "0 opens"), (each.high, "1 closes"))

@@ -1,6 +1,6 @@
 """Read the settings for the tables of a page, from options and from the page itself.
 
-A page says it in a comment on a line of its own, for all that follows:
+A page sets them in a comment on a separate line, for all tables after it:
 
     <!-- teralog: seq_length=2048 factor=4 decimals=1 formula=bigscience -->
 """
@@ -24,7 +24,7 @@ MOST_DECIMALS = 6
 
 
 class Formula(StrEnum):
-    """Which FLOPs an iteration has: those of orchestrator.run.flops by these names."""
+    """The formula of an iteration's FLOPs: those of orchestrator.run.flops by these names."""
 
     BIGSCIENCE = "bigscience"
     NARAYANAN = "narayanan"
@@ -32,13 +32,12 @@ class Formula(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSettings:
-    """How TFLOPs are computed.
+    """The settings for computing TFLOPs.
 
-    factor: passes over the layers, 4 if activations are recomputed, else 3.
-    decimals: of TFLOPs; None keeps those that a cell has.
-    gpu, gpu_peak_tflops: for utilizations; the peak goes before the name's.
-    constants: numbers that hold if a table has no column for them.
-    columns: what columns hold, by the key of their title, if the title does not say it.
+    factor: passes over the layers, 4 if activations are recomputed, else 3. decimals: of TFLOPs;
+    None keeps those that a cell has. gpu, gpu_peak_tflops: for utilizations; the peak takes
+    precedence over the name's. constants: numbers for tables that have no column for them. columns:
+    the meanings of columns, by the key of their title, if the title does not show it.
     """
 
     formula: Formula = Formula.BIGSCIENCE
@@ -88,10 +87,10 @@ _SEQ_LENGTH = re.compile(
 
 
 def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSettings:
-    """Return settings with those that a comment of the page makes, if it is one that makes any.
+    """Return the settings, changed by a comment of the page if it is a settings comment.
 
-    Raises UserError with all that is wrong in it: a setting that is not understood must not be
-    passed over, or numbers would be computed with another.
+    Raises UserError with all its problems: an invalid setting must not be ignored, or numbers would
+    be computed with another value.
     """
     text = data[comment.begin : comment.end].decode("utf-8", "replace")
     found = _COMMENT.match(text)
@@ -113,7 +112,7 @@ def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSett
 
 
 def overridden(options: PageSettings, page: PageSettings) -> Iterator[str]:
-    """Yield what options set, other than by default, and the page sets otherwise: its settings."""
+    """Yield the options that differ from the default and that the page overrides."""
     default, given, told = map(_values, (PageSettings(), options, page))
     for key, value in given.items():
         if value not in {default.get(key), told[key]}:
@@ -127,9 +126,9 @@ def _values(settings: PageSettings) -> dict[str, object]:
 
 
 def said_seq_length(document: Document, data: bytes) -> tuple[int, int] | None:
-    """Return the sequence length that the page's prose names, and the line that does first.
+    """Return the sequence length that the page's prose states, and its first line.
 
-    None if it names none, or several: then it is not known which table has which.
+    None if it states none, or several: then it is not known which table has which.
     """
     begins = [block.begin for block in document.blocks]
     said: dict[int, int] = {}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Quantity(StrEnum):
-    """What a number is a count of, once its unit is known."""
+    """What a number counts, once its unit is known."""
 
     STEP_SECONDS = "step_seconds"
     SAMPLES_PER_SECOND = "samples_per_second"
@@ -17,7 +17,7 @@ class Quantity(StrEnum):
 
 
 class Unit(NamedTuple):
-    """A number in this unit times `scale` is the quantity; of one GPU if `per_gpu`."""
+    """A number in this unit times `scale` is the quantity; for one GPU if `per_gpu`."""
 
     quantity: Quantity
     scale: float

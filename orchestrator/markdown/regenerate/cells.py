@@ -15,7 +15,7 @@ _DIGIT = re.compile(rb"[0-9]")
 
 
 class Form(NamedTuple):
-    """How a number is written: `scale` is 100 for per cent, `sign` what follows the number."""
+    """The format of a number: `scale` is 100 for per cent, `sign` follows the number."""
 
     decimals: int
     commas: bool = False
@@ -23,16 +23,16 @@ class Form(NamedTuple):
     sign: str = ""
 
     def number(self, value: float) -> str:
-        """Return a value as it is written, without the sign."""
+        """Format a value, without the sign."""
         return f"{value * self.scale:{',' if self.commas else ''}.{self.decimals}f}"
 
     def text(self, value: float) -> str:
-        """Return a value as it is written."""
+        """Format a value, with the sign."""
         return self.number(value) + self.sign
 
 
 class NumberInCell(NamedTuple):
-    """The one number of a cell, which stands from `begin` to `end` of its bytes."""
+    """The only number of a cell, in the bytes from `begin` to `end`."""
 
     begin: int
     end: int
@@ -40,10 +40,10 @@ class NumberInCell(NamedTuple):
     has_percent: bool
 
     def form(self, is_share: bool, in_percent: bool) -> Form:
-        """Return how the number is written.
+        """Return the format of the number.
 
-        A share, which is a part of one, is in per cent if its cell or its column's title says so.
-        Raises NotUnderstoodError if neither does and it is more than one.
+        A fraction of one is in per cent if its cell or its column's title shows that. Raises
+        NotUnderstoodError if neither does and it is more than one.
         """
         decimals = len(self.text.partition(".")[2])
         percent = is_share and (in_percent or self.has_percent)
@@ -60,7 +60,7 @@ class NumberInCell(NamedTuple):
 def number_in(raw: bytes) -> NumberInCell | None:
     """Return the number of a cell, `52.8`, `**1,024**`, `~22 %`; None if the cell is blank.
 
-    Raises NotUnderstoodError if it holds something else, or more than one number.
+    Raises NotUnderstoodError if it contains something else, or more than one number.
     """
     found = _NUMBER.search(raw)
     rest = raw[: found.start()] + raw[found.end() :] if found else raw
@@ -75,9 +75,9 @@ def number_in(raw: bytes) -> NumberInCell | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnForm:
-    """How the numbers of a column are written, if their cells do not tell.
+    """The format of a column's numbers, if their cells do not show it.
 
-    decimals: goes before those that a cell has; blank: the form in a cell that has no number.
+    decimals: replaces the decimals of a cell; blank: the format in a cell without a number.
     """
 
     is_share: bool
@@ -87,9 +87,9 @@ class ColumnForm:
     blank: Form
 
     def written(self, raw: bytes, value: float) -> bytes:
-        """Return a cell's bytes with a value in the place of its number, in that number's form.
+        """Replace the number in a cell's bytes by a value, in that number's format.
 
-        Raises NotUnderstoodError if the cell holds something else than one number.
+        Raises NotUnderstoodError if the cell does not contain exactly one number.
         """
         number = number_in(raw)
         form = number.form(self.is_share, self.in_percent) if number else self.blank
@@ -104,10 +104,10 @@ class ColumnForm:
 
 
 def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form | None:
-    """Return the form that most numbers in some cells have; None if there is no number."""
+    """Return the most frequent format of numbers in some cells; None if there is no number."""
     forms: Counter[Form] = Counter()
     for raw in raws:
-        # What is no number has no form.
+        # A text without a number has no format.
         with suppress(NotUnderstoodError):
             if number := number_in(raw):
                 forms[number.form(is_share, in_percent)] += 1
@@ -115,11 +115,11 @@ def common_form(raws: Iterable[bytes], is_share: bool, in_percent: bool) -> Form
 
 
 def exchanged(raw: bytes, begin: int, end: int, new: bytes, *, to_right: bool) -> bytes:
-    """Return a cell with `new` for its bytes from `begin` to `end`, as wide as before if it fits.
+    """Replace the bytes of a cell from `begin` to `end` by `new`; keep the width if it fits.
 
-    Blanks are added or taken on the side where the cell has more of them, and where it has as many
-    on both, on the left side of a column that is aligned `to_right`. One blank stays at each pipe
-    that had one.
+    Blanks are added or removed on the side of the cell that has more of them. If both sides have
+    the same number, it is the left side of a column that is aligned `to_right`. One blank stays at
+    each pipe that had one.
     """
     before, after = raw[:begin], raw[end:]
     grown = len(new) - len(raw[begin:end].decode("utf-8", "replace"))
@@ -140,7 +140,7 @@ def exchanged(raw: bytes, begin: int, end: int, new: bytes, *, to_right: bool) -
 
 
 def filled(raw: bytes, new: bytes, *, to_right: bool) -> bytes:
-    """Return a blank cell with `new` in it, as wide as before if it fits."""
+    """Fill a blank cell with `new`; keep the width if it fits."""
     shown = raw.strip(b" ")
     if shown:
         begin = raw.index(shown)

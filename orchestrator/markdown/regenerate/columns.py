@@ -24,10 +24,9 @@ _IN_PERCENT = Form(decimals=1, scale=100, sign="%")
 class Computed:
     """A column that is computed.
 
-    title: of a new column; form: of its numbers, if nothing else tells the form.
-    value: the number of a row. It raises NotUnderstoodError.
-    is_in: whether a column of a table holds it already.
-    is_share: whether it is a part of one, which is shown in per cent.
+    title: of a new column; form: the format of its numbers, if nothing else shows it. value:
+    computes the number of a row. It raises NotUnderstoodError. is_in: whether a column of a table
+    contains it already. is_share: whether it is a fraction of one, shown in per cent.
     """
 
     title: str
@@ -82,7 +81,7 @@ def _flops(row: BenchmarkRow, settings: PageSettings, factor: int) -> int:
 
 
 def _raise_all(row: BenchmarkRow, settings: PageSettings) -> None:
-    """Raise NotUnderstoodError with all that is wrong in a row, not only with the first."""
+    """Raise NotUnderstoodError with all problems of a row, not only with the first."""
     readers: list[Callable[[], float]] = [row.parameters]
     if settings.formula is Formula.NARAYANAN:
         readers = [partial(row.count, size) for size in _SHAPE]

@@ -22,7 +22,7 @@ from orchestrator.markdown.regenerate.table import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regenerated:
-    """A page with its columns computed again, and what was done in its tables."""
+    """A page with its columns computed again, and the changes in its tables."""
 
     data: bytes
     tables: tuple[RegeneratedTable, ...]
@@ -35,26 +35,26 @@ class Regenerated:
 
     @property
     def new_columns(self) -> int:
-        """How many columns were not there."""
+        """How many columns were added."""
         return sum(table.new_columns for table in self.tables)
 
     @property
     def changes(self) -> list[ChangedCell]:
-        """The cells that were not what they are now, those of new columns left out."""
+        """The cells whose content changed, except those of new columns."""
         return [change for table in self.tables for change in table.changes]
 
     @property
     def unclear(self) -> list[Remark]:
-        """The rows and tables that look like results and are not understood, and why."""
+        """The rows and tables that look like results but could not be parsed, and why."""
         return [remark for table in self.tables for remark in table.unclear]
 
 
 def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> Regenerated:
     """Return a page with its TFLOPs columns computed again, and those of `add` too.
 
-    `add` holds keys of COMPUTED: such a column is computed if a table has it, and else put
-    behind the times or the TFLOPs. What the page's comments say goes before `options`,
-    and these before its prose. Raises UserError, with all problems, each after its line.
+    `add` contains keys of COMPUTED: such a column is computed if a table has it, and otherwise
+    inserted after the times or the TFLOPs. The page's comments take precedence over `options`, and
+    these over its prose. Raises UserError, with all problems, each after its line.
     """
     document = read_document(data)
     notes: list[Remark] = []
@@ -86,7 +86,7 @@ def title_keys(data: bytes) -> set[str]:
 def _with_settings(
     document: Document, data: bytes, options: PageSettings, notes: list[Remark], problems: list[str]
 ) -> Iterator[tuple[MarkdownTable, PageSettings]]:
-    """Yield each table with what holds for it."""
+    """Yield each table with its settings."""
     settings = options
     if Meaning.SEQ_LENGTH not in options.constants:
         settings = _with_said_seq_length(document, data, options, notes)

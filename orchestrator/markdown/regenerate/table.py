@@ -33,7 +33,7 @@ class Remark(NamedTuple):
 
 
 class ChangedCell(NamedTuple):
-    """A cell that held `old`, and is to hold `new`."""
+    """A cell that contained `old`, and will contain `new`."""
 
     line: int
     title: str
@@ -43,13 +43,12 @@ class ChangedCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegeneratedTable:
-    """What is to be done with a table; a page adds up those of its tables.
+    """The changes to a table; a page adds up those of its tables.
 
-    edits: in their order.
-    changes: the cells that are not what they were, those of new columns left out.
-    rows: how many rows were computed; new_columns: how many columns were not there.
-    unclear: rows that look like results and are not understood, and why; or the whole table.
-    notes: what a reader should know that is no fault.
+    edits: in their order. changes: the cells whose content changed, except those of new columns.
+    rows: how many rows were computed; new_columns: how many columns were added. unclear: rows that
+    look like results but could not be parsed, and why; or the whole table. notes: information for
+    the user that is not an error.
     """
 
     edits: list[Edit] = field(default_factory=list)
@@ -61,14 +60,14 @@ class RegeneratedTable:
 
 
 class _Target(NamedTuple):
-    """A column to be computed: one of the table, or a new one."""
+    """A column to compute: one of the table, or a new one."""
 
     computed: Computed
     column: TableColumn | None
 
 
 class _Result(NamedTuple):
-    """A row that holds a result, and what each target is to hold."""
+    """A row with a result, and the new values of its targets."""
 
     row: BenchmarkRow
     values: tuple[float, ...]
@@ -140,7 +139,7 @@ def _results(
     settings: PageSettings,
     unclear: list[Remark],
 ) -> list[_Result]:
-    """Return every result with its values; what is not understood is added to `unclear`."""
+    """Return every result with its values; rows that cannot be parsed are added to `unclear`."""
     telling = {column.index for _, column in targets if column}
     telling |= {column.index for column in columns.by_meaning.get(Meaning.PACE, ())}
     results = []
@@ -207,7 +206,7 @@ def _regenerate_column(
     results: Sequence[_Result],
     made: RegeneratedTable,
 ) -> None:
-    """Add to `made` what is to be done in a column of the table, that of a target's number."""
+    """Add to `made` the changes to a column of the table; `number` is its target's number."""
     for row, values in results:
         if column.index >= len(row.raw_cells):
             made.unclear.append(Remark(row.line, f"the row ends before {column.title}"))
@@ -226,7 +225,7 @@ def _regenerate_column(
 
 
 def _last_column(columns: BenchmarkColumns) -> int:
-    """Return behind which column new ones stand: that of the TFLOPs, or of the times and rates."""
+    """Return the column after which new ones go: TFLOPs, or else times and rates."""
     return max(
         column.index
         for meaning in (Meaning.TFLOPS_PER_GPU, Meaning.PACE)
@@ -240,7 +239,7 @@ def _new_columns(
     new: Sequence[tuple[int, Computed]],
     behind: int,
 ) -> Iterator[Edit]:
-    """Yield the edits that put new columns behind one of the table, their numbers to the right."""
+    """Yield the edits that insert new columns after one of the table, numbers to the right."""
     values = {row.line: values for row, values in results}
     columns = []
     for number, computed in new:
