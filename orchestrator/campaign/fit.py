@@ -57,7 +57,7 @@ def capacity(run: Run, cluster: Cluster) -> Capacity | None:
 
 
 def gib(number: float) -> str:
-    """Format a number of GiB with three digits, or as an integer if it is 1000 or more."""
+    """Format a number of GiB with three digits, or as an integer if it is 100 or more."""
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 

@@ -112,7 +112,7 @@ def with_comment(settings: PageSettings, comment: Text, data: bytes) -> PageSett
 
 
 def overridden(options: PageSettings, page: PageSettings) -> Iterator[str]:
-    """Yield the options that differ from the default and that the page overrides."""
+    """Yield the page's settings that override options of the user."""
     default, given, told = map(_values, (PageSettings(), options, page))
     for key, value in given.items():
         if value not in {default.get(key), told[key]}:
