@@ -1,4 +1,4 @@
-"""Find the series of runs for `give_up`, and which of their runs are given up."""
+"""Find the series of runs for `give_up`, and the runs that are given up."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -7,18 +7,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ParameterSeries:
-    """Runs that differ in one parameter alone, the least value of it first."""
+    """Runs that differ only in one parameter, sorted by its value."""
 
     parameter: str
     values: tuple[Any, ...]
     run_ids: tuple[str, ...]
 
     def before(self, run_id: str) -> tuple[str, ...]:
-        """Return the runs that have less of the parameter than this one."""
+        """Return the runs with a smaller value of the parameter."""
         return self.run_ids[: self.run_ids.index(run_id)]
 
     def given_up(self, run_id: str, failed: Callable[[str], bool]) -> str | None:
-        """Return why a run is not to be started, or None; `failed` tells of another if it did."""
+        """Return why a run must not start, or None; `failed` tests another run."""
         for other, value in zip(self.before(run_id), self.values, strict=False):
             if failed(other):
                 return f"given up: {self.parameter}={value} failed"
@@ -26,7 +26,7 @@ class ParameterSeries:
 
 
 def all_series(parameter: str, runs: Iterable[tuple[str, str, Any]]) -> dict[str, ParameterSeries]:
-    """Return the series of each run; of a run there are its id, what else it is, and its value."""
+    """Return the series of each run; a run is its id, its other values, and its parameter."""
     groups: dict[str, list[tuple[Any, str]]] = {}
     for run_id, rest, value in runs:
         groups.setdefault(rest, []).append((value, run_id))

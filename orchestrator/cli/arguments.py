@@ -48,8 +48,8 @@ def runs_argument(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the argument that names a campaign, if it is given, and then runs.
 
-    The command gets `campaign`, a path, and `runs`, a tuple. one: it takes one run. folders: a
-    folder of results stands for a campaign, too.
+    The command gets `campaign`, a path, and `runs`, a tuple. one: it accepts one run. folders: it
+    also accepts a folder of results instead of a campaign file.
     """
 
     def split(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> None:
@@ -85,7 +85,7 @@ def _complete_runs(
 ) -> list[CompletionItem]:
     """Return the labels and ids of runs that begin so, and let the shell complete files.
 
-    A mistake in the campaign file completes nothing: a message would appear in the command line.
+    A mistake in the campaign file gives no completion: a message would appear in the command line.
     """
     files = [CompletionItem(incomplete, type="file")] if not ctx.params.get("campaign") else []
     try:
@@ -106,7 +106,7 @@ def _loaded(campaign: Path | None) -> "Campaign":
 
 
 def _escaped(label: str) -> str:
-    """Return a label as the shell has to insert it; zsh and fish quote it by themselves."""
+    """Return a label as the shell must insert it; zsh and fish quote it themselves."""
     # click's script for bash reads each line with `read`, which takes one backslash away.
     in_bash = os.environ.get("_TERALOG_COMPLETE", "").startswith("bash")
     return label.replace(" ", "\\\\ ") if in_bash else label

@@ -1,4 +1,4 @@
-"""The command that looks for what is wrong in tables that people wrote."""
+"""The command that finds contradictions in tables that people wrote."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What several commands share: options, and how they load and print."""
+"""Code that several commands share: options, loading and printing."""
 
 import json
 import math
@@ -32,7 +32,7 @@ Command = Callable[..., None]
 
 
 def options(*several: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Return what adds several options to a command, in their order."""
+    """Return a decorator that adds several options to a command, in their order."""
 
     def add(command: Command) -> Command:
         for option in reversed(several):
@@ -56,7 +56,7 @@ class Positive(click.FloatRange):
     """A finite number above zero."""
 
     def __init__(self) -> None:
-        """Take every number above zero."""
+        """Accept every number above zero."""
         super().__init__(min=0, min_open=True)
 
     def convert(
@@ -79,7 +79,7 @@ class Format(click.Choice[str]):
     """A name of FORMATS, or an earlier name of one."""
 
     def __init__(self) -> None:
-        """Take the formats of all tables."""
+        """Accept the formats of all tables."""
         super().__init__(FORMATS)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -99,7 +99,7 @@ def check_format(layout: str, *, to_terminal: bool) -> str:
 
 
 def _format(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse what cannot be printed, before the command does its work."""
+    """Refuse a format that cannot be printed, before the command does its work."""
     return check_format(value, to_terminal=sys.stdout is not None and sys.stdout.isatty())
 
 
@@ -147,7 +147,7 @@ format_option = options(
 
 
 def json_option(what: str) -> Callable[[Command], Command]:
-    """Return the option of a command that prints no table: its JSON, which has `what`."""
+    """Return the `--json` option of a command without a table; `what` describes its JSON."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
 
 
@@ -269,13 +269,13 @@ def other_results(campaign: "Campaign", store: "CampaignStore") -> "list[Elsewhe
 
 
 def from_here(path: Path) -> str:
-    """Return a path as one types it here: relative if it is in the current directory."""
+    """Return a path as a user would type it here: relative if in the current directory."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
-    """Bring the records of a campaign's runs up to date; report queries without an answer.
+    """Update the records of a campaign's runs; report queries without an answer.
 
     If nothing was measured, report that the campaign was rehearsed. Returns whether the records are
     up to date now.
@@ -296,7 +296,7 @@ def refresh_records(campaign: "Campaign", store: "CampaignStore") -> bool:
 
 @contextmanager
 def told_if_slow(sentence: str, seconds: float = 3.0) -> Iterator[None]:
-    """Say on a terminal what takes so long, where it takes longer than `seconds`."""
+    """Print the reason of a wait on a terminal, if it takes longer than `seconds`."""
     if not sys.stderr.isatty():
         yield
         return
@@ -319,13 +319,13 @@ def _indented(value: object) -> str:
 
 
 def _objects(values: Sequence[dict[str, Any]]) -> str:
-    """Return a JSON list, one object a line."""
+    """Return a JSON list, one object per line."""
     lines = ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
     return f"[\n{lines}\n]" if lines else "[]"
 
 
 def print_objects(values: Sequence[dict[str, Any]]) -> None:
-    """Print a JSON list, one object a line."""
+    """Print a JSON list, one object per line."""
     click.echo(_objects(values))
 
 
@@ -395,7 +395,7 @@ def table_text(
 
 
 def submit_line(campaign: "Campaign") -> str:
-    """Return what starts the runs of a campaign, or of its rehearsal."""
+    """Return the command that starts the runs of a campaign, or of its rehearsal."""
     return f"teralog submit {campaign.arguments}{' --rehearse' if campaign.rehearsal else ''}"
 
 

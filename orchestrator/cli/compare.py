@@ -1,4 +1,4 @@
-"""The commands that say whether a difference is one, and where differences come from."""
+"""The commands that test whether a difference is real, and show the sources of noise."""
 
 import re
 import sys
@@ -157,7 +157,7 @@ def noise(campaign: Path, results: Path | None, layout: str) -> None:
 def _refuse_misuse(
     a: str, b: str | None, by: str | None, expression_a: str | None, expression_b: str | None
 ) -> None:
-    """Raise UsageError if the options name nothing to compare, or several things."""
+    """Raise UsageError if the options name nothing to compare, or too much."""
     from orchestrator.compare.published_row import is_published
 
     if is_published(a):
@@ -192,7 +192,7 @@ def _matched(
 
 
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
-    """Return a pairing with its campaigns' names, or with A and B where its runs have one name."""
+    """Return a pairing with its campaigns' names, or with A and B if its runs have one name."""
     from dataclasses import replace
 
     if names is None and pairing.title != pairing.baseline:
@@ -202,18 +202,18 @@ def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":
 
 
 def _names(a: str, b: str) -> tuple[str, str]:
-    """Return what to call two campaigns: as they are given, where they have one name."""
+    """Return the names of two campaigns: their paths as given, if the names are equal."""
     return (a, b) if _name(a) == _name(b) else (_name(a), _name(b))
 
 
 def _name(path: str) -> str:
-    """Return what to call a campaign: its file without suffix, or the whole name of its folder."""
+    """Return the name of a campaign: its file without suffix, or the whole name of its folder."""
     return Path(path).absolute().name if Path(path).is_dir() else Path(path).stem
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A, or B: its runs, the warm-up that is left out of them, and their folder."""
+    """A or B: its runs, the warm-up left out of them, and their folder."""
 
     runs: "list[MeasuredRun]"
     warmup: "Warmup"

@@ -1,4 +1,4 @@
-"""The command that looks at this machine."""
+"""The command that examines this machine."""
 
 import sys
 

@@ -77,7 +77,7 @@ def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layo
 def _planned(
     campaign: Path, results: Path | None
 ) -> "tuple[Sequence[PlannedRun], Warmup, CampaignStore, Sequence[str]]":
-    """Return a campaign's runs, its warm-up, its folder, and each damaged file that was met."""
+    """Return a campaign's runs, warm-up and folder, and a sentence for each damaged file."""
     from orchestrator.common.errors import UserError
     from orchestrator.store.campaign_store import CampaignStore
     from orchestrator.store.recorded_runs import readable_records, recorded_campaign

@@ -39,14 +39,14 @@ SECTIONS = {
 
 
 class Commands(click.Group):
-    """Commands listed by what a person is doing; a UserError becomes its sentences and exit 1."""
+    """Commands grouped by purpose; a UserError becomes its sentences and exit 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of the sections."""
         return [str(command.name) for commands in SECTIONS.values() for command in commands]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section for each thing a person does."""
+        """Write one section for each purpose."""
         for title, commands in SECTIONS.items():
             rows = [(str(one.name), one.get_short_help_str(_WHOLE_SENTENCE)) for one in commands]
             with formatter.section(title):

@@ -195,7 +195,7 @@ def _print_unparsed(found: "FoundLogs", layout: str) -> None:
 
 
 def _given(options: dict[str, Any]) -> "Given":
-    """Return what the user gives that logs may lack. Raises UserError for an unknown preset."""
+    """Return values from the user that logs may lack. Raises UserError for an unknown preset."""
     from dataclasses import fields
 
     from orchestrator.logs.figures import Given
@@ -219,7 +219,7 @@ def _given(options: dict[str, Any]) -> "Given":
 
 
 def _refuse_unreadable(paths: tuple[str, ...]) -> None:
-    """Raise UserError for names that lead nowhere, before any job waits in a queue for them."""
+    """Raise UserError for paths that do not exist, before a job waits in a queue."""
     names = [path for path in paths if path != "-" and not glob.has_magic(path)]
     missing = [path for path in names if not Path(path).exists()]
     if missing:
@@ -277,7 +277,7 @@ def _bytes_of(log: "Log") -> int:
 
 @contextmanager
 def _temporary_folder() -> "Iterator[Path]":
-    """Make a folder for what compressed archives contain, and remove it at the end."""
+    """Make a folder for the logs of compressed archives, and remove it at the end."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="teralog-", ignore_cleanup_errors=True) as name:
@@ -299,7 +299,7 @@ def _status() -> "Iterator[Callable[[Path], None]]":
 
 @contextmanager
 def _progress(logs: "Sequence[Log]") -> "Iterator[Callable[[int], None]]":
-    """Show on a terminal how many bytes of the logs have been read, and how long the rest takes."""
+    """Show on a terminal how many bytes of the logs were read, and the remaining time."""
     if not sys.stderr.isatty():
         yield lambda count: None
         return

@@ -1,4 +1,4 @@
-"""The command that makes the table of a campaign, or a page of HTML of a published one's tables."""
+"""The command that makes the table of a campaign, or an HTML page of published tables."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -161,7 +161,7 @@ def report(
 
 
 def _file_layout(file: Path, layout: str) -> str | None:
-    """Return the format that a file is to have; None for a page of HTML."""
+    """Return the format for a file; None for an HTML page."""
     context = click.get_current_context()
     if context.get_parameter_source("layout") is ParameterSource.COMMANDLINE:
         return layout
@@ -189,7 +189,7 @@ def _refuse_full_report(file: Path, store: "CampaignStore") -> None:
 
 
 def _write_file(file: Path, text: str | bytes) -> str:
-    """Write a file of the user's choice; return what was done."""
+    """Write a file that the user named; return a sentence about it."""
     from orchestrator.common.files import disk_errors, replacing
 
     with disk_errors(file, "give another file"), replacing(file.resolve()) as temporary:
@@ -225,7 +225,7 @@ def _of_tables(page: Path, *, as_html: bool) -> None:
 
 
 def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
-    """Put the report between its marks in a page of the user's own; return what was done."""
+    """Put the report between its marks in the user's page; return a sentence about it."""
     from orchestrator.common.errors import UserError
     from orchestrator.markdown.document.report_marks import with_report
     from orchestrator.markdown.document.write import overwrite
@@ -244,7 +244,7 @@ def _update(page: Path, campaign: "Campaign", report: "Report") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """A report with a row for each run, for programs, and the one for people."""
+    """A report with a row for each run, for JSON and CSV, and the report for reading."""
 
     of_runs: "Report"
     for_people: "Report"

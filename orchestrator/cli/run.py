@@ -287,7 +287,7 @@ def status(
 
 
 def _runs_where(only: str, campaign: "Campaign", store: "CampaignStore") -> set[str]:
-    """Return the ids of the runs of which an expression over the names of report.json holds."""
+    """Return the ids of the runs that match an expression over the names of report.json."""
     from datetime import datetime
 
     from orchestrator.collect.collected import collect_campaign
@@ -444,7 +444,7 @@ def _stopped(campaign: "Campaign", *, here: bool = False) -> str:
 def _say_nothing_ended(
     campaign: "Campaign", outcomes: Sequence[str], *, named: bool, missing: bool
 ) -> None:
-    """Say that no run ended in one of `outcomes`, and what starts those that are `missing`."""
+    """Print that no run ended in one of `outcomes`, and how to start `missing` ones."""
     *others, last = outcomes
     listed = f"{', '.join(others)} or {last}" if others else last
     which = "none of these runs" if named else "no run"
@@ -513,7 +513,7 @@ def salloc(
 
 
 def _submit_here(results: Path, campaign: "Campaign") -> list[str]:
-    """Return the command that starts, in an allocation, what `salloc` was asked to allocate for."""
+    """Return the command that starts the runs inside the allocation of `salloc`."""
     skip = ["--skip-impossible"] * any(planned.refusals for planned in campaign.runs)
     # A venv need not be activated to run what is in it.
     program = ["teralog"] if shutil.which("teralog") else [sys.executable, "-m", "teralog"]
@@ -605,7 +605,7 @@ def _finish_submit(
 
 
 def _write_report(campaign: "Campaign", store: "CampaignStore") -> None:
-    """Write the report of a campaign that is complete; complain if that is impossible."""
+    """Write the report of a complete campaign; print a message if that is impossible."""
     from orchestrator.common.errors import UserError
     from orchestrator.report.write import renew_report
 

@@ -1,4 +1,4 @@
-"""The command that shows how runs go."""
+"""The command that shows the progress of runs."""
 
 import itertools
 from pathlib import Path

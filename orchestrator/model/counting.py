@@ -78,9 +78,9 @@ def parameters(model: Model) -> int:
 
 
 def active_parameters(model: Model) -> int:
-    """Return how many parameters one token uses: all but those of the experts it does not take.
+    """Return how many parameters one token uses: all except those of unused experts.
 
-    Embeddings are included, as in the sizes that models are published with.
+    Embeddings are included, as in the published sizes of models.
     """
     return sum(part.active_parameters for part in parts(model))
 
@@ -156,10 +156,10 @@ def repetitions(part: ModelPart, seq_length: int, keys: Keys) -> int:
 
 
 def causal_pairs(seq_length: int, window: int | None, chunk: int | None) -> int:
-    """Return how many pairs of a query and a key the mask of attention leaves in a sequence.
+    """Return how many pairs of a query and a key attention's mask keeps in a sequence.
 
-    Of s tokens s(s + 1)/2. A window of w < s takes w(w + 1)/2 + (s - w)w of them; chunks are
-    sequences of their own.
+    For s tokens these are s(s + 1)/2. A window of w < s keeps w(w + 1)/2 + (s - w)w of them; each
+    chunk counts as a separate sequence.
     """
     if chunk is not None and chunk < seq_length:
         whole, rest = divmod(seq_length, chunk)

@@ -24,10 +24,10 @@ QueryKeyNorm = Literal["none", "head", "width"]
 class Attention:
     """Attention whose keys and values may be shared by groups of heads.
 
-    window: keys that a query sees, itself included; None for all before it.
-    chunk: sequences are cut into chunks of so many tokens, and a query sees its own chunk only.
-    output_gate: the queries' matrix is twice as wide; one half multiplies the output.
-    sinks: one more logit per head in the softmax, which is a parameter.
+    window: keys that a query sees, itself included; None for all before it. chunk: sequences are
+    cut into chunks of this many tokens, and a query sees only its own chunk. output_gate: the
+    queries' matrix is twice as wide; one half multiplies the output. sinks: one more logit per head
+    in the softmax, which is a parameter.
     """
 
     heads: int
@@ -120,9 +120,9 @@ Mixer = Attention | LatentAttention | Mamba2 | GatedDeltaNet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One residual layer: what mixes tokens, what follows for each, and norms of the hidden size.
+    """One residual layer: its token mixer, its MLP or experts, and norms of the hidden size.
 
-    norms: 2 of the usual layer, 4 if outputs are normed too (Gemma), 1 of a layer of one block.
+    norms: 2 in the usual layer, 4 if outputs are normed too (Gemma), 1 in a layer of one block.
     """
 
     mixer: Mixer | None
@@ -132,7 +132,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """LoRA: only pairs of matrices beside the targets are trained, all else is frozen.
+    """LoRA: only pairs of matrices added to the targets are trained; all else is frozen.
 
     targets: names of parts, e.g. "query" and "value"; see `parts.ADAPTER_TARGETS`.
     """

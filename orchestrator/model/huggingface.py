@@ -56,7 +56,7 @@ class Config:
         return next((value for value in source if value is not None), None)
 
     def size(self, *names: str) -> int:
-        """Return a whole number from 1 on. Raises ConfigError if it is missing or another value."""
+        """Return an integer from 1 on. Raises ConfigError if it is missing or another value."""
         value = self.get(*names)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             said = (
@@ -66,7 +66,7 @@ class Config:
         return value
 
     def optional_size(self, *names: str) -> int | None:
-        """Return a whole number from 1 on; None if the key is absent, null or 0."""
+        """Return an integer from 1 on; None if the key is absent, null or 0."""
         return self.size(*names) if self.get(*names) else None
 
     def flag(self, name: str) -> bool:
@@ -108,7 +108,7 @@ class Config:
 
     @property
     def key_value_heads(self) -> int:
-        """Heads with keys and values of their own; all if the file does not say it."""
+        """Heads with their own keys and values; all if the file does not give a number."""
         return self.optional_size("num_key_value_heads") or self.heads
 
 
@@ -194,7 +194,7 @@ _SAME_AS = {
 
 
 def _windows(c: Config, sliding: Callable[[int], bool]) -> list[int | None]:
-    """Return the window of each layer; None if it sees all.
+    """Return the window of each layer; None if the layer sees all tokens.
 
     sliding: which layers have one if the file has no `layer_types`.
     """
@@ -243,7 +243,7 @@ class _Style:
 
 
 def _decoder(c: Config, style: _Style, mlps: Callable[[int], Mlp | Experts] | None = None) -> Model:
-    """Return a model of attention layers. mlps: what follows attention, by the layer's index."""
+    """Return a model of attention layers. mlps: the MLP or experts by the layer's index."""
     biases = style.attention_biases
     if biases is None:
         biases = "all" if c.flag("attention_bias") else "none"
@@ -542,7 +542,7 @@ def _deepseek(c: Config) -> Model:
 
 
 def _leading_dense(c: Config) -> Callable[[int], Mlp | Experts]:
-    """Return experts for all layers but the first `first_k_dense_replace`."""
+    """Return experts for all layers except the first `first_k_dense_replace`."""
     dense = Mlp(width=c.size("intermediate_size"), gated=True)
     width = c.size("moe_intermediate_size")
     shared = c.optional_size("n_shared_experts", "num_shared_experts")

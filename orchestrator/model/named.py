@@ -1,11 +1,11 @@
-"""Look up models by name; each is a table of a file in `named`, with the keys of its config.json.
+"""Look up models by name; each is a table of a file in `named`, with its config.json's keys.
 
 A table has:
 
 - source: where the keys are from;
-- size, active: billions of parameters that it is published with, in all and per token;
+- size, active: its published billions of parameters, in all and per token;
 - seq_length: tokens of its training sequences, or a usual length;
-- config: keys of `config.json`; TOML has no null, so 0 stands for what a model does not have.
+- config: keys of `config.json`; TOML has no null, so 0 means that the model lacks it.
 """
 
 import re

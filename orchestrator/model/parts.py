@@ -1,7 +1,7 @@
 """List the parts of a model: its tensors, and the products of two activations.
 
-Every count is a sum over these parts, and each part is a product of named factors. So what a person
-reads as the derivation of a number is what was computed.
+Every count is a sum over these parts, and each part is a product of named factors. So the
+derivation shown for a number is exactly its computation.
 """
 
 import math
@@ -29,7 +29,8 @@ Factors = tuple[Factor, ...]
 Place = Literal["embedding", "layers", "prediction heads", "head"]
 Kind = Literal["matrix", "vector", "table", "product"]
 
-# What LoRA may stand beside. Those of experts are the routed ones; `mlp` names include the shared.
+# The matrices that LoRA may be added to. Those of experts are the routed ones; `mlp` names include
+# the shared ones.
 ADAPTER_TARGETS = (
     "query", "key", "value", "output", "MLP gate", "MLP up", "MLP down",
     "expert gate", "expert up", "expert down",
@@ -44,11 +45,11 @@ class ModelPart:
 
     kind: a matrix is multiplied with every token, a vector is not worth counting (norms, biases), a
         table is looked up, a product is of two activations and has no parameters.
-    stored: the factors of its parameters; empty if it has none of its own, e.g. a tied head.
+    stored: the factors of its parameters; empty if it has no separate ones, e.g. a tied head.
     active: the same for the parameters that one token uses: top-k of the experts.
     multiplied: the factors of the multiply-adds per token, or per pair of query and key
         (`pairs`), of a forward pass; empty if it multiplies nothing.
-    window, chunk: which pairs there are; see `description.Attention`.
+    window, chunk: the pairs that exist; see `description.Attention`.
     padded_to: tokens of a sequence are padded to a multiple of this (the chunk of a scan).
     trained: False if it is frozen.
     """
@@ -251,8 +252,8 @@ def _mamba2(model: Model, mixer: Mamba2, h: Factor) -> Iterator[ModelPart]:
     """Yield a block's matrices, and the products of its scan (Dao and Gu 2024, section 6).
 
     Per token, with chunks of c tokens, H heads of size p and states of size n: the products of C
-    and B within a chunk cnH, of them and the values cpH, the state of a chunk npH, and what
-    earlier chunks give npH. How states pass from chunk to chunk is a scan, and is left out.
+    and B within a chunk cnH, of them and the values cpH, the state of a chunk npH, and the input
+    from earlier chunks npH. Passing states from chunk to chunk is a scan, and is left out.
     """
     heads: Factor = ("heads", mixer.heads)
     inner: Factors = (heads, ("head size", mixer.head_size))
@@ -363,7 +364,7 @@ def _with_adapter(
     outputs: Factors,
     number: tuple[Factor, Factor] | None = None,
 ) -> Iterator[ModelPart]:
-    """Yield a matrix, and the two of LoRA beside it if it is one of the targets."""
+    """Yield a matrix, and LoRA's two additional ones if it is one of the targets."""
     yield _matrix(model, name, inputs, outputs, number)
     if model.adapters is not None and name in model.adapters.targets:
         rank: Factors = (("rank", model.adapters.rank),)
@@ -381,7 +382,7 @@ def _matrix(
     *,
     place: Place = "layers",
 ) -> ModelPart:
-    """Return a matrix. number: of experts, and of those that a token uses, if each has one."""
+    """Return a matrix. number: of experts, and of those a token uses, if each expert has one."""
     one = (*inputs, *outputs)
     active = one if number is None else (number[1], *one)
     return ModelPart(

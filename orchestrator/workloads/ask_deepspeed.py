@@ -84,7 +84,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
 
 
 def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramAnswer:
-    """Return what DeepSpeed says of a configuration on so many ranks; call `be_a_rank` first."""
+    """Return DeepSpeed's answer about a configuration; call `be_a_rank` first."""
     import deepspeed
 
     answer = asking.ProgramAnswer(asked=[f"DeepSpeed {deepspeed.__version__}: DeepSpeedConfig"])

@@ -1,16 +1,16 @@
 """Bind a rank to cores near its GPU, or start it by a user's own command, and become its program.
 
-The launcher starts one of these on every rank, in place of `PROGRAM ARGUMENT…`:
+The launcher starts one of these on every rank, instead of `PROGRAM ARGUMENT…`:
 
     python bind_rank.py numa RANKS PROGRAM ARGUMENT…
     python bind_rank.py custom COUNT WORD… PROGRAM ARGUMENT…
 
 RANKS is the number of ranks per node if these have no GPUs, else 0. The WORDs, COUNT of them, are
-the user's command. PROGRAM may be `-m MODULE`. Launchers of before torchrun put --local_rank first;
-PROGRAM gets it.
+the user's command. PROGRAM may be `-m MODULE`. Launchers older than torchrun put --local_rank
+first; PROGRAM gets it.
 
 A copy of this file is in the folder of each run that needs it. It runs in the run's own Python,
-which may be an old one, with the standard library alone.
+which may be an old one, and uses only the standard library.
 """
 
 import os

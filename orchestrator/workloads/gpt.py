@@ -1,18 +1,18 @@
 """Train a GPT on dummy tokens with PyTorch DDP or DeepSpeed ZeRO, and report its speed.
 
-Needs torch, and DeepSpeed when the strategy is zero*; nothing else but the files next to it, so
-that this folder can be copied to another machine and used alone. Four ways to start it, each
-followed by the arguments of --help:
+It needs torch, and DeepSpeed if the strategy is zero*, and otherwise only the files next to it. So
+this folder can be copied to another machine and used alone. Four ways to start it, each followed by
+the arguments of --help:
 
     python -m torch.distributed.run --standalone --nproc_per_node 2 -m teralog.gpt
     deepspeed --num_gpus 2 --module teralog.gpt
     srun --ntasks 2 python -m teralog.gpt    (ranks from the SLURM_* variables)
     python -m teralog.gpt                    (one process)
 
-Rank 0 reports on stdout, in lines that reporting.py describes; each iteration of ddp alone, for
-DeepSpeed prints its own timer lines instead. `step_seconds` is the wall time of all micro-batches
-and the optimizer step on rank 0, without the making of the tokens; `train_seconds` is the whole
-loop.
+Rank 0 reports on stdout, in lines that reporting.py describes. It reports each iteration only with
+ddp, because DeepSpeed prints its own timer lines. `step_seconds` is the wall time of all
+micro-batches and the optimizer step on rank 0, without the making of the tokens; `train_seconds` is
+the whole loop.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MicroBatchTrainer = Callable[[Tensor, bool], Tensor]  # (token ids, is it the la
 
 
 def ddp_trainer(model: GPT, settings: Settings, device: torch.device) -> MicroBatchTrainer:
-    """Return what trains a micro-batch with torch's DDP, gradients summed until the last one."""
+    """Return a function that trains one micro-batch with torch's DDP, summing gradients."""
     ddp = DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
     optimizer = torch.optim.AdamW(
         ddp.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01
@@ -77,7 +77,7 @@ def ddp_trainer(model: GPT, settings: Settings, device: torch.device) -> MicroBa
 
 
 def deepspeed_trainer(model: GPT, deepspeed: Any, config: Any) -> MicroBatchTrainer:
-    """Return what trains a micro-batch with ZeRO; DeepSpeed counts for itself which is the last."""
+    """Return a function that trains one micro-batch with ZeRO; DeepSpeed counts them."""
     weights = model.parameters()
     engine, *_ = deepspeed.initialize(model=model, model_parameters=weights, config=config)
 
@@ -172,7 +172,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> Settings:
 
 
 def gpt_main(arguments: Sequence[str] | None = None) -> int:
-    """Train as the command line says; return 0, or 1 after a mistake of the user's."""
+    """Train with the command line's settings; return 0, or 1 after a mistake of the user."""
     settings = parse_arguments(arguments)
     try:
         set_rank_environment()

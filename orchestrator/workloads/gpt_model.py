@@ -1,4 +1,4 @@
-"""Build the GPT that is trained, its first weights, and its tokens.
+"""Build the GPT to train, its initial weights, and its tokens.
 
 Equal seeds give equal initial weights and equal tokens, so that the losses of the strategies can be
 compared.
@@ -94,7 +94,7 @@ def build_model(settings: Settings, device: torch.device, deepspeed: Any, config
 def draw_weights(
     model: nn.Module, settings: Settings, device: torch.device, deepspeed: Any, *, output: str
 ) -> None:
-    """Give a model GPT-2's weights; `output` is in the names of output projections alone.
+    """Give a model GPT-2's weights; only output projections have `output` in their names.
 
     Each is drawn whole and in fp32, partitioned or not, so that every strategy starts from the same
     numbers.

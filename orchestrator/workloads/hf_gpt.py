@@ -1,21 +1,21 @@
 """Train a GPT-2 on dummy tokens with Hugging Face's Trainer and DeepSpeed ZeRO, and report speed.
 
-Needs torch, DeepSpeed, transformers and accelerate, and the files next to it. It is started as
-gpt.py is, and takes the same arguments; the ZeRO stage is the JSON's, in which "auto" stands for
-what the Trainer fills in from the arguments:
+It needs torch, DeepSpeed, transformers and accelerate, and the files next to it. It is started as
+gpt.py is, and takes the same arguments. The ZeRO stage is the JSON's, in which the Trainer fills in
+"auto" values from the arguments:
 
     python -m torch.distributed.run --standalone --nproc_per_node 2 -m teralog.hf_gpt
 
-The Trainer prints its own lines: a dictionary after each iteration and, when all are done, its
-result, which times the whole of the training. A dictionary does not say how long its iteration
-took, so rank 0 also reports that, in the lines of reporting.py. `step_seconds` is the wall
-time from the Trainer's `on_step_begin` to its `on_step_end`: all micro-batches and the optimizer
-step. What the Trainer does between two steps, fetching samples and reducing the loss for its
-dictionary, is not in it, and is in the Trainer's result.
+The Trainer prints its own lines: a dictionary after each iteration and, at the end, its result with
+the time of the whole training. A dictionary does not contain its iteration's time, so rank 0 also
+reports that, in the lines of reporting.py. `step_seconds` is the wall time from the Trainer's
+`on_step_begin` to its `on_step_end`: all micro-batches and the optimizer step. The Trainer's work
+between two steps, fetching samples and reducing the loss for its dictionary, is only in the
+Trainer's result.
 
-Weights are drawn as gpt.py's are, without dropout, so that the losses of the stages can
-be compared. The learning rate is constant after `--warmup-steps`; all else is the Trainer's
-default, clipping of gradients among it.
+Weights are drawn as in gpt.py, without dropout, so that the losses of the stages can be compared.
+The learning rate is constant after `--warmup-steps`; all other settings are the Trainer's defaults,
+including clipping of gradients.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class DummyTokens(Dataset[dict[str, Tensor]]):
-    """Samples of random token ids, as many as the run will take; the same for equal seeds."""
+    """Samples of random token ids, as many as the run will use; the same for equal seeds."""
 
     def __init__(self, settings: Settings, samples: int) -> None:
         self.settings = settings
@@ -70,7 +70,7 @@ class DummyTokens(Dataset[dict[str, Tensor]]):
 
 @dataclass(slots=True)
 class StepTimer:
-    """Takes the time of each iteration, and reports it with the loss that the Trainer tells."""
+    """Measures the time of each iteration, and reports it with the Trainer's loss."""
 
     settings: Settings
     device: torch.device
@@ -79,11 +79,11 @@ class StepTimer:
     loss: float = float("nan")
 
     def begin(self) -> None:
-        """Take the time at which an iteration begins."""
+        """Record the time at which an iteration begins."""
         self.begun = clock(self.device)
 
     def end(self) -> None:
-        """Take the time at which it has been done."""
+        """Record the time at which the iteration is complete."""
         self.seconds = clock(self.device) - self.begun
 
     def tell(self, iteration: int, loss: float) -> None:
@@ -93,7 +93,7 @@ class StepTimer:
 
 
 def callback(transformers: Any, times: StepTimer) -> Any:
-    """Return what the Trainer calls around its steps."""
+    """Return the Trainer's callback that times its steps."""
 
     class Reporter(transformers.TrainerCallback):  # type: ignore[misc]  # known when it is loaded
         def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -112,7 +112,7 @@ def callback(transformers: Any, times: StepTimer) -> Any:
 def build_hf_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any:
     """Return GPT-2 from its configuration; under ZeRO-3 it is partitioned from the start.
 
-    That the Trainer's arguments have been made before is what tells transformers of ZeRO-3.
+    Call this after the Trainer's arguments are made: making them informs transformers about ZeRO-3.
     """
     config = transformers.GPT2Config(
         vocab_size=settings.vocab_size,
@@ -137,7 +137,7 @@ def build_hf_model(settings: Settings, deepspeed: Any, transformers: Any) -> Any
 def trainer_arguments(
     settings: Settings, device: torch.device, warmup_steps: int, folder: str, transformers: Any
 ) -> Any:
-    """Return the Trainer's arguments; `folder` is for checkpoints, of which there will be none."""
+    """Return the Trainer's arguments; `folder` is for checkpoints, but none are written."""
     # Reentrant, as in gpt_model.py and for its reason.
     checkpointing: dict[str, Any] = {
         "gradient_checkpointing": True,
@@ -161,7 +161,7 @@ def trainer_arguments(
         weight_decay=0.01,
         seed=settings.seed,
         logging_steps=1,
-        # A loss that is no number is told as it is.
+        # A loss that is not a number is reported unchanged.
         logging_nan_inf_filter=False,
         save_strategy="no",
         report_to="none",
@@ -198,7 +198,7 @@ def run_hf_gpt(
 
 
 def zero_stage(path: Path | None) -> int:
-    """Return the ZeRO stage of DeepSpeed's JSON; raises SettingsError where it does not say one."""
+    """Return the ZeRO stage in DeepSpeed's JSON. Raises SettingsError if it has none."""
     if path is None:
         raise SettingsError("--deepspeed-config FILE is missing: the Trainer is run with DeepSpeed")
     section = read_config(path).get("zero_optimization", {})
@@ -217,7 +217,7 @@ def hf_gpt_parser() -> argparse.ArgumentParser:
 
 
 def hf_gpt_main(arguments: Sequence[str] | None = None) -> int:
-    """Train as the command line says; return 0, or 1 after a mistake of the user's."""
+    """Train with the command line's settings; return 0, or 1 after a mistake of the user."""
     options = vars(hf_gpt_parser().parse_args(arguments))
     try:
         set_rank_environment()

@@ -15,9 +15,9 @@ from .settings import Settings, SettingsError
 
 
 def set_rank_environment() -> None:
-    """Set torch.distributed's variables where no launcher did: from Slurm's, or for one process.
+    """Set torch.distributed's variables if no launcher has, from Slurm's or for one process.
 
-    Raises SettingsError if Slurm does not say where rank 0 is.
+    Raises SettingsError if Slurm's variables do not show where rank 0 is.
     """
     env = os.environ
     if "RANK" in env:
@@ -58,7 +58,7 @@ def select_device(settings: Settings) -> torch.device:
 
 
 def load_module(module: str, otherwise: str) -> Any:
-    """Return a module. Raises SettingsError, with what to do `otherwise`, if it is missing."""
+    """Return a module. Raises SettingsError, with the remedy `otherwise`, if it is missing."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -68,7 +68,7 @@ def load_module(module: str, otherwise: str) -> Any:
 
 
 def print_settings_error(program: str, error: SettingsError) -> int:
-    """Say what the user's mistake is, on rank 0; return the exit code."""
+    """Print the user's mistake, on rank 0; return the exit code."""
     if os.environ["RANK"] == "0":
         print(f"{program}: {error}", file=sys.stderr)
     else:
@@ -77,10 +77,10 @@ def print_settings_error(program: str, error: SettingsError) -> int:
 
 
 def leave(exit_code: int) -> NoReturn:
-    """End the process.
+    """End the process with an exit code.
 
-    Not by sys.exit: now and then a DeepSpeed run whose work was done aborted while the interpreter
-    wound down ("terminate called without an active exception").
+    This does not use sys.exit: some DeepSpeed runs aborted after their work was done, while the
+    interpreter ended ("terminate called without an active exception").
     """
     sys.stdout.flush()
     sys.stderr.flush()

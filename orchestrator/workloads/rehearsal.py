@@ -1,14 +1,14 @@
-"""Check in a rehearsal what a rank of a training program would see.
+"""Check in a rehearsal everything that a rank of a training program would use.
 
 The launcher starts `python rehearsal.py REHEARSAL.json FOLDER PROGRAM ARGUMENT…` on every rank. It
-looks at the rank's environment, at the files it would open and the options it is given, and ends as
-the program would. All ranks meet in the folder, which is empty and of this start alone, and the
-first prints what was found on each node. Before that the job script starts
-`python rehearsal.py REHEARSAL.json` alone, which looks for the modules that launcher and program
-import: a launcher without torch would start no rank that could report it.
+checks the rank's environment, the files it would open and its options, and ends as the program
+would. All ranks meet in the folder, which is new for this start, and the first rank prints the
+findings for each node. Before that, the job script starts `python rehearsal.py REHEARSAL.json`
+alone, which looks for the modules that launcher and program import: without torch, a launcher would
+start no rank that could report it.
 
-A stand-alone program of the standard library alone, for it runs under whatever Python the training
-would run under.
+It is a stand-alone program that uses only the standard library, because it runs under the Python of
+the training.
 """
 
 import importlib.util
@@ -47,7 +47,7 @@ def rehearsal_main() -> None:
     """Take part in the meeting of all ranks, and exit as the program would."""
     if len(sys.argv) == 2:
         raise SystemExit(_imports_exit_code(json.loads(Path(sys.argv[1]).read_text("utf-8"))))
-    # A launcher's own word stands before the program's.
+    # A launcher's own argument comes before the program's.
     handed = [word for word in sys.argv[1:2] if word.partition("=")[0] in _OF_LAUNCHERS]
     order_file, folder, program, *arguments = _program(sys.argv[1 + len(handed) :])
     order = json.loads(Path(order_file).read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def _problems(order: Mapping[str, Any], program: str, arguments: Sequence[str]) 
 def _asked(
     order: Mapping[str, Any], program: str, arguments: Sequence[str]
 ) -> Mapping[str, Any] | None:
-    """Return what the program itself answers about its arguments; only the first rank asks it.
+    """Return the program's own answer about its arguments; only the first rank asks it.
 
     None if nothing can ask it. The answer is that of `ask_*.py`, next to this file.
     """
@@ -160,7 +160,7 @@ def _answer_lines(answer: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _program_problems(program: str) -> Iterator[str]:
-    """Yield why Python cannot run a program that is no module, whatever its name ends with."""
+    """Yield why Python cannot run a program that is not a module, whatever its suffix."""
     try:
         path, source = _program_source(program)
         if not source.startswith(importlib.util.MAGIC_NUMBER):
@@ -172,10 +172,10 @@ def _program_problems(program: str) -> Iterator[str]:
 
 
 def _program_source(program: str) -> tuple[str, bytes]:
-    """Return the file that Python runs of a program, and what is in it.
+    """Return the file that Python runs for a program, and its content.
 
-    Of a folder or a zip file that is the `__main__` in it. Raises OSError, and ImportError where
-    there is none.
+    For a folder or a zip file, this is its `__main__`. Raises OSError, and ImportError if there is
+    none.
     """
     finder: Any = pkgutil.get_importer(program)
     if finder is None:
@@ -188,7 +188,7 @@ def _program_source(program: str) -> tuple[str, bytes]:
 
 
 def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why a launcher's word is refused, which nobody has written."""
+    """Yield why a launcher's own argument is refused, which the user did not write."""
     words = {argument.partition("=")[0] for argument in arguments}
     if "--local-rank" in words and "--local-rank" not in accepted and "--local_rank" in accepted:
         yield (
@@ -198,7 +198,7 @@ def _launcher_remarks(arguments: Sequence[str], accepted: Mapping[str, Any]) -> 
 
 
 def _program(words: Sequence[str]) -> list[str]:
-    """Return words with a program that is a module as one of them."""
+    """Return words in which a program that is a module is a single word."""
     order, folder, program, *arguments = words
     if program in ("-m", "--module"):
         return [order, folder, _MODULE + arguments[0], *arguments[1:]]
@@ -206,10 +206,10 @@ def _program(words: Sequence[str]) -> list[str]:
 
 
 def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str | None) -> str:
-    """Return what to type so that a Python has these modules.
+    """Return the command that installs these modules for a Python.
 
-    extras: teralog's extra that installs a module, by module. python: None for the Python that the
-    user's `pip` belongs to.
+    extras: teralog's extra that installs a module, by module. python: None for the Python of the
+    user's `pip`.
     """
     pip = "pip" if python is None else f"{shlex.quote(python)} -m pip"
     chosen = sorted({extras[module] for module in modules if module in extras}, reverse=True)
@@ -220,7 +220,7 @@ def install_line(modules: Sequence[str], extras: Mapping[str, str], python: str 
 
 
 def _imports_exit_code(order: Mapping[str, Any]) -> int:
-    """Print which modules this Python lacks, and what to type; return 1 if it lacks any."""
+    """Print the modules this Python lacks, and the remedy; return 1 if it lacks any."""
     problems = dict(zip(order["imports"], map(_module_problem, order["imports"]), strict=True))
     missing = [module for module, problem in problems.items() if problem]
     if not missing:
@@ -232,8 +232,8 @@ def _imports_exit_code(order: Mapping[str, Any]) -> int:
 
 
 def _module_problems(modules: Iterable[str]) -> Iterator[str]:
-    """Yield which modules are not found by the Python that is to run or to import them."""
-    # Where this file lies is no place that the program would look in.
+    """Yield modules that the Python of the run does not find."""
+    # The program would not look in the folder of this file.
     sys.path = [path for path in sys.path if path != str(Path(__file__).parent)]
     yield from filter(None, map(_module_problem, modules))
 
@@ -247,10 +247,10 @@ def _module_problem(module: str) -> str | None:
 
 
 def rank_problems(environment: Mapping[str, str], order: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the variables that tell a rank who it is.
+    """Yield problems of the variables that identify a rank.
 
-    order: `ranks_per_node` and `nodes`, as the run asks for them; `launcher` is "node" where a
-    process a node is started that asks for no variables.
+    order: `ranks_per_node` and `nodes`, as the run requests them; `launcher` is "node" if one
+    process per node is started that needs no variables.
     """
     if order["launcher"] == "node":
         return
@@ -293,10 +293,10 @@ def _address_problems(environment: Mapping[str, str]) -> Iterator[str]:
 def option_problems(
     arguments: Sequence[str], accepted: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield what a program would refuse of the arguments of its command line.
+    """Yield the arguments of a command line that a program would refuse.
 
-    accepted: what each option takes: `values`, how many (0, a number, or argparse's "?", "*" and
-        "+"; 1 where not given), their `type` ("int", "float", "str") and `choices`.
+    accepted: the values of each option: `values`, their number (0, a number, or argparse's "?", "*"
+        and "+"; 1 if not given), their `type` ("int", "float", "str") and `choices`.
     """
     found = given_options(arguments)
     for option, values in found:
@@ -313,7 +313,7 @@ def option_problems(
 
 
 def given_options(arguments: Sequence[str]) -> list[tuple[str | None, list[str]]]:
-    """Return each option with its values; what comes before the first has none."""
+    """Return each option with its values; values before the first option have none."""
     found: list[tuple[str | None, list[str]]] = []
     for argument in arguments:
         if argument.startswith("-") and not _is_number(argument):
@@ -374,10 +374,10 @@ def _master() -> str:
 
 
 def _listen(rank: int) -> socket.socket | None:
-    """Listen where the ranks of torch.distributed meet, as its first rank does.
+    """Listen at the address where the ranks of torch.distributed meet, as its first rank does.
 
-    Under torchrun the launcher itself listens there; and what cannot be bound is told by those who
-    cannot connect.
+    Under torchrun the launcher itself listens there. An address that cannot be bound is reported by
+    the ranks that cannot connect.
     """
     port = _port(os.environ)
     if rank or port is None or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
@@ -405,7 +405,7 @@ def _master_problems() -> Iterator[str]:
 
 
 def _register(meeting: Path, rank: int, told: Mapping[str, Any]) -> bool:
-    """Put down that a rank is there, at once and whole; False where somebody has done so."""
+    """Register a rank in one step, with its report; return False if it is already registered."""
     draft = meeting / f".{rank}-{_node()}-{os.getpid()}"
     draft.write_text(json.dumps(told), encoding="utf-8")
     try:
@@ -422,7 +422,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
-    """Wait for all ranks, print what was found on each node, and return whether all is well."""
+    """Wait for all ranks, print the findings for each node, and return whether all is well."""
     per_node = 1 if order["launcher"] == "node" else order["ranks_per_node"]
     expected = order["nodes"] * per_node
     ranks = _gather(meeting, expected)
@@ -452,7 +452,7 @@ def _verdict(meeting: Path, order: Mapping[str, Any]) -> bool:
     for line in ranks.get(0, {}).get("answers", ()):
         print(line)
     if any(" error: " not in problem for problem in problems):
-        # As Python does, so that whoever reads logs knows what this is.
+        # The same form as Python's own message, so that readers of logs recognize it.
         print(_TRACEBACK)
     for problem, places in sorted(problems.items(), key=lambda one: " error: " in one[0]):
         where = f" (on {', '.join(places)})" if places and len(places) < len(nodes) else ""

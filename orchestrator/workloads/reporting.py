@@ -1,4 +1,4 @@
-"""Print what a training program reports: speed, loss and memory, by rank 0 on stdout.
+"""Print the reports of a training program: speed, loss and memory, by rank 0 on stdout.
 
 At the start (`deepspeed` only if it is used, `device` the GPU's name on CUDA), after each
 iteration, and when all iterations are done, it prints a line of exactly this form:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
     """Return the memory in use now and at its peak.
 
-    On the CPU from the kernel's VmRSS and VmHWM, not getrusage: that peak begins with the one of
-    the process which started this one.
+    On the CPU it is read from the kernel's VmRSS and VmHWM, not from getrusage, whose peak includes
+    that of the parent process.
     """
     if device.type == "cuda":
         used, peak = torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device)
@@ -48,7 +48,7 @@ def memory_in_use_gib(device: torch.device) -> tuple[float, float]:
 
 
 def print_line(line: str) -> None:
-    """Print a line on rank 0, in one write so that no other rank's output gets into it."""
+    """Print a line on rank 0, in one write so that output of other ranks cannot split it."""
     if dist.get_rank() == 0:
         sys.stdout.write(f"[teralog] {line}\n")
         sys.stdout.flush()
@@ -57,7 +57,7 @@ def print_line(line: str) -> None:
 def report_start(
     settings: Settings, device: torch.device, model: nn.Module, versions: Mapping[str, str]
 ) -> None:
-    """Report the set-up; `versions` are those of packages beside torch."""
+    """Report the set-up; `versions` are those of packages other than torch."""
     # ZeRO-3 leaves a partitioned weight empty and keeps its size in ds_numel.
     parameters = sum(getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -73,7 +73,7 @@ def report_start(
 def report_iteration(
     settings: Settings, device: torch.device, iteration: int, step_seconds: float, loss: float
 ) -> None:
-    """Report an iteration that has been done."""
+    """Report a completed iteration."""
     global_batch_size = settings.micro_batch_size * settings.num_microbatches
     global_batch_size *= dist.get_world_size()
     used, peak = memory_in_use_gib(device)
@@ -90,7 +90,7 @@ def report_loss(settings: Settings, iteration: int, loss: float) -> None:
 
 
 def report_end(settings: Settings, device: torch.device, train_seconds: float, loss: float) -> None:
-    """Report that all iterations are done; `loss` is the last one's."""
+    """Report that all iterations are complete; `loss` is the last one's."""
     print_line(
         f"finished | iterations {settings.train_iters} | train_seconds {train_seconds:.6f}"
         f" | final_loss {loss:.6f} | max_memory_allocated_gib {memory_in_use_gib(device)[1]:.3f}"
@@ -98,7 +98,7 @@ def report_end(settings: Settings, device: torch.device, train_seconds: float, l
 
 
 def clock(device: torch.device) -> float:
-    """Return seconds, once the device has done all that it was given."""
+    """Return the time in seconds, once the device has completed its queued work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
