@@ -89,6 +89,7 @@ GPT = Framework(
         steps_on_cpu=zero.steps_on_cpu,
         program=lambda run: "gpt",
         imports=_imports,
+        asks=lambda run: "ask_argparse" if run.zero_stage is None else "ask_deepspeed",
     ),
     log=ProgramLog(formats=(GPT_WORKLOAD, DEEPSPEED_TIMER)),
     model=ModelUse(placement=placement),

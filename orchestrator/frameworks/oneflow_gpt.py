@@ -133,6 +133,7 @@ ONEFLOW_GPT = Framework(
             paths["dataset"],
         ),
         program=lambda run: "oneflow_gpt",
+        asks=lambda run: "ask_argparse",
     ),
     log=ProgramLog(
         formats=(ONEFLOW_STEP, ONEFLOW_TABLE, ONEFLOW_MEMORY, ONEFLOW_ARGUMENTS, *GPU_SAMPLES)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib.abc
 import importlib.machinery
-import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -91,10 +90,8 @@ def _run_until_parsed(program: Path, arguments: Sequence[str]) -> None:
     argparse.ArgumentParser.parse_args = parse_and_stop  # type: ignore[method-assign,assignment]
     argparse.ArgumentParser.parse_known_args = parse_some  # type: ignore[method-assign,assignment]
     argparse.ArgumentParser.error = refuse  # type: ignore[method-assign,assignment]
-    sys.argv = [str(program), *arguments]
-    sys.path.insert(0, str(program.parent))
-    sys.meta_path.insert(0, _EmptyPackages(program.parent))
-    runpy.run_path(str(program), run_name="__main__")
+    sys.meta_path.insert(0, _EmptyPackages(asking.folder_of_imports(program)))
+    asking.start_program(program, arguments)
 
 
 class _Nothing:

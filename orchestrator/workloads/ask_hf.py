@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -256,17 +255,8 @@ def _made_by(program: Path, arguments: Sequence[str]) -> Any:
         raise _MadeError(made)
 
     kind.__post_init__ = complete_and_stop
-    sys.argv = [str(program), *arguments]
-    folder, package = program.parent, [program.stem]
-    while (folder / "__init__.py").is_file():
-        package.insert(0, folder.name)
-        folder = folder.parent
-    sys.path.insert(0, str(folder))
     try:
-        if len(package) > 1:
-            runpy.run_module(".".join(package), run_name="__main__")
-        else:
-            runpy.run_path(str(program), run_name="__main__")
+        asking.start_program(program, arguments)
     except _MadeError as made:
         return made.arguments
     raise _RefusedError(f"{program.name} ends before it makes its TrainingArguments")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import signal
 import sys
 import tempfile
@@ -28,6 +29,7 @@ SECONDS = 120
 SECONDS_OF_ALL = 900
 # A run with more problems than this is wrong in some other way.
 _MOST_PROBLEMS = 20
+_OWN_MODULE = "-m teralog."
 _NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname")
 _WRITES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate")
 _OFFLINE = {
@@ -137,9 +139,15 @@ def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -
 
 
 def read_order(found: Mapping[str, Any]) -> ProgramOrder:
-    """Return an order that was read from JSON."""
+    """Return an order that was read from JSON.
+
+    A program of teralog's own, `-m teralog.NAME`, is the file NAME.py next to this one.
+    """
+    program = found.get("program")
+    if program is not None and program.startswith(_OWN_MODULE):
+        program = str(Path(__file__).with_name(f"{program.removeprefix(_OWN_MODULE)}.py"))
     return ProgramOrder(
-        program=found.get("program"),
+        program=program,
         arguments=tuple(map(str, found.get("arguments") or ())),
         world_size=found["world_size"],
         gpus_per_node=found["gpus_per_node"],
@@ -173,6 +181,26 @@ def _be_harmless(order: ProgramOrder, scratch: str) -> None:
 def _is_writing(values: tuple[Any, ...]) -> bool:
     flags = values[2] if len(values) > 2 and isinstance(values[2], int) else 0
     return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+
+
+def folder_of_imports(program: Path) -> Path:
+    """Return the folder from which Python imports a program: that of its outermost package."""
+    folder = program.parent
+    while (folder / "__init__.py").is_file():
+        folder = folder.parent
+    return folder
+
+
+def start_program(program: Path, arguments: Sequence[str]) -> None:
+    """Run a program's file in this process as its main program; one of a package as a module."""
+    folder = folder_of_imports(program)
+    sys.argv = [str(program), *arguments]
+    sys.path.insert(0, str(folder))
+    if folder == program.parent:
+        runpy.run_path(str(program), run_name="__main__")
+    else:
+        module = ".".join(program.relative_to(folder).with_suffix("").parts)
+        runpy.run_module(module, run_name="__main__")
 
 
 def words(error: BaseException) -> str:

@@ -115,11 +115,7 @@ def _asked(
     """
     if order.get("ask") is None or _rank(order) != 0 or order["launcher"] == "node":
         return None
-    whole = {
-        **order["order"],
-        "program": None if program.startswith(_MODULE) else program,
-        "arguments": arguments,
-    }
+    whole = {**order["order"], "program": program, "arguments": arguments}
     with tempfile.TemporaryDirectory(prefix="teralog-ask-") as folder:
         file = Path(folder) / "orders.json"
         file.write_text(json.dumps([whole]), encoding="utf-8")

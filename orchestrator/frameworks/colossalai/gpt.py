@@ -45,6 +45,7 @@ COLOSSALAI_GPT = Framework(
         files=shared.files(BENCHMARK),
         steps_on_cpu=shared.steps_on_cpu,
         program=lambda run: "colossalai_gpt",
+        asks=lambda run: "ask_argparse",
     ),
     log=ProgramLog(
         formats=shared.LOG_FORMATS,

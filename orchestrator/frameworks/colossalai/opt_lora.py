@@ -69,6 +69,7 @@ COLOSSALAI_OPT_LORA = Framework(
         files=shared.files(BENCHMARK),
         steps_on_cpu=shared.steps_on_cpu,
         program=lambda run: "colossalai_opt_lora",
+        asks=lambda run: "ask_argparse",
     ),
     log=ProgramLog(
         formats=shared.LOG_FORMATS,

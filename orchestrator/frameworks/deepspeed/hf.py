@@ -210,6 +210,7 @@ HF_DEEPSPEED = Framework(
         program=program,
         further=further_arguments,
         imports=imports,
+        asks=lambda run: "ask_hf",
     ),
     log=ProgramLog(
         formats=(GPT_WORKLOAD, HF_TRAINER_RESULT, HF_TRAINER_METRICS, HF_TRAINER_REPORTS)

@@ -85,6 +85,7 @@ DEEPSPEED = Framework(
         steps_on_cpu=zero.steps_on_cpu,
         paths=("script",),
         imports=lambda run: ("torch", "deepspeed"),
+        asks=lambda run: "ask_deepspeed",
     ),
     log=ProgramLog(formats=(DEEPSPEED_TIMER,)),
     model=ModelUse(

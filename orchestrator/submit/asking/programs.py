@@ -124,7 +124,7 @@ def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, A
     configs = [str(place / name) for name in files]
     return {
         **order_of(planned.run, campaign.cluster, configs),
-        "program": None if program[0] == "-m" else program[-1],
+        "program": program[0] if len(program) == 1 else f"-m {program[-1]}",
         "arguments": arguments,
     }
 
@@ -140,8 +140,8 @@ def order_of(run: Run, cluster: Cluster, configs: Sequence[str]) -> dict[str, An
     }
 
 
-def _by_program(orders: Iterable[Mapping[str, Any]]) -> dict[str | None, list[int]]:
-    found: dict[str | None, list[int]] = {}
+def _by_program(orders: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
     for index, order in enumerate(orders):
         found.setdefault(order["program"], []).append(index)
     return found

@@ -28,9 +28,8 @@ def answer_of(name, folder, *, program=None, arguments=(), config=None, world_si
     (folder / "order.json").write_text(json.dumps(order))
     command = [sys.executable, WORKLOADS / f"ask_{name}.py", folder / "order.json"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    answer = json.loads(ended.stdout.splitlines()[-1])
     assert ended.returncode == 0, ended.stderr
-    return answer
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
 def blamed(answer):
