@@ -9,7 +9,7 @@ values it takes is known of the sections that it validates.
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any
 
 PACKAGE = Path(__file__).parent.parent / "orchestrator" / "frameworks" / "deepspeed"
 RECORD = PACKAGE / "known_keys.json"
@@ -78,16 +78,6 @@ def known_keys() -> dict[str, list[str]]:
     return {section: sorted(found) for section, found in sorted(keys.items()) if found}
 
 
-def known_values() -> dict[str, dict[str, dict[str, Any]]]:
-    """Return by section and key which numbers and truth values there are, as JSON Schema has it."""
-    found = {}
-    for section, model in sorted(_validated().items()):
-        fields = sorted(_fields(model).items())
-        schemas = {name: _schema(field) for name, field in fields}
-        found[section] = {name: schema for name, schema in schemas.items() if schema}
-    return found
-
-
 def renamed_keys() -> dict[str, dict[str, str]]:
     """Return by section and key what DeepSpeed calls it today, of keys it takes by another name.
 
@@ -102,40 +92,6 @@ def renamed_keys() -> dict[str, dict[str, str]]:
     return {section: renamed for section, renamed in found.items() if renamed}
 
 
-def removed_keys() -> list[str]:
-    """Return the keys at the top that DeepSpeed refuses today and earlier ones take."""
-    from deepspeed.runtime.config import _REMOVED_TOP_LEVEL_CONFIG_KEYS
-
-    known = known_keys()[""]
-    return sorted({*known} & _REMOVED_TOP_LEVEL_CONFIG_KEYS.keys())
-
-
-def known_types() -> dict[str, list[str]]:
-    """Return the `type`s of optimizers and of schedulers: DeepSpeed's own, and torch's.
-
-    Those of DeepSpeed's optimizers are in lower case, and it takes them in any.
-    """
-    import torch
-    from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS
-    from deepspeed.runtime.lr_schedules import VALID_LR_SCHEDULES
-
-    optimizers = _kinds_in(torch.optim, torch.optim.Optimizer)
-    schedulers = _kinds_in(torch.optim.lr_scheduler, torch.optim.lr_scheduler.LRScheduler)
-    return {
-        "optimizer": sorted({*DEEPSPEED_OPTIMIZERS, *optimizers}),
-        "scheduler": sorted({*VALID_LR_SCHEDULES, *schedulers}),
-    }
-
-
-def _kinds_in(module: Any, base: type) -> list[str]:
-    return [
-        name
-        for name, found in vars(module).items()
-        if isinstance(found, type) and issubclass(found, base) and found is not base
-        if not name.startswith("_")
-    ]
-
-
 def _today(model: Any, name: str) -> str:
     field = model.model_fields[name]
     extra = field.json_schema_extra or {}
@@ -143,20 +99,6 @@ def _today(model: Any, name: str) -> str:
         # It names a field, or says in words which there are.
         return _today(model, new) if new in model.model_fields else str(new)
     return str(field.alias or name)
-
-
-def _schema(field: Any) -> dict[str, Any] | None:
-    """Return what there is to a field of numbers or truth values; None where it is of others."""
-    from pydantic import TypeAdapter
-
-    kinds = {*(get_args(field.annotation) or (field.annotation,))} - {type(None)}
-    if kinds not in ({bool}, {int}, {float}):
-        return None
-    # An annotation needs one remark at least; what pydantic does not know it passes over.
-    schema = TypeAdapter(Annotated[kinds.pop(), field.title, *field.metadata]).json_schema()
-    known = ("type", "minimum", "maximum", "exclusiveMinimum")
-    optional = {"optional": True} if type(None) in get_args(field.annotation) else {}
-    return {key: schema[key] for key in known if key in schema} | optional
 
 
 def _fields(model: Any) -> dict[str, Any]:
@@ -193,10 +135,7 @@ def main() -> None:
     record = {
         "deepspeed": deepspeed.__version__,
         "sections": known_keys(),
-        "values": known_values(),
         "renamed": renamed_keys(),
-        "removed": removed_keys(),
-        "types": known_types(),
     }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     print(f"wrote {RECORD.name}", file=sys.stderr)

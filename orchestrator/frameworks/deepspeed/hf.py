@@ -9,7 +9,7 @@ from pydantic import Field
 from orchestrator.common.tables import Column
 from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
-from orchestrator.frameworks.deepspeed import hf_trainer, zero
+from orchestrator.frameworks.deepspeed import zero
 from orchestrator.frameworks.deepspeed.config import FILE_NAME, trainer_config, trainer_sizes
 from orchestrator.frameworks.limits import said_twice, unsplit
 from orchestrator.frameworks.options.checks import FurtherArguments
@@ -127,10 +127,7 @@ def problems(run: Run) -> Iterator[str]:
         for name, value in given.items():
             if value:
                 yield f"{name} is for program=run_clm, and this run's is hf_gpt"
-    files = config_files(run)
-    yield from zero.config_problems(run, files, filled_in=True)
-    for config in files.values():
-        yield from hf_trainer.mismatches(run, config)
+    yield from zero.config_problems(run, config_files(run), filled_in=True)
 
 
 def program(run: Run) -> str:
@@ -198,7 +195,6 @@ HF_DEEPSPEED = Framework(
     labelled_by=("script",),
     checks=Checks(
         problems=problems,
-        warnings=zero.left_behind,
         needs_gpus=needs_gpus,
     ),
     start=Start(

@@ -1,4 +1,4 @@
-"""Check the keys and values of a DeepSpeed configuration against known_keys.json."""
+"""Check the keys of a DeepSpeed configuration against known_keys.json."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -10,11 +10,8 @@ from orchestrator.common.errors import did_you_mean
 
 # Put inside another section they mean nothing there.
 _SECTIONS = frozenset({"fp16", "bf16", "amp", "zero_optimization", "optimizer", "scheduler"})
-_KINDS: Mapping[str, type] = {"boolean": bool, "integer": int, "number": float}
 # What begins so is a parameter of a run.
 _OFFLOAD = "offload_"
-# It stands for DeepSpeed's default, or for what a program fills in.
-_AUTO = "auto"
 
 
 def unknown_keys(config: Mapping[str, Any]) -> Iterator[str]:
@@ -69,77 +66,9 @@ def _renamed_keys(
             yield from _renamed_keys(value, (*path, key), kept)
 
 
-def removed_keys(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one sentence for each key that DeepSpeed has taken and refuses today."""
-    record = _record()
-    for key in record["removed"]:
-        if key in config:
-            yield f"DeepSpeed {record['deepspeed']} refuses {key!r}: only earlier ones have it"
-
-
-def unknown_types(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one sentence for each optimizer and scheduler that neither DeepSpeed nor torch has."""
-    record = _record()
-    for section, known in record["types"].items():
-        chosen = config.get(section)
-        name = chosen.get("type") if isinstance(chosen, Mapping) else None
-        # Those of DeepSpeed's own optimizers it takes in any case.
-        if isinstance(name, str) and not {name, name.lower()} & {*known}:
-            there = did_you_mean(name, known)
-            yield f"DeepSpeed {record['deepspeed']} knows no {section} {name!r}{there}"
-
-
 def _renamed(path: tuple[str, ...]) -> Mapping[str, str]:
     renamed: Mapping[str, str] = _record()["renamed"].get(".".join(path), {})
     return renamed
-
-
-def refused_values(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one sentence for each truth value or number that DeepSpeed would not take as such.
-
-    It takes them from texts too, `"5"`, as pydantic does, with which it checks these sections.
-    """
-    yield from _refused_values(config, ())
-
-
-def _refused_values(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    kinds = _record()["values"].get(".".join(path), {})
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _refused_values(value, (*path, key))
-        elif key in kinds and value != _AUTO:
-            said = _refusal(value, kinds[key])
-            if said is not None:
-                yield f"DeepSpeed takes {'.'.join((*path, key))}={value!r} for {said}"
-
-
-def _refusal(value: Any, kind: Mapping[str, Any]) -> str | None:
-    from pydantic import ValidationError
-
-    if value is None and kind.get("optional"):
-        return None
-    try:
-        taken = _adapter(kind["type"]).validate_python(value)
-    except ValidationError:
-        return f"no {_called(kind['type'])}"
-    if taken < kind.get("minimum", taken):
-        return f"too small; it is at least {kind['minimum']:g}"
-    if "exclusiveMinimum" in kind and taken <= kind["exclusiveMinimum"]:
-        return f"too small; it is more than {kind['exclusiveMinimum']:g}"
-    if taken > kind.get("maximum", taken):
-        return f"too large; it is at most {kind['maximum']:g}"
-    return None
-
-
-def _called(kind: str) -> str:
-    return {"boolean": "truth value", "integer": "whole number"}.get(kind, kind)
-
-
-@cache
-def _adapter(kind: str) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(_KINDS[kind])
 
 
 @cache

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from fixture_types import RunOf
 
-from orchestrator.frameworks.deepspeed.zero import TESTED_OPTIMIZERS
 from orchestrator.frameworks.table import FRAMEWORKS
 
 OFFLOADS = {
@@ -261,68 +260,3 @@ def test_a_run_whose_steps_deepspeed_keeps_to_itself_is_worth_a_look(
     """It would take its hours, and the table would have no time of it."""
     run = run_of(**{"train_iters": 20, **values})
     assert list(FRAMEWORKS[run.framework].checks.warnings(run)) == warnings
-
-
-ILL_MADE: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "an optimizer that ZeRO is tested with": (
-        gpt(strategy="zero2", deepspeed={"optimizer": {"type": "Adagrad"}}),
-        [],
-    ),
-    "another, without ZeRO": (
-        deepspeed(zero_stage=0, deepspeed={"optimizer": {"type": "SGD"}}),
-        [],
-    ),
-    "another, with leave": (
-        gpt(
-            strategy="zero1",
-            deepspeed={"optimizer": {"type": "SGD"}, "zero_allow_untested_optimizer": True},
-        ),
-        [],
-    ),
-    "another": (
-        gpt(strategy="zero1", deepspeed={"optimizer": {"type": "SGD"}}),
-        [
-            (
-                "deepspeed: optimizer.type=SGD is none that ZeRO is tested with, and DeepSpeed "
-                "refuses it without zero_allow_untested_optimizer: true"
-            )
-        ],
-    ),
-    "no optimizer's name": (
-        gpt(strategy="zero1", deepspeed={"optimizer": {"type": 5}}),
-        ["deepspeed: optimizer.type=5 is not the name of an optimizer"],
-    ),
-    "a report each no steps": (
-        gpt(strategy="zero1", deepspeed={"steps_per_print": 0}),
-        ["deepspeed: steps_per_print=0 must be a whole number, 1 or more"],
-    ),
-    "a report each so many words": (
-        gpt(strategy="zero1", deepspeed={"steps_per_print": "50"}),
-        ["deepspeed: steps_per_print='50' must be a whole number, 1 or more"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("values", "problems"), ILL_MADE.values(), ids=ILL_MADE)
-def test_what_deepspeed_stops_at_is_a_problem(
-    run_of: RunOf, values: dict[str, Any], problems: list[str]
-):
-    run = run_of(**values)
-    assert list(FRAMEWORKS[run.framework].checks.problems(run)) == problems
-
-
-@pytest.mark.train
-def test_the_tested_optimizers_are_those_of_deepspeed():
-    """Of torch's, as far as DeepSpeed has none of its own by that name."""
-    pytest.importorskip("deepspeed", reason="needs the train extra")
-    import torch
-    from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS
-    from deepspeed.runtime.zero.utils import ZERO_SUPPORTED_OPTIMIZERS
-
-    supported = {one.__name__ for one in ZERO_SUPPORTED_OPTIMIZERS}
-    for name in ("ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "RMSprop", "SGD"):
-        tested = getattr(torch.optim, name) in ZERO_SUPPORTED_OPTIMIZERS
-        assert tested == (name.lower() in TESTED_OPTIMIZERS)
-    assert "FusedLion" in supported
-    assert "FusedLamb" not in supported
-    assert {*TESTED_OPTIMIZERS} <= {*DEEPSPEED_OPTIMIZERS}

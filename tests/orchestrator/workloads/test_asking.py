@@ -172,6 +172,57 @@ def test_deepspeed_is_asked_about_its_configuration(tmp_path, config, arguments)
     assert sorted(blamed(answer)) == sorted(arguments)
 
 
+# Each laid over a configuration that is right, and the key that DeepSpeed blames, if any.
+VALUES = [
+    *(({"reduce_bucket_size": value}, None) for value in (1, 5e8, "4096")),
+    *(
+        ({"reduce_bucket_size": value}, "zero_optimization.reduce_bucket_size")
+        for value in ("abc", 0.5, 0)
+    ),
+    ({"overlap_comm": None, "contiguous_gradients": "yes"}, None),
+    ({"overlap_comm": "maybe"}, "zero_optimization.overlap_comm"),
+    ({"sub_group_size": -1}, "zero_optimization.sub_group_size"),
+    (
+        {"offload_optimizer": {"device": "cpu", "ratio": 2}},
+        "zero_optimization.offload_optimizer.ratio",
+    ),
+]
+SECTIONS = [
+    ({"elasticity": {"enabled": True}}, "elasticity.enabled"),
+    ({"optimizer": {"type": "AdmaW", "params": {"lr": 0.1}}}, "optimizer.type"),
+    ({"optimizer": {"type": "SGD", "params": {"lr": 0.1}}}, "optimizer.type"),
+    (
+        {
+            "optimizer": {"type": "SGD", "params": {"lr": 0.1}},
+            "zero_allow_untested_optimizer": True,
+        },
+        None,
+    ),
+    ({"optimizer": {"type": "Adagrad", "params": {"lr": 0.1}}}, None),
+    ({"fp16": {"enabled": True, "loss_scale": "x"}}, "fp16.loss_scale"),
+    ({"steps_per_print": 0}, "steps_per_print"),
+]
+
+
+@pytest.mark.train
+def test_a_value_that_deepspeed_refuses_is_blamed(tmp_path):
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    cases = [({"zero_optimization": {"stage": 2, **section}}, key) for section, key in VALUES]
+    cases += [({"zero_optimization": {"stage": 2}, **more}, key) for more, key in SECTIONS]
+    orders = []
+    for number, (config, _) in enumerate(cases):
+        file = tmp_path / f"{number}.json"
+        file.write_text(json.dumps({**VALID, **config}))
+        orders.append({"world_size": 4, "gpus_per_node": 4, "deepspeed_config": str(file)})
+    (tmp_path / "orders.json").write_text(json.dumps(orders))
+    command = [sys.executable, WORKLOADS / "ask_deepspeed.py", tmp_path / "orders.json"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    answers = json.loads(ended.stdout.splitlines()[-1])
+    assert [list(blamed(answer)) for answer in answers] == [
+        [] if key is None else [key] for _, key in cases
+    ]
+
+
 AUTO = {
     "train_batch_size": "auto",
     "train_micro_batch_size_per_gpu": "auto",
