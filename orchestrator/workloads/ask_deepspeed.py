@@ -101,7 +101,9 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
 
     def refused(leaves: Sequence[Leaf]) -> list[asking.ProgramRefusal]:
         answered.append(
-            asking.in_another_process(lambda: _refusals(with_leaves(leaves), world_size, engine))
+            asking.in_another_process(
+                lambda: _refusals(_with_types(with_leaves(leaves), config), world_size, engine)
+            )
         )
         return [asking.ProgramRefusal(*one) for one in answered[-1]["refusals"]]
 
@@ -109,6 +111,20 @@ def config_answer(config: Mapping[str, Any], world_size: int) -> asking.ProgramA
     answer.problems = list(found)
     answer.not_asked += sorted({line for one in answered for line in one["not_asked"]})
     return answer
+
+
+def _with_types(some: dict[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a part of a configuration without sections that lost the `type` of their `params`.
+
+    The search for a cause takes it out, and DeepSpeed refuses what is left for that alone.
+    """
+
+    def is_kept(key: str, section: Any) -> bool:
+        given = whole.get(key)
+        had_type = isinstance(given, Mapping) and "type" in given
+        return not had_type or (isinstance(section, Mapping) and "type" in section)
+
+    return {key: section for key, section in some.items() if is_kept(key, section)}
 
 
 def load() -> None:

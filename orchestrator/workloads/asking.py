@@ -30,6 +30,8 @@ SECONDS_OF_ALL = 900
 # A run with more problems than this is wrong in some other way.
 _MOST_PROBLEMS = 20
 _OWN_MODULE = "-m teralog."
+# Short ones, e.g. `no`, are part of many messages.
+_WORD = re.compile(r"[A-Za-z]\w{2,}")
 _NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname")
 _WRITES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate")
 _OFFLINE = {
@@ -281,13 +283,16 @@ def _cause(
 ) -> Any | None:
     """Return the thing without which this is not refused, first of those that the message names."""
 
-    def unnamed(thing: Any) -> bool:
-        return not names_argument(name(thing), refusal.message)
+    def named(thing: Any) -> bool:
+        return names_argument(name(thing), refusal.message) or _has_value(thing, refusal.message)
 
-    suspects = [thing for thing in things if name(thing) not in last]
-    for some in (suspects, [thing for thing in things if name(thing) in last]):
+    def comes_first(thing: Any) -> bool:
+        return name(thing) not in last or _has_value(thing, refusal.message)
+
+    suspects = [thing for thing in things if comes_first(thing)]
+    for some in (suspects, [thing for thing in things if not comes_first(thing)]):
         other = None
-        for thing in sorted(some, key=unnamed):
+        for thing in sorted(some, key=named, reverse=True):
             rest = ask([one for one in things if one is not thing])
             if not rest:
                 return thing
@@ -297,6 +302,12 @@ def _cause(
         if other is not None:
             return other
     return None
+
+
+def _has_value(thing: Sequence[Any], message: str) -> bool:
+    """Return whether a message contains a value of an option or of a key, which is a word."""
+    values = (value for value in thing[1:] if isinstance(value, str) and _WORD.fullmatch(value))
+    return any(re.search(rf"\b{re.escape(value)}\b", message) for value in values)
 
 
 def _lacks(messages: Sequence[str]) -> bool:
