@@ -29,6 +29,7 @@ _PARSER = "HfArgumentParser"
 # For the sizes of buffers that the Trainer computes from a model that is not known.
 _SOME_WIDTH = 1024
 _MISMATCH = "- ds "
+_CAN_BE_AUTO = ": they must match, or be 'auto'"
 # Without them another model is made, or none, which does not make them the cause.
 _SELECTORS = ("--deepspeed", "--deepspeed-config", "--output_dir", "--model_type")
 
@@ -102,8 +103,7 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
     things: list[_Thing] = [*asking.grouped(order.arguments), *ask_deepspeed.leaves_of(config)]
     answer.problems = list(asking.problems_of(things, refused, _name, last=_SELECTORS))
     if order.deepspeed_config is not None:
-        blamed = {one.argument for one in answer.problems}
-        filled = answered([thing for thing in things if _name(thing) not in blamed])["config"]
+        filled = answered(list(_without(things, answer.problems)))["config"]
         answer.asked.append(f"{version}: HfTrainerDeepSpeedConfig")
         if filled is None:
             answer.not_asked.append("DeepSpeed: the Trainer did not complete its configuration")
@@ -113,6 +113,19 @@ def _ask(order: asking.ProgramOrder) -> asking.ProgramAnswer:
             answer.not_asked += own.not_asked
             answer.problems += own.problems
     return answer
+
+
+def _without(
+    things: Sequence[_Thing], problems: Sequence[asking.ProgramRefusal]
+) -> Iterator[_Thing]:
+    """Yield what is not refused; the Trainer fills in the keys that contradict its arguments."""
+    messages = {one.argument: one.message for one in problems}
+    for thing in things:
+        message = messages.get(_name(thing))
+        if message is None:
+            yield thing
+        elif message.endswith(_CAN_BE_AUTO):
+            yield (thing[0], "auto")  # type: ignore[misc]
 
 
 def _name(thing: _Thing) -> str:
@@ -211,9 +224,7 @@ def _refusals_in(error: BaseException) -> Iterator[asking.ProgramRefusal]:
     mismatches = [line for line in lines if line.startswith(_MISMATCH)]
     for line in mismatches:
         words = line.removeprefix(_MISMATCH)
-        yield asking.ProgramRefusal(
-            f"DeepSpeed's {words}: they must match, or be 'auto'", words.partition("=")[0]
-        )
+        yield asking.ProgramRefusal(f"DeepSpeed's {words}{_CAN_BE_AUTO}", words.partition("=")[0])
     if not mismatches:
         message = asking.words(error)
         if isinstance(error, TypeError | KeyError | AttributeError | SystemExit):

@@ -1,5 +1,6 @@
 """`plan --ask-program` shows what the programs of a campaign refuse, and what was not asked."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -76,3 +77,53 @@ def test_set_up_lines_of_a_profile_are_left_to_a_rehearsal(playground) -> None:
     (playground.path / "campaign.yaml").write_text(CAMPAIGN)
     done = playground.teralog("plan", "campaign.yaml", "--ask-program")
     assert "cluster box: its modules and set-up lines are not loaded here" in done.stderr
+
+
+WARMUP = {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto"}
+# What is laid over the DeepSpeed configuration, and the key that is refused, if any.
+TRAINER = [
+    ({}, None),
+    (
+        {
+            "gradient_clipping": 1.0,
+            "optimizer": {"params": {"betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.01}},
+        },
+        None,
+    ),
+    ({"scheduler": {"type": "WarmupLR", "params": WARMUP}}, None),
+    ({"gradient_clipping": 0.5}, "gradient_clipping"),
+    ({"optimizer": {"params": {"weight_decay": 0.1}}}, "optimizer.params.weight_decay"),
+    ({"optimizer": {"params": {"betas": [0.9, 0.999]}}}, "optimizer.params.betas"),
+    (
+        {"scheduler": {"type": "WarmupLR", "params": {**WARMUP, "warmup_max_lr": 0.5}}},
+        "scheduler.params.warmup_max_lr",
+    ),
+    (
+        {"scheduler": {"type": "WarmupDecayLR", "params": {**WARMUP, "total_num_steps": 7}}},
+        "scheduler.params.total_num_steps",
+    ),
+    ({"zero_optimization": {"reduce_bucket_size": -1}}, "zero_optimization.reduce_bucket_size"),
+]
+
+
+@pytest.mark.train
+def test_the_trainer_and_deepspeed_are_asked(playground) -> None:
+    """One process asks about all runs of `hf_gpt.py`."""
+    pytest.importorskip("transformers", reason="needs the hf extra")
+    pytest.importorskip("deepspeed.utils", reason="needs the train extra", exc_type=ImportError)
+    runs = [{"seed": seed, "deepspeed": extra} for seed, (extra, _) in enumerate(TRAINER, 1)]
+    campaign = CAMPAIGN.partition("defaults:")[0] + (
+        "defaults:\n"
+        "  framework: hf_deepspeed\n"
+        "  model: {num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512,"
+        " seq_length: 64}\n"
+        "  gpus_per_node: 2\n"
+        f"include: {json.dumps(runs)}\n"
+    )
+    (playground.path / "box.yaml").write_text(f"{PROFILE}python: {sys.executable}\n")
+    (playground.path / "campaign.yaml").write_text(campaign)
+    done = playground.teralog("plan", "campaign.yaml", "--ask-program", "--json")
+    refused = {run["seed"]: run["problems"] for run in json.loads(done.stdout)}
+    for seed, (_, key) in enumerate(TRAINER, 1):
+        expected = [] if key is None else [f"the program refuses {key}:"]
+        assert [problem[: len(expected[0])] for problem in refused[seed]] == expected, seed
