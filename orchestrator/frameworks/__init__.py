@@ -1,1 +1,1 @@
-"""The training programs that teralog can run, each one value in one table."""
+"""The training programs that teralog can run, each a value in one table."""

@@ -1,4 +1,4 @@
-"""Find what the program of a run accepts, and check the run's further arguments against it."""
+"""Find the options that a run's program accepts, and check the run's further arguments."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from orchestrator.run.model import Run
 
 
 def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
-    """Return the record of what a run's program accepts; None if it is the user's own script.
+    """Return the record of a run's program's options; None for the user's own script.
 
     That is the user's checkout if its source can be read on this machine, else the file that
     `options_record` names, else a recorded release. paths: the user's, by option, absolute. Raises
@@ -34,8 +34,8 @@ def accepted_options(run: Run, paths: Mapping[str, str]) -> Record | None:
 def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Return the problems of a run's further arguments, and the warnings about them.
 
-    paths: the user's, by option, absolute. What the program itself refuses is a problem; what a
-    record of a release lacks is a warning, because the user may run another one.
+    paths: the user's, by option, absolute. An option that the program itself refuses is a problem.
+    An option that a release's record lacks is a warning, because the user may run another release.
     """
     further = FRAMEWORKS[run.framework].start.further(run)
     if further is None or not further.words:

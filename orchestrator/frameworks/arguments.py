@@ -23,7 +23,7 @@ def given(arguments: Sequence[str]) -> Given:
 
 
 def whole_number(options: Given, option: str) -> int | None:
-    """Return the whole number of an option; None if it is absent or has another value."""
+    """Return the integer value of an option; None if it is absent or has another value."""
     return _one(options, option, int)
 
 

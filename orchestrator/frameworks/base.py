@@ -39,16 +39,16 @@ class Partner:
 
 
 def framework_on_gpus(run: Run) -> str:
-    """Return the framework's name as what needs GPUs, for a program that trains only on GPUs."""
+    """Return the framework's name as the reason for GPUs, if its program needs them."""
     return f"framework {run.framework}"
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What a framework refuses, and what it warns about.
+    """The problems and warnings of a framework.
 
     problems: yield one sentence for each reason why a run is impossible.
-    warnings: yield one sentence for each setting that is possible but unusual.
+    warnings: yield one sentence for each valid but unusual setting.
     needs_gpus: return the part of a run that trains only on GPUs, e.g. `framework_on_gpus`; None if
         the run can train on CPUs.
     needs_capability: yield each part of a run that needs a GPU of some compute capability or later.
@@ -73,11 +73,11 @@ class Start:
     config_files: return the files to write next to the job script: JSON objects by file name.
     program: return the record in `known_options` of the options that the run's program accepts;
         None if the program is the user's own.
-    own_program: return the script in the user's checkout from which the options that it accepts can
-        be read, given `paths`; None if there is none on this machine.
+    own_program: return the script in the user's checkout from which its accepted options can be
+        read, given `paths`; None if there is none on this machine.
     further: return the further arguments of a run to be checked against these options, if any.
-    imports: return the top-level modules that the run's program imports, as far as they are known.
-        `submit` starts nothing if the Python of the runs lacks one; rehearsals look for them too.
+    imports: return the known top-level modules that the run's program imports. `submit` starts
+        nothing if the Python of the runs lacks one; rehearsals look for them too.
     asks: return the module of `orchestrator/workloads` that asks the run's program whether it
         accepts its arguments; None if there is none.
     steps_on_cpu: return whether the run's optimizer steps on the CPU. Its script then gives the

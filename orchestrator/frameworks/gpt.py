@@ -49,7 +49,7 @@ class GptOptions:
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield what makes a gpt run impossible."""
+    """Yield each reason why a gpt run is impossible."""
     options: GptOptions = run.options
     yield from unsplit(run)
     if options.strategy == "ddp" and options.deepspeed:
@@ -63,7 +63,7 @@ def _imports(run: Run) -> tuple[str, ...]:
 
 
 def placement(run: Run) -> Placement:
-    """Return where a run keeps states and activations; its attention is torch's fused one."""
+    """Return the placement of states and activations; attention is torch's fused one."""
     return replace(
         zero.placement(run) or ddp_placement(run.training.precision),
         recomputation=recomputation(run.training.activation_checkpointing),

@@ -1,4 +1,4 @@
-"""Problems that several frameworks share: what their programs cannot do."""
+"""Problems that several frameworks share: limits of their programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -38,7 +38,7 @@ def unaccumulated(run: Run) -> Iterator[str]:
 
 
 def unheard(run: Run, *names: str) -> Iterator[str]:
-    """Yield a problem for each changed training parameter that the program does not get."""
+    """Yield a problem for each changed training parameter that the program does not receive."""
     for name in names:
         value = getattr(run.training, name)
         if value != getattr(_DEFAULT, name):
@@ -46,7 +46,7 @@ def unheard(run: Run, *names: str) -> Iterator[str]:
 
 
 def said_twice(parameter: str, arguments: Sequence[str], said: Mapping[str, str]) -> Iterator[str]:
-    """Yield the further arguments that another parameter of the run gives already.
+    """Yield the further arguments that another parameter of the run sets already.
 
     said: the parameters that set an option, by option. If an argument set the option again, the
     table would describe another run.

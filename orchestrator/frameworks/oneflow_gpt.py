@@ -1,6 +1,6 @@
 """`oneflow_gpt`: OneFlow's GPT-2, with and without optimizer placement.
 
-One process per node takes all its GPUs; the same command is started on every node.
+One process per node uses all its GPUs; the same command is started on every node.
 """
 
 from collections.abc import Iterator
@@ -56,12 +56,12 @@ class OneflowOptions:
 
     @property
     def launcher(self) -> str:
-        """What starts the program."""
+        """The launcher of the program."""
         return "node"
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield what makes a run impossible."""
+    """Yield each reason why a run is impossible."""
     yield from unsplit(run)
     yield from unaccumulated(run)
     yield from unheard(run, "activation_checkpointing", "seed")
@@ -80,7 +80,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield a warning if texts have tokens that the vocabulary lacks."""
+    """Yield a warning if texts have tokens outside the vocabulary."""
     model = run.model
     if (
         model is not None
@@ -94,10 +94,10 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement:
-    """Return where a run keeps states and activations: fp16 as in Megatron, with fp32 weights.
+    """Return the placement of states and activations: fp16 as in Megatron, with fp32 weights.
 
-    Optimizer placement divides what ZeRO's first stage divides. docs/background/memory-accuracy.md
-    compares the forecast with eight measured runs.
+    Optimizer placement divides the same states as ZeRO's first stage.
+    docs/background/memory-accuracy.md compares the forecast with eight measured runs.
     """
     stage = 1 if run.options.optimizer_placement == "on" else None
     states = megatron_placement(run.training.precision)
@@ -105,7 +105,7 @@ def placement(run: Run) -> Placement:
 
 
 def arrangement(run: Run) -> str:
-    """Return nodes, GPUs of each, and batch of each GPU, as OneFlow writes them: 4n_8g_dp_4bs."""
+    """Return nodes, GPUs per node and batch per GPU in OneFlow's notation: 4n_8g_dp_4bs."""
     resources = run.resources
     return f"{resources.nodes}n_{resources.gpus_per_node}g_dp_{run.batch.micro_batch_size}bs"
 

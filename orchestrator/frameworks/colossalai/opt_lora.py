@@ -43,7 +43,7 @@ _MODELS = {key.removeprefix("opt-"): shape for key, shape in presets.OPT.items()
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield what makes a run impossible."""
+    """Yield each reason why a run is impossible."""
     yield from shared.problems(_MODELS)(run)
     rank = run.options.lora_rank
     if run.model is not None and rank > run.model.hidden_size:

@@ -1,8 +1,8 @@
 """Options, checks and numbers that ColossalAI's two RLHF benchmarks share.
 
-They train an actor and a critic by PPO, next to a frozen copy of each. An episode makes experience,
-with tokens generated one by one, and then learns from it. Batch sizes are per GPU. The benchmarks
-print rates of the two phases, without the first episode, and no step times; the FLOPs of a GPT's
+They train an actor and a critic by PPO, next to a frozen copy of each. An episode generates
+experience, token by token, and then learns from it. Batch sizes are per GPU. The benchmarks print
+rates of the two phases, without the first episode, and no step times; the FLOPs of a GPT's
 iteration do not describe them.
 """
 
@@ -71,18 +71,18 @@ class ColossalaiOptions:
 
     @property
     def launcher(self) -> str:
-        """What starts the ranks; they know no other."""
+        """The launcher of the ranks; there is no choice."""
         return "torchrun"
 
 
 def experience_batch_size(run: Run) -> int:
-    """Return how many prompts a GPU makes experience of at a time."""
+    """Return how many prompts a GPU processes at once when generating experience."""
     given: int | None = run.options.experience_batch_size
     return run.batch.micro_batch_size if given is None else given
 
 
 def implied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the precision, which is the strategy's and cannot be chosen."""
+    """Return the precision, which follows from the strategy."""
     return {"precision": _precision(values.get("strategy", DEFAULT_STRATEGY))}
 
 
@@ -91,12 +91,12 @@ def _precision(strategy: str) -> str:
 
 
 def steps_on_cpu(run: Run) -> bool:
-    """Return whether the optimizer, HybridAdam, finds its states on the CPU."""
+    """Return whether the optimizer, HybridAdam, has its states on the CPU."""
     return bool(run.options.strategy.endswith("_cpu"))
 
 
 def problems(models: Mapping[str, ModelShape]) -> Callable[[Run], Iterator[str]]:
-    """Return what yields why a run of the benchmark that has `models` is impossible."""
+    """Return a function that yields why a run of the benchmark with `models` is impossible."""
 
     def found(run: Run) -> Iterator[str]:
         yield from _model_problems(run, models)
@@ -124,7 +124,7 @@ def _model_problems(run: Run, models: Mapping[str, ModelShape]) -> Iterator[str]
 
 
 def _own_name(run: Run, key: str) -> str:
-    # `10b` is in both tables, and GPT's where nothing else is said.
+    # `10b` is in both tables; without further information, GPT's is meant.
     return f"; write opt-{key}" if run.model == presets.GPT.get(run.model_name or "") else ""
 
 
@@ -158,7 +158,7 @@ def _totals(logged: Logged, phase: str) -> RunTotals | None:
 
 
 def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
-    """Return the rate of a phase, which the program prints of one GPU or, since 0.3.0, of all."""
+    """Return the rate of a phase per GPU; since 0.3.0 the program prints that of all."""
     totals = _totals(logged, phase)
     if totals is None or totals.samples_per_second is None:
         return None
@@ -166,7 +166,7 @@ def samples_per_second_per_gpu(logged: Logged, phase: str) -> float | None:
 
 
 def claimed_tflops_per_gpu(logged: Logged, phase: str) -> float | None:
-    """Return what the program claims of a phase."""
+    """Return the TFLOPs that the program claims for a phase."""
     totals = _totals(logged, phase)
     return None if totals is None else totals.tflops_per_gpu
 
@@ -194,5 +194,5 @@ COLUMNS: tuple[Column[Run], ...] = (
 
 
 def files(benchmark: str) -> Callable[[Mapping[str, str]], list[str]]:
-    """Return what tells the files that a benchmark's run opens."""
+    """Return a function that lists the files that a benchmark's run opens."""
     return lambda paths: [f"{paths['source']}/{FOLDER}/{benchmark}"]

@@ -1,4 +1,4 @@
-"""Make DeepSpeed's JSON configuration from a run, and find contradictions in it."""
+"""Build DeepSpeed's JSON configuration from a run, and find contradictions in it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,11 +15,11 @@ def deepspeed_config(
     offload_param: str,
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the configuration of a run; `extra` is laid over it, section by section.
+    """Return the configuration of a run, with `extra` merged into it, section by section.
 
     `steps_per_print` 1 and `log_level` "info" make DeepSpeed print its throughput line at every
-    step: since 0.17.6 it prints none at its default level. `torch_adam` takes torch's AdamW, which
-    computes the same and needs no compiled extension, wherever the optimizer is not offloaded.
+    step: since 0.17.6 it prints none at its default level. If the optimizer is not offloaded,
+    `torch_adam` selects torch's AdamW, which computes the same and needs no compiled extension.
     """
     adam: dict[str, Any] = {
         "lr": run.training.learning_rate,
@@ -48,10 +48,10 @@ def program_config(
     usual: Mapping[str, Any],
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the configuration for a program that has an optimizer of its own.
+    """Return the configuration for a program that has its own optimizer.
 
-    Batch, ZeRO and precision are the run's; `usual`, what the program is usually given, is laid
-    over them, and then `extra`, section by section.
+    Batch, ZeRO and precision are the run's. The program's `usual` settings are merged into them,
+    and then `extra`, section by section.
     """
     config: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": run.batch.micro_batch_size,
@@ -70,10 +70,10 @@ def trainer_config(
     offload_param: str,
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the configuration for Hugging Face's Trainer, which refuses one that contradicts it.
+    """Return the configuration for Hugging Face's Trainer, which refuses contradictions.
 
-    "auto" stands for what the Trainer fills in: from its own arguments or, for the three sizes of
-    buffers, from the model's width (see `trainer_sizes`).
+    The Trainer fills in each "auto": from its own arguments or, for the three sizes of buffers,
+    from the model's width (see `trainer_sizes`).
     """
     zero = _zero_section(run, offload_optimizer, offload_param)
     if run.zero_stage:
@@ -99,7 +99,7 @@ def trainer_config(
 
 
 def trainer_sizes(hidden_size: int) -> dict[str, int]:
-    """Return what Hugging Face's Trainer puts for "auto" among the keys of `zero_optimization`.
+    """Return the values that the Trainer fills in for "auto" keys of `zero_optimization`.
 
     In elements; trainer_config_finalize in integrations/deepspeed.py of transformers 5.23.
     """
@@ -113,7 +113,7 @@ def trainer_sizes(hidden_size: int) -> dict[str, int]:
 def _optimizer_section(
     adam: Mapping[str, Any], offload_optimizer: str, extra: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return AdamW; without its keys where `extra` asks for one that does not take them."""
+    """Return AdamW; without its keys if `extra` asks for an optimizer without them."""
     asked = str(value_at(extra, "optimizer.type", absent="AdamW"))
     if asked.lower() not in ("adam", "adamw"):
         return {"params": {"lr": adam["lr"]}}
@@ -133,10 +133,10 @@ def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[
 def contradictions(
     run: Run, config: Mapping[str, Any], *, filled_in: bool = False
 ) -> Iterator[str]:
-    """Yield where a configuration says otherwise than the run's parameters.
+    """Yield the values of a configuration that contradict the run's parameters.
 
-    The plan, the table and run.json tell what the parameters say. filled_in: the program puts what
-    its command line says, which is the same, for every "auto".
+    The plan, the table and run.json show the parameters. filled_in: the program replaces every
+    "auto" by the value of its command line, which is the same.
     """
     training = run.training
     said = {
@@ -177,7 +177,7 @@ def contradictions(
 
 
 def value_at(config: Any, path: str, absent: Any = None) -> Any:
-    """Return what stands at a dotted path of a configuration; `absent` where nothing does."""
+    """Return the value at a dotted path of a configuration; `absent` if there is none."""
     for key in path.split("."):
         if not isinstance(config, Mapping) or key not in config:
             return absent

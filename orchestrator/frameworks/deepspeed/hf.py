@@ -86,7 +86,7 @@ class HfDeepspeedOptions:
 
 
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
-    """Return DeepSpeed's configuration by file name, with "auto" where the Trainer fills in."""
+    """Return DeepSpeed's configuration by file name, with "auto" for the Trainer to fill in."""
     options: HfDeepspeedOptions = run.options
     return {
         FILE_NAME: trainer_config(
@@ -99,7 +99,7 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield what makes a hf_deepspeed run impossible."""
+    """Yield each reason why a hf_deepspeed run is impossible."""
     options: HfDeepspeedOptions = run.options
     yield from unsplit(run)
     given = {
@@ -131,12 +131,12 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def program(run: Run) -> str:
-    """Return the record of what the run's program accepts."""
+    """Return the record of the options that the run's program accepts."""
     return {"hf_gpt": "hf-gpt", "run_clm": "hf-run-clm"}[run.options.program]
 
 
 def further_arguments(run: Run) -> FurtherArguments | None:
-    """Return the arguments of a run that run_clm.py gets, to be checked against its options."""
+    """Return the arguments of a run for run_clm.py, to be checked against its options."""
     if run.options.program != "run_clm":
         return None
     return FurtherArguments(
@@ -145,10 +145,10 @@ def further_arguments(run: Run) -> FurtherArguments | None:
 
 
 def needs_gpus(run: Run) -> str | None:
-    """Return what trains on GPUs alone: run_clm.py with ZeRO 3.
+    """Return the part of a run that trains only on GPUs: run_clm.py with ZeRO 3.
 
-    transformers makes its model before the processes know of each other, and on CPUs DeepSpeed
-    takes the world for one rank then and refuses the batch.
+    transformers makes its model before the processes know of each other. On CPUs DeepSpeed then
+    assumes a world of one rank and refuses the batch.
     """
     if run.options.program == "run_clm" and run.zero_stage == 3:
         return "zero_stage=3 of program=run_clm"
@@ -162,7 +162,7 @@ def imports(run: Run) -> tuple[str, ...]:
 
 
 def placement(run: Run) -> Placement:
-    """Return where a run keeps what it holds, with the sizes that the Trainer fills in.
+    """Return the placement of a run's states, with the sizes that the Trainer fills in.
 
     hf_gpt.py's attention is torch's fused one; run_clm.py's depends on the version.
     """

@@ -48,7 +48,7 @@ class DeepspeedOptions:
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield what makes a deepspeed run impossible."""
+    """Yield each reason why a deepspeed run is impossible."""
     if run.training.activation_checkpointing:
         # It would count in the TFLOPs, and the script hears nothing of it.
         yield (
@@ -65,7 +65,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def placement(run: Run) -> Placement | None:
-    """Return where a run keeps its states; whether the script recomputes is not known."""
+    """Return the placement of a run's states; the script's recomputation is not known."""
     placed = zero.placement(run)
     return None if placed is None else replace(placed, recomputation=None)
 

@@ -1,7 +1,7 @@
 """Check the further arguments of Megatron against the parameters of a run.
 
-Only what concerns parameters of a run is checked here. Whether arguments go together is for the
-program itself to answer: `orchestrator/workloads/ask_megatron.py` asks it.
+Only parameters of a run are checked here. The program itself decides whether arguments fit
+together: `orchestrator/workloads/ask_megatron.py` asks it.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size
 
 
 def problems_of_all(run: Run) -> Iterator[str]:
-    """Yield which rules of every Megatron a run breaks, 1.1.5 among them."""
+    """Yield the rules of all Megatron versions, including 1.1.5, that a run breaks."""
     options = given(run.options.extra_args)
     least, rate = number(options, "--min-lr"), run.training.learning_rate
     if least is not None and least > rate:
@@ -38,7 +38,7 @@ def problems_of_all(run: Run) -> Iterator[str]:
 
 
 def common_problems(run: Run) -> Iterator[str]:
-    """Yield which rules of every Megatron since 2 a run breaks, which trains by iterations."""
+    """Yield the rules of Megatron since 2 that a run breaks; it trains by iterations."""
     options = given(run.options.extra_args)
     for option, instead in _NOT_FOR_RUNS.items():
         if option in options:
@@ -66,9 +66,9 @@ def common_problems(run: Run) -> Iterator[str]:
 
 
 def data_source_problems(run: Run) -> Iterator[str]:
-    """Yield that a run has several sources of data.
+    """Yield a problem if a run has several sources of data.
 
-    A file of paths goes without `data_path`; files of each split are not looked at beside it.
+    A file of paths excludes `data_path`; files per split next to it are not checked.
     """
     options, has_path = given(run.options.extra_args), run.options.data_path is not None
     sources = ["data_path"] * has_path + ["--mock-data"] * ("--mock-data" in options)

@@ -48,12 +48,12 @@ class MegatronDeepspeedOptions(MegatronOptions):
 
 
 def checkpointing(run: Run) -> list[str]:
-    """Return which ways to keep activation checkpoints the run asks for."""
+    """Return the options of the run that change how activation checkpoints are stored."""
     return [name for name in _CHECKPOINTING if getattr(run.options, name)]
 
 
 def checkpointing_problems(run: Run) -> Iterator[str]:
-    """Yield which of them there are no activation checkpoints for."""
+    """Yield those of these options that need activation checkpoints, if there are none."""
     asked = checkpointing(run)
     if asked and not run.training.activation_checkpointing:
         need = "needs" if len(asked) == 1 else "need"
@@ -63,7 +63,7 @@ def checkpointing_problems(run: Run) -> Iterator[str]:
 
 
 def optimizer_problems(run: Run) -> Iterator[str]:
-    """Yield that a section is ignored: DeepSpeed takes the optimizer that Megatron hands to it."""
+    """Yield a problem for an `optimizer` section: DeepSpeed uses Megatron's optimizer."""
     if "optimizer" in run.options.deepspeed:
         yield (
             "deepspeed: optimizer is ignored, for the program has one of its own; say what it "
@@ -72,7 +72,7 @@ def optimizer_problems(run: Run) -> Iterator[str]:
 
 
 def version_1_problems(run: Run) -> Iterator[str]:
-    """Yield what Megatron 1.1.5 does not have."""
+    """Yield the options that Megatron 1.1.5 does not have."""
     if run.training.precision == "bf16":
         yield "Megatron 1.1.5 has no precision=bf16; try fp16"
     model = run.model
@@ -91,7 +91,7 @@ def version_1_problems(run: Run) -> Iterator[str]:
 
 
 def placed(run: Run, states: Placement) -> Placement:
-    """Return where a run keeps its activations, too; its attention is not a fused one."""
+    """Return the placement with a run's activations added; its attention is not fused."""
     options: MegatronDeepspeedOptions = run.options
     return replace(
         states,
@@ -105,7 +105,7 @@ def placed(run: Run, states: Placement) -> Placement:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield what a run seldom means."""
+    """Yield warnings about valid but unusual settings."""
     if run.options.launcher != "launch":
         yield (
             f"launcher={run.options.launcher} hands no --local_rank to the program, which "

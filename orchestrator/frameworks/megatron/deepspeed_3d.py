@@ -59,7 +59,7 @@ class MegatronDeepspeed3dOptions(MegatronDeepspeedOptions):
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield what makes a run impossible."""
+    """Yield each reason why a run is impossible."""
     options: MegatronDeepspeed3dOptions = run.options
     yield from shared.split_problems(run)
     yield from shared.data_problems(run)
@@ -90,7 +90,7 @@ def _without_deepspeed(run: Run) -> Iterator[str]:
 
 
 def _interleaving_problems(run: Run) -> Iterator[str]:
-    """Yield why stages cannot take turns, where that is asked for as Megatron 2.4 has it."""
+    """Yield why the interleaved schedule of Megatron 2.4 is impossible, if requested."""
     each = whole_number(given(run.options.extra_args), _OF_A_CHUNK)
     layers, stages = _layers_and_stages(run)
     if each is None or layers is None or layers % stages:
@@ -132,7 +132,7 @@ def split(given: Parallelism, world_size: int, options: MegatronDeepspeed3dOptio
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield what a run seldom means."""
+    """Yield warnings about valid but unusual settings."""
     yield from pipeline.split_warnings(run)
     if run.options.engine == "megatron":
         yield from shared.option_warnings(run)
@@ -153,12 +153,12 @@ def _layers_and_stages(run: Run) -> tuple[int | None, int]:
 
 
 def program(run: Run) -> str:
-    """Return the record of what the run's program accepts."""
+    """Return the record of the options that the run's program accepts."""
     return _RECORDS[run.options.branch]
 
 
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
-    """Return DeepSpeed's configuration by file name; none where Megatron runs alone."""
+    """Return DeepSpeed's configuration by file name; none if Megatron runs without DeepSpeed."""
     options: MegatronDeepspeed3dOptions = run.options
     if options.engine == "megatron":
         return {}
@@ -175,7 +175,7 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def placement(run: Run) -> Placement:
-    """Return where a run keeps what it holds."""
+    """Return the placement of a run's states and activations."""
     options: MegatronDeepspeed3dOptions = run.options
     states = (
         megatron_placement(run.training.precision)

@@ -57,7 +57,7 @@ class MegatronDeepspeedZeroOptions(MegatronDeepspeedOptions):
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield what makes a run impossible."""
+    """Yield each reason why a run is impossible."""
     options: MegatronDeepspeedZeroOptions = run.options
     if (stages := run.parallelism.pipeline_parallel_size) > 1:
         yield (
@@ -84,7 +84,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def _checkpoint_problems(run: Run) -> Iterator[str]:
-    """Yield where checkpoints do not divide the layers, which are found modulo their number."""
+    """Yield a problem if checkpoints do not divide the layers; they are found by modulo."""
     if run.model is None:
         return
     split = run.options.split_transformers
@@ -114,8 +114,8 @@ def _tiling_problems(run: Run) -> Iterator[str]:
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
     """Return DeepSpeed's configuration by file name.
 
-    Its sizes follow from the hidden size h, as Hugging Face's integration chooses them too: h² for
-    a bucket of gradients, 0.9·h² to fetch ahead, and what is below 10·h stays on every rank.
+    Its sizes follow from the hidden size h, with the same factors as in Hugging Face's integration:
+    h² for a bucket of gradients, 0.9·h² to fetch ahead; parameters below 10·h stay on every rank.
     """
     options: MegatronDeepspeedZeroOptions = run.options
     h = 0 if run.model is None else run.model.hidden_size
@@ -153,7 +153,7 @@ def config_files(run: Run) -> dict[str, dict[str, Any]]:
 
 
 def placement(run: Run) -> Placement:
-    """Return where a run keeps what it holds."""
+    """Return the placement of a run's states and activations."""
     stage, config = run.options.zero_stage, config_files(run)[FILE_NAME]
     return deepspeed.placed(run, zero.config_placement(run, stage, config))
 

@@ -63,7 +63,7 @@ class MegatronLmOptions(MegatronOptions):
 
     @property
     def uneven(self) -> bool:
-        """Whether further arguments say how layers are split over stages."""
+        """Whether further arguments define how layers are split over stages."""
         return self.gives(*pipeline.UNEVEN)
 
     @property
@@ -73,7 +73,7 @@ class MegatronLmOptions(MegatronOptions):
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield what makes a Megatron-LM run impossible."""
+    """Yield each reason why a Megatron-LM run is impossible."""
     options: MegatronLmOptions = run.options
     chunks = options.virtual_pipeline_parallel_size
     yield from shared.split_problems(run)
@@ -96,7 +96,7 @@ def problems(run: Run) -> Iterator[str]:
 
 
 def _selective(run: Run) -> list[str]:
-    """Return the arguments that ask for selective recomputation, which Megatron core has."""
+    """Return the arguments that request selective recomputation, which Megatron core has."""
     return memory.selective(run) if run.options.is_core else []
 
 
@@ -146,7 +146,7 @@ def split(given: Parallelism, world_size: int, options: MegatronLmOptions) -> Pa
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield what a Megatron-LM run seldom means."""
+    """Yield warnings about valid but unusual settings of a Megatron-LM run."""
     yield from pipeline.split_warnings(run)
     yield from shared.option_warnings(run, run.options.virtual_pipeline_parallel_size)
     yield from pipeline.forecast_warnings(run)
@@ -172,17 +172,17 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments that change what sizes and FLOPs are reckoned from."""
+    """Return the further arguments that change sizes or FLOPs without being counted."""
     return shared.unreckoned(run) + _selective(run)
 
 
 def program(run: Run) -> str:
-    """Return the record of what the run's program accepts."""
+    """Return the record of the options that the run's program accepts."""
     return releases.record_name(run.options.version)
 
 
 def placement(run: Run) -> Placement:
-    """Return where a run keeps what it holds; Transformer Engine fuses attention of 2 bytes."""
+    """Return the placement of a run; Transformer Engine fuses attention in 16 bits."""
     options: MegatronLmOptions = run.options
     fused = (
         options.is_core

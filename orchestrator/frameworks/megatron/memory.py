@@ -1,7 +1,7 @@
-"""Arguments of Megatron core that change which GPUs or how much memory a run needs.
+"""Arguments of Megatron core that change a run's GPU requirements or its memory.
 
-They need a compute capability, ask for selective recomputation, or save memory that the forecast
-does not know of.
+They need a compute capability, request selective recomputation, or save memory that the forecast
+does not include.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _USUAL_RECIPES = {"fp8": "delayed", "fp4": "nvfp4"}
 
 
 def needed(run: Run) -> Iterator[tuple[str, Capability]]:
-    """Yield what of a run of Megatron core needs which compute capability."""
+    """Yield the parts of a Megatron core run that need a GPU, with its compute capability."""
     options = given(run.options.extra_args)
     if (context := run.parallelism.context_parallel_size) > 1:
         yield f"context_parallel_size={context}", FUSED_ATTENTION
@@ -38,12 +38,12 @@ def needed(run: Run) -> Iterator[tuple[str, Capability]]:
 
 _GRANULARITY, _ACTIVATIONS = "--recompute-granularity", "--recompute-activations"
 _MODULES = "--recompute-modules"
-# What it makes anew unless told otherwise: the scores of attention, as the placement has it.
+# By default it recomputes the attention scores, as in the placement.
 _SCORES = ["core_attn"]
 
 
 def selective(run: Run) -> list[str]:
-    """Return the arguments that ask for it; none where whole layers are recomputed."""
+    """Return the arguments that request it; none if whole layers are recomputed."""
     options = given(run.options.extra_args)
     asked = _ACTIVATIONS in options or list(options.get(_GRANULARITY, ())) == ["selective"]
     if run.training.activation_checkpointing or not asked:
@@ -52,7 +52,7 @@ def selective(run: Run) -> list[str]:
 
 
 def mode(run: Run) -> Recomputation | None:
-    """Return what a run of Megatron core recomputes; None where it is not scores alone."""
+    """Return the recomputation of a Megatron core run; None if it is not that of scores only."""
     if not selective(run):
         return recomputation(run.training.activation_checkpointing)
     modules = given(run.options.extra_args).get(_MODULES, _SCORES)
@@ -72,12 +72,12 @@ _SAVES = (
 
 
 def may_save(run: Run) -> bool:
-    """Return whether a run may need less than the forecast says, which knows none of these."""
+    """Return whether a run may need less memory than forecast, because of these arguments."""
     return bool(run.options.gives(*_SAVES, *pipeline.UNEVEN))
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield which of them are not told of already, as what changes sizes and FLOPs, too."""
+    """Yield those of them that are not already reported as changing sizes and FLOPs."""
     told = shared.unreckoned(run)
     for option in given(run.options.extra_args):
         if option in _SAVES and option not in told:

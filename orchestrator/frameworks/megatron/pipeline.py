@@ -32,7 +32,7 @@ def least_split(given: Parallelism, world_size: int) -> Parallelism:
 
 
 def split_warnings(run: Run) -> Iterator[str]:
-    """Yield which parallel sizes the program lowers, as it has too few ranks."""
+    """Yield the parallel sizes that the program lowers because there are too few ranks."""
     split, given = run.parallelism, run.parallelism.given
     for name in ("tensor_parallel_size", "pipeline_parallel_size"):
         asked, taken = getattr(given, name), getattr(split, name)
@@ -49,7 +49,7 @@ def split_warnings(run: Run) -> Iterator[str]:
 
 
 def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:
-    """Yield where stages of `chunks` chunks each cannot have the same number of layers."""
+    """Yield a problem if stages of `chunks` chunks cannot have equal numbers of layers."""
     if run.model is None:
         return
     layers, stages = run.model.num_layers, run.parallelism.pipeline_parallel_size
@@ -63,7 +63,7 @@ def even_problems(run: Run, chunks: int = 1) -> Iterator[str]:
 
 
 def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
-    """Yield where activation checkpoints of Megatron 2 do not divide the layers run at a time."""
+    """Yield a problem if Megatron 2's checkpoints do not divide the layers run at a time."""
     if run.model is None:
         return
     stages = run.parallelism.pipeline_parallel_size
@@ -79,16 +79,16 @@ def checkpoint_problems_of_2(run: Run, chunks: int = 1) -> Iterator[str]:
 
 
 def core_stage_problems(run: Run, chunks: int) -> Iterator[str]:
-    """Yield likewise for Megatron core, unless further arguments divide the layers otherwise."""
+    """Yield the same for Megatron core, unless further arguments divide the layers."""
     if not run.options.gives(*UNEVEN):
         yield from even_problems(run, chunks)
 
 
 def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[str]:
-    """Yield why stages of several chunks cannot take turns, as in the interleaved schedule.
+    """Yield why the interleaved schedule, with several chunks per stage, is impossible.
 
     Each stage runs a group of micro-batches through a chunk before the next one: as many as there
-    are stages, or in Megatron core as many as a further argument gives.
+    are stages, or in Megatron core as many as a further argument sets.
     """
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches
     if chunks == 1:
@@ -109,7 +109,7 @@ def interleaving_problems(run: Run, chunks: int, least_stages: int) -> Iterator[
 
 
 def forecast_warnings(run: Run) -> Iterator[str]:
-    """Yield which arguments give a stage more layers than the forecast of memory takes it for."""
+    """Yield the arguments that give a stage more layers than the memory forecast assumes."""
     options = given(run.options.extra_args)
     for option in (_LAYOUT, *_ENDS):
         if option in options:

@@ -1,4 +1,4 @@
-"""Megatron's releases whose options are recorded, and how users write them."""
+"""Megatron's releases with recorded options, and how users write them."""
 
 import re
 
@@ -12,7 +12,7 @@ _RELEASE = re.compile(r"(?:core[-_ ]?)?[vr]?(\d+\.\d+)(?:\.\d+)?(?:rc\d+)?")
 
 
 def checked_version(version: str) -> str:
-    """Return the version as it is written. Raises ValueError if it names no release."""
+    """Return the version unchanged. Raises ValueError if it names no release."""
     record_name(version)
     return version
 

@@ -123,7 +123,7 @@ class MegatronOptions:
 
 
 def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
-    """Return the function that says which files are opened; `program` lies in the checkout."""
+    """Return a function that lists the files a run opens; `program` is in the checkout."""
 
     def files(paths: Mapping[str, str]) -> Iterator[str]:
         yield f"{paths['source']}/{program}"
@@ -135,7 +135,7 @@ def opened(program: str) -> Callable[[Mapping[str, str]], Iterable[str]]:
 
 
 def program_in(*names: str) -> Callable[[Mapping[str, str]], str | None]:
-    """Return the function that finds the program: the first of `names` that the checkout has."""
+    """Return the function that finds the program: the first of `names` in the checkout."""
 
     def program(paths: Mapping[str, str]) -> str | None:
         files = (Path(paths["source"]) / name for name in names)
@@ -153,7 +153,7 @@ def further_arguments(run: Run) -> FurtherArguments | None:
 
 
 def split_problems(run: Run) -> Iterator[str]:
-    """Yield where heads and the MLP cannot be split over tensor-parallel ranks."""
+    """Yield a problem if heads or the MLP cannot be split over tensor-parallel ranks."""
     if run.model is None:
         return
     ranks = run.parallelism.tensor_parallel_size
@@ -166,10 +166,10 @@ def split_problems(run: Run) -> Iterator[str]:
 
 
 def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterator[str]:
-    """Yield that the last activation checkpoint would reach beyond the layers it is made of.
+    """Yield a problem if the last activation checkpoint extends beyond the layers.
 
-    Megatron of 2021 runs as many layers from one checkpoint to the next, the last time too. layers:
-    of what a rank runs at a time, which `whose` names. fate: what comes of it.
+    Megatron of 2021 always runs the full number of layers after a checkpoint, also after the last
+    one. layers: of those that a rank runs at a time; `whose` names them. fate: the consequence.
     """
     every: int = run.options.checkpoint_num_layers
     if run.training.activation_checkpointing and layers % every:
@@ -179,9 +179,9 @@ def checkpoint_problems(run: Run, layers: int, whose: str, fate: str) -> Iterato
 
 
 def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[str]:
-    """Yield what is wrong with options that all have.
+    """Yield the problems of options that all these frameworks have.
 
-    free: options that a run may give although a parameter says something of the kind.
+    free: options that a run may give although a parameter sets something similar.
     """
     options: MegatronOptions = run.options
     if options.checkpoint_num_layers > 1 and not run.training.activation_checkpointing:
@@ -197,7 +197,7 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
 
 
 def data_problems(run: Run) -> Iterator[str]:
-    """Yield which files are missing for a program that has no dummy data."""
+    """Yield the missing files of a program that has no dummy data."""
     names = ("data_path", "vocab_file", "merge_file")
     if missing := [name for name in names if getattr(run.options, name) is None]:
         yield f"framework {run.framework} makes up no tokens: give {', '.join(missing)}"
@@ -217,7 +217,7 @@ _ENDS = ("--exit-interval", "--exit-duration-in-mins")
 
 
 def unreckoned(run: Run) -> list[str]:
-    """Return the further arguments that change what sizes and FLOPs are reckoned from."""
+    """Return the further arguments that change sizes or FLOPs without being counted."""
     return [option for option in given(run.options.extra_args) if option in _CHANGES_MODEL]
 
 
@@ -241,10 +241,10 @@ def _argument_warnings(run: Run) -> Iterator[str]:
 
 
 def option_warnings(run: Run, chunks: int = 1) -> Iterator[str]:
-    """Yield what is possible and seldom meant; `chunks` of the model are on a pipeline rank.
+    """Yield warnings about valid but unusual settings; a pipeline rank has `chunks` chunks.
 
-    Of 1F1B's p stages each waits for p - 1 of m + p - 1 micro-batches (Narayanan et al. 2021,
-    section 2.2), of v·m + p - 1 where it has v chunks.
+    In 1F1B each of p stages waits for p - 1 of m + p - 1 micro-batches (Narayanan et al. 2021,
+    section 2.2), or of v·m + p - 1 if it has v chunks.
     """
     yield from _argument_warnings(run)
     stages, count = run.parallelism.pipeline_parallel_size, run.num_microbatches

@@ -13,10 +13,10 @@ _NEAR = 0.85
 
 @dataclass(frozen=True, slots=True)
 class FurtherArguments:
-    """The arguments that a run hands to its program after all others.
+    """The arguments that a run passes to its program after all others.
 
-    parameter: the parameter that gives them, e.g. `extra_args`.
-    remedy: what the user does if a record is not of the program that the runs start.
+    parameter: the parameter that sets them, e.g. `extra_args`. remedy: what the user should do if a
+    record is not that of the program of the runs.
     """
 
     parameter: str
@@ -25,7 +25,7 @@ class FurtherArguments:
 
 
 def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
-    """Yield a sentence for each argument that is not as the record has it."""
+    """Yield a sentence for each argument that contradicts the record."""
     accepted = {option: {**takes, "required": False} for option, takes in record.options.items()}
     program = record.program if record.own else f"{record.program} (recorded)"
     remedy = None if record.own else further.remedy

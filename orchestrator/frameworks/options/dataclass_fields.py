@@ -1,4 +1,4 @@
-"""Make options of the fields of a dataclass, by the rules of Megatron's ArgumentGroupFactory."""
+"""Make options from the fields of a dataclass, by the rules of Megatron's ArgumentGroupFactory."""
 
 import ast
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class FieldOf:
 
 
 def fields_of(interpreter: Interpreter, one: Class, depth: int = _DEPTH) -> dict[str, FieldOf]:
-    """Return the fields of a dataclass by name: those of its bases first, as Python has them."""
+    """Return the fields of a dataclass by name, those of its bases first, as in Python."""
     found: dict[str, FieldOf] = {}
     for base in reversed(interpreter.bases(one) if depth else []):
         if isinstance(base, Class):

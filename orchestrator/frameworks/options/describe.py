@@ -1,4 +1,4 @@
-"""Make a record of the options of a checkout, to carry to a machine that lacks it."""
+"""Make a record of the options of a checkout, to carry to a machine without the checkout."""
 
 import ast
 import json
@@ -17,7 +17,7 @@ _PROGRAMS = ("pretrain_gpt.py", "pretrain_gpt2.py")
 def make_record(source: Path) -> dict[str, Any]:
     """Return the record of a checkout of Megatron or a fork, or of a script: see `Record`.
 
-    Raises UserError if there is no program, or no option is found in it.
+    Raises UserError if it contains no program, or no option is found in it.
     """
     program = source
     if source.is_dir():
@@ -38,7 +38,7 @@ def make_record(source: Path) -> dict[str, Any]:
 
 
 def _name(program: Path) -> str:
-    """Return the program's name and version, for people, e.g. `Megatron core 0.17.1 (1a2b3c4)`."""
+    """Return the program's name and version as text, e.g. `Megatron core 0.17.1 (1a2b3c4)`."""
     folder = program.parent
     version = _core_version(folder / "megatron" / "core" / "package_info.py")
     name = f"{program.name} in {folder.absolute().name}"
@@ -73,7 +73,7 @@ def _commit(folder: Path) -> str | None:
 
 
 def record_text(record: dict[str, Any]) -> str:
-    """Return a record as JSON, one option a line."""
+    """Return a record as JSON, one option per line."""
     options = ",\n".join(
         f"  {json.dumps(name)}: {json.dumps(takes)}" for name, takes in record["options"].items()
     )

@@ -1,9 +1,8 @@
 """Follow the code of a program that adds options to its parser, without running it.
 
-It is an interpreter of the part of Python that such code is made of: calls that hand a parser on,
-literals, loops over them, enumerations and dataclasses. What cannot be computed is `UNKNOWN`. Both
-branches of an `if` with an unknown condition are followed, because another machine may take the
-other one.
+It interprets the part of Python that such code uses: calls that pass on a parser, literals, loops
+over them, enumerations and dataclasses. The value of anything else is `UNKNOWN`. Both branches of
+an `if` with an unknown condition are followed, because another machine may take the other one.
 """
 
 import ast
@@ -51,7 +50,7 @@ _BIGGEST = 10_000
 
 
 class Interpreter:
-    """Follows functions of a checkout and hands every option that they add to `on_option`."""
+    """Follows functions of a checkout and passes every option that they add to `on_option`."""
 
     def __init__(
         self,
@@ -60,11 +59,11 @@ class Interpreter:
         on_call: Callable[[str, list[Any], Names], None],
         options_of: Callable[["Interpreter", Factory], Iterable[tuple[list[str], Names]]],
     ) -> None:
-        """Begin with nothing followed.
+        """Prepare to follow the modules.
 
         on_option: gets names and keywords of each `add_argument`. on_call: gets the name and the
-        arguments of each function outside of the checkout that is handed a parser. options_of:
-        returns the names and keywords of the options that a factory makes.
+        arguments of each function outside of the checkout that gets a parser. options_of: returns
+        the names and keywords of the options that a factory makes.
         """
         self.modules = modules
         self._on_option, self._on_call, self._options_of = on_option, on_call, options_of
@@ -371,7 +370,7 @@ class Interpreter:
         return made
 
     def _items(self, value: Any) -> list[Any] | None:
-        """Return what a loop over a value goes through; None if that is not known."""
+        """Return the items of a loop over a value; None if not known."""
         if isinstance(value, Class):
             return [*self.members(value).values()] if self.is_enumeration(value) else None
         if isinstance(value, list | tuple | set | frozenset | dict | range | str) or (
@@ -414,7 +413,7 @@ class Interpreter:
     # --- classes ---------------------------------------------------------------------------
 
     def bases(self, of: Class) -> list[Any]:
-        """Return the base classes of a class, as far as they are known."""
+        """Return the known base classes of a class."""
         return [self.value(base, {}, of.module) for base in of.node.bases]
 
     def is_enumeration(self, one: Class, depth: int = 5) -> bool:
@@ -470,7 +469,7 @@ class Interpreter:
         return self.called(function, arguments, keywords)
 
     def called(self, function: Any, arguments: list[Any], keywords: Names) -> Any:
-        """Return the value of a call, as far as it can be followed."""
+        """Return the value of a call, or UNKNOWN if it cannot be followed."""
         match function:
             case External():
                 last = function.name.rpartition(".")[2]
@@ -507,12 +506,12 @@ class Interpreter:
         return UNKNOWN
 
     def _provider(self, name: str, value: Any) -> None:
-        """Follow a function that a program hands over so that it adds options."""
+        """Follow a function that a program passes on so that it adds options."""
         if name == "extra_args_provider" and isinstance(value, Function):
             self.call(value, [PARSER], {})
 
     def call(self, function: Function, arguments: list[Any], keywords: Names) -> Any:
-        """Follow a call of a function if it is handed a parser or may compute a value."""
+        """Follow a call of a function if it gets a parser or may compute a value."""
         for name, value in keywords.items():
             self._provider(name, value)
         node = function.node

@@ -1,4 +1,4 @@
-"""Parse the modules of a checkout as far as they are asked for; import nothing."""
+"""Parse the requested modules of a checkout; import nothing."""
 
 import ast
 import hashlib
@@ -21,7 +21,7 @@ class Module:
 
     @property
     def package(self) -> str:
-        """The dotted name that relative imports begin at."""
+        """The dotted name at which relative imports begin."""
         if self.path.name == "__init__.py":
             return self.name
         return self.name.rpartition(".")[0]
@@ -49,7 +49,7 @@ class Modules:
         return self._parsed[name]
 
     def is_package(self, name: str) -> bool:
-        """Return whether there is a module or a folder of that dotted name."""
+        """Return whether there is a module or a folder with that dotted name."""
         parts = name.split(".")
         return any(
             root.joinpath(*parts).is_dir() or root.joinpath(*parts).with_suffix(".py").is_file()
@@ -78,7 +78,7 @@ class Modules:
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, those in its branches among them."""
+    """Yield the statements of a module, including those in its branches."""
     for statement in body:
         if isinstance(statement, ast.If):
             yield from _statements([*statement.body, *statement.orelse])

@@ -1,4 +1,4 @@
-"""The record of a program's options: of the user's own source, of a file, or of a release."""
+"""Read the record of a program's options: from the user's source, a file, or a release."""
 
 import hashlib
 import json
@@ -19,11 +19,11 @@ from orchestrator.frameworks.options.source import SourceOptions, Takes, read_op
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a program accepts on its command line.
+    """The options that a program accepts on its command line.
 
-    program: its name and version, for people. options: what each option takes, see
-    `SourceOptions`. own: whether this is the program that the runs start, and not a record of a
-    release that may differ from it.
+    program: its name and version, as text. options: the values of each option, see `SourceOptions`.
+    own: whether this is the program of the runs, and not a record of a release that may differ from
+    it.
     """
 
     program: str
@@ -64,7 +64,7 @@ def record_of_file(path: Path) -> Record:
 def record_of_source(program: Path) -> Record | None:
     """Return the record of a script in the user's checkout; None if its options cannot be read.
 
-    What was read is kept in the user's cache folder until a file of the source changes.
+    The record stays in the user's cache folder until a file of the source changes.
     """
     try:
         options = _cached_options(program.resolve())

@@ -1,4 +1,4 @@
-"""Read the options that a program accepts from its source, without importing it."""
+"""Read a program's accepted options from its source, without importing it."""
 
 import ast
 import math
@@ -45,8 +45,8 @@ _NUMBERS_OF_VALUES = {
 class SourceOptions:
     """The options of a program, and the files that they were read from.
 
-    options: what each option takes: `values` (1 by default, 0 for a flag, "?", "*", "+"), `type`,
-        `choices`, `required`, `default` and `action`, as far as they are known.
+    options: the properties of each option: `values` (1 by default, 0 for a flag, "?", "*", "+"),
+        `type`, `choices`, `required`, `default` and `action`, if known.
     files: SHA-256 of each file that was read, by absolute path.
     """
 
@@ -99,7 +99,7 @@ def _makes_parser(node: ast.AST) -> bool:
 
 
 def _follow_script(interpreter: Interpreter, script: Module) -> None:
-    """Follow the parsers that a script makes, and what it hands over to add options."""
+    """Follow the parsers that a script makes, and the functions it passes on to add options."""
     for node in ast.walk(script.tree):
         if isinstance(node, ast.FunctionDef) and _makes_parser(node):
             interpreter.call(Function(script, node), [], {})
@@ -181,7 +181,7 @@ def _values(keywords: Mapping[str, Any], action: Any, interpreter: Interpreter) 
 
 
 def _converted(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
-    """Return the type of an option's values and its choices, as far as they can be checked."""
+    """Return the type of an option's values and its choices, if they can be checked."""
     kind, choices = keywords.get("type"), keywords.get("choices")
     takes: Takes = {}
     if kind in (int, float):
@@ -214,7 +214,7 @@ def _converted(keywords: Mapping[str, Any], interpreter: Interpreter) -> Takes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a default as JSON has it; None if it cannot."""
+    """Return a default as a JSON value; None if that is impossible."""
     if isinstance(value, Member):
         return value.name
     if isinstance(value, list | tuple):

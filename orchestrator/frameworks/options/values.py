@@ -1,4 +1,4 @@
-"""Define what expressions of a program's source can mean to the reader of its options."""
+"""Define the values that expressions of a program's source can have for the interpreter."""
 
 import ast
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Factory:
-    """An object that makes options of the fields of a dataclass, but for those of `exclude`."""
+    """An object that makes options from the fields of a dataclass, except those in `exclude`."""
 
     fields_of: Class
     exclude: frozenset[str]
