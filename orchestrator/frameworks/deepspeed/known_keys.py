@@ -41,10 +41,10 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 
 
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
-    """Yield one sentence for each key that DeepSpeed calls otherwise today.
+    """Yield one sentence for each key that has another name in DeepSpeed today.
 
-    It refuses two names of one key, and what teralog writes and reads goes by today's. kept: dotted
-    paths of those that the program's DeepSpeed, an early one, goes by.
+    DeepSpeed refuses two names of one key, and teralog reads and writes today's names. kept: dotted
+    paths of keys that keep their old name, because the program's DeepSpeed is an old one.
     """
     yield from _renamed_keys(config, (), kept)
 

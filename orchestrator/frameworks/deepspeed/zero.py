@@ -23,7 +23,7 @@ _NVME_STAGE = 3
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield what DeepSpeed refuses, or would ignore in silence."""
+    """Yield settings that DeepSpeed refuses, or ignores silently."""
     yield from config_problems(run, config_files(run))
 
 
@@ -34,10 +34,10 @@ def config_problems(
     filled_in: bool = False,
     kept: Collection[str] = (),
 ) -> Iterator[str]:
-    """Yield what DeepSpeed refuses or would ignore of a run with these configuration files.
+    """Yield settings in these configuration files that DeepSpeed refuses or ignores.
 
-    filled_in: whether the program fills in what they leave to it as "auto". kept: keys that have
-    another name today, and not in the DeepSpeed that the program was written for.
+    filled_in: whether the program fills in "auto" values. kept: keys with another name today that
+    the program's old DeepSpeed still uses.
     """
     stage = run.zero_stage
     optimizer = getattr(run.options, "offload_optimizer", "none")
@@ -55,7 +55,7 @@ def config_problems(
 
 
 def pipeline_problems(run: Run) -> Iterator[str]:
-    """Yield that a stage of ZeRO and a pipeline exclude each other."""
+    """Yield a problem if a run has both a stage of ZeRO and a pipeline."""
     stage, stages = run.zero_stage or 0, run.parallelism.pipeline_parallel_size
     if stage > 1 and stages > 1:
         yield (
@@ -77,7 +77,10 @@ def _homeless_offload(config: dict[str, Any]) -> Iterator[str]:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """Yield what a run of today's DeepSpeed seldom means, where step times are its reports'."""
+    """Yield warnings about valid but unusual settings of a run of today's DeepSpeed.
+
+    They matter if step times come from DeepSpeed's own reports.
+    """
     yield from _silent_steps(run)
     if run.options.offload_optimizer == "nvme" and run.zero_stage != _NVME_STAGE:
         stage = f"ZeRO stage {_NVME_STAGE}"
@@ -85,7 +88,7 @@ def warnings(run: Run) -> Iterator[str]:
 
 
 def _silent_steps(run: Run) -> Iterator[str]:
-    """Yield what keeps DeepSpeed from reporting any step, where step times are its reports'."""
+    """Yield settings that keep DeepSpeed from reporting steps, if step times come from it."""
     iterations = run.training.train_iters
     for config in config_files(run).values():
         none_with = f"deepspeed: of train_iters={iterations} steps DeepSpeed reports none with"
@@ -97,7 +100,7 @@ def _silent_steps(run: Run) -> Iterator[str]:
 
 
 def config_files(run: Run) -> dict[str, dict[str, Any]]:
-    """Return DeepSpeed's configuration by file name; none where the run has no ZeRO stage."""
+    """Return DeepSpeed's configuration by file name; none if the run has no ZeRO stage."""
     if run.zero_stage is None:
         return {}
     options = run.options
@@ -117,16 +120,16 @@ def steps_on_cpu(run: Run) -> bool:
 
 
 def placement(run: Run) -> Placement | None:
-    """Return where DeepSpeed keeps the states; None where the run has no ZeRO stage."""
+    """Return the placement of DeepSpeed's states; None if the run has no ZeRO stage."""
     stage = run.zero_stage
     return None if stage is None else config_placement(run, stage, config_files(run)[FILE_NAME])
 
 
 def config_placement(run: Run, stage: int, config: Mapping[str, Any]) -> Placement:
-    """Return where DeepSpeed keeps the states of a run with this configuration.
+    """Return the placement of a run's states under this DeepSpeed configuration.
 
-    What the configuration does not say is as DeepSpeed's own defaults have it. Nothing is said of
-    activations: they are the script's.
+    Missing values have DeepSpeed's own defaults. Activations are left out, because they depend on
+    the script.
     """
     usual = deepspeed_placement(run.training.precision, stage)
     least, most = usual.buckets
@@ -150,7 +153,7 @@ def _elements(config: Mapping[str, Any], key: str, default: int) -> int:
 
 
 def offload(run: Run) -> str | None:
-    """Return what is offloaded and where to, in the words of a table's cell."""
+    """Return what is offloaded, and to which device, as the text of a cell."""
     devices = {
         "optimizer": run.options.offload_optimizer,
         "parameters": run.options.offload_param,
