@@ -37,6 +37,7 @@ _POLL_SECONDS = 0.2
 _LAST_PORT = 65535
 _VERDICT = "verdict"
 _MODULE = "-m "
+_OF_ARGPARSE = ("argument ", "unrecognized arguments", "ambiguous option", "the following arg")
 _TRACEBACK = 'Traceback (most recent call last):\n  File "rehearsal.py", nothing was started'
 _CONVERT = {"int": int, "float": float, "str": str}
 # DeepSpeed's launcher, and torch's of the years before torchrun, hand it to every rank.
@@ -137,7 +138,12 @@ def _asked(
 def _refusals(answer: Mapping[str, Any] | None, name: str) -> Iterator[str]:
     """Yield the program's own words about what it refuses, as argparse begins its last line."""
     for problem in () if answer is None else answer["problems"]:
-        yield f"{name}: error: {problem['message']}"
+        message, cause = problem["message"], problem["argument"]
+        if not message.startswith(_OF_ARGPARSE):
+            # The form in which argparse prints it, so that readers of logs recognize it.
+            cause = "arguments together" if cause is None else f"argument {cause}"
+            message = f"{cause}: {message}"
+        yield f"{name}: error: {message}"
 
 
 def _answer_lines(answer: Mapping[str, Any] | None) -> Iterator[str]:

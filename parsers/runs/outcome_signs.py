@@ -140,7 +140,7 @@ SIGNS = (
         _ERROR,
         _END,
         b": error: ",
-        r"^\S+: error: (?:unrecognized arguments|argument |ambiguous option|the following arg)",
+        r"^\S+: error: (?:unrecognized arguments|arguments? |ambiguous option|the following arg)",
     ),
     _sign(_ERROR, _END, b"can't open file", r"can't open file '.*': \[Errno"),
     _sign(_ERROR, _END, b"__main__' module", r"can't find '__main__' module in '"),

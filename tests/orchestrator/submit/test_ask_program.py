@@ -127,3 +127,23 @@ def test_the_trainer_and_deepspeed_are_asked(playground) -> None:
     for seed, (_, key) in enumerate(TRAINER, 1):
         expected = [] if key is None else [f"the program refuses {key}:"]
         assert [problem[: len(expected[0])] for problem in refused[seed]] == expected, seed
+
+
+@pytest.mark.train
+def test_a_rehearsal_ends_with_the_words_of_deepspeed(playground) -> None:
+    pytest.importorskip("deepspeed.utils", reason="needs the train extra", exc_type=ImportError)
+    campaign = CAMPAIGN.partition("defaults:")[0] + (
+        "defaults:\n"
+        "  framework: gpt\n"
+        "  strategy: zero2\n"
+        "  model: {num_layers: 2, hidden_size: 64, num_attention_heads: 4, vocab_size: 512,"
+        " seq_length: 64}\n"
+        "  deepspeed: {communication_data_type: fp12}\n"
+    )
+    profile = PROFILE.replace("gpu: H100-SXM-80GB\n", "")
+    (playground.path / "box.yaml").write_text(f"{profile}python: {sys.executable}\n")
+    (playground.path / "campaign.yaml").write_text(campaign)
+    done = playground.teralog("submit", "campaign.yaml", "--rehearse")
+    assert done.returncode == 1
+    words = "error: argument communication_data_type: Invalid communication_data_type."
+    assert words in done.stderr
