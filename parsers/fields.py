@@ -12,22 +12,22 @@ _COUNT = re.compile(COUNT)
 
 
 def parse_number(text: str) -> float | None:
-    """Return the number that `text` (a match of NUMBER) is, nan and inf too.
+    """Convert a match of NUMBER to a number, which may be nan or inf.
 
-    None for one that is too large to be a float: it is no inf.
+    Returns None for a number too large for a float, because it is not infinite.
     """
     value = float(text)
     return None if math.isinf(value) and text[-1] != "f" else value
 
 
 def finite(text: str | None) -> float | None:
-    """Return the number that `text` (a match of NUMBER) is, or None for nan, inf and nothing."""
+    """Convert a match of NUMBER to a finite number; None for nan, inf and None."""
     value = math.nan if text is None else float(text)
     return value if math.isfinite(value) else None
 
 
 def json_float(value: object) -> float | None:
-    """Return the number that a value of JSON is, nan and inf too; None for any other value."""
+    """Return a JSON value if it is a number, nan and inf included; otherwise None."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -37,38 +37,38 @@ def json_float(value: object) -> float | None:
 
 
 def finite_json(value: object) -> float | None:
-    """Return the finite number that a value of JSON is; None for any other value."""
+    """Return a JSON value if it is a finite number; otherwise None."""
     number = json_float(value)
     return number if number is not None and math.isfinite(number) else None
 
 
 def json_numbers(values: Mapping[str, object]) -> dict[str, float]:
-    """Return the numbers of an object of JSON, nan and inf too."""
+    """Return the numbers of a JSON object, nan and inf included."""
     numbers = ((name, json_float(one)) for name, one in values.items())
     return {name: number for name, number in numbers if number is not None}
 
 
 def whole(text: str | None) -> int | None:
-    """Return the count that `text` is, or None for any other text and for nothing."""
+    """Convert a text to a count; None for any other text and for None."""
     return int(text) if text is not None and _COUNT.fullmatch(text) else None
 
 
 # 0: of srun, [rank0]: of torch, [default7]: of torchrun, node2: of pdsh, [1,3]<stderr>: of mpirun,
 # > of a mail
 LABELS = r"^(?:> ?| {0,8}\[?[\w,.-]{1,60}\]?(?:<std(?:out|err)>)?: ?){0,4}"
-# A comment, or a command of a script, as `set -x` prints it.
+# A comment, or a command of a script, as printed by `set -x`.
 _QUOTED = re.compile(LABELS + r"\s*(?:#|\++ )")
 
 
 def is_quoted(text: str) -> bool:
-    """Return whether a text only quotes what it says, as a script does: `# iteration 1/ 10 | …`."""
+    """Return whether a text only quotes a report, e.g. in a script: `# iteration 1/ 10 | …`."""
     return ("#" in text or "+ " in text) and _QUOTED.match(text) is not None
 
 
 def line_parts(line: str) -> Iterator[str]:
-    """Yield what stands between carriage returns, as progress bars write them.
+    """Yield the parts between carriage returns, which progress bars write.
 
-    What is quoted is left out.
+    Quoted parts are left out.
     """
     for part in line.split("\r"):
         if part and not is_quoted(part):

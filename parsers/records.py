@@ -9,27 +9,27 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One report about one iteration, holding only what its own line says.
+    """One report about one iteration, with the values of its own line only.
 
     iteration: number of the iteration, counted as the line counts.
-    iterations: how many the run is to do.
+    iterations: the number of iterations of the run.
     step_seconds: duration of an iteration, or the mean over several.
-    log_interval: of how many iterations that is the mean, this one being the last. Lines do not say
-        so, but where a program times each iteration for itself it is 1; for the others
-        `merged_steps` works it out from the reports around.
+    log_interval: over how many iterations that is the mean, this one being the last. Lines do not
+        contain it, but if a program times each iteration separately it is 1; for the others
+        `merged_steps` computes it from the reports around.
     samples_per_second, tokens_per_second: of this report, over all ranks.
     running_samples_per_second: mean since the program's own warm-up, over all ranks.
     consumed_samples, consumed_tokens: since the beginning of training.
-    global_batch_size: sequences an iteration.
+    global_batch_size: sequences per iteration.
     loss: may be nan or inf. learning_rate, loss_scale, grad_norm: as printed.
     skipped: iterations left out so far, mostly for overflowing gradients (DeepSpeed).
     skipped_iterations, nan_iterations: among those since the report before (Megatron).
     tokens_per_second_per_gpu: likewise, per rank. train_seconds: since the training began.
-    reported_tflops_per_gpu, reported_mfu: what the program claims; the MFU is a part of 1.
+    reported_tflops_per_gpu, reported_mfu: claims of the program; the MFU is a fraction of 1.
     memory_allocated_gib, max_memory_allocated_gib: now and at the peak, of the reporting rank.
-    max_memory_reserved_gib: what its allocator held at the peak.
+    max_memory_reserved_gib: the memory of its allocator at the peak.
     energy_joules_per_gpu, power_watts_per_gpu: of an iteration, the mean over GPUs.
-    timestamp: ISO 8601, in the log's own time zone, which it does not tell.
+    timestamp: ISO 8601, in the log's own time zone, which is unknown.
     end_to_end: True if the report is of the whole iteration of a program with several engines, each
         of which may report its own part, too.
     offset: byte at which the line starts.
@@ -68,10 +68,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossReport:
-    """What a line says of the training without saying of which iteration, only of which epoch.
+    """A report of the training that names no iteration, only an epoch.
 
-    epoch: with its fraction. loss: may be nan or inf. learning_rate, grad_norm: as printed.
-    The others: as in `Step`.
+    epoch: with its fraction. loss: may be nan or inf. learning_rate, grad_norm: as printed. The
+    others: as in `Step`.
     """
 
     epoch: float
@@ -86,13 +86,13 @@ class LossReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedStep:
-    """An update of the weights that was left out, for its gradients overflowed.
+    """An update of the weights that was skipped because its gradients overflowed.
 
-    The lines that tell of it do not say of which iteration.
+    The lines that report it do not contain the iteration.
 
-    rank: the process that says so; each may, of the same step.
-    loss_scale: by which the loss was multiplied. reduced_to: by which it is from now on; None where
-        it stays for now, or is not told.
+    rank: the process that reports it; several may report the same step.
+    loss_scale: the factor of the loss. reduced_to: the factor from now on; None if it stays for
+        now, or is not in the line.
     """
 
     rank: int | None = None
@@ -102,11 +102,11 @@ class SkippedStep:
 
 
 class UsageSource(StrEnum):
-    """Who reports memory or how busy a GPU is."""
+    """The program that reports memory or how busy a GPU is."""
 
     TORCH = "torch"  # its allocator, of one process
     DEEPSPEED = "deepspeed"  # likewise, and the node's memory
-    ONEFLOW = "oneflow"  # the whole device, sampled beside its benchmark
+    ONEFLOW = "oneflow"  # the whole device, sampled next to its benchmark
     NVIDIA_SMI = "nvidia-smi"  # the whole device
 
 
@@ -114,9 +114,9 @@ class UsageSource(StrEnum):
 class Usage:
     """One report of memory, or of how busy a GPU is.
 
-    source: who reports it.
+    source: the program that reports it.
     rank: the process that reports; device: the GPU's index on its node; either may be unknown.
-    memory_*_gib: of torch's allocator where a training program reports it (allocated: held by
+    memory_*_gib: of torch's allocator if a training program reports it (allocated: held by
         tensors, reserved: held by the allocator), of the whole device from nvidia-smi.
     host_memory_gib: of the node, in use.
     gpu_utilization_percent: 0 to 100.
@@ -140,7 +140,7 @@ class Usage:
 class Timers:
     """How long parts of an iteration took: (name, seconds) pairs in the order of the log.
 
-    Where the log gives the fastest and the slowest rank, the seconds are the slowest's.
+    If the log has the fastest and the slowest rank, the seconds are the slowest's.
     """
 
     seconds: tuple[tuple[str, float], ...]
@@ -149,9 +149,9 @@ class Timers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Something the log tells of the run's configuration, as text: `hidden_size` is `8192`.
+    """A value of the run's configuration in the log, as text: `hidden_size` is `8192`.
 
-    source: where it stands: "arguments" (the program's own dump), "echo" (`set -x` of the
+    source: where it appears: "arguments" (the program's own dump), "echo" (`set -x` of the
         script), "report" (a sentence of the program), "host".
     """
 
@@ -204,7 +204,7 @@ Record = Step | LossReport | SkippedStep | Usage | Timers | Setting | RunTotals
 
 
 class OutcomeKind(StrEnum):
-    """How a run ended, as far as its log tells; says nothing on whether its numbers are of use."""
+    """How a run ended according to its log; its numbers may be usable or not."""
 
     COMPLETED = "completed"
     GPU_OUT_OF_MEMORY = "gpu_out_of_memory"
@@ -223,13 +223,12 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a run ended, and the line that says so.
+    """How a run ended, and the line that shows it.
 
-    line: its number, the first being 1; None where lines were not counted.
-    offset: byte at which it starts.
-    text: the line without rank prefix, progress bar and colours; None if no line says it.
-    requested_gib: size of the allocation that failed, where a memory failure names it.
-    source: the log with that line, where a run has several.
+    line: its number, the first being 1; None if lines were not counted. offset: byte at which it
+    starts. text: the line without rank prefix, progress bar and colours; None if no line shows it.
+    requested_gib: size of the allocation that failed, for a memory failure that contains it.
+    source: the log with that line, if a run has several.
     """
 
     kind: OutcomeKind

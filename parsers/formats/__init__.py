@@ -1,1 +1,1 @@
-"""One module per program: what its log lines look like, and the records they become."""
+"""One module per program: the form of its log lines, and the records they become."""

@@ -28,7 +28,7 @@ from parsers.fields import COUNT, NUMBER, line_parts
 from parsers.records import RunTotals
 from parsers.scan.reader import LogFormat
 
-# Numbers are told from torn ones by their fixed number of decimals.
+# A torn number is recognized by its number of decimals, which is fixed.
 _THOUSANDTHS = r"[0-9]{1,18}\.[0-9]{3}(?![0-9.])"
 _HUNDREDTHS = r"[0-9]{1,18}\.[0-9]{2}(?![0-9.])"
 

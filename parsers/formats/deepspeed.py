@@ -92,7 +92,8 @@ def _parse_timer(offset: int, line: str) -> Iterator[Step]:
             )
 
 
-# Not ordered: its two lines count from different beginnings, the timer's of old once an epoch.
+# Not ordered: its two lines count from different beginnings. In old versions, the timer's counts
+# from each epoch.
 DEEPSPEED_TIMER = LogFormat(
     name="DeepSpeed throughput timer",
     anchors=(b"SamplesPerSec=", b", skipped="),

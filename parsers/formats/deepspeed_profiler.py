@@ -77,7 +77,7 @@ def _parse(offset: int, text: str) -> Iterator[RunTotals | Timers]:
 def _quantity(line: re.Match[str] | None, unit: str, exponent: int = 0) -> float | None:
     """Return the number of a line times 10**exponent, without its unit's prefix: `2 ms` is 0.002.
 
-    None without a line, with a unit of another kind, and where the number is nan or inf.
+    None without a line, with a unit of another kind, and if the number is nan or inf.
     """
     if line is None:
         return None

@@ -1,4 +1,4 @@
-"""Parse where a run took place: GPUs, hosts, versions of libraries and the driver.
+"""Parse the environment of a run: GPUs, hosts, versions of libraries and the driver.
 
 Every rank or node may print the same line again.
 """

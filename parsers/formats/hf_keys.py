@@ -4,12 +4,12 @@ Read in the sources of axolotl, ms-swift, LLaMA-Factory and TRL of 2025 and 2026
 
 * axolotl: peaks of memory in GiB since the last report, and the trained tokens per second and GPU.
 * ms-swift: `memory(GiB)` is the reserved maximum. `train_speed` is the mean since the start of the
-  launch, with the step beside it as `5/100`; so the two are the time since the start.
+  launch; with the step, printed as `5/100`, it gives the time since the start.
 * LLaMA-Factory: `throughput` is the mean since the start, too: all tokens over all seconds.
 * TRL counts tokens as `num_tokens`. Its `step_time` has no update of the weights, and is not read.
 
-The time since the start is a product of two printed numbers. It counts only if the log has it as
-whole seconds, too, and both agree; a launch that went on from a checkpoint has other steps in it.
+The time since the start is a product of two printed numbers. It counts only if the log also has it
+as whole seconds, and both agree; a launch that continued from a checkpoint includes other steps.
 """
 
 import math
@@ -48,7 +48,7 @@ _AGREE_SECONDS = 1.5
 
 
 def step_of(text: object) -> tuple[int, int] | None:
-    """Return the step and the number of steps of `5/100`; None of any other value."""
+    """Return the step and the number of steps of `5/100`; None for any other value."""
     match = _OF_STEPS.fullmatch(text) if isinstance(text, str) else None
     return (int(match["step"]), int(match["steps"])) if match else None
 
@@ -56,9 +56,9 @@ def step_of(text: object) -> tuple[int, int] | None:
 def integration_fields(
     numbers: Mapping[str, float], elapsed: object, step: int | None
 ) -> dict[str, Any]:
-    """Return the fields of a Step that the keys of integrations give.
+    """Return the fields of a Step from the keys of integrations.
 
-    numbers: what a report has, by key. elapsed: the time since the start, as text. step: of the
+    numbers: those of a report, by key. elapsed: the time since the start, as text. step: of the
     report.
     """
     found: dict[str, Any] = {}
@@ -77,7 +77,7 @@ def integration_fields(
 
 
 def _since_start(numbers: Mapping[str, float], step: int | None) -> float | None:
-    """Return the seconds since the start by the mean speed since then."""
+    """Return the seconds since the start, from the mean speed since then."""
     per_step = numbers.get("train_speed(s/it)", 0.0)
     rate = numbers.get("train_speed(iter/s)", 0.0)
     tokens, throughput = (numbers.get(key, 0.0) for key in ("total_tokens", "throughput"))

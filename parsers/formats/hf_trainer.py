@@ -135,7 +135,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _seconds(text: str) -> float | None:
-    """Return what `1 day, 2:03:04.05` is in seconds, None for other text."""
+    """Convert `1 day, 2:03:04.05` to seconds; None for other text."""
     if not (match := _DURATION.fullmatch(text)):
         return None
     minutes = (int(match["days"] or 0) * 24 + int(match["hours"])) * 60 + int(match["minutes"])
@@ -210,7 +210,7 @@ def _parse(offset: int, text: str) -> Iterator[Step | LossReport]:
 
 
 def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
-    """Return the finite numbers, without counts of tokens that are rounded to few digits."""
+    """Return the finite numbers, except token counts rounded to few digits."""
     numbers = ((name, finite(one)) for name, one in values.items())
     return {
         name: one
@@ -220,7 +220,7 @@ def _exact_numbers(values: Mapping[str, str]) -> dict[str, float]:
 
 
 def _goes_on(before: re.Match[str] | None, behind: re.Match[str]) -> bool:
-    """Return whether the bar behind a report can be the one in front of it, drawn anew."""
+    """Return whether the bar after a report can be the one before it, drawn again."""
     step, steps = int(behind["step"]), int(behind["steps"])
     if not 0 < step <= steps:
         return False

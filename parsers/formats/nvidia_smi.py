@@ -32,8 +32,8 @@ from parsers.scan.reader import LogFormat, TableFormat
 
 _Row = Callable[[int, str], Iterator[Usage]]
 
-# A row fills its line, but for a rank's label or a progress bar before it. Where something else
-# stands there, a few numbers in a row are too little to go by: it takes a unit, a date, or many.
+# A row fills its line, except for a rank's label or a progress bar before it. If other text is
+# there, a few numbers in a row are not enough: it takes a unit, a date, or many numbers.
 _START = (
     r"(?:(?:^|\r|/(?:s|it)\])(?: {0,5}[0-9]{1,5}: ?|\[\w{1,20}\]: ?)?"
     r"|(?P<foreign>[\]:>] ?))[ \t]*"
@@ -101,7 +101,7 @@ def _dmon_row(header: str) -> _Row | None:
 
 
 def _row(names: list[str], cells: dict[str, str], other: str, separator: str) -> _Row | None:
-    """Return what parses rows of these columns; None if a column stands there twice."""
+    """Return a parser of rows with these columns; None if a column occurs twice."""
     if len(set(names)) < len(names):
         return None
     row = re.compile(_START + separator.join(cells.get(name, other) for name in names) + _END)
@@ -109,7 +109,7 @@ def _row(names: list[str], cells: dict[str, str], other: str, separator: str) ->
     def parse(offset: int, line: str) -> Iterator[Usage]:
         for match in row.finditer(line):
             values = match.groupdict()
-            # Whether numbers have a unit, None where a cell has no number.
+            # Whether numbers have a unit, None if a cell has no number.
             units = {
                 values[unit] is not None
                 for number, unit in (("utilization", "percent"), ("mib", "unit"))

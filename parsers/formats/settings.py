@@ -1,6 +1,6 @@
 """Parse a run's configuration from its log: argument dumps, shell echoes, sentences.
 
-What programs and scripts call differently gets one name: the project's own word.
+Different names in programs and scripts become one name: the project's own word.
 
 A Setting's value is text, as printed up to the end of its line, except that counts are made plain:
 the 2.048000e+03 of DeepSpeed's configuration is 2048. If a program prints None, the option is not
@@ -175,7 +175,7 @@ def _from_billions(text: str) -> str:
     return str(int(Decimal(text) * 10**9))
 
 
-# > padded vocab (size: 50257) with 431 dummy tokens (new size: 50688)      Megatron and its kin
+# > padded vocab (size: 50257) with 431 dummy tokens (new size: 50688) Megatron and similar programs
 _VOCABULARY = re.compile(
     rf"padded vocab \(size: (?P<vocab_size>{COUNT})\) with {COUNT} dummy tokens "
     rf"\(new size: (?P<padded_vocab_size>{COUNT})\)"
@@ -209,7 +209,7 @@ def _counts(offset: int, line: str) -> Iterator[Setting]:
                 yield Setting(name=name, value=value, source="report", offset=offset)
 
 
-# The anchors are no rare words: a line that has one and no setting is nothing to be counted.
+# The anchors are common words: a line with one of them and without a setting is not counted.
 _NEVER = re.compile(r"(?!)")
 
 
@@ -220,7 +220,7 @@ def setting_format(
     only: bytes | None = None,
     following: int = 0,
 ) -> LogFormat:
-    """Return a format of settings, of which no line counts as a report not understood.
+    """Return a format of settings, whose lines never count as unparsed reports.
 
     only: see `LogFormat`; lines with a terminal's codes are read, whatever they contain.
     """

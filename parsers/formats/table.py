@@ -37,7 +37,7 @@ from parsers.scan.reader import AnyFormat, LogFormat
 
 
 def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
-    """Return the format, with what its reports look like, for anchors that others use, too."""
+    """Return the format with the form of its reports, for anchors that other formats share."""
     return replace(log_format, report=re.compile(report))
 
 

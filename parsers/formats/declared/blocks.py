@@ -1,7 +1,7 @@
 """Read many lines of one declaration at once, as columns.
 
-Lines of one log differ in their numbers only. So one line, read field by field, gives a pattern for
-the lines behind it: the same text with any numbers, each field with its own expression. Lines that
+Lines of one log differ only in their numbers. So one line, read field by field, gives a pattern for
+the lines after it: the same text with any numbers, each field with its own expression. Lines that
 do not match it are left to the reader of single lines.
 """
 
@@ -38,7 +38,7 @@ class ReadField:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A line, and where each thing was found in it: the head, the proof that it is whole, fields.
+    """A line, and the places of its parts: the head, the proof that it is whole, fields.
 
     counts: the names of the head's groups, in order.
     """
@@ -80,7 +80,7 @@ class LinePattern:
         self._pattern = re.compile("".join(["^", *pieces, r"[^\n]*$"]), re.MULTILINE)
 
     def columns(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return what the first lines say, as far as they are alike; None if the first is not."""
+        """Return the values of the first lines, while they are alike; None if the first is not."""
         if not self._pattern.match(text):
             return None
         rows = self._pattern.findall(text)
@@ -113,10 +113,10 @@ def _alike(text: str) -> str:
 
 
 class LinePatterns:
-    """The patterns of the lines that were read lately. Several threads may use them."""
+    """The patterns of recently read lines. Several threads may use them."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without any patterns."""
         self._patterns: dict[str, LinePattern] = {}
 
     def columns(
@@ -126,7 +126,7 @@ class LinePatterns:
         example: Callable[[str], Example | None],
         is_all: Callable[[Container[str], str], bool],
     ) -> dict[str, Sequence[Any]] | None:
-        """Return what the first of so many lines say; None if nothing can be read at once.
+        """Return the values of the first of `count` lines; None if no pattern fits.
 
         example: reads a line, for a pattern that fits it. is_all: takes the names of columns and
         their lines; returns whether these have no other field.

@@ -1,8 +1,8 @@
-"""Declare a format of one line for each report: its anchor, its fields, and what makes it whole.
+"""Declare a format of one line per report: its anchor, its fields, and the proof of a whole line.
 
-A declaration is data. From it come the reader of a line and the check whether a line looks like a
+A declaration is data. It gives the reader of a line and the check whether a line looks like a
 report, so a program's module has no code. Numbers may have thousands commas, a suffix such as K or
-M, or be a call of numpy's, as in `np.float64(0.1)`; a value such as `N/A` is none.
+M, or be a call of numpy's, as in `np.float64(0.1)`; a value such as `N/A` is not a number.
 """
 
 import math
@@ -39,10 +39,10 @@ PERCENT = 1e-2
 class Field:
     """A value of a report.
 
-    name: of the field of `Step`; or `interval_seconds` and `steps_per_second`, of which the step
-    time is made if a report times the steps since the last one together. before: what is in front
-    of the value, a regular expression. after: what follows it on a whole line. scale: what makes
-    the unit of the line that of the field. needed: a line without it is no report.
+    name: of the field of `Step`; or `interval_seconds` and `steps_per_second`, from which the step
+    time is computed if a report times several steps together. before: the text before the value, a
+    regular expression. after: the text after it on a whole line. scale: the factor from the line's
+    unit to the field's. needed: a line without it is not a report.
     """
 
     name: str
@@ -54,14 +54,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """A format of one line for each report.
+    """A format of one line per report.
 
-    name: for people. anchors: byte strings of which each such line has one. head: a regular
-    expression of how a report begins, with the group `iteration`, perhaps also `iterations`.
-    fields: in any order. whole: what only a line that is not torn has; a regular expression.
-    never: what only lines have that report something else, e.g. a validation. log_interval: 1 if
-    each report is of one iteration. counted: the line has no number of the iteration, which is then
-    the number of such lines so far.
+    name: for people. anchors: byte strings, one of which is in each such line. head: a regular
+    expression of the start of a report, with the group `iteration`, perhaps also `iterations`.
+    fields: in any order. whole: a regular expression that only a line that is not torn matches.
+    never: text that only lines with another kind of report contain, e.g. a validation.
+    log_interval: 1 if each report is of one iteration. counted: the line has no iteration number,
+    which is then the number of such lines so far.
     """
 
     name: str
@@ -96,7 +96,7 @@ def line_format(declaration: Declaration) -> LogFormat:
 
 @dataclass(frozen=True, slots=True)
 class DeclarationReader:
-    """Reads the lines of a declaration; other processes can be sent it, unlike a closure."""
+    """Reads the lines of a declaration; unlike a closure, it can be sent to processes."""
 
     declaration: Declaration
     head: re.Pattern[str]
@@ -106,7 +106,7 @@ class DeclarationReader:
     line_patterns: LinePatterns = field(default_factory=LinePatterns)
 
     def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
-        """Return the steps of the first lines, as far as they are alike."""
+        """Return the steps of the first lines, while they are alike."""
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
             return None
@@ -121,13 +121,13 @@ class DeclarationReader:
         return StepBlock({**columns, "offset": array("q", offsets[:count])})
 
     def _is_all(self, names: Container[str], text: str) -> bool:
-        """Return whether no line has a field that is not among some names."""
+        """Return whether no line has a field outside of some names."""
         return not any(
             one.name not in names and pattern.search(text) for one, pattern in self.patterns
         )
 
     def _example(self, line: str) -> Example | None:
-        """Return where a line has what; None if it is not a plain report."""
+        """Return the places of a line's parts; None if it is not a plain report."""
         begun = self.head.search(line)
         whole = begun and self.whole.search(line, begun.start())
         if begun is None or whole is None or None in begun.groupdict().values():
@@ -175,7 +175,7 @@ class DeclarationReader:
             )
 
     def _values(self, part: str, begin: int) -> dict[str, Any] | None:
-        """Return the fields of a report; None if one that it needs is not there."""
+        """Return the fields of a report; None if a needed one is missing."""
         values: dict[str, Any] = {"log_interval": self.declaration.log_interval}
         for one, pattern in self.patterns:
             match = pattern.search(part, begin)
@@ -189,7 +189,7 @@ class DeclarationReader:
 
 
 def _spread_interval(values: dict[str, Any]) -> None:
-    """Make the time of an interval that of a step, by the steps per second of the same line."""
+    """Convert the time of an interval to that of a step, by the line's steps per second."""
     seconds = values.pop("interval_seconds", None)
     rate = values.pop("steps_per_second", None)
     if seconds is not None:
@@ -203,7 +203,7 @@ def _pattern(one: Field) -> re.Pattern[str]:
 
 
 def _value(one: Field, match: re.Match[str]) -> float | int | None:
-    """Return the number of a match in the field's unit; None for nan and inf, unless it may be."""
+    """Return the number of a match in the field's unit; None for nan and inf, unless allowed."""
     number = float(match["value"].replace(",", "")) * _SUFFIXES.get(match["suffix"] or "", 1.0)
     if not math.isfinite(number):
         return number if one.name in _ANY_NUMBER else None
@@ -222,7 +222,7 @@ def _scaled(one: Field, numbers: Sequence[float]) -> Sequence[float] | Sequence[
 
 
 def _column(one: Field, factor: float, texts: Sequence[str]) -> Sequence[float] | Sequence[int]:
-    """Return what `_value` does of each text. Raises ValueError if a number may not be nan."""
+    """Convert each text as `_value` does. Raises ValueError if a number must not be nan."""
     joined = " ".join(texts)
     if "," in joined:
         texts = joined.replace(",", "").split(" ")
@@ -233,7 +233,7 @@ def _column(one: Field, factor: float, texts: Sequence[str]) -> Sequence[float] 
 
 
 def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
-    """Do what `_spread_interval` does, to columns of reports."""
+    """Apply `_spread_interval` to columns of reports."""
     names = [name for name in ("interval_seconds", "steps_per_second") if name in columns]
     texts = zip(*(columns.pop(name) for name in names), strict=True)
     rows = [dict(zip(names, row, strict=True)) for row in texts]
@@ -243,7 +243,7 @@ def _spread_intervals(columns: dict[str, Sequence[Any]]) -> None:
 
 
 def _only(declaration: Declaration) -> re.Pattern[bytes] | None:
-    """Return what lines are left out for that report something else, unless they are odd."""
+    """Return a pattern of lines to keep: lines with other reports are left out, unless odd."""
     if declaration.never == _NEVER:
         return None
     return re.compile(rf"^(?!.*(?:{declaration.never}))|[\r\x1b]".encode(), re.MULTILINE)

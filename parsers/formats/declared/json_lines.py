@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 
 def json_object(text: str) -> Json | None:
-    """Return the object of JSON that a line has behind its labels; None if it has none."""
+    """Return the JSON object after the labels of a line; None if it has none."""
     match = None if is_quoted(text) else _OBJECT.match(text)
     try:
         value = json.loads(match["object"]) if match else None
@@ -46,7 +46,7 @@ def json_object(text: str) -> Json | None:
 
 
 def count_of(value: object) -> int | None:
-    """Return the count that a value of JSON is; None for any other value."""
+    """Return a JSON value if it is a count; otherwise None."""
     return value if isinstance(value, int) and 0 <= value < 10**18 and value is not True else None
 
 
@@ -85,7 +85,7 @@ class JsonLines:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ObjectReader:
-    """Reads the lines of a format; other processes can be sent it, unlike a closure."""
+    """Reads the lines of a format; unlike a closure, it can be sent to processes."""
 
     declared: JsonLines
 

@@ -22,9 +22,10 @@ _DIGITS_TEXT = re.compile(r"[0-9]*")
 
 
 def parse_value(text: str) -> float:
-    """Return a value as printed, nan and inf too.
+    """Convert a printed value to a number, which may be nan or inf.
 
-    Raises ValueError where `text` is none, or one that is too large to be a float: it is no inf.
+    Raises ValueError if `text` is not a number, or one too large for a float, because it is not
+    infinite.
     """
     if _PLAIN.issuperset(text):
         number, value = text, float(text)  # most values; three times as fast as the pattern
@@ -50,7 +51,7 @@ def _scaled(text: str, *, divisor: float) -> float | None:
 
 
 def parse_count(text: str) -> int:
-    """Return a whole number that cannot be negative. Raises ValueError."""
+    """Return an integer from 0 on. Raises ValueError."""
     if _COUNT.fullmatch(text):
         return int(text)
     value = parse_value(text)
@@ -60,7 +61,7 @@ def parse_count(text: str) -> int:
 
 
 def _milliseconds(text: str) -> float | None:
-    """Return seconds: of a plain number, the float that is nearest to what is printed."""
+    """Convert milliseconds to seconds; for a plain number, the float nearest to the printed one."""
     if not _DECIMAL.issuperset(text):
         return _scaled(text, divisor=1e3)
     value = float(text + "e-3")
@@ -70,7 +71,7 @@ def _milliseconds(text: str) -> float | None:
 
 
 def column(convert: Callable[[str], Any], texts: Sequence[str]) -> Sequence[Any]:
-    """Return what `convert` makes of each text. Raises ValueError where it does."""
+    """Convert each text. Raises ValueError if `convert` does."""
     if texts[0] == texts[-1] and texts.count(texts[0]) == len(texts):
         return [convert(texts[0])] * len(texts)
     if (read := _COLUMNS.get(convert)) and (values := read(texts)):
@@ -80,7 +81,7 @@ def column(convert: Callable[[str], Any], texts: Sequence[str]) -> Sequence[Any]
 
 
 def _floats(texts: Sequence[str]) -> Sequence[float] | None:
-    """Return plain numbers that are finite; None if they may be others."""
+    """Convert plain numbers that are finite; None if some texts may be others."""
     if not _PLAIN_TEXT.fullmatch("".join(texts)):
         return None
     values = array("d", map(float, texts))
@@ -99,7 +100,7 @@ def _counts(texts: Sequence[str]) -> Sequence[int] | None:
     return array("q", map(int, texts))
 
 
-# How many texts are read at once, where they are plain numbers; else None.
+# Converts all texts at once, if they are plain numbers; otherwise returns None.
 _COLUMNS: dict[Callable[[str], Any], Callable[[Sequence[str]], Sequence[Any] | None]] = {
     parse_value: _floats,
     measured: _floats,
@@ -110,12 +111,12 @@ _COLUMNS: dict[Callable[[str], Any], Callable[[Sequence[str]], Sequence[Any] | N
 
 
 def _current(text: str) -> float | None:
-    """Return the number in front of a remark, e.g. of `496.3 (avg 496.1)`."""
+    """Return the number before a remark, e.g. in `496.3 (avg 496.1)`."""
     return measured(text.partition(" ")[0])
 
 
 def _percent(text: str) -> float | None:
-    """Return a percentage as a part of 1."""
+    """Convert a percentage to a fraction of 1."""
     plain = text.removesuffix("%")
     return float(plain + "e-2") if _DECIMAL.issuperset(plain) else _scaled(plain, divisor=100.0)
 
@@ -127,7 +128,7 @@ Fields = dict[str, tuple[str, Callable[[str], float | None]]]
 
 
 def _spelt(fields: Fields) -> Fields:
-    """Let names be spelt with underscores, too."""
+    """Add names spelt with underscores."""
     return {name.replace(" ", "_"): field for name, field in fields.items()} | fields
 
 
@@ -181,7 +182,7 @@ NANOTRON_FIELDS = _spelt(
 
 
 def closed_fields(report: str) -> dict[str, str]:
-    """Return the fields of a report that are closed by a bar; of equal names the first counts."""
+    """Return the fields of a report that end with a bar; of equal names the first counts."""
     # abci's fork puts two fields between its bars: | iteration time: 270.125 s samples/sec: 3.8 |
     report = report.replace(" s samples/sec:", "|samples per second:")
     closed: dict[str, str] = {}
@@ -194,9 +195,9 @@ def closed_fields(report: str) -> dict[str, str]:
 
 
 def step_values(fields: Fields, closed: Mapping[str, str]) -> dict[str, Any]:
-    """Return a Step's fields; where several names mean the same, the first in the line counts.
+    """Return a Step's fields; if several names mean the same, the first in the line counts.
 
-    Raises ValueError where a known field has a value of another kind.
+    Raises ValueError if a known field has a value of another kind.
     """
     values: dict[str, Any] = {}
     for name, text in closed.items():

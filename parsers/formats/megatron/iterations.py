@@ -51,10 +51,10 @@ from parsers.steps.blocks import StepBlock
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """header: what begins a report; its groups are the iteration, and of how many it is.
+    """header: the start of a report; its groups are the iteration and the number of iterations.
 
-    fields: how to read them; closing: names of which every whole report has one.
-    log_interval: 1 where each iteration is timed for itself.
+    fields: how to read them; closing: names, one of which is in every whole report. log_interval: 1
+    if each iteration is timed separately.
     """
 
     header: re.Pattern[str]
@@ -120,7 +120,7 @@ def _parse(dialect: _Dialect, layouts: KnownLayouts, offset: int, line: str) -> 
 def _parse_lines(
     dialect: _Dialect, layouts: KnownLayouts, offsets: Sequence[int], text: str
 ) -> StepBlock | None:
-    """Return the reports of the first lines, as far as `LogFormat.parse_lines` wants them."""
+    """Return the reports of the first lines, for `LogFormat.parse_lines`."""
     columns = layouts.read_lines(text, len(offsets))
     if not columns:
         return None
@@ -130,8 +130,8 @@ def _parse_lines(
 
 
 def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield a Step's fields for each report, and what stands behind its header."""
-    # What stands in front of the first header; then for each its groups and what follows it.
+    """Yield a Step's fields for each report, and the text after its header."""
+    # The text before the first header; then for each header its groups and the text after it.
     before, *rest = dialect.header.split(text)
     for iteration, iterations, report in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
         lead, before = before, report
@@ -143,7 +143,7 @@ def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str
         except ValueError:
             continue
         if rate := _NEOX_RATE.search(lead):
-            # One that is too large to be a float is no rate.
+            # A number too large for a float is not a rate.
             with suppress(ValueError):
                 values["samples_per_second"] = measured(rate["rate"])
         values |= zip(_IN_FRONT, (_timestamp(lead), int(iteration), int(iterations)), strict=True)
@@ -151,7 +151,7 @@ def _reports(dialect: _Dialect, text: str) -> Iterator[tuple[dict[str, Any], str
 
 
 def _timestamp(lead: str) -> str | None:
-    """Return the time that stands right in front of a header, in ISO 8601."""
+    """Return the time right before a header, in ISO 8601."""
     if not lead.strip():
         return None
     for pattern in _TIMESTAMPS:
@@ -165,7 +165,7 @@ def _timestamp(lead: str) -> str | None:
     return None
 
 
-# What stands in front of the fields, in the order of a line.
+# The values before the fields, in the order of a line.
 _IN_FRONT: dict[str, Callable[[str], Any]] = {
     "timestamp": _timestamp,
     "iteration": int,

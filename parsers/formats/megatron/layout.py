@@ -1,9 +1,9 @@
 """Parse Megatron's lines with one pattern, because lines of one log have one layout.
 
-Reading a line field by field takes ten times as long as matching it with a pattern that knows which
-fields come, in which order. Such a pattern is made if two lines in a row have the same fields. It
-reads lines that differ from them only in numbers; the caller reads all others field by field.
-Many lines in a row are read at once, column by column.
+Reading a line field by field takes ten times as long as matching it with a pattern that knows the
+fields and their order. Such a pattern is made if two lines in a row have the same fields. It reads
+lines that differ from them only in numbers; the caller reads all others field by field. Many lines
+in a row are read at once, column by column.
 """
 
 import re
@@ -31,7 +31,7 @@ Field = tuple[str, Convert]
 
 
 class Layout:
-    """The order of a report's fields, each known by its head, as ` lm loss:`."""
+    """The order of a report's fields, each identified by its head, e.g. ` lm loss:`."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class Layout:
         heads: Sequence[str],
         fields: Fields,
     ) -> None:
-        """Prepare to read lines that hold one report.
+        """Prepare to read lines that contain one report.
 
-        in_front: what to make of the text before the header, and of the header's groups.
-        heads: those of the fields behind it. fields: what is known of them.
+        in_front: how to read the text before the header, and the header's groups. heads: those of
+        the fields after it. fields: the known fields.
         """
         read = [*in_front]
         pieces = [f"({_NO_FIELD}?)", header.pattern]
@@ -59,7 +59,7 @@ class Layout:
         self._names, self._converts = zip(*read, strict=True)
 
     def read(self, line: str) -> dict[str, Any] | None:
-        """Return what a line says, or None if it is laid out in another way."""
+        """Return the values of a line, or None if it has another layout."""
         if not (match := self._match(line)):
             return None
         try:
@@ -70,7 +70,7 @@ class Layout:
             return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return what the first of so many lines say, a column a name; None if `read` cannot."""
+        """Return the values of the first of `count` lines, by column; None if `read` cannot."""
         rows = self._rows(text)
         if len(rows) != count:
             rows = rows[: sum(1 for _ in takewhile(self._match, text.split("\n")))]
@@ -84,28 +84,28 @@ class Layout:
 
 
 class KnownLayouts:
-    """The layouts of the lines that were read lately. Several threads may use them."""
+    """The layouts of recently read lines. Several threads may use them."""
 
     def __init__(self, header: re.Pattern[str], in_front: Sequence[Field], fields: Fields) -> None:
-        """Begin without any; the arguments are those of `Layout`."""
+        """Begin without any layout; the arguments are those of `Layout`."""
         self._header, self._in_front, self._fields = header, in_front, fields
         self._layouts: dict[tuple[str, ...], Layout] = {}
         self._before: tuple[str, ...] = ()
 
     def read(self, line: str) -> dict[str, Any] | None:
-        """Return what a line says; None if no layout known fits it."""
+        """Return the values of a line; None if no known layout fits it."""
         for layout in self._layouts.values():
             if (values := layout.read(line)) is not None:
                 return values
         return None
 
     def read_lines(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
-        """Return what the first of so many lines say, a column a name; None if no layout fits."""
+        """Return the values of the first of `count` lines, by column; None if none fits."""
         layout = next((one for one in self._layouts.values() if one.begins(text)), None)
         return layout.read_lines(text, count) if layout else None
 
     def learn(self, report: str) -> None:
-        """Take what stands behind the header of a line that was none of the known ones."""
+        """Remember the layout of a report, the text after the header, if it is a new one."""
         heads = _heads(report)
         if heads and heads == self._before and heads not in self._layouts:
             layout = Layout(self._header, self._in_front, heads, self._fields)
@@ -115,7 +115,7 @@ class KnownLayouts:
 
 
 def _heads(report: str) -> tuple[str, ...]:
-    """Return the heads of a report's closed fields; none of one that is read with more care."""
+    """Return the heads of a report's closed fields; none for one that needs more care."""
     heads = []
     for piece in report.split("|")[:-1]:
         separator = ":" if ":" in piece else "="

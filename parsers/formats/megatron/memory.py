@@ -1,9 +1,9 @@
 """Parse memory reports of Megatron's ranks: torch's allocator after the first iterations.
 
-One report a rank that is the first of its data-parallel group, several of them perhaps on one
-line, for each rank prints for itself. "MB" is 2**20 bytes. The numbers are unrounded multiples of
-a byte, or since core 0.16 rounded to two decimals; so a last number that is neither is torn.
-Without pipeline (Megatron up to 1.1.5, gpt-neox) only the first rank reports, without its rank.
+The first rank of each data-parallel group prints one report. Each rank prints by itself, so several
+may be on one line. "MB" is 2**20 bytes. The numbers are unrounded multiples of a byte, or since
+core 0.16 rounded to two decimals; so a last number that is neither is torn. Without pipeline
+(Megatron up to 1.1.5, gpt-neox) only the first rank reports, without its rank.
 """
 
 import re

@@ -62,7 +62,7 @@ def _parse_line(offset: int, line: str) -> Iterator[Timers]:
 
 
 def _parse_block(offset: int, text: str) -> Iterator[Timers]:
-    """Read the title's line, and those below up to the first one without a timer."""
+    """Read the title's line, and the lines below it up to the first one without a timer."""
     first, *below = text.split("\n")
     if not (title := _title(_ACROSS, first)):
         return
@@ -83,10 +83,10 @@ def _rows(line: str) -> list[tuple[str, str]]:
 
 
 def _parse_ranks(offset: int, text: str) -> Iterator[Timers]:
-    """Read the slowest rank of each timer, as long as all of its ranks are there.
+    """Read the slowest rank of each timer, if the lines of all ranks are there.
 
-    The last line may be torn, and a timer that it cuts short may lack its slowest rank: so the
-    last line is not read, and a timer counts once another line than of a rank follows.
+    The last line may be torn, and a timer that it cuts short may lack its slowest rank. So the last
+    line is not read, and a timer counts only if a line other than a rank's follows.
     """
     first, *below = text.split("\n")[:-1] or [text]
     if not _title(_ALL_RANKS, first):
