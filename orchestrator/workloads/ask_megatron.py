@@ -52,9 +52,7 @@ _SETUP_OF_GLOBALS = (
 _OPTION = re.compile(r"--[A-Za-z0-9][\w-]*")
 _NAME = re.compile(r"[A-Za-z_]\w+")
 # Messages that only show that this machine has no GPU, or no build for one.
-_NO_GPU = re.compile(
-    r"NVIDIA driver|not compiled with CUDA|No CUDA GPUs|CUDA error|NCCL error|'ProcessGroupNCCL'"
-)
+_NO_GPU = re.compile(r"NVIDIA driver|not compiled with CUDA|No CUDA GPUs|CUDA error|NCCL error")
 # Likewise of a Python without Transformer Engine.
 _NO_ENGINE = re.compile(r"install (TE|Transformer ?Engine)|transformer_engine", re.IGNORECASE)
 _FSDP = {"--use-torch-fsdp2", "--use-megatron-fsdp"}
@@ -174,6 +172,7 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
             importlib.import_module("torch")
             _show_transformer_engine()
             runpy.run_path(str(program), run_name="asked")
+            _show_transformer_engine()
         except ImportError as error:
             if _supplies_to_typing(str(error)):
                 continue
@@ -229,13 +228,23 @@ def _show_gpus(count: int, capability: Sequence[int] | None) -> None:
 
 
 def _show_transformer_engine() -> None:
-    """Let Megatron see the newest Transformer Engine if this Python has none."""
-    if importlib.util.find_spec("transformer_engine") is None:
-        with contextlib.suppress(ImportError):
-            from packaging.version import Version
+    """Let Megatron see the newest Transformer Engine if this Python has none.
 
-            utils: Any = importlib.import_module("megatron.core.utils")
-            utils.get_te_version = lambda: Version(_NEWEST)
+    Where its fused functions cannot be imported, Megatron has None, and its TransformerConfig
+    refuses options that need them.
+    """
+    if importlib.util.find_spec("transformer_engine") is not None:
+        return
+    with contextlib.suppress(ImportError):
+        from packaging.version import Version
+
+        utils: Any = importlib.import_module("megatron.core.utils")
+        utils.get_te_version = lambda: Version(_NEWEST)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("megatron."):
+            for function, value in list(vars(module).items()):
+                if function.startswith("fused_") and value is None:
+                    setattr(module, function, MagicMock(name=function))
 
 
 def _answer_to(order: asking.ProgramOrder, arguments: Sequence[str]) -> dict[str, Any]:
@@ -354,6 +363,8 @@ def _set_up_groups(root: str, args: argparse.Namespace) -> None:
     )
     # Groups of gloo would connect; those of the fake process group do not.
     made = torch.distributed.new_group
+    if not hasattr(torch.distributed, "ProcessGroupNCCL"):
+        setattr(torch.distributed, "ProcessGroupNCCL", MagicMock())  # noqa: B010
 
     def new_group(*values: Any, **options: Any) -> Any:
         options.pop("backend", None)

@@ -133,7 +133,7 @@ def test_the_gpu_that_is_shown_has_the_capability_of_the_run_s(
 
 @pytest.mark.parametrize(
     ("option", "lacking"),
-    [("--needs-package", "package_that_is_not_here"), ("--needs-nccl", "ProcessGroupNCCL")],
+    [("--needs-package", "package_that_is_not_here"), ("--needs-driver", "no NVIDIA driver")],
 )
 def test_what_this_machine_lacks_is_not_the_program_s_refusal(
     tmp_path: Path, option: str, lacking: str
@@ -141,6 +141,18 @@ def test_what_this_machine_lacks_is_not_the_program_s_refusal(
     (answer,) = answers_to(tmp_path, [*ACCEPTED, option])
     assert answer["problems"] == []
     assert any(lacking in text for text in answer["not_asked"])
+
+
+@pytest.mark.parametrize("option", ["--fuse-rope", "--group-options"])
+def test_what_comes_after_an_option_that_needs_a_gpu_s_package_is_asked_too(
+    tmp_path: Path, option: str
+):
+    accepted, refused = answers_to(
+        tmp_path, [*ACCEPTED, option], [*ACCEPTED, option, "--renamed-layers", "5"]
+    )
+    assert accepted["problems"] == []
+    assert accepted["asked"][-1] == "OptimizerConfig"
+    assert [problem["argument"] for problem in refused["problems"]] == ["--renamed-layers"]
 
 
 def test_a_program_that_cannot_be_imported_is_an_error_and_no_refusal(tmp_path: Path):

@@ -6,6 +6,11 @@ from types import SimpleNamespace
 
 import torch
 
+try:
+    from transformer_engine.pytorch import fused_rope
+except ImportError:
+    fused_rope = None
+
 
 def parse_args(extra_args_provider=None, ignore_unknown_args=False):
     parser = extra_args_provider(argparse.ArgumentParser(allow_abbrev=False))
@@ -22,7 +27,9 @@ def parse_args(extra_args_provider=None, ignore_unknown_args=False):
         "--opaque",
         "--other",
         "--needs-package",
-        "--needs-nccl",
+        "--needs-driver",
+        "--fuse-rope",
+        "--group-options",
     ):
         parser.add_argument(name, action="store_true")
     args = parser.parse_args()
@@ -41,13 +48,15 @@ def validate_args(args, defaults):
         assert torch.cuda.get_device_capability() >= (8, 9), "--fp8 needs a later GPU"
     if args.opaque and not args.other:
         raise ValueError("this does not work")
-    if args.needs_nccl:
-        raise AttributeError("module 'torch.distributed' has no attribute 'ProcessGroupNCCL'")
+    if args.needs_driver:
+        raise RuntimeError("Found no NVIDIA driver on your system.")
     if args.needs_package:
         import package_that_is_not_here  # noqa: F401
 
 
 def core_transformer_config_from_args(args):
+    if args.fuse_rope and fused_rope is None:
+        raise ValueError("fusion is not available. Please install TE >= 1.4.")
     if args.renamed_layers > 4:
         raise ValueError("too many renamed layers")
     return SimpleNamespace(num_layers=args.num_layers)

@@ -11,5 +11,6 @@ def _initialize_distributed(store):
     assert torch.cuda.device_count() > 0
     if world % args.expert_model_parallel_size:
         raise RuntimeError(f"world_size ({world}) is not divisible by the experts' ranks")
-    half = torch.distributed.new_group(range(world // 2), backend="nccl")
+    options = torch.distributed.ProcessGroupNCCL.Options() if args.group_options else None
+    half = torch.distributed.new_group(range(world // 2), backend="nccl", pg_options=options)
     torch.distributed.all_reduce(torch.ones(1), group=half)
