@@ -1,14 +1,14 @@
 """Find the lines that announce a program's start, and whether a new launch begins.
 
 Many lines announce one launch: the launcher on each node, each node's first process, the first
-process of all. Nodes are not equally fast, so that such lines may still come when another node has
-gone further. Another launch it is
+process of all. Some nodes are slower, so such lines may still come when another node is further on.
+A line begins another launch in three cases:
 
-* when training has got on, or is done, before: training begins only after all ranks are there and
-  have loaded their checkpoint;
-* when a line that is printed once a launch comes again;
-* when a launcher's line comes after an end and after the set-up of a program. An end alone does
-  not do: one node may fail before another one has started.
+* if training has made progress, or has ended, before: training begins only after all ranks are
+  there and have loaded their checkpoint;
+* if a line that is printed once per launch comes again;
+* if a launcher's line comes after an end and after the set-up of a program. An end alone is not
+  enough: one node may fail before another one has started.
 """
 
 import re
@@ -21,7 +21,7 @@ from parsers.scan.wanted import Candidate
 
 
 class LaunchKind(Enum):
-    """Who prints a line, and when."""
+    """The program that prints a line, and the moment."""
 
     ONCE = "once a launch"
     LAUNCHER = "by the launcher of each node"
@@ -32,7 +32,7 @@ class LaunchKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LaunchSign:
-    """What a line says of a launch; `iteration`: that of the checkpoint, for RESUMED."""
+    """A line's meaning for a launch; `iteration`: that of the checkpoint, for RESUMED."""
 
     kind: LaunchKind
     anchor: bytes
@@ -41,7 +41,7 @@ class LaunchSign:
 
 _SIGNS = (
     (b"[teralog] start ", LaunchKind.ONCE, r"\[teralog\] start \| "),
-    # -------------------- arguments --------------------             Megatron and its kin
+    # -------------------- arguments --------------------             Megatron and similar programs
     (b"-- arguments --", LaunchKind.ONCE, r"-{8,} arguments -{8,}"),
     # [INFO] [runner.py:568:main] cmd = /usr/bin/python -u -m deepspeed.launcher.launch …
     (b"[runner.py:", LaunchKind.ONCE, r"\[runner\.py:[0-9]+:main\] cmd = "),
@@ -70,10 +70,11 @@ LAUNCH_ANCHORS = tuple(_PATTERNS)
 
 
 def launch_signs(candidate: Candidate) -> Iterator[tuple[LaunchSign | None, Candidate]]:
-    """Yield what a line says of a launch, each sign with the line from there to the next sign.
+    """Yield the signs of a launch on a line, each with the line up to the next sign.
 
-    Without newlines between them, a run's last words and another's first ones are on one line; so
-    what stands before the first sign is given first, with None. A line without sign is given whole.
+    Without newlines between runs, one line may contain the last words of one run and the first of
+    another. So the text before the first sign is given first, with None. A line without a sign is
+    given whole.
     """
     places = []
     for anchor in candidate.anchors:
@@ -91,19 +92,19 @@ def launch_signs(candidate: Candidate) -> Iterator[tuple[LaunchSign | None, Cand
 
 
 class LaunchDetector:
-    """Tells the launches of one log apart.
+    """Separates the launches of one log.
 
-    progress: training has got on since the launch began; ended: something has said that it ended.
+    progress: training has advanced since the launch began; ended: a line has shown its end.
     """
 
     def __init__(self) -> None:
-        """Begin at the beginning of a log."""
+        """Start at the beginning of a log."""
         self.progress = self.ended = False
         self._set_up = False
         self._once: set[bytes] = set()
 
     def begins_another(self, sign: LaunchSign) -> bool:
-        """Take a sign; return whether it begins another launch, and if so, begin anew with it."""
+        """Process a sign; return whether it begins another launch, and if so, switch to it."""
         another = self._is_another(sign)
         if another:
             self.restart()
@@ -113,7 +114,7 @@ class LaunchDetector:
         return another
 
     def restart(self) -> None:
-        """Begin anew: what follows belongs to another launch."""
+        """Start again for the next launch."""
         self.progress = self.ended = self._set_up = False
         self._once.clear()
 

@@ -1,6 +1,6 @@
 """Read many logs at once, in several processes, because parsing keeps a core busy.
 
-A process takes some logs at a time, reads them, and sends back only the result wanted from their
+A process receives some logs at a time, reads them, and returns only the values needed from their
 runs. Sending all records back would take as long as reading them.
 """
 
@@ -85,7 +85,7 @@ def read_each(
 
 @dataclass(slots=True)
 class _Left:
-    """Passes bytes on to `tell`, as long as the log has not more of them than `size`."""
+    """Passes byte counts on to `tell`, but never more than `size` for a log."""
 
     size: int
     tell: Tell

@@ -1,11 +1,11 @@
 """Decide from a log how its run ended, and find the line that shows it.
 
-Failures come in heaps: one rank runs out of memory, the others lose their connection, the launcher
-kills what is left and Slurm cancels the step. So each line has a weight, a lower weight wins over
-a higher one wherever it stands, and among lines of equal weight the first one counts.
+Failures cause further failures: one rank runs out of memory, the others lose their connection, the
+launcher kills the rest and Slurm cancels the step. So each line has a weight. A lower weight wins
+over a higher one in any position, and among lines of equal weight the first one counts.
 
-A line that says the training is finished ends a run: what came before it was survived, and what
-comes after it is clearing up, until a line says that another run starts in the same log.
+A line that reports the end of training ends a run: the run survived everything before it, and
+everything after it is cleaning up, until a line shows that another run starts in the same log.
 """
 
 import dataclasses
@@ -66,17 +66,17 @@ _OUT_OF_MEMORY = (OutcomeKind.GPU_OUT_OF_MEMORY, OutcomeKind.HOST_OUT_OF_MEMORY)
 
 
 class EndDetector:
-    """Weighs what the lines of one run say about its end."""
+    """Weighs the lines of one run that concern its end."""
 
     def __init__(self) -> None:
-        """Begin with a run of which nothing has been read."""
+        """Begin with a run whose lines were not read yet."""
         self.first: dict[Weight, Outcome] = {}
         self._steps_since = 0
         self._diverged: Candidate | None = None  # the line of the last loss, if it is nan or inf
         self._harmless_end: int | None = None
 
     def read(self, candidate: Candidate) -> bool:
-        """Take a line with any of END_ANCHORS; return whether it says something of an end."""
+        """Process a line with any of END_ANCHORS; return whether it concerns an end."""
         found = False
         for weight, outcome in self._evidence(candidate):
             self.first.setdefault(weight, outcome)
@@ -85,7 +85,7 @@ class EndDetector:
         return found
 
     def read_step(self, step: Step, candidate: Candidate) -> None:
-        """Take a step of the run, and its line: the last one promised ends it."""
+        """Process a step of the run, and its line: the last step ends the run."""
         # Megatron counts losses of nan and inf, and prints none.
         not_finite = step.loss is None and step.nan_iterations
         self.read_loss(math.nan if not_finite else step.loss, candidate)
@@ -94,13 +94,13 @@ class EndDetector:
             self.first.setdefault(Weight.FINISHED, _outcome(OutcomeKind.COMPLETED, candidate, line))
 
     def read_loss(self, loss: float | None, candidate: Candidate) -> None:
-        """Take what a report says of the loss, if anything, and its line: the run goes on."""
+        """Process the loss of a report, if any, and its line: the run goes on."""
         self._goes_on(1)
         if loss is not None:
             self._diverged = None if math.isfinite(loss) else candidate
 
     def read_sound_steps(self, count: int, *, with_loss: bool) -> None:
-        """Take so many steps of which none is the last one promised; each loss is finite."""
+        """Process `count` steps before the last one; each loss is finite."""
         self._goes_on(count)
         if with_loss:
             self._diverged = None
@@ -111,11 +111,11 @@ class EndDetector:
             self.first.clear()
 
     def outcome(self) -> Outcome | None:
-        """Return what counts of all that was read; None where nothing says that the run ended."""
+        """Return the outcome that counts; None if no line shows that the run ended."""
         return common_outcome((None, self))
 
     def diverged(self) -> Outcome | None:
-        """Return what the last loss says of the end: something if it is nan or inf."""
+        """Return the outcome shown by the last loss, if it is nan or inf."""
         if not (candidate := self._diverged):
             return None
         return _outcome(OutcomeKind.NAN_LOSS, candidate, decode(candidate.line))
@@ -146,7 +146,7 @@ class EndDetector:
                 yield Weight.FINISHED, _outcome(kind, candidate, (mark + rest).partition("\r")[0])
 
     def _traceback(self, candidate: Candidate) -> tuple[Weight, Outcome] | None:
-        """Return what a traceback says that begins on this line."""
+        """Return the outcome shown by a traceback that begins on this line."""
         harmless_end = self._harmless_end
         # Between the two lines stands a line end, of one byte or two.
         if harmless_end is not None and candidate.offset - harmless_end <= 2:
@@ -170,14 +170,14 @@ class EndDetector:
 
 @lru_cache(maxsize=1024)
 def _anchored(anchors: tuple[bytes, ...]) -> tuple[Sign, ...]:
-    """Return the signs that a line with some anchors may hold."""
+    """Return the signs that a line with some anchors may contain."""
     return tuple(sign for sign in SIGNS if sign.anchor in anchors)
 
 
 def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:
-    """Return how a run ended of which several logs tell, each given with its name.
+    """Return how a run with several logs ended, each log given with its name.
 
-    None where nothing says that it ended.
+    None if no log shows that it ended.
     """
     told = [
         (weight, dataclasses.replace(outcome, source=name))
@@ -206,18 +206,18 @@ def _outcome(kind: OutcomeKind, candidate: Candidate, line: str) -> Outcome:
 def read_outcome(
     log: LogPath, *, complete: bool = True, count_lines: bool = False
 ) -> Outcome | None:
-    """Return how the run of a log ended; the last one, if the log holds several.
+    """Return how the run of a log ended; the last one, if the log contains several.
 
-    While a log is still being written pass `complete=False`: a half-written last line is then not
-    read, and None says that no end has been seen. A complete log without an end is TRUNCATED.
-    `count_lines`: tell the number of the line. Raises OSError.
+    While a program still writes the log, pass `complete=False`: a half-written last line is then
+    not read, and None means that there is no end yet. A complete log without an end is TRUNCATED.
+    `count_lines`: include the number of the line. Raises OSError.
     """
     found = _last_ends(log, Bounds(complete=complete), count_lines).outcome()
     return found or (Outcome(kind=OutcomeKind.TRUNCATED) if complete else None)
 
 
 def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> EndDetector:
-    """Return what a log says of the end of its last run."""
+    """Return the detector for the end of a log's last run."""
     detector, launches = EndDetector(), LaunchDetector()
     wanted = Wanted(dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS)
     with open_source(log) as source:

@@ -1,6 +1,6 @@
 """Messages that show how a run ended, and how much each of them weighs.
 
-Wordings of PyTorch's allocators and process groups, of NCCL, slurmstepd, srun and salloc, of bash,
+Messages of PyTorch's allocators and process groups, of NCCL, slurmstepd, srun and salloc, of bash,
 of torchrun's agent and DeepSpeed's launcher, of Megatron-LM and other programs, old and new.
 """
 
@@ -12,7 +12,7 @@ from parsers.records import OutcomeKind
 
 
 class Weight(IntEnum):
-    """A lower weight wins over a higher one, wherever it stands."""
+    """A lower weight wins over a higher one, in any position."""
 
     FINISHED = 0  # the training is done: what came before was survived
     CAUSE = 1  # explains itself and much of what surrounds it
@@ -25,9 +25,9 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A wording: the anchor that its lines contain, and what it means.
+    """A message: the anchor that its lines contain, and its meaning.
 
-    explained_by: if a line of such a weight came before, this one belongs to the aftermath.
+    explained_by: if a line with such a weight came before, this one is a consequence of it.
     """
 
     kind: OutcomeKind
@@ -131,7 +131,7 @@ SIGNS = (
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclRemoteError", r"\bncclRemoteError: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"ncclSystemError", r"\bncclSystemError: \S"),
     _sign(_COMMUNICATION, _CONSEQUENCE, b"Got completion", r"\bNET/IB ?: Got completion .* error"),
-    # Whoever ends by SIGTERM was told to stop.
+    # A process that ends by SIGTERM was stopped by another.
     _sign(_KILLED, _AFTERMATH, b"exitcode", r"\(exitcode: -15\)|^\s*exitcode\s*: -15 \(pid"),
     _sign(_KILLED, _AFTERMATH, b"return code", r"exits with return code = -15(?![0-9])"),
     _sign(_KILLED, _AFTERMATH, _SRUN, rf"{_TASKS}Exited with exit code 143"),
@@ -164,7 +164,7 @@ SIGNS = (
     _sign(_ERROR, _EXIT, _SRUN, rf"{_TASKS}Aborted"),
     _sign(_ERROR, _EXIT, _SRUN, r"srun: error: Unable to create step for job"),
     _sign(_ERROR, _EXIT, b"terminate called", r"^terminate called after throwing an instance of"),
-    # torch.distributed.launch stops its processes when one has died, and when it is told to stop.
+    # torch.distributed.launch stops its processes if one has died, and if it is stopped itself.
     _sign(_KILLED, _AFTERMATH, b"Killing subprocess", r"\bKilling subprocess [0-9]+"),
     _sign(_KILLED, _AFTERMATH, b"received SIGTERM", r"\bMain process received SIGTERM, exiting"),
     _sign(_KILLED, _AFTERMATH, b"closing signal", r"\bSending process [0-9]+ closing signal SIG"),

@@ -24,7 +24,7 @@ _ENDINGS = (
 
 
 def output_of(errors: Path) -> Path | None:
-    """Return the log of output that a log of errors belongs to by its name, or None."""
+    """Return the output log that belongs to an error log by its name, or None."""
     for pattern, ending in _ENDINGS:
         if pattern.search(errors.name):
             return errors.with_name(pattern.sub(ending, errors.name))
@@ -41,11 +41,11 @@ def read_pair(
     threads: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> list[LogRun]:
-    """Return the runs of two logs, as `parsers.runs.reading` does of one.
+    """Return the runs of two logs, as `parsers.runs.reading` does for one.
 
-    Where each tells of one launch it is the same; what both say is put together, and the outcome
-    names the log that tells it. Otherwise nobody knows what belongs to what, and the runs of both
-    are given, one after the other. Raises OSError.
+    If each contains one launch, it is the same launch; their contents are combined, and the outcome
+    names its log. Otherwise the parts cannot be matched, and the runs of both are returned one
+    after the other. Raises OSError.
     """
     runs = [
         read(log, formats, complete=complete, count_lines=count_lines, threads=threads, tell=tell)

@@ -33,14 +33,14 @@ def read(
     threads: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> list[LogRun]:
-    """Return the runs that logs tell of, in the order of the logs.
+    """Return the runs in logs, in the order of the logs.
 
     A log is a path, a slice of a file, `-` for standard input, or a binary stream; it may be
-    compressed with gzip, Zstandard, xz or bzip2. One without any run gives one whose outcome is
-    UNKNOWN. While a log is still being written pass `complete=False`. `start`: the offset of the
-    line at which reading begins. `count_lines`: give the number of the line with the outcome.
+    compressed with gzip, Zstandard, xz or bzip2. A log without any run gives one whose outcome is
+    UNKNOWN. While a program still writes a log, pass `complete=False`. `start`: the offset of the
+    line at which reading begins. `count_lines`: include the number of the line with the outcome.
     `threads`: how many share a large file; by default one per processor, but at most four. `tell`
-    is called with numbers of bytes, after decompression, as they have been read. Raises OSError.
+    is called with the number of bytes read each time, after decompression. Raises OSError.
     """
     one = isinstance(logs, str) or not isinstance(logs, Sequence)
     bounds = Bounds(complete=complete)
@@ -66,7 +66,7 @@ def default_threads() -> int:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Let nobody look for cycles meanwhile: records have none, and looking takes a fifth longer."""
+    """Pause the garbage collector: records have no cycles, and it takes a fifth more time."""
     if not gc.isenabled():
         yield
         return
@@ -104,7 +104,7 @@ def _read(
 
 
 def _oddities(source: Source, end: int) -> list[str]:
-    """Return what is odd about a log that ends at byte `end`."""
+    """Return sentences about problems of a log that ends at byte `end`."""
     if end == 0:
         return [] if source.notes else ["is empty"]
     head = source.head

@@ -14,7 +14,7 @@ class Reported:
     """The steps of one format that a launch has reported so far."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without any steps."""
         self._by_iteration: dict[int, Step] = {}
         self._later: list[Step | StepBlock] = []
         self._rising: list[Step | StepBlock] = []
@@ -22,14 +22,14 @@ class Reported:
         self._highest = -1
 
     def add(self, step: Step) -> None:
-        """Take a step."""
+        """Add a step."""
         self._later.append(step)
         if step.iteration > self._highest:
             self._add_rising(step)
             self._highest = step.iteration
 
     def add_block(self, block: StepBlock) -> bool:
-        """Take steps whose iterations rise, if all go on, or all were reported just so before."""
+        """Add steps with rising iterations, if all are new, or all were reported before."""
         iterations = block.columns["iteration"]
         if iterations[0] > self._highest:
             self._later.append(block)
@@ -43,7 +43,7 @@ class Reported:
         self._joined = None
 
     def _holds_copies(self, block: StepBlock) -> bool:
-        """Return whether each step of a block was reported before, by another rank perhaps."""
+        """Return whether each step of a block was reported before, e.g. by another rank."""
         if self._joined is None:
             self._joined = joined_steps(self._rising)
             self._rising = [self._joined]
@@ -56,7 +56,7 @@ class Reported:
         )
 
     def begins_anew(self, step: Step) -> bool:
-        """Return whether a step is not of the launch that has reported these."""
+        """Return whether a step belongs to another launch than these steps."""
         if step.iteration >= self._highest:
             return False
         reported = self._known()
@@ -76,7 +76,7 @@ class Reported:
 
 
 def is_copy(one: Step | LossReport, other: Step | LossReport) -> bool:
-    """Return whether another rank has printed the same: only the place differs."""
+    """Return whether another rank has printed the same report: only its offset differs."""
     if isinstance(one, Step) and isinstance(other, Step) and _said(one) == _said(other):
         return True
     return repr(replace(one, offset=other.offset)) == repr(other)  # a nan equals no other

@@ -1,4 +1,4 @@
-"""Define `LogRun`: what a log contains about one run."""
+"""Define `LogRun`: the content of a log about one run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from parsers.steps.merge import merge_settings, merge_skipped, merge_totals, mer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSegment:
-    """One launch of a run: the bytes from `begin` to `end` of its log, and what they say.
+    """One launch of a run: the bytes from `begin` to `end` of its log, and their content.
 
-    resumed_from: the iteration of the checkpoint that it went on from, where the log says so.
-    outcome: how it ended; None if its log is still being written and no end has been seen.
-    ends: all that its log says of its end, to be weighed against what another log does.
+    resumed_from: the iteration of the checkpoint that it continued from, if the log shows it.
+    outcome: how it ended; None if a program still writes its log and there is no end yet. ends: all
+    signs of its end in its log, to be weighed against those in another log.
     """
 
     begin: int
@@ -27,7 +27,7 @@ class RunSegment:
 
     @property
     def steps(self) -> list[Step]:
-        """One Step an iteration, in order."""
+        """One Step per iteration, in order."""
         return self.step_columns.steps()
 
     @property
@@ -37,19 +37,19 @@ class RunSegment:
 
     @property
     def skipped_steps(self) -> list[SkippedStep]:
-        """The steps that were left out for an overflow, as far as lines tell of each, once each."""
+        """The steps that were skipped for an overflow, once each, if lines report each."""
         return merge_skipped(self.records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRun:
-    """One run that a log tells of.
+    """One run in a log.
 
-    path: the log's. index: the how manieth run of it, from 0.
-    segments: its launches, of which those after the first are restarts.
-    lines: how many lines said something. formats: the names of the formats in which they did.
-    not_understood: how many lines looked like a report and gave none, by the name of the format.
-    notes: what was wrong with the log, as ends of sentences that begin with its path.
+    path: the log's. index: the number of the run in the log, from 0. segments: its launches, of
+    which those after the first are restarts. lines: how many lines contained a record. formats: the
+    names of these records' formats. not_understood: how many lines looked like a report but could
+    not be parsed, by the name of the format. notes: problems of the log, as ends of sentences that
+    begin with its path.
     """
 
     path: str
@@ -67,43 +67,43 @@ class LogRun:
 
     @property
     def end(self) -> int:
-        """Byte behind its last one."""
+        """The byte after its last one."""
         return self.segments[-1].end
 
     @property
     def records(self) -> list[Record]:
-        """All that its lines say, in the order of the log."""
+        """All its records, in the order of the log."""
         return [record for segment in self.segments for record in segment.records]
 
     @property
     def parts(self) -> list[Part]:
-        """The same as it is kept: many steps as one block."""
+        """The same in the form in which they are stored: many steps as one block."""
         return [part for segment in self.segments for part in record_parts(segment.records)]
 
     @property
     def steps(self) -> list[Step]:
-        """One Step an iteration of each launch: what was done twice is there twice."""
+        """One Step per iteration of each launch: an iteration trained twice occurs twice."""
         return [step for segment in self.segments for step in segment.steps]
 
     @property
     def skipped_steps(self) -> list[SkippedStep]:
-        """The steps that its launches left out for an overflow, as far as lines tell of each."""
+        """The steps that its launches skipped for an overflow, if lines report each."""
         return [step for segment in self.segments for step in segment.skipped_steps]
 
     @property
     def totals(self) -> list[RunTotals]:
-        """What its lines say of it as a whole, each thing once."""
+        """The totals of the run in its lines, without copies."""
         return [total for one in self.segments for total in merge_totals(one.records)]
 
     @property
     def memory_reports(self) -> list[Usage]:
-        """What processes say of their memory, without the samples of nvidia-smi."""
+        """The memory reports of processes, without the samples of nvidia-smi."""
         usages = [record for record in self.parts if isinstance(record, Usage)]
         return [usage for usage in usages if usage.source is not UsageSource.NVIDIA_SMI]
 
     @property
     def config(self) -> dict[str, str]:
-        """Its configuration, one value a name."""
+        """Its configuration, one value per name."""
         return merge_settings(self.parts)
 
     @property

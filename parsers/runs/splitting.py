@@ -1,8 +1,8 @@
-"""Split a log into runs: which lines belong to which run, and which launches go on.
+"""Split a log into runs: assign lines to runs, and recognize restarts.
 
-A log may hold several launches, one after the other. A launch begins with certain lines (see
-`launches`), or with iterations that begin again. A launch that goes on where the
-one before stopped, from a checkpoint, is a restart of the same run; any other is another run.
+A log may contain several launches, one after the other. A launch begins with certain lines (see
+`launches`), or with iterations that start over. A launch that continues from a checkpoint of the
+one before is a restart of the same run; any other is another run.
 """
 
 import re
@@ -54,7 +54,7 @@ Found = list[tuple[AnyFormat, Sequence[Record]]]
 
 @dataclass(slots=True)
 class _Launch:
-    """What has been read of a launch."""
+    """The content of a launch that was read so far."""
 
     begin: int
     started: bool = False
@@ -70,7 +70,7 @@ class _Launch:
 
 
 class RunSplitter:
-    """Takes the lines of one log, in order, and gives its runs."""
+    """Receives the lines of one log, in order, and returns its runs."""
 
     def __init__(self, begin: int = 0) -> None:
         """Begin at a byte of a log."""
@@ -80,7 +80,7 @@ class RunSplitter:
         self._echoed_from: int | None = None
 
     def read(self, line: ReadLine) -> None:
-        """Take a line that was searched for with MARKS among the anchors."""
+        """Process a line that was searched for with MARKS among the anchors."""
         candidate, found = line
         if not _MARKS.isdisjoint(candidate.anchors):
             place = 0
@@ -96,9 +96,9 @@ class RunSplitter:
             self._read_block(candidate, candidate.steps, found[0][0])
 
     def runs(self, path: str, end: int, *, complete: bool, notes: Sequence[str]) -> list[LogRun]:
-        """Return what was read of a log that ends at byte `end`.
+        """Return the runs of a log that ends at byte `end`.
 
-        complete: nobody is writing it any more, so that it is TRUNCATED where it has no end.
+        complete: no program writes it any more, so that it is TRUNCATED if it has no end.
         """
         runs: list[list[_Launch]] = []
         segments: dict[int, RunSegment] = {}
@@ -128,7 +128,7 @@ class RunSplitter:
         ]
 
     def _begin(self, offset: int) -> None:
-        """Begin another launch, with what its script has said before."""
+        """Begin another launch, with the settings that its script printed before."""
         before, launch = self._launches[-1], _Launch(offset)
         if self._echoed_from is not None:
             launch.begin = self._echoed_from
@@ -140,7 +140,7 @@ class RunSplitter:
 
     def _read_marks(self, sign: LaunchSign | None, part: Candidate) -> None:
         launch = self._launches[-1]
-        # A launcher starts any program: a benchmark of the network is no training.
+        # A launcher starts any program: a network benchmark is not a training.
         launch.started |= sign is not None and sign.kind is not LaunchKind.LAUNCHER
         if sign and sign.kind is LaunchKind.RESUMED:
             launch.resumed_from = sign.iteration
@@ -148,7 +148,7 @@ class RunSplitter:
         self._detector.progress |= Weight.FINISHED in launch.ends.first
 
     def _read_before(self, candidate: Candidate, place: int, found: Found) -> Found:
-        """Take what stands on a line before another launch begins on it; return the rest."""
+        """Read the part of a line before another launch begins on it; return the rest."""
         if not place:
             return found
         text = decode(candidate.line[:place])
@@ -212,7 +212,7 @@ class RunSplitter:
         self._launches[-1].ends.read_loss(report.loss, candidate)
 
     def _read_block(self, candidate: Candidate, block: StepBlock, log_format: AnyFormat) -> None:
-        """Take steps: all at once, where they surely go on with the launch."""
+        """Add steps: all at once, if they certainly continue the launch."""
         launch = self._launches[-1]
         if not launch.reported[log_format.name].add_block(block):
             for step in block.steps():
@@ -236,7 +236,7 @@ class RunSplitter:
 
 
 def looks_like_report(log_format: LogFormat, candidate: Candidate) -> bool:
-    """Return whether a line with an anchor of a format ought to hold a record of it."""
+    """Return whether a line with an anchor of a format should contain a record of it."""
     text = decode(candidate.line)
     return _report_pattern(log_format).search(text) is not None and not is_quoted(text)
 
@@ -252,7 +252,7 @@ def _is_counted(log_format: AnyFormat) -> bool:
 
 
 def _all_parts(launch: _Launch) -> list[Part]:
-    """Return what a launch says; counted steps are no news if another program numbers them."""
+    """Return the records of a launch; counted steps are dropped if another program numbers them."""
     numbered = any(isinstance(part, Step | StepBlock) for part in launch.parts)
     if numbered or not launch.counted_steps:
         return launch.parts
@@ -275,7 +275,7 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
 
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
-    """Return whether a report is not of the training that has given others, and is done."""
+    """Return whether a report belongs to another training than earlier ones, which has ended."""
     known = reported.get(report.epoch)
     if known is None:
         return bool(reported) and report.epoch < max(reported)

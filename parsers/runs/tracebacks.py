@@ -1,7 +1,7 @@
 """Parse Python's tracebacks in a log: the exception, and the label before each line.
 
-The ranks of a job write into one log, each line perhaps behind a label such as `[rank1]: `, and
-lines of several ranks may alternate.
+The ranks of a job write into one log. Each line may have a label such as `[rank1]: `, and lines of
+several ranks may alternate.
 """
 
 import re
@@ -29,7 +29,7 @@ HARMLESS_ANCHORS = tuple(text.encode() for text in _HARMLESS)
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """Return the label that says which rank printed a line ("" if none does), and the rest."""
+    """Return a line's label, which names its rank ("" if there is none), and the rest."""
     label = _LABEL.match(text)
     end = label.end() if label else 0
     return text[:end].strip(), text[end:]
@@ -38,10 +38,10 @@ def split_label(text: str) -> tuple[str, str]:
 def exception_line(block: bytes) -> tuple[int, int, str] | None:
     """Return the line naming the exception of the traceback with which `block` begins.
 
-    It is given with its offset in the block, how many lines it is behind the first, and without
-    label. Lines of other ranks and of loggers between those of the traceback are passed over. Of
-    chained exceptions it is the first one, the cause. Where the block ends too early, the header
-    is returned; where no frames follow the header, or it does not end its line, it is text about
+    It is returned with its offset in the block, its number of lines after the first, and without
+    label. Lines of other ranks and of loggers between those of the traceback are skipped. Of
+    chained exceptions it is the first one, the cause. If the block ends too early, the header is
+    returned. If no frames follow the header, or it does not end its line, it is text about
     tracebacks, and None is returned.
     """
     header, *_ = block.split(b"\n", 1)
@@ -72,7 +72,7 @@ def _names_exception(text: str) -> bool:
 
 
 def is_harmless(line: str) -> bool:
-    """Return whether a line, without its label, says that the traceback below is only reported.
+    """Return whether a line, without its label, shows that the traceback below is only reported.
 
     Python does so for exceptions in destructors and in logging calls.
     """

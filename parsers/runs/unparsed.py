@@ -1,4 +1,4 @@
-"""Find the lines of a log that look like a report and give no record."""
+"""Find the lines of a log that look like a report but could not be parsed."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,10 +1,10 @@
 """Search for anchors: find which lines of a buffer contain which byte strings.
 
-Many are searched for in one go: by Teddy, a vectorised search of the Rust crate aho-corasick, which
-lets other threads run meanwhile. It takes up to 64 strings, is fastest with fewer, and goes by
-their first three bytes, so that one shorter string would slow down all others. It gives matches
-that do not overlap; so for every anchor it is known which others a match of it may hide, and only
-those are looked for again, on its line.
+Many are searched for in one pass: by Teddy, a vectorised search of the Rust crate aho-corasick,
+which lets other threads run meanwhile. It accepts up to 64 strings, is fastest with fewer, and uses
+their first three bytes, so that one shorter string would slow down all others. Its matches do not
+overlap. So for every anchor it is known which others a match of it may hide, and only those are
+searched for again, on its line.
 """
 
 import re
@@ -61,7 +61,7 @@ class AnchorSearch:
     def lines(
         self, buffer: bytes | bytearray, view: memoryview, begin: int, end: int
     ) -> Iterator[AnchoredLine]:
-        r"""Yield the lines of `buffer[begin:end]` that hold an anchor, in order, each once.
+        r"""Yield the lines of `buffer[begin:end]` that contain an anchor, in order, each once.
 
         A line ends at \n; `begin` is the beginning of one. `view` is a view of the buffer.
         """
@@ -87,7 +87,7 @@ class AnchorSearch:
             yield line
 
     def places(self, view: memoryview) -> list[int]:
-        """Return where anchors begin, in order; of those that overlap, the first one counts."""
+        """Return the offsets of anchors, in order; of overlapping ones, the first counts."""
         return [begin for _, begin in self._matches(view)]
 
     def _matches(self, view: memoryview) -> list[tuple[int, int]]:
@@ -129,7 +129,7 @@ _position = itemgetter(1)
 def anchor_search(
     anchors: tuple[bytes, ...], only: tuple[tuple[bytes, re.Pattern[bytes]], ...] = ()
 ) -> AnchorSearch:
-    """Return a search for these, prepared once: preparing takes longer than a small log."""
+    """Return a cached search: preparing one takes longer than searching a small log."""
     return AnchorSearch(anchors, dict(only))
 
 

@@ -27,7 +27,7 @@ _LINES_ALONE = 16
 
 
 class _Segment(NamedTuple):
-    """What was found in a segment, how many newlines it has, and where its search has ended."""
+    """The search of a segment: its lines, its number of newlines, and where it has ended."""
 
     candidates: list[Candidate]
     newlines: int
@@ -38,8 +38,8 @@ class _Segment(NamedTuple):
 class Pass:
     """One pass over a log; iterating gives its candidates in order. Raises OSError.
 
-    position: when the pass is over, the offset at which a later one can go on, behind the last
-    line that was used. within_line: a line that is being left out goes on there.
+    position: when the pass is over, the offset at which a later one can continue, after the last
+    used line. within_line: a line that is being left out continues there.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class Pass:
         count_lines: bool = False,
         tell: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """Begin at `begin`, the offset of a line, or of a rest of one that is to be left out.
+        """Begin at `begin`, the offset of a line, or of a rest of one that is left out.
 
         hold: leave a last line that lacks some of its following lines for a later pass.
-        count_lines: give the candidates their line numbers, counted from `begin`.
-        tell: is called with numbers of bytes, as they have been searched.
+        count_lines: give the candidates their line numbers, counted from `begin`. tell: called with
+        numbers of bytes, after they were searched.
         """
         self._tell = tell
         self._source, self._wanted, self._bounds = source, wanted, bounds
@@ -79,7 +79,7 @@ class Pass:
         return self._segmented(descriptor, size)
 
     def _sequential(self, after: Candidate | None = None) -> Iterator[Candidate]:
-        """Search from `position` on, or behind a candidate, in this thread."""
+        """Search from `position` on, or after a candidate, in this thread."""
         begin, within_line = self.position, self.within_line
         if after is not None:
             begin, within_line = after.offset, True
@@ -125,7 +125,7 @@ class Pass:
             pool.shutdown(cancel_futures=True)
 
     def _segment(self, descriptor: int, start: int, stop: int | None) -> _Segment:
-        # Whether a line begins at `start` is told by the byte before.
+        # The byte before `start` shows whether a line begins there.
         within_line = start > self._begin or self._begins_within_line
         begin = start - 1 if start > self._begin else start
         window = Window(
@@ -142,7 +142,7 @@ class Pass:
     def _search(
         self, window: Window, lines: int, tell: Callable[[int], None] = lambda count: None
     ) -> Iterator[Candidate]:
-        """Yield the candidates of a window, in front of which stand so many lines."""
+        """Yield the candidates of a window; `lines` is the number of lines before it."""
         while window.advance():
             begin = window.offset
             place: int | None = window.begin
@@ -155,7 +155,7 @@ class Pass:
     def _search_lines(
         self, window: Window, place: int, before: int
     ) -> Generator[Candidate, None, int | None]:
-        """Yield candidates from a place on; return where to go on with changed anchors."""
+        """Yield candidates from a place on; return where to continue with changed anchors."""
         search = self._wanted.search
         found = search.lines(window.buffer, window.view, place, window.end)
         read_lines = self._wanted.read_lines
@@ -185,9 +185,9 @@ class Pass:
     def _read_at_once(
         self, window: Window, lines: Sequence[AnchoredLine], read_lines: ReadLines | None
     ) -> Iterator[tuple[StepBlock | None, AnchoredLine]]:
-        """Yield steps that just go on, with their first line; and each line of which none was read.
+        """Yield blocks of steps that continue the launch, with their first line; and other lines.
 
-        Steps are read together as far as they can be, and a line or two that cannot be lie between.
+        Steps are read together if possible; a line or two that cannot be read so may be between.
         """
         at = alone = 0
         together = _FIRST_AT_ONCE
@@ -215,7 +215,7 @@ class Pass:
     def _block(
         self, window: Window, lines: Sequence[AnchoredLine], read_lines: ReadLines
     ) -> StepBlock | None:
-        """Return the steps of the first lines, as far as they can be read at once."""
+        """Return the steps of the first lines, if they can be read at once."""
         texts = [window.buffer[begin:end] for begin, end, _ in lines]
         if max(map(len, texts)) > self._bounds.line_limit:
             return None

@@ -1,8 +1,8 @@
 """Decompress logs: gzip through isal, Zstandard through zstandard, xz and bzip2 as Python does.
 
-A file may be several compressed ones in a row. If its bytes end too early or are damaged, what
-could be read counts, and a sentence reports it. Memory stays bounded however far a few bytes
-unfold.
+A file may be several compressed ones in a row. If its bytes end too early or are damaged, the
+readable part counts, and a sentence reports it. Memory stays bounded, even if a few bytes
+decompress to a huge amount.
 """
 
 import bz2
@@ -45,7 +45,7 @@ class _GzipMember:
 
     @property
     def rest(self) -> bytes | None:
-        """What follows the member; None as long as its end has not come."""
+        """The bytes after the member; None until its end was read."""
         return self._decoder.unused_data if self._decoder.eof else None
 
 
@@ -105,14 +105,14 @@ MAGIC_BYTES = max(len(magic) for magic, _ in _MEMBERS)
 
 
 def compression(head: bytes) -> _Member | None:
-    """Return how bytes that begin with `head` are compressed; None where they are not."""
+    """Return the compression of bytes that begin with `head`; None if there is none."""
     return next((member for magic, member in _MEMBERS if head.startswith(magic)), None)
 
 
 def decompressed(
     member: _Member, read: Callable[[memoryview], int], notes: list[str]
 ) -> Iterator[bytes]:
-    """Yield the plain bytes of what `read` gives, adding what is wrong with it to `notes`."""
+    """Yield the decompressed bytes of `read`, and add problems to `notes`."""
     pieces = _pieces(read, member.input_bytes)
     data = next(pieces, b"")
     while data:

@@ -1,8 +1,8 @@
 """Find the few lines of a log that can contain a record, and parse them.
 
-A literal search costs little next to reading the file, a regular expression on every line does
-not; so a log is searched for anchors, byte strings that a record's line must contain, and only
-lines with an anchor are cut out, decoded and parsed.
+A literal search costs little compared with reading the file; a regular expression on every line
+costs much. So a log is searched for anchors, byte strings that a record's line must contain, and
+only lines with an anchor are cut out, decoded and parsed.
 """
 
 import re
@@ -18,7 +18,7 @@ from parsers.scan.wanted import Candidate, ReadLines, Wanted
 from parsers.scan.window import CHUNK_BYTES, Bounds
 from parsers.steps.blocks import Records, StepBlock
 
-# A table is given up after so many lines with its anchors of which none was a row.
+# A table is given up after this many lines with its anchors that were not rows.
 _LINES_WITHOUT_ROW = 2**16
 
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -33,20 +33,20 @@ class LogFormat:
 
     name: for people.
     anchors: byte strings without newline; each line of this kind contains at least one.
-    parse: takes the offset of a line with an anchor and its text (see `decode`), yields what the
-        line says. It never raises: a malformed line is no record.
-    only: what lines that concern the format contain besides an anchor. For anchors that are common
-        words: finding that a line is none of them takes a tenth of the time of parsing it.
-    following: how many further lines belong to a line with an anchor; `parse` is given them too,
-        joined by newlines, as far as the log has them within the next 64 KiB.
-    report: what a line looks like that ought to hold a record, to count those that were not
-        understood. Without it, each line with an anchor and a digit behind the anchor does.
+    parse: takes the offset of a line with an anchor and its text (see `decode`), yields the line's
+        records. It never raises: a malformed line is not a record.
+    only: a pattern that the format's lines match besides an anchor. For anchors that are common
+        words: rejecting a line by it takes a tenth of the time of parsing it.
+    following: how many further lines belong to a line with an anchor; `parse` receives them too,
+        joined by newlines, if they are within the next 64 KiB of the log.
+    report: the form of a line that should contain a record, to count those that could not be
+        parsed. Without it, each line with an anchor and a digit after the anchor counts.
     ordered: whether the iteration numbers of one run only ever rise.
-    counted: a line has no number of its iteration, which is then how many there have been, if no
+    counted: a line has no iteration number, which is then the number of such lines, if no
         other format reports iterations.
-    parse_lines: parses many lines at once that hold none but this format's anchors: takes their
+    parse_lines: parses many lines at once that contain only this format's anchors: takes their
         offsets and their text, each with its newline. Returns the one step that each of the first
-        lines reports, as far as they are alike. The others, or all if it returns None, are parsed
+        lines reports, while they are alike. The others, or all if it returns None, are parsed
         one by one.
     """
 
@@ -63,15 +63,15 @@ class LogFormat:
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """Rows that mean nothing without the line above them all, as those of a CSV file.
+    """Rows that mean nothing without the header line above them, as in a CSV file.
 
     name: for people.
     header: a byte string that the header line contains, and no row.
     anchors: byte strings of which each row contains at least one; they may be as common as a
-        comma, for rows are looked for only once a header has been seen, and no longer after many
-        thousand lines of which none was a row.
-    row: takes the text of a header line; returns what parses a row, as `LogFormat.parse` does,
-        or None where the line is no header after all. A later header replaces an earlier one.
+        comma, because rows are searched for only after a header, and no longer after many
+        thousand lines that were not rows.
+    row: takes the text of a header line; returns a parser of rows, as `LogFormat.parse` is one,
+        or None if the line is not a header after all. A later header replaces an earlier one.
     """
 
     name: str
@@ -84,7 +84,7 @@ AnyFormat = LogFormat | TableFormat
 
 
 class ReadLine(NamedTuple):
-    """A line with an anchor, and what each of the formats that it concerns found on it.
+    """A line with an anchor, and the records of each of its formats.
 
     Or the lines of a block of steps.
     """
@@ -101,7 +101,7 @@ class _OpenTable:
 
 
 class LineReader:
-    """Has the lines of a log parsed by the formats that they concern.
+    """Parses the lines of a log by the formats that they concern.
 
     headers: the text of the header of each table that is being read, by the table's name.
     """
@@ -114,8 +114,8 @@ class LineReader:
     ) -> None:
         """Prepare for some formats.
 
-        more_anchors: lines with any of these are given too, with so many following lines.
-        headers: those of tables that begin in front of what will be read.
+        more_anchors: lines with any of these are returned too, each with this number of following
+        lines. headers: those of tables that begin before the part that will be read.
         """
         self._log_formats = [one for one in formats if isinstance(one, LogFormat)]
         self._tables = [one for one in formats if isinstance(one, TableFormat)]
@@ -157,7 +157,7 @@ class LineReader:
         return known
 
     def _parse_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
-        """Return what parses lines at once that hold some anchors; None if there is no such."""
+        """Return the function that parses lines with some anchors at once; None without one."""
         log_formats, _ = self._concerned(anchors)
         if len(log_formats) != 1 or not {*anchors}.issubset(log_formats[0].anchors):
             return None
@@ -170,7 +170,7 @@ class LineReader:
         return self._at_once[name]
 
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
-        """Return what lines with an anchor must contain, too, if nothing else uses the anchor."""
+        """Return a pattern for lines with an anchor, for anchors with a single use."""
         users = Counter(anchor for one in self._log_formats for anchor in one.anchors)
         users.update(self._more_anchors)
         users.update(anchor for table in self._tables for anchor in (table.header, *table.anchors))
@@ -184,7 +184,7 @@ class LineReader:
     def _read_tables(
         self, candidate: Candidate, text: str, headed: list[TableFormat]
     ) -> Iterator[tuple[AnyFormat, list[Record]]]:
-        """Yield the rows on a line, of the open tables but those of which it is a header."""
+        """Yield the rows on a line, of the open tables except those with their header on it."""
         before = set(self._open)
         for table in headed:
             self._read_header(table, text)
@@ -208,7 +208,7 @@ class LineReader:
             self.headers[table.name] = text
 
     def _anchors(self) -> dict[bytes, int]:
-        """Return what to search for, each with the number of lines to give with it."""
+        """Return the anchors to search for, each with the number of lines that belong to it."""
         anchors = dict(self._more_anchors)
         for one in self._log_formats:
             for anchor in one.anchors:
@@ -247,13 +247,13 @@ def read_records(
 
 
 def decode(line: bytes) -> str:
-    """Return a line as text: bytes that are no UTF-8 replaced, the terminal's colours left out."""
+    """Return a line as text: invalid UTF-8 replaced, the terminal's colours left out."""
     text = line.decode("utf-8", errors="replace")
     return _TERMINAL_CODE.sub("", text) if "\x1b" in text else text
 
 
 def _block(candidate: Candidate, log_format: LogFormat) -> str:
-    """Return a line with those that belong to it."""
+    """Return a line with the following lines that belong to it."""
     count = 1 + log_format.following
     lines = (candidate.line + candidate.following).split(b"\n", count)[:count]
     return decode(b"\n".join(one.removesuffix(b"\r") for one in lines))

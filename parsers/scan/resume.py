@@ -1,6 +1,6 @@
 """Read a log while it grows: each call reads what was appended since the call before.
 
-What is kept between two calls is a small value that can be written as JSON. It notices when the
+The state kept between two calls is a small value that can be written as JSON. It detects that the
 log is another one: moved away and begun again (rotated), or cut short.
 """
 
@@ -21,11 +21,10 @@ _HEAD_BYTES = 2**10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadState:
-    """How far a log has been read, and by what it is known again.
+    """The position in a log, and the data that identifies the log.
 
-    device, inode, size: the file's, when it was read.
-    offset: the byte behind the last line that was read.
-    within_line: what follows is the rest of a line that is too long to be read.
+    device, inode, size: the file's, when it was read. offset: the byte after the last line that was
+    read. within_line: the next bytes are the rest of a line that is too long to be read.
     head_bytes, head_sha256: how many of its first bytes, a KiB at most, and their checksum.
     headers: (name of the table, text of its header) of the tables whose rows are being read.
     """
@@ -42,10 +41,10 @@ class ReadState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """What a log says since the call before.
+    """The records of a log since the call before.
 
-    state: to be passed to the next call. restarted: why the log was read from its beginning,
-    though it had been read before, as the end of a sentence that begins with its name.
+    state: to be passed to the next call. restarted: why the log was read from its beginning, though
+    it had been read before, as the end of a sentence that begins with its name.
     """
 
     records: tuple[Record, ...]
@@ -60,11 +59,11 @@ def read_appended(
     *,
     complete: bool = False,
 ) -> Appended:
-    """Return what a log says in any of `formats` since the call that returned `state`.
+    """Return the records of a log in any of `formats` since the call that returned `state`.
 
-    A last line without newline, and one that lacks some of the lines that belong to it, are left
-    to the next call; pass `complete=True` once nobody is writing any more. A compressed log is
-    read as a whole, each time that it has changed. Raises OSError.
+    A last line without newline, and one that lacks some of the lines that belong to it, are left to
+    the next call; pass `complete=True` once no program writes any more. A compressed log is read
+    completely each time that it has changed. Raises OSError.
     """
     with open_source(Path(path)) as source:
         found = os.fstat(source.file)
@@ -103,7 +102,7 @@ def read_appended(
 
 
 def _reason_to_restart(state: ReadState, found: os.stat_result, source: Source) -> str | None:
-    """Return why a log cannot be read on from where it stopped; None where it can."""
+    """Return why a log cannot be read further from where it stopped; None if it can."""
     if (found.st_dev, found.st_ino) != (state.device, state.inode):
         return "is another file than before: read from its beginning"
     plain = source.descriptor is not None

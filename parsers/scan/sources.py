@@ -1,7 +1,7 @@
 """Open a log: a file, a compressed file, standard input or another stream.
 
-Their beginning shows whether they are compressed, never a name. Offsets are those of the
-bytes that come out, after decompression.
+The first bytes show whether it is compressed, never the name. Offsets count bytes after
+decompression.
 """
 
 import errno
@@ -22,7 +22,7 @@ from parsers.scan.compression import MAGIC_BYTES, compression, decompressed
 class LogSlice:
     """A log that is a part of a file, e.g. a member of a tar archive.
 
-    name: what to call it. file: has its bytes, `size` of them from `begin` on.
+    name: the log's name. file: contains its bytes, `size` of them from `begin` on.
     """
 
     name: str
@@ -46,15 +46,15 @@ _HEAD_BYTES = 2**12
 class Source:
     """The bytes of one log, to be read from the beginning to the end.
 
-    name: what to call it. descriptor: that of a plain file, which can be read at any place; else
-    None. notes: what was wrong with the bytes, as ends of a sentence that begins with the name;
-    complete at the end.
+    name: the log's name. descriptor: that of a plain file, which can be read at any position; else
+    None. notes: problems of the bytes, as ends of a sentence that begins with the name; complete at
+    the end.
     """
 
     def __init__(
         self, name: str, read: Read, *, file: int | None = None, descriptor: int | None = None
     ) -> None:
-        """Take what there is to know."""
+        """Store the properties of a source."""
         self.name = name
         self.read = read
         self._file = file
@@ -64,14 +64,14 @@ class Source:
 
     @property
     def file(self) -> int:
-        """The descriptor of the file as it lies on the disk. Raises OSError for a stream."""
+        """The descriptor of the file on the disk. Raises OSError for a stream."""
         if self._file is None:
             raise UnsupportedOperation(f"{self.name} is no file")
         return self._file
 
     @property
     def head(self) -> bytes:
-        """The first bytes, at most 4 KiB; of a stream, those that were read so far."""
+        """The first bytes, at most 4 KiB; for a stream, those that were read so far."""
         if self.descriptor is not None:
             return os.pread(self.descriptor, _HEAD_BYTES, 0)
         return bytes(self._head)
@@ -90,11 +90,11 @@ class Source:
 
     @property
     def size(self) -> int | None:
-        """The bytes of a plain file, as many as it has now; None where nobody knows."""
+        """The current number of bytes of a plain file; None if not known."""
         return None if self.descriptor is None else os.fstat(self.descriptor).st_size
 
     def read_from(self, offset: int) -> Read:
-        """Return what reads the source from a byte on; only a plain file can do so repeatedly."""
+        """Return a function that reads from a byte on; only a plain file allows several."""
         if self.descriptor is not None:
             return file_reader(self.descriptor, offset)
         room = memoryview(bytearray(min(offset, 2**20)))
@@ -104,7 +104,7 @@ class Source:
 
 
 def file_reader(descriptor: int, offset: int) -> Read:
-    """Return what reads a plain file from a byte on, whatever else is read of it meanwhile."""
+    """Return a function that reads a plain file from a byte on, independently of other readers."""
 
     def read(view: memoryview) -> int:
         nonlocal offset
@@ -116,7 +116,7 @@ def file_reader(descriptor: int, offset: int) -> Read:
 
 
 def name_of(path: LogPath) -> str:
-    """Return what to call a log."""
+    """Return the name of a log."""
     if isinstance(path, Path | str | LogSlice):
         return str(path)
     return str(getattr(path, "name", STANDARD_INPUT))
@@ -151,7 +151,7 @@ def open_source(path: LogPath) -> Iterator[Source]:
 
 
 def _stream(name: str, stream: object, file: int | None = None) -> Source:
-    """Return the source of a stream, of which a few bytes are read to see what it holds."""
+    """Return the source of a stream; a few bytes are read to detect its kind."""
     # `readinto` of a buffered stream waits until the buffer is full, `readinto1` does not.
     readinto = getattr(stream, "readinto1", None) or stream.readinto  # type: ignore[attr-defined]
 
@@ -162,7 +162,7 @@ def _stream(name: str, stream: object, file: int | None = None) -> Source:
 
 
 def _slice_reader(descriptor: int, part: LogSlice) -> Read:
-    """Return what reads a part of a plain file."""
+    """Return a function that reads a part of a plain file."""
     read_file, left = file_reader(descriptor, part.begin), part.size
 
     def read(view: memoryview) -> int:
@@ -175,7 +175,7 @@ def _slice_reader(descriptor: int, part: LogSlice) -> Read:
 
 
 def _source(name: str, read: Read, file: int | None) -> Source:
-    """Return the source of what `read` reads, decompressed if it is compressed."""
+    """Return the source of the bytes from `read`, decompressed if necessary."""
     head = bytearray(MAGIC_BYTES)
     filled = 0
     while filled < MAGIC_BYTES and (count := read(memoryview(head)[filled:])):
@@ -189,7 +189,7 @@ def _source(name: str, read: Read, file: int | None) -> Source:
 
 
 def _chained(pieces: Iterator[bytes], then: Read | None = None) -> Read:
-    """Return what reads some pieces, and then what `then` reads."""
+    """Return a function that reads some pieces, and then calls `then`."""
     piece = memoryview(b"")
 
     def read(view: memoryview) -> int:

@@ -1,4 +1,4 @@
-"""Define what to search a log for, and what to return of the lines that match."""
+"""Define what to search a log for, and what to return of the matching lines."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,10 @@ class Candidate(NamedTuple):
     r"""A line that contains anchors.
 
     offset: byte at which it starts. line: its bytes, without \n or \r\n. anchors: those in it.
-    following: the bytes behind it, from its line end to that of the last line asked for; empty if
-    none was. number: how many lines there are up to this one, if that was asked for.
-    steps: where many lines were read at once, the step that each tells of; then offset and anchors
-    are those of the first one, and there is no line.
+    following: the bytes after it, from its line end to that of the last following line; empty if
+    none was requested. number: how many lines there are up to this one, if requested. steps: if
+    many lines were read at once, the step of each; then offset and anchors are those of the first
+    line, and `line` is missing.
     """
 
     offset: int
@@ -31,9 +31,9 @@ ReadLines = Callable[[Sequence[int], bytes], StepBlock | None]
 
 
 class Wanted:
-    """The anchors to search for, each with how many following lines are wanted with its line.
+    """The anchors to search for, each with the number of following lines to return.
 
-    They can be changed during a pass, and hold from the line after the last one given.
+    They can be changed during a pass, and apply from the line after the last returned one.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class Wanted:
     ) -> None:
         """Prepare the search.
 
-        read_lines: takes the anchors that lines hold; returns what reads many of them at once.
-        only: what a line must hold, too, for an anchor to count.
+        read_lines: takes the anchors of lines; returns a function that reads many of them at once.
+        only: a pattern that a line must match, too, for an anchor to count.
         """
         self._read_lines, self._only = read_lines, only or {}
         self.change(anchors)
@@ -59,13 +59,13 @@ class Wanted:
         self._known_readers: dict[tuple[bytes, ...], ReadLines | None] = {}
 
     def read_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
-        """Return what reads many lines at once that hold these, if anything does."""
+        """Return the function that reads many lines with these anchors at once, if any."""
         if anchors not in self._known_readers:
             self._known_readers[anchors] = self._read_lines(anchors)
         return self._known_readers[anchors]
 
     def following(self, anchors: tuple[bytes, ...]) -> int:
-        """Return how many following lines are wanted with a line that holds these."""
+        """Return how many following lines belong to a line with these anchors."""
         if (lines := self._known.get(anchors)) is None:
             lines = self._known[anchors] = max(self._following[anchor] for anchor in anchors)
         return lines

@@ -19,11 +19,11 @@ _OVERRUN_BYTES = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much is in memory, and what counts as a line.
+    """The amount of a log in memory, and the limits of a line.
 
-    chunk_bytes: read at a time. line_limit: longest line that is given. lookahead_bytes: of whole
-    lines, how many may be kept until more stand behind them. complete: whether a last line without
-    newline is whole.
+    chunk_bytes: read at a time. line_limit: the longest line that is returned. lookahead_bytes: how
+    many bytes of whole lines may be kept until more follow them. complete: whether a last line
+    without newline is whole.
     """
 
     chunk_bytes: int = CHUNK_BYTES
@@ -43,12 +43,12 @@ def _buffer(size: int) -> bytearray:
 
 
 class Window:
-    """A buffer on a log, of which `[begin, end)` holds whole lines that are wanted.
+    """A buffer on a log, of which `[begin, end)` contains whole lines that are wanted.
 
-    Set `used` to less than `end` to have the lines from there on again, with more behind them.
-    `settled` says that nothing can come to stand behind these lines: the log ends there
-    (`at_end`), or goes on with a line that is left out (`within_line`). `offset` is that of the
-    buffer's first byte; behind the wanted lines it is `filled` with others, or half of one.
+    Set `used` to less than `end` to get the lines from there on again, with more after them.
+    `settled`: no more lines can follow these: the log ends there (`at_end`), or continues with a
+    line that is left out (`within_line`). `offset` is that of the buffer's first byte. After the
+    wanted lines, up to `filled`, it contains other lines, or half of one.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Window:
         self._counted = int(within_line)
 
     def advance(self) -> bool:
-        """Move on by up to a chunk; False where nothing more is wanted."""
+        """Move on by up to a chunk; return False if no more is wanted."""
         if self.at_end or (self._stop is not None and self.next_line >= self._stop):
             _spare.buffer = self.buffer
             return False
@@ -101,13 +101,13 @@ class Window:
 
     @property
     def next_line(self) -> int:
-        """Offset behind the used lines; where a line is being left out, of the rest of that."""
+        """Offset after the used lines; within a line that is left out, that of its rest."""
         return self.offset + (self.filled if self.within_line else self.used)
 
     def end_of_following(self, end: int, count: int, *, hold: bool) -> int | None:
-        """Return where `count` further lines end, behind the line that ends at `end`.
+        """Return where `count` further lines end, after the line that ends at `end`.
 
-        Or where the last of them ends, if there are fewer within the bounds; `end` where there are
+        If there are fewer within the bounds, it is where the last of them ends; `end` if there are
         none. None: there may be more after `advance`, or with `hold` when the log has grown.
         """
         lookahead = self._bounds.lookahead_bytes

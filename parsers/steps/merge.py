@@ -13,8 +13,8 @@ from parsers.records import RunTotals, Setting, SkippedStep, Step
 from parsers.steps.blocks import STEP_FIELDS, Part, StepBlock, record_parts, step_column
 from parsers.steps.means import step_means
 
-# Who is believed where a name is told several values: the program, then what it says in words,
-# then the script that started it.
+# The source that counts if a name has several values: the program's dump, then its sentences, then
+# the script that started it.
 _SOURCES = ("arguments", "report", "echo", "host")
 # What has as many values as there are machines.
 _LISTS = frozenset({"host", "gpu"})
@@ -36,12 +36,12 @@ _NODES_APART_SECONDS = 1.0
 def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) -> StepBlock:
     """Merge all lines of one launch into one step per iteration, in order.
 
-    What an earlier line said stays, but for one thing: a line that knows how many iterations the
-    run is to do comes before one that does not. Of Megatron-DeepSpeed's two lines it is the more
-    precise one. `means` leaves out Megatron core's line of the first iteration, and tells of
-    how many iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that
-    the launch went on from, where it is known. If reports of the whole iteration are there, those
-    of single engines keep no time and no rate.
+    Values of an earlier line stay, with one exception: a line with the total number of iterations
+    takes precedence over one without. Of Megatron-DeepSpeed's two lines it is the more precise one.
+    `means` leaves out Megatron core's line of the first iteration, and computes over how many
+    iterations each time is the mean. `resumed_from`: the iteration of the checkpoint that the
+    launch continued from, if known. If there are reports of the whole iteration, those of single
+    engines keep no time and no rate.
     """
     means = step_means(_whole_iterations(tuple(record_parts(records))), resumed_from)
     if means.rises:
@@ -56,7 +56,7 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
 
 
 def _without_copies(steps: StepBlock) -> StepBlock:
-    """Return reports in the order of their iterations, without those that say the same again."""
+    """Return reports in the order of their iterations, without repeated ones."""
     names = [name for name in steps.columns if name != "offset"]
     rows = zip(*(steps.columns[name] for name in names), strict=True)
     first: dict[tuple[Any, ...], int] = {}
@@ -82,9 +82,9 @@ def _whole_iterations(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
-    """Return the lines of one launch that tell of skipped steps, one a step.
+    """Return the lines of one launch that report skipped steps, one per step.
 
-    Where several ranks tell of them, those of the rank that tells of the most.
+    If several ranks report them, those of the rank with the most reports.
     """
     told: dict[int | None, list[SkippedStep]] = {}
     for record in record_parts(records):
@@ -94,10 +94,10 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
 
 
 def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
-    """Return what the lines of one launch say of it as a whole, each thing once.
+    """Return the totals of a run in the lines of one launch, without copies.
 
-    The nodes of a run print its result with times that each took for itself: those of one result
-    differ by less than a second or two percent.
+    Each node prints the run's result with its own times: those of one result differ by less than a
+    second or two percent.
     """
     kept: list[RunTotals] = []
     for record in record_parts(records):
@@ -107,9 +107,10 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
 
 
 def merge_settings(records: Iterable[Part]) -> dict[str, str]:
-    """Return the configuration that the lines of a run tell: one value a name.
+    """Return the configuration in the lines of a run: one value per name.
 
-    Of several, the first one of the most credible source. Hosts and GPUs are listed, with commas.
+    Of several values, the first one of the most credible source counts. Hosts and GPUs are listed,
+    with commas.
     """
     settings = [record for record in record_parts(records) if isinstance(record, Setting)]
     merged: dict[str, str] = {}

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 
 def skipped_updates(so_far: Iterable[int | None], since: Iterable[int | None]) -> list[bool]:
-    """Return for each report of a launch, in order, whether it holds a skipped update.
+    """Return for each report of a launch, in order, whether it includes a skipped update.
 
     so_far: how many the launch had skipped by then (DeepSpeed). since: how many since the report
-    before (Megatron). None where a report tells nothing of it.
+    before (Megatron). None if a report does not contain it.
     """
     skips = []
     before = 0
@@ -60,7 +60,7 @@ class StepSeconds:
 
 
 def is_sound(value: float) -> bool:
-    """Return whether a number of a log is one to reckon with, and not a mangled one."""
+    """Return whether a number of a log can be used in computations, and is not mangled."""
     return value == 0 or 1 / _MAGNITUDE < abs(value) < _MAGNITUDE
 
 
@@ -69,7 +69,7 @@ def step_seconds(
 ) -> float | None:
     """Return the seconds of a step: reported, else the global batch over samples per second.
 
-    None where neither is known, or is a number to reckon with.
+    None if neither is known and usable.
     """
     seconds = reported
     if seconds is None and batch and samples_per_second:
@@ -78,5 +78,5 @@ def step_seconds(
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """Return the mean of one value or more; of equal ones it is that one, however it is rounded."""
+    """Return the mean of one value or more; for equal values exactly that value."""
     return min(max(statistics.fmean(values), min(values)), max(values))

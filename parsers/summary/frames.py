@@ -28,13 +28,13 @@ def runs_frame(
 ) -> "pd.DataFrame":
     """Return a row per run with its numbers, and the columns `parsers.summary.rows.RUN_NAMES`.
 
-    Without the warm-up of each launch, and without reports of skipped updates unless
+    The numbers exclude the warm-up of each launch, and reports of skipped updates unless
     `keep_skipped`.
     """
     import pandas as pd
 
     rows = [run_row(summarise(run, warmup, keep_skipped=keep_skipped)) for run in runs]
-    # Named, for without a run there is no row to take them from.
+    # Named, because without a run there is no row to take them from.
     return pd.DataFrame(rows, columns=list(RUN_NAMES))
 
 
@@ -43,7 +43,7 @@ def steps_frame(
 ) -> "pd.DataFrame":
     """Return a row per step report of all runs, with the columns `parsers.summary.rows.STEP_NAMES`.
 
-    `counted` is true for those that the numbers of `runs_frame` are made of.
+    `counted` is true for those that are used in the numbers of `runs_frame`.
     """
     import pandas as pd
 
@@ -62,7 +62,7 @@ def usage_frame(runs: Iterable[LogRun]) -> "pd.DataFrame":
 
 
 def with_numbers(frame: "pd.DataFrame", record: type) -> "pd.DataFrame":
-    """Return a frame in which the numbers of a record are such where all of a column are absent."""
+    """Return a frame with numeric columns for the numbers of a record, even if all are absent."""
     import pandas as pd
 
     numbers = (int, float, int | None, float | None)

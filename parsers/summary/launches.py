@@ -15,7 +15,7 @@ from parsers.summary.warmup import Warmup
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What a run was configured to do; None if that is not known."""
+    """The configured values of a run; None if not known."""
 
     train_iters: int | None = None
     global_batch_size: int | None = None
@@ -26,7 +26,7 @@ class LaunchReports:
     """The step reports of a launch as columns, and which of them count.
 
     step_seconds, skips, counted: one per report: its time, as reported or the global batch over the
-    samples per second; whether it holds a skipped update; whether the numbers are made of it.
+    samples per second; whether it includes a skipped update; whether the numbers use it.
     last_warmup: the last iteration of the warm-up. dropped, skipped: how many reports are left out
     as warm-up, and for a skipped update after it. steady: the step times have settled.
     """
@@ -53,7 +53,7 @@ class RunReports:
     launches: tuple[LaunchReports, ...] = ()
 
     def __len__(self) -> int:
-        """Return how many reports there are, those of the warm-up included."""
+        """Return the number of reports, including those of the warm-up."""
         return sum(len(launch.steps) for launch in self.launches)
 
     def column(self, name: str) -> Iterator[Any]:
@@ -61,12 +61,12 @@ class RunReports:
         return chain.from_iterable(launch.column(name) for launch in self.launches)
 
     def every(self, name: str) -> Iterator[Any]:
-        """Yield a field of all reports, those of the warm-up included."""
+        """Yield a field of all reports, including those of the warm-up."""
         return chain.from_iterable(launch.steps.column(name) for launch in self.launches)
 
     @property
     def steps(self) -> list[Step]:
-        """All reports, those of the warm-up included."""
+        """All reports, including those of the warm-up."""
         return [step for launch in self.launches for step in launch.steps.steps()]
 
     @property
@@ -96,7 +96,7 @@ class RunReports:
 
     @property
     def iterations_told(self) -> int | None:
-        """How many iterations the run is to do, by the last report of that."""
+        """The number of iterations of the run, from the last report with it."""
         told = [one for one in self.every("iterations") if one is not None]
         return told[-1] if told else None
 
@@ -140,7 +140,7 @@ def launch_reports(
 ) -> LaunchReports:
     """Return which of a launch's reports count.
 
-    resumed_from: the iteration of the checkpoint that it went on from, if that is known.
+    resumed_from: the iteration of the checkpoint that it continued from, if known.
     """
     iterations = steps.column("iteration")
     seconds = _step_seconds(steps, configured.global_batch_size)
@@ -166,7 +166,7 @@ def launch_reports(
 
 
 def _iterations_told(steps: StepBlock) -> int | None:
-    """Return how many iterations a run is to do, by its last report of that."""
+    """Return the number of iterations of a run, from its last report with it."""
     return next((one for one in reversed(steps.column("iterations")) if one is not None), None)
 
 

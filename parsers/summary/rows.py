@@ -1,4 +1,4 @@
-"""Make plain rows of runs and steps, for JSON, CSV and frames; what is absent is None."""
+"""Build plain rows of runs and steps, for JSON, CSV and frames; absent values are None."""
 
 import math
 import os
@@ -83,8 +83,8 @@ def run_row(summary: RunSummary) -> Row:
 def step_rows(summary: RunSummary) -> Iterator[Row]:
     """Yield a row for each step report of a run: STEP_NAMES.
 
-    `step_seconds` is worked out from the rate where the log gives only that; `counted` says
-    whether the report is one of those that the run's numbers are made of.
+    `step_seconds` is computed from the rate if the log contains only that; `counted` is whether the
+    run's numbers use the report.
     """
     for one in summary.reported:
         values = {field.name: getattr(one.step, field.name) for field in fields(Step)}
@@ -109,7 +109,7 @@ def usage_rows(run: LogRun) -> Iterator[Row]:
 
 
 def _shown(path: str) -> str:
-    # A name may hold bytes that are no text, which JSON cannot.
+    # A name may contain invalid UTF-8, which JSON cannot.
     return os.fsencode(path).decode(errors="replace")
 
 

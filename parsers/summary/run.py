@@ -25,8 +25,8 @@ _UNKNOWN = Configured()
 class ReportedStep:
     """A step report of a run's launch, the first of which is 0.
 
-    step_seconds: as reported, or the global batch over the samples per second.
-    counted: it is one of those that the numbers are made of.
+    step_seconds: as reported, or the global batch over the samples per second. counted: whether the
+    numbers use it.
     """
 
     launch: int
@@ -115,7 +115,7 @@ class RunSummary:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether nothing in the log is of a run."""
+        """Whether the log contains nothing about a run."""
         return not self.formats and self.outcome.kind is OutcomeKind.UNKNOWN
 
 
@@ -129,9 +129,9 @@ def summarise(
 ) -> RunSummary:
     """Return the numbers of a run, without the warm-up of each of its launches.
 
-    An iteration whose update was skipped, for its gradients overflowed, does less work than
-    another; a report that holds one counts only with `keep_skipped`. configured: what is known
-    besides the log, which fills in the rest.
+    An iteration whose gradients overflowed skips its update, so it does less work than others; a
+    report that includes one counts only with `keep_skipped`. configured: values known from
+    elsewhere; the log fills in the rest.
     """
     config = run.config
     batch = (
@@ -214,7 +214,7 @@ def _formats(run: LogRun) -> tuple[str, ...]:
 def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
     """Return samples over seconds of all reports that count, else by the rates reported.
 
-    What a program reports may be wrong, or the mean of all that came before; the batch is not.
+    A rate that a program reports may be wrong, or the mean since the start; the batch is reliable.
     """
     sizes = (size or batch for size in reports.column("global_batch_size"))
     sized = [*filter(all, zip(sizes, reports.column("step_seconds"), strict=True))]
@@ -225,9 +225,9 @@ def _samples_per_second(reports: RunReports, batch: int | None) -> float | None:
 
 
 def _mean_rate(reports: RunReports, name: str) -> float | None:
-    """Return the mean over time of a rate that is reported: all the work over all its seconds.
+    """Return the mean over time of a reported rate: all the work over all its seconds.
 
-    Where no seconds are known, each report is taken for the same work: the harmonic mean.
+    If no seconds are known, each report counts as the same work: the harmonic mean.
     """
     rates = list(reports.column(name))
     timed = [
@@ -242,14 +242,14 @@ def _mean_rate(reports: RunReports, name: str) -> float | None:
 
 
 def _rate_of_losses(run: LogRun) -> float | None:
-    """Return the mean of the rates that reports without a step give, the first one left out."""
+    """Return the mean rate of reports without an iteration, except the first one."""
     rates = (one.tokens_per_second_per_gpu for one in run.parts if isinstance(one, LossReport))
     known = [rate for rate in _known(rates) if rate > 0][1:]
     return harmonic_mean(known) if known else None
 
 
 def _tokens_a_sample(reports: RunReports) -> float | None:
-    """Return how long sequences were between the first report that counts and the last one."""
+    """Return the sequence length between the first and the last report that count."""
     tokens, samples = reports.column("consumed_tokens"), reports.column("consumed_samples")
     told = [*zip(tokens, samples, strict=True)]
     match (*told[:1], *told[-1:]):
@@ -272,7 +272,7 @@ def _engine_rate(run: LogRun) -> float | None:
 def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
     """Return the number of ranks that the log states; else nodes by GPUs, or the layout's product.
 
-    Of the layout only the copies of the model must be stated: an axis that is not is 1.
+    Of the layout only the number of model copies must be stated: a missing axis is 1.
     """
     nodes, gpus = (whole(config.get(name)) for name in ("nodes", "gpus_per_node"))
     layout = [whole(config.get(f"{axis}_parallel_size")) for axis in _AXES]
@@ -285,13 +285,13 @@ def _world_size(run: LogRun, config: Mapping[str, str]) -> int | None:
 
 
 def _set_up(run: LogRun, name: str) -> Any:
-    """Return what the program reports of its set-up; the last one."""
+    """Return a value of the program's set-up report; the last one."""
     values = [value for one in run.totals if (value := getattr(one, name)) is not None]
     return values[-1] if values else None
 
 
 def _total(run: LogRun, name: str) -> float | None:
-    """Return a rate that the run's program gives for all of it, over all GPUs; the last one."""
+    """Return a rate for the whole run, over all GPUs, as its program reports it; the last one."""
     whole = (one for one in run.totals if not one.per_gpu and one.phase in {None, "overall"})
     return _last(getattr(one, name) for one in whole)
 
@@ -308,7 +308,7 @@ def _peak_gib(run: LogRun) -> float | None:
     ]
     if peaks:
         return max(peaks)
-    # What a job script has nvidia-smi print before the training is no peak of it.
+    # If a job script runs nvidia-smi before the training, its output is not a peak of the training.
     begin = min(step_column(parts, "offset"), default=0)
     sampled = (one for one in reports if isinstance(one, Usage) and one.offset >= begin)
     return max(_known(one.memory_allocated_gib for one in sampled), default=None) or None

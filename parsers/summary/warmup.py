@@ -43,7 +43,7 @@ class WarmupEnd:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """So many iterations of a launch, or such a percentage of them, or what `rule` finds."""
+    """A number of iterations of a launch, a percentage of them, or the result of `rule`."""
 
     iterations: int = 0
     percent: int = 0
@@ -75,7 +75,7 @@ class Warmup:
         return self.rule or (f"{self.percent}%" if self.percent else self.iterations)
 
     def least_iterations(self, train_iters: int) -> int:
-        """Return how many iterations are left out at least, whatever the log contains."""
+        """Return the smallest number of iterations left out, whatever the log contains."""
         if self.rule == "first":
             return 1
         return max(self.iterations, self.percent * train_iters // 100)
@@ -90,10 +90,10 @@ class Warmup:
     ) -> WarmupEnd:
         """Return the end of the warm-up of a launch.
 
-        iterations: those of its reports, in order; a program may count them from 0.
-        step_seconds: one per report; None if the report has no time, which `auto` passes over.
-        train_iters: the last iteration of the run; by default that of the last report.
-        resumed_from: the iteration of the checkpoint that the launch began with.
+        iterations: those of its reports, in order; a program may count them from 0. step_seconds:
+        one per report; None if the report has no time, which `auto` skips. train_iters: the last
+        iteration of the run; by default that of the last report. resumed_from: the iteration of the
+        checkpoint that the launch began with.
         """
         from_zero = 1 if iterations and not iterations[0] else 0
         before = resumed_from - from_zero
@@ -116,7 +116,7 @@ class Warmup:
 
 
 def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
-    """Return what `steady_state` does, of reports of which some have no time."""
+    """Apply `steady_state` to reports of which some have no time."""
     known = [(at, time) for at, time in enumerate(step_seconds) if time is not None]
     times, steady = steady_state([time for _, time in known])
     return known[times - 1][0] + 1 if times else 0, steady
@@ -125,7 +125,7 @@ def _steady_state(step_seconds: Sequence[float | None]) -> tuple[int, bool]:
 def steady_state(observations: Sequence[float]) -> tuple[int, bool]:
     """Return how many first observations MSER-5 leaves out, and whether the others are steady.
 
-    It leaves out half of them at most. Fewer than 50 are taken one by one, as the rule was first
+    It leaves out at most half of them. Fewer than 50 are taken one by one, as the rule was first
     published.
     """
     size = _BATCH if len(observations) >= _BATCH * _FEWEST_BATCHES else 1
