@@ -7,14 +7,13 @@
     teralog.steps("campaign.yaml").groupby("label")["step_seconds"].median()
     teralog.estimate("params", model="52B")[0]["parameters"]
 
-These functions are all that is public. What else teralog has may change with any version. Mistakes
-of the caller raise ValueError, with a line for each. Nothing is imported before a function is
-called.
+Only these functions are public. All other parts of teralog may change with any version. Mistakes of
+the caller raise ValueError, with a line for each. Nothing is imported before a function is called.
 
-teralog's own packages are `orchestrator`, `parsers` and `slurm_templates`. Packages of yours may
-have these names: they stay yours. Only while one of these functions runs does such a name mean
-teralog's package; do not import yours in another thread meanwhile. What the functions return can be
-used as always, but objects of `read` can then not be pickled.
+teralog's own packages are `orchestrator`, `parsers` and `slurm_templates`. Your own packages may
+have these names. Such a name means teralog's package only while one of these functions runs, so do
+not import yours in another thread meanwhile. You can use the returned objects at any time, but
+objects of `read` can then not be pickled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Import teralog's own packages, even if others on the path have the same names.
 
 `orchestrator`, `parsers` and `slurm_templates` are plain names: Megatron users, for example, often
-have another folder with one of them on PYTHONPATH. The name `teralog` alone has to be ours.
+have another folder with one of them on PYTHONPATH. Only the name `teralog` must be unique.
 """
 
 import sys
@@ -21,16 +21,16 @@ _put_away: dict[str, ModuleType] = {}
 
 
 def claim_names() -> None:
-    """Import our packages under their names for the rest of this process."""
+    """Import teralog's packages under their names for the rest of this process."""
     _take({name for name in PACKAGES if name in sys.modules and not _is_ours(name)})
     _import_packages()
 
 
 @contextmanager
 def borrowed_names() -> Iterator[None]:
-    """Import our packages under their names; at the end give the names back to their owners.
+    """Import teralog's packages under their names, and restore other owners at the end.
 
-    Names that no other package on the path has stay ours.
+    Names that no other package on the path has remain teralog's.
     """
     with _lock:
         foreign = {name for name in PACKAGES if not _is_ours(name)}
@@ -45,7 +45,7 @@ def borrowed_names() -> Iterator[None]:
 
 
 def run_module(name: str) -> None:
-    """Do what `python -m NAME` does, with our packages."""
+    """Run a module as `python -m NAME` does, with teralog's packages."""
     import runpy
 
     claim_names()
@@ -53,7 +53,7 @@ def run_module(name: str) -> None:
 
 
 def _is_ours(package: str) -> bool:
-    """Return whether an import of this name gives our package."""
+    """Return whether an import of this name gives teralog's package."""
     module = sys.modules.get(package)
     if module is None:
         from importlib.util import find_spec
@@ -67,7 +67,7 @@ def _is_ours(package: str) -> bool:
 
 
 def _import_packages() -> None:
-    """Import the packages, without their modules, from the folder that this one is in."""
+    """Import the packages, without their modules, from the folder that contains this one."""
     sys.path.insert(0, str(_FOLDER))
     try:
         for name in PACKAGES:

@@ -1,4 +1,4 @@
-"""Start a module in a process of teralog's own: `python -m teralog._start MODULE ARGUMENT…`."""
+"""Start a module in one of teralog's processes: `python -m teralog._start MODULE ARGUMENT…`."""
 
 import sys
 

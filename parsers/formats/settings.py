@@ -175,7 +175,7 @@ def _from_billions(text: str) -> str:
     return str(int(Decimal(text) * 10**9))
 
 
-# > padded vocab (size: 50257) with 431 dummy tokens (new size: 50688)     Megatron and similar programs
+# > padded vocab (size: 50257) with 431 dummy tokens (new size: 50688)        Megatron and similar
 _VOCABULARY = re.compile(
     rf"padded vocab \(size: (?P<vocab_size>{COUNT})\) with {COUNT} dummy tokens "
     rf"\(new size: (?P<padded_vocab_size>{COUNT})\)"

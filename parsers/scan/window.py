@@ -62,8 +62,8 @@ class Window:
     ) -> None:
         """Begin at the byte `begin`, from which `read` reads.
 
-        Lines that begin at `stop` or later are not wanted. `within_line`: the first line began
-        before `begin`, and is left out.
+        Lines that begin at `stop` or later are left out. `within_line`: the first line began before
+        `begin`, and is left out.
         """
         self.buffer = _buffer(bounds.chunk_bytes + bounds.line_limit + bounds.lookahead_bytes)
         self.view = memoryview(self.buffer)
@@ -130,10 +130,10 @@ class Window:
         return region if self.at_end and region > last + 1 else last
 
     def newlines_before(self, place: int) -> int:
-        """Return how many newlines were read up to a place in the buffer.
+        """Return the number of newlines up to a place in the buffer.
 
-        Those at `stop` or later do not count, nor that of a first byte within a line. Places must
-        not go back, and whoever counts has to do so before each `advance`.
+        Newlines at `stop` or later do not count, nor that of a first byte within a line. Places
+        must not go back, and the caller must count before each `advance`.
         """
         if self._stop is not None:
             place = min(place, self._stop - self.offset)
@@ -159,7 +159,7 @@ class Window:
         return min(self._bounds.chunk_bytes, max(left, _OVERRUN_BYTES))
 
     def _drop(self, count: int) -> None:
-        """Give up the first bytes of the buffer."""
+        """Remove the first bytes from the buffer."""
         self.view[: self.filled - count] = self.view[count : self.filled]
         self.filled -= count
         self.offset += count

@@ -21,8 +21,8 @@ _values = attrgetter(*STEP_FIELDS)
 class StepBlock:
     """Step reports in the order of their log.
 
-    columns: those of a Step's fields that any of them has, among them `iteration` and `offset`; all
-    are equally long.
+    columns: the fields of Step that any of them has, including `iteration` and `offset`; all are
+    equally long.
     """
 
     columns: Mapping[str, Sequence[Any]]
@@ -44,14 +44,14 @@ class StepBlock:
 
     @property
     def rises(self) -> bool:
-        """Whether each report is of a later iteration than the one before."""
+        """Whether each report has a higher iteration than the one before."""
         iterations = self.columns["iteration"]
         return all(map(lt, iterations, iterations[1:]))
 
     def going_on(self, begin: int) -> int:
-        """Return the end of the reports from `begin` on that just go on.
+        """Return the end of the reports from `begin` on that simply continue.
 
-        Iterations rise, none is the last one promised, and no loss is nan or inf.
+        Iterations rise, none is the last iteration of the run, and no loss is nan or inf.
         """
         iterations = self.columns["iteration"]
         totals = self.columns.get("iterations")
@@ -101,13 +101,13 @@ Part = Record | StepBlock
 
 
 class Records(Sequence[Record]):
-    """What the lines of a launch say, in order; the steps of blocks are made when looked at.
+    """The records of a launch, in order; the steps of blocks are made when accessed.
 
     parts: the records, and the blocks.
     """
 
     def __init__(self, parts: Iterable[Part]) -> None:
-        """Take what the lines say, in the order of the log."""
+        """Store the records and blocks, in the order of the log."""
         self.parts = tuple(parts)
         self._records: tuple[Record, ...] | None = None
 
@@ -143,7 +143,7 @@ class Records(Sequence[Record]):
 
 
 def record_parts(records: Iterable[Part]) -> Iterable[Part]:
-    """Return records as they are kept."""
+    """Return records in the form in which they are stored."""
     return records.parts if isinstance(records, Records) else records
 
 

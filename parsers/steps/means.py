@@ -1,7 +1,7 @@
 """Find over how many iterations the time in a report is the mean.
 
-Most programs time the iterations since their report before, and divide by how many they were. No
-line says how many; the reports around it and the configuration do.
+Most programs time the iterations since their previous report, and divide by their number. No line
+contains this number; it follows from the reports around it and the configuration.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,13 +13,15 @@ from parsers.steps.blocks import Part, StepBlock, joined_steps
 
 
 def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
-    """Return the steps of one launch, with the `log_interval` of each as far as it can be told.
+    """Return the steps of one launch, each with its `log_interval` if it can be determined.
 
-    It is the distance to the same program's report before, but not more than the configured
-    interval, for a report may be missing; for the first one see `_first_interval`.
+    The interval is the distance to the previous report of the same program. It is at most the
+    configured interval, because a report may be missing. For the first report see
+    `_first_interval`.
 
-    One line is left out: since core 0.16, Megatron tells of the first iteration of a launch in
-    addition, and does not reset its timer, so that the next line's mean holds that iteration, too.
+    One line is left out: since core 0.16, Megatron reports the first iteration of a launch in
+    addition, and does not reset its timer, so that the next line's mean includes that iteration,
+    too.
     """
     steps = joined_steps(parts)
     iterations, totals = steps.column("iteration"), steps.column("iterations")
@@ -57,7 +59,7 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
 def _intervals(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> dict[int, int]:
-    """Return the interval of each report of one program, as far as it is known, by iteration."""
+    """Return the known intervals of one program's reports, by iteration."""
     intervals = {number: number - before for before, number in pairwise(iterations)}
     first = _first_interval(iterations, configured, resumed_from)
     if first is not None:
@@ -70,10 +72,10 @@ def _intervals(
 def _first_interval(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> int | None:
-    """Return how many iterations were done up to the first report; None where nothing tells.
+    """Return the number of iterations up to the first report; None if it cannot be determined.
 
-    Programs report at the multiples of their interval. Where no checkpoint is known, a launch
-    whose first report is about iteration n, and the next one about 2n, began at the beginning.
+    Programs report at multiples of their interval. If no checkpoint is known, a launch began at the
+    beginning if its first report is about iteration n, and the next one about 2n.
     """
     if not iterations:
         return None
@@ -95,12 +97,12 @@ def _configured_interval(records: Iterable[Part]) -> int | None:
 def _extra(
     iterations: Sequence[int], configured: int | None, resumed_from: int | None
 ) -> int | None:
-    """Return the iteration of which a line tells in addition to those of the interval, if any."""
+    """Return the iteration of a line in addition to those of the interval, if there is one."""
     if len(iterations) < 2:
         return None
     first, second = iterations[:2]
     if not configured and len(iterations) == 2:
-        # With nothing else to go by: reports of an interval stand at its multiples.
+        # Without other information: reports are at multiples of their interval.
         is_first = first == (resumed_from or 0) + 1
         return first if is_first and first % (second - first) else None
     interval = configured or min(after - before for before, after in pairwise(iterations[1:]))

@@ -1,4 +1,4 @@
-"""Make pandas frames of runs and steps: `runs_frame(read("slurm-123.out"))`."""
+"""Build pandas frames of runs and steps: `runs_frame(read("slurm-123.out"))`."""
 
 from collections.abc import Iterable
 from dataclasses import fields

@@ -39,29 +39,30 @@ class ReportedStep:
 class RunSummary:
     """The numbers of one run; absent is None.
 
-    path, run: its log, and the how manieth run of it, from 0.
-    formats: what its reports are, those of speed first; those of its configuration not at all.
+    path, run: its log, and the number of the run in it, from 0.
+    formats: the formats of its reports, those of speed first, without those of its configuration.
     launches: every step report. warmup_source: who chose the warm-up, if not the caller of
         `summarise`. dropped, skipped: how many of them are
-        left out, as warm-up and since their update was skipped. steady: False if the step times
+        left out, as warm-up and because their update was skipped. steady: False if the step times
         never settled.
     step_seconds: those of the reports that count; else only the mean of the whole run, if the
-        program gives its samples per second.
-    memory_reports: how many training programs printed. peak_memory_gib: the highest that they
-        say was allocated, else reserved; where they say nothing, the highest use of a device that
-        nvidia-smi saw.
+        program reports its samples per second.
+    memory_reports: how many reports training programs printed. peak_memory_gib: the highest
+        allocated memory in them, else reserved; without them, the highest use of a device in
+        nvidia-smi's samples.
     samples_per_second, tokens_per_second: of the reports that count, over all GPUs; else the
         program's own figure for the whole run, or for all of it so far.
     tokens_per_second_per_gpu: likewise, if the program reports it.
-    reported_tflops_per_gpu, reported_mfu: likewise, what the program claims.
+    reported_tflops_per_gpu, reported_mfu: likewise, as the program claims.
     engine_samples_per_second: of single engines, if the other rates are end to end.
     global_batch_size, world_size, parameters: the set-up, as the caller or the log states it; the
         batch also as it follows from reports with seconds and samples per second.
     batch_changes: the reports that count have several global batches.
-    device, precision: on what and in which numbers the model computes, as the program reports it.
-    rates_only: no report that counts has a step time, for their samples per second need a batch.
-    config: the configuration that the log tells, as text.
-    lines, not_understood: how many lines gave records, and how many only looked as if they would.
+    device, precision: the hardware and number format of the model's computation, as reported.
+    rates_only: no report that counts has a step time, because it needs a batch.
+    config: the configuration in the log, as text.
+    lines, not_understood: how many lines gave records, and how many looked like reports but could
+        not be parsed.
     """
 
     path: str
