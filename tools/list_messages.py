@@ -82,7 +82,7 @@ def python_messages(source: str) -> Iterator[tuple[int, str]]:
 
 
 def template_messages(source: str) -> Iterator[tuple[int, str]]:
-    """Yield what a job script prints."""
+    """Yield the messages that a job script prints."""
     for number, line in enumerate(source.splitlines(), 1):
         for match in _SHELL_TEXT.finditer(line):
             if _SENTENCE.search(match["text"]):
@@ -162,7 +162,7 @@ def _patterns(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _text(node: ast.Constant | ast.JoinedStr) -> str | None:
-    """Return a literal's text, with placeholders as they are written; None if it is not a text."""
+    """Return a literal's text, with placeholders as written; None if it is not a text."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     return "".join(_placeholder(part) for part in node.values)

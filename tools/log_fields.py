@@ -1,4 +1,4 @@
-"""Make the page of the fields of log formats from their declarations, for `record_reference`."""
+"""Build the page of the fields of log formats from their declarations, for `record_reference`."""
 
 import re
 
@@ -41,7 +41,7 @@ def _row(declaration: Declaration) -> str:
 
 
 def _label(one: Field) -> str:
-    """Return the words in front of a value, without what only a regular expression needs."""
+    """Return the words before a value, without parts that only a regular expression needs."""
     text = re.sub(r"\(\?(?:<?[!=])(?:[^()]|\([^()]*\))*\)", "", one.before)
     text = re.sub(r"\\(.)", r"\1", text.replace(" +", " ").replace("(?:", "("))
     return "`" + _escaped(text).strip(" ,") + "`"

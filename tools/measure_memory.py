@@ -1,9 +1,9 @@
-"""Measure what tensors hold when the gpt workload trains, and compare it with the forecast.
+"""Measure the memory of tensors while the gpt workload trains, and compare it with the forecast.
 
-Every allocation of a tensor is seen by a TorchDispatchMode, those of the backward pass and of
-DDP's buckets among them, and counted until its storage is freed: the highest sum is what
-`torch.cuda.max_memory_allocated` would say, on any device. What an operation uses inside itself is
-not seen. Needs the `train` extra and no GPU:
+A TorchDispatchMode sees every allocation of a tensor, including those of the backward pass and of
+DDP's buckets, and counts it until its storage is freed. The highest sum is what
+`torch.cuda.max_memory_allocated` would report, on any device. Memory that an operation uses
+internally is not seen. Needs the `train` extra and no GPU:
 
     python tools/measure_memory.py        prints a table of docs/background/memory-accuracy.md
 """
@@ -61,7 +61,7 @@ CASES: tuple[dict[str, Any], ...] = (
 
 
 class Tally(TorchDispatchMode):
-    """The bytes of all storages that live, and the most there were."""
+    """The bytes of all storages in use, and their highest sum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Tally(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run the operation, and count what it returned."""
+        """Run the operation, and count the tensors it returned."""
         result = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(result):
             if isinstance(leaf, Tensor):
@@ -96,12 +96,12 @@ class Tally(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
 
     def forget(self, key: int) -> None:
-        """Take a freed storage off."""
+        """Subtract a freed storage."""
         self.now -= self.alive.pop(key, 0)
 
 
 def measure(settings: Settings) -> None:
-    """Train three iterations on this rank; rank 0 prints what was held as JSON."""
+    """Train three iterations on this rank; rank 0 prints its memory as JSON."""
     importlib.import_module("torch._dynamo")  # it cannot be loaded within ZeRO's Init
     device = torch.device("cpu")
     torch.distributed.init_process_group("gloo")
@@ -140,7 +140,7 @@ def case(values: dict[str, Any]) -> Run:
 
 
 def measured(run: Run, folder: Path) -> dict[str, int]:
-    """Return the bytes that rank 0 of a run holds at rest and at its peak."""
+    """Return the bytes of rank 0 of a run at rest and at its peak."""
     names = Settings.__dataclass_fields__
     chosen = {name: value for name, value in sizes(run).items() if name in names}
     configs = FRAMEWORKS[run.framework].start.config_files(run)
@@ -184,7 +184,7 @@ def row(values: dict[str, Any], folder: Path) -> str:
 
 
 def main() -> None:
-    """Be a rank, or start the ranks of every case and print the table."""
+    """Run as a rank, or start the ranks of every case and print the table."""
     if sys.argv[1:]:
         given = json.loads(sys.argv[1])
         config = given.pop("deepspeed_config")

@@ -1,13 +1,13 @@
 """A real Slurm cluster on this machine, for practice and for the tests.
 
     practice_cluster.py up        start it; it stays until `down`
-    practice_cluster.py shell     a shell in which sbatch, squeue and the rest mean it
+    practice_cluster.py shell     a shell in which sbatch, squeue and the rest use it
     practice_cluster.py status    its partitions and nodes
     practice_cluster.py down      end it, and all its jobs
-    practice_cluster.py packages  install what it is made of, or say what to type
+    practice_cluster.py packages  install its packages, or print what to type
 
-Needs nothing but Python and the packages, and no rights: daemons, jobs and logs belong to whoever
-starts it, and lie in one folder that goes with it.
+It needs only Python and the packages, and no rights: daemons, jobs and logs belong to the user who
+starts it, and are in one folder that is removed with it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from practice.plan import Plan, PracticeError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command line says; return 0, or 1 with a sentence on stderr."""
+    """Run the command line; return 0, or 1 with a sentence on stderr."""
     options = _parse(arguments)
     try:
         return int(options.command(options) or 0)
@@ -77,7 +77,7 @@ def _hold(options: argparse.Namespace) -> None:
 
 
 def _run_shell(plan: Plan) -> None:
-    # How its last command ended is no matter of ours.
+    # The exit code of the shell's last command is not relevant.
     shell = os.environ.get("SHELL") or "/bin/sh"
     subprocess.run([shell], env=command_environment(plan), check=False)
 

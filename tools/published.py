@@ -1,8 +1,8 @@
 """Rebuild the markdown of results/published/ from its figures; part of `make record`.
 
-A folder a page: `source.yaml` says whose it is and what holds for its tables, a CSV file each holds
-the figures as they are printed. Beside them stand the same tables as markdown, with TFLOPs worked
-out anew, and what `teralog check-tables` finds in those.
+There is one folder per page. `source.yaml` contains its author and the notes for its tables; each
+CSV file contains figures as printed. Next to them are the same tables as markdown, with TFLOPs
+computed again, and the findings of `teralog check-tables` in those.
 """
 
 import csv
@@ -61,7 +61,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A table: its title, what holds for all rows, and the rows, as printed, by column."""
+    """A table: its title, values for all rows, and the rows, as printed, by column."""
 
     title: str
     constants: dict[str, int]
@@ -69,12 +69,12 @@ class Published:
 
     @property
     def has_tflops(self) -> bool:
-        """Whether the page prints TFLOPs in it."""
+        """Whether the page prints TFLOPs in the table."""
         return any(row.get("tflops_per_gpu") for row in self.rows)
 
 
 def sources() -> dict[str, dict[str, Any]]:
-    """Return what source.yaml says, by the names of the pages' folders."""
+    """Return the content of each source.yaml, by the names of the pages' folders."""
     files = sorted(PUBLISHED.glob("*/source.yaml"))
     return {file.parent.name: yaml.safe_load(file.read_text()) for file in files}
 
@@ -92,7 +92,7 @@ def tables(page: str, source: dict[str, Any]) -> Iterator[Published]:
 
 
 def recomputed(table: Published, row: dict[str, str]) -> float | None:
-    """Return the TFLOPs of a row, from what the page prints; None where it prints no step time."""
+    """Return the TFLOPs of a row, from the page's numbers; None if it has no step time."""
     if not row.get("step_seconds"):
         return None
     flops = bigscience_flops(
@@ -116,7 +116,7 @@ def markdown(page: str, source: dict[str, Any]) -> str:
 
 
 def findings() -> str:
-    """Return what `teralog check-tables --json` prints for the pages, in the project's folder."""
+    """Return the output of `teralog check-tables --json` for the pages, in the project's folder."""
     names = [f"{(PUBLISHED / page).relative_to(ROOT)}.md" for page in sources()]
     before = Path.cwd()
     os.chdir(ROOT)
@@ -127,7 +127,7 @@ def findings() -> str:
 
 
 def main() -> None:
-    """Write the pages, and then what is found in them."""
+    """Write the pages, and then the findings in them."""
     for page, source in sources().items():
         (PUBLISHED / f"{page}.md").write_text(markdown(page, source))
     FINDINGS.write_text(findings())

@@ -1,9 +1,9 @@
-"""Record which configuration keys and values the installed DeepSpeed takes; for `make record`.
+"""Record the configuration keys and values that the installed DeepSpeed accepts; for `make record`.
 
-DeepSpeed refuses an unknown key in the sections it validates with pydantic and ignores it in
-silence everywhere else, so that no list of its keys exists. This one is made by asking: DeepSpeed
-parses a configuration whose dictionaries write down every key that is looked up in them. Which
-values it takes is known of the sections that it validates.
+DeepSpeed refuses an unknown key in the sections it validates with pydantic and ignores it silently
+everywhere else, so no list of its keys exists. This one is made by asking: DeepSpeed parses a
+configuration whose dictionaries record every key that is looked up in them. Its accepted values are
+known for the sections that it validates.
 """
 
 import json
@@ -44,7 +44,7 @@ ELSEWHERE = {
 
 
 class RecordingDict(dict[str, Any]):
-    """A dictionary that remembers which keys it was asked for."""
+    """A dictionary that remembers the keys that were looked up."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -79,7 +79,7 @@ def known_keys() -> dict[str, list[str]]:
 
 
 def renamed_keys() -> dict[str, dict[str, str]]:
-    """Return by section and key what DeepSpeed calls it today, of keys it takes by another name.
+    """Return today's name of each key that DeepSpeed accepts under another name, by section.
 
     They are deprecated, or names of a field that is configured by its alias.
     """
@@ -102,7 +102,7 @@ def _today(model: Any, name: str) -> str:
 
 
 def _fields(model: Any) -> dict[str, Any]:
-    """Return the fields of a model by name, and by alias where one has it."""
+    """Return the fields of a model by name, and by alias if it has one."""
     return {
         name: field
         for own, field in model.model_fields.items()

@@ -1,6 +1,6 @@
 """Record the defaults of transformers' configuration classes, for the keys that are read.
 
-A `config.json` may leave out whatever is its class's default. Writes
+A `config.json` may leave out values that are its class's defaults. Writes
 `orchestrator/model/huggingface_defaults.json`; needs the extra `hf`.
 """
 

@@ -1,8 +1,8 @@
-"""Record what programs that are installed here accept on their command lines, for `make record`.
+"""Record the command line options that installed programs accept, for `make record`.
 
 The project's own programs are asked for their parsers, and transformers for that of its
-TrainingArguments, with what run_clm.py of its examples adds, which is in no package: its options
-stand here, as run_clm.py of transformers 4.57 has them. Of programs that are not installed,
+TrainingArguments. The options that run_clm.py of its examples adds are in no package, so they are
+listed here, as in run_clm.py of transformers 4.57. For programs that are not installed,
 record_options_of_source.py reads the source.
 """
 
@@ -49,7 +49,7 @@ _TYPES: Mapping[Any, str] = {int: "int", float: "float"}
 
 
 def options(parser: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
-    """Return what a parser accepts, in the form of the records."""
+    """Return the options that a parser accepts, in the form of the records."""
     return {
         option: dict(_takes(action))
         for action in parser._actions  # noqa: SLF001  (argparse has no public way to ask)
@@ -62,7 +62,7 @@ def _takes(action: argparse.Action) -> dict[str, Any]:
     takes: dict[str, Any] = {}
     if action.nargs is not None:
         takes["values"] = action.nargs
-    # One that checks what it converts, as `positive`, converts to a whole number.
+    # A type function that also checks, such as `positive`, converts to an integer.
     converts = int if getattr(action.type, "__name__", "") == "positive" else action.type
     if converts in _TYPES:
         takes["type"] = _TYPES[converts]

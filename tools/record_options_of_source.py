@@ -1,4 +1,4 @@
-"""Record what a program accepts on its command line, from its source; nothing of it is run.
+"""Record the command line options that a program accepts, from its source; nothing of it is run.
 
 For programs that cannot be imported here: record_options_of_parsers.py asks the parsers of those
 that can.
@@ -19,7 +19,7 @@ RECORDS = Path(__file__).parent.parent / "orchestrator" / "frameworks" / "known_
 
 
 def main() -> None:
-    """Write the record that the command line asks for."""
+    """Write the record for the command line's arguments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name")
     parser.add_argument("--program", required=True, help="the program and its version, for people")

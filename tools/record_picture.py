@@ -18,7 +18,7 @@ _SIZE = {"width": 1200, "height": 860}
 
 
 def main() -> None:
-    """Open the page and save what its first screen shows."""
+    """Open the page and save a screenshot of its first screen."""
     program = next((path for path in map(shutil.which, BROWSERS) if path), None)
     if program is None:
         sys.exit("record_picture: Chromium is missing; type: apt-get install chromium")

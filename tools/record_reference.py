@@ -116,7 +116,7 @@ def commands_page(title: str, commands: Sequence[click.Command]) -> str:
 
 
 def _place(command: click.Command) -> str:
-    """Return the module and the name of a command, as sphinx-click takes them."""
+    """Return the module and the name of a command, in sphinx-click's form."""
     module = command.callback.__module__
     names = (name for name, value in vars(sys.modules[module]).items() if value is command)
     return f"{module}:{next(names)}"
@@ -177,7 +177,7 @@ def _values(schema: dict[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value as a campaign file has it; nothing if there is none."""
+    """Return a value in the form of a campaign file; nothing if there is none."""
     if value is None or value is dataclasses.MISSING:
         return ""
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -2,8 +2,8 @@
 
 The first script of each framework and launcher is recorded whole (NAME.sh). Every other script is
 recorded as its difference (NAME.diff) from the nearest earlier script of its framework. A test
-fails if a script is rendered differently from its record. Look at `git diff` after recording: a
-person judges whether the new text is the better one.
+fails if a script is rendered differently from its record. Check `git diff` after recording: a
+person must judge whether the new text is better.
 
 A difference names its base in its first line and the script's title in its second line. The base
 takes over the campaign and run id of that title. Hunks follow as in a unified diff, but without
@@ -30,7 +30,7 @@ TITLE = re.compile(r"^# Campaign (?P<campaign>.+), run (?P<run>\w+): .*$", re.MU
 
 @dataclass(frozen=True)
 class Script:
-    """A rendered script; scripts of one framework and launcher are much alike."""
+    """A rendered script; scripts of one framework and launcher are very similar."""
 
     framework: str
     launcher: str
@@ -64,7 +64,7 @@ def names() -> list[str]:
 
 
 def recorded(name: str) -> str:
-    """Return a script as it is recorded, rebuilt from its base if its record is a difference."""
+    """Return a recorded script, rebuilt from its base if its record is a difference."""
     whole = RECORDS / f"{name}.sh"
     if whole.exists():
         return whole.read_text(encoding="utf-8")

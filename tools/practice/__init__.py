@@ -1,1 +1,1 @@
-"""A real Slurm cluster on one machine, as an ordinary user, in one folder."""
+"""A real Slurm cluster on one machine, for an ordinary user, in one folder."""

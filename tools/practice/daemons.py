@@ -1,4 +1,4 @@
-"""Starting the daemons of a practice cluster, each when what it needs is there."""
+"""Start the daemons of a practice cluster, each after those it depends on."""
 
 import os
 import pwd
@@ -36,7 +36,7 @@ class Daemons:
     def start(self) -> None:
         """Start everything and return when all nodes are idle.
 
-        Raises PracticeError, with the end of its log, where a daemon ends or takes a minute.
+        Raises PracticeError, with the end of its log, if a daemon ends or takes more than a minute.
         """
         plan = self._plan
         self._write_files()
@@ -50,7 +50,7 @@ class Daemons:
         self._wait("slurmctld", self._all_idle)
 
     def start_ended(self) -> None:
-        """Start those again that have ended; their logs go on."""
+        """Start daemons that have ended again; they append to their logs."""
         for name, process in list(self._started.items()):
             if process.poll() is not None:
                 self._start(*self._commands[name], name=name)
@@ -173,7 +173,7 @@ class Daemons:
 
 
 def command_environment(plan: Plan) -> Mapping[str, str]:
-    """Return the environment in which Slurm's commands and daemons mean this cluster."""
+    """Return the environment in which Slurm's commands and daemons use this cluster."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     return {
         **kept,
@@ -204,7 +204,7 @@ def _slurm_version() -> tuple[int, int]:
 
 
 def _accepts(address: int | Path) -> bool:
-    """Return whether something listens at a port of this machine, or at a socket's path."""
+    """Return whether a program listens at a port of this machine, or at a socket's path."""
     family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX
     with socket.socket(family) as client:
         return (

@@ -1,4 +1,4 @@
-"""Breaking a practice cluster, as a test wants it: its daemons killed, and started again."""
+"""Break a practice cluster for tests: kill its daemons, and start them again."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from practice.running import Cluster
 
 
 def kill(cluster: Cluster, daemon: str) -> None:
-    """Kill `slurmctld`, or the slurmd of a node, which is called as the node is; jobs live on."""
+    """Kill `slurmctld`, or the slurmd of a node, given by the node's name; jobs keep running."""
     pid = int((cluster.plan.folder / "run" / f"{daemon}.pid").read_text())
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not _lives(pid), lambda: f"{daemon} does not end")

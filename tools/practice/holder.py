@@ -1,8 +1,8 @@
-"""The process that holds a practice cluster: it starts the daemons, and takes all down at the end.
+"""The process that holds a practice cluster: it starts the daemons, and ends all of them.
 
-Two processes, of which either cleans up when the other is killed: the outer one waits, the inner
-one has the daemons as its children. Daemons and jobs that go into the background are adopted, so
-nothing is looked for by name.
+There are two processes, and each cleans up if the other is killed: the outer one waits, the inner
+one has the daemons as its children. Daemons and jobs that go into the background are adopted, so no
+process is searched by name.
 """
 
 import contextlib
@@ -27,16 +27,16 @@ from practice.processes import adopt_orphans, end_descendants, reap, signal_when
 
 
 def order(plan: Plan, *, bound: bool) -> str:
-    """Return the text that `hold` is told: the plan, and whether it ends with its starter."""
+    """Return the input text of `hold`: the plan, and whether it ends with its starter."""
     return json.dumps({"plan": {**asdict(plan), "folder": str(plan.folder)}, "bound": bound})
 
 
 def hold(text: str) -> NoReturn:
-    """Hold a cluster until SIGTERM, or, where it is bound, until standard input is closed.
+    """Hold a cluster until SIGTERM or, if it is bound, until standard input is closed.
 
-    SIGUSR1 to the inner process, which `holder.pid` names, starts daemons again that have ended.
+    SIGUSR1 to the inner process, whose pid is in `holder.pid`, starts ended daemons again.
 
-    Prints one line on stdout when it is ready, or why it is not: `{"ready": seconds}` or
+    Prints one line on stdout when it is ready, or if it cannot be: `{"ready": seconds}` or
     `{"problem": sentence}`.
     """
     data: Mapping[str, Any] = json.loads(text)
@@ -96,7 +96,7 @@ def _tell(message: Mapping[str, Any]) -> None:
 
 
 def _let_go_of_output() -> None:
-    """Close stdout and stderr, for whose end the starter, or a pipe behind it, may be waiting."""
+    """Close stdout and stderr, because the starter, or a pipe, may wait for their end."""
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)

@@ -1,4 +1,4 @@
-"""Jobs of a practice cluster, as a test wants them: submitted, watched, cleared away."""
+"""Jobs of a practice cluster for tests: submit, watch and remove them."""
 
 import re
 import time
@@ -10,9 +10,9 @@ from practice.running import Cluster
 
 
 def submit(cluster: Cluster, body: str, *options: str, folder: Path) -> str:
-    """Submit a bash script of these lines from a folder, and return the job's id.
+    """Submit a bash script with these lines from a folder, and return the job's id.
 
-    Its output is `ID.out` there. Raises PracticeError, with sbatch's words, where it is refused.
+    Its output is `ID.out` there. Raises PracticeError, with sbatch's words, if it is refused.
     """
     script = folder / "job.sh"
     script.write_text(f"#!/bin/bash\n{body}\n")
@@ -23,7 +23,7 @@ def submit(cluster: Cluster, body: str, *options: str, folder: Path) -> str:
 
 
 def state(cluster: Cluster, job: str) -> str:
-    """Return a job's state, as PENDING; of an array, its tasks' states as a sorted set's words."""
+    """Return a job's state, e.g. PENDING; for an array, its tasks' different states, sorted."""
     listed = cluster.run(
         "squeue", "--noheader", "--array", "--states=all", f"--jobs={job}", "--format=%T"
     )
@@ -31,9 +31,9 @@ def state(cluster: Cluster, job: str) -> str:
 
 
 def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 120) -> str:
-    """Wait until a job's state is as a pattern says, and return the state.
+    """Wait until a job's state matches a pattern, and return the state.
 
-    Raises PracticeError where it ends otherwise, or not in time.
+    Raises PracticeError if it ends in another state, or takes too long.
     """
     found = ""
 
@@ -53,9 +53,9 @@ def wait_for(cluster: Cluster, job: str, pattern: str, seconds: float = 120) -> 
 def wait_until(
     condition: Callable[[], bool], problem: Callable[[], str], seconds: float = 120
 ) -> None:
-    """Wait until something holds; PracticeError with the problem where it does not in time.
+    """Wait until a condition holds; raise PracticeError with the problem if it takes too long.
 
-    The longer it waits, the less often it asks, for asking may start processes.
+    The longer it waits, the more rarely it checks, because a check may start processes.
     """
     begin = time.monotonic()
     while not condition():
@@ -66,20 +66,20 @@ def wait_until(
 
 
 def let_time_run_out(cluster: Cluster, job: str) -> None:
-    """Move the end of a job's time to now; Slurm looks every 30 s whose is over.
+    """Move the time limit of a job to now; Slurm checks every 30 s for exceeded limits.
 
-    Not to this second, which is over where Slurm comes to it in the next, and then refuses it.
-    Raises PracticeError, with scontrol's words, where it is refused.
+    The new limit is not this second: Slurm would refuse it if it handles the request in the next
+    one. Raises PracticeError, with scontrol's words, if it is refused.
     """
     _update(cluster, f"jobid={job}", "EndTime=now+2")
 
 
 def fail_node(cluster: Cluster, node: str) -> None:
-    """Take a node down with what runs on it; it stays away until `clear`, or `state=resume`.
+    """Take a node down with its jobs; it stays down until `clear`, or `state=resume`.
 
-    A node that is down alone serves again as soon as it answers, and may be given the job that it
-    lost before it is rid of it: Slurm then holds the job for good ("launch failed requeued held").
-    Raises PracticeError, with scontrol's words, where it is refused.
+    A node that is only set down serves again as soon as it answers. It may then get the job that it
+    lost before it has cleaned up, and Slurm holds that job permanently ("launch failed requeued
+    held"). Raises PracticeError, with scontrol's words, if it is refused.
     """
     for word in ("drain", "down"):
         _update(cluster, f"nodename={node}", f"state={word}", "reason=test")
@@ -92,7 +92,7 @@ def _update(cluster: Cluster, *words: str) -> None:
 
 
 def clear(cluster: Cluster) -> None:
-    """End all jobs and bring all nodes back, so that the cluster is as it was."""
+    """End all jobs and bring all nodes back to the initial state."""
     if jobs := cluster.run("squeue", "--noheader", "--format=%A").stdout.split():
         cluster.run("scancel", *jobs)
 

@@ -1,4 +1,4 @@
-"""The packages that the practice cluster is made of: which are missing, and installing them."""
+"""The packages of the practice cluster: find missing ones, and install them."""
 
 import os
 import shlex
@@ -26,7 +26,7 @@ _ACCOUNTING_PACKAGES: Mapping[str, str] = {
 # Ordinary users have no /usr/sbin in their PATH, where the daemons are.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
-# Packages start services where nothing is in the way; a policy of one's own is left alone.
+# Packages start services unless a policy forbids it; an existing policy is left unchanged.
 _INSTALL = """\
 set -eu
 export DEBIAN_FRONTEND=noninteractive
@@ -49,15 +49,15 @@ def missing_packages(*, with_accounting: bool) -> list[str]:
 
 
 def how_to_install(packages: list[str]) -> str:
-    """Return what to type to install packages."""
+    """Return the command that installs packages."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     return f"{sudo}apt-get install --no-install-recommends {shlex.join(packages)}"
 
 
 def install_packages() -> bool:
-    """Install what is missing, where this may be done without asking; return whether all is there.
+    """Install missing packages, if possible without a password; return whether all are there.
 
-    Says on stderr what it does, or what to type.
+    It prints what it does, or what to type, on stderr.
     """
     packages = missing_packages(with_accounting=True)
     if packages and (prefix := _as_root()) is not None:
@@ -80,7 +80,7 @@ def _is_there(sign: str) -> bool:
 
 
 def _as_root() -> list[str] | None:
-    """Return what a command as root begins with; None where that takes a password, or no apt is."""
+    """Return the start of a command as root; None if that takes a password, or apt is missing."""
     if shutil.which("apt-get", path=SEARCH_PATH) is None:
         return None
     if os.geteuid() == 0:

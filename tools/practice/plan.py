@@ -1,4 +1,4 @@
-"""What a practice cluster is, and the texts of its configuration files."""
+"""Define a practice cluster, and the texts of its configuration files."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,22 +13,22 @@ ACCOUNT = "bench@v100"
 
 
 class PracticeError(Exception):
-    """Why there is no cluster, as a sentence that says what to try."""
+    """The reason why there is no cluster, as a sentence with a remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A practice cluster.
 
-    folder: everything lies in it, and it goes when the cluster does.
+    folder: contains everything, and is removed with the cluster.
     nodes_32g, nodes_16g: nodes with the feature v100-32g, and with v100-16g.
     max_array_size: Slurm's MaxArraySize: an array's indices are smaller than this.
     with_accounting: whether slurmdbd and MariaDB run, so that sacct answers and accounts, QOS and
-        their limits are enforced. Without it a job is forgotten so long after its end:
-    min_job_age_seconds: Slurm's MinJobAge, which it looks at every ten seconds at most.
+        their limits are enforced. Without it a job is forgotten this long after its end:
+    min_job_age_seconds: Slurm's MinJobAge, which it checks at most every ten seconds.
     timeout_seconds: how long a node, the controller or a message may be silent.
-    slow_to_accept: whether a plug-in looks at each job that is submitted, as long as the file
-        `submit_seconds` says.
+    slow_to_accept: whether a plug-in delays each submitted job by the seconds in the file
+        `submit_seconds`.
     """
 
     folder: Path
@@ -58,26 +58,26 @@ class Plan:
 
     @property
     def slurm_conf(self) -> Path:
-        """What SLURM_CONF is set to."""
+        """The value of SLURM_CONF."""
         return self.folder / "etc" / "slurm.conf"
 
     @property
     def submit_seconds(self) -> Path:
-        """What says how long the plug-in takes that looks at new jobs."""
+        """The file with the delay of the plug-in for new jobs."""
         return self.folder / "etc" / "submit_seconds"
 
     @property
     def munge_socket(self) -> Path:
-        """Where munged is asked for credentials."""
+        """The socket of munged, which issues credentials."""
         return self.folder / "run" / "munge.socket"
 
     @property
     def mariadb_socket(self) -> Path:
-        """Where the database is reached; it listens on no port."""
+        """The socket of the database, which listens on no port."""
         return self.folder / "run" / "mariadb.socket"
 
     def check(self) -> None:
-        """Raise PracticeError where there cannot be such a cluster."""
+        """Raise PracticeError if such a cluster is impossible."""
         if not _FOLDER.fullmatch(str(self.folder)) or len(str(self.folder)) > _MAX_FOLDER_LENGTH:
             raise PracticeError(
                 f"{self.folder}: give an absolute path of letters, digits and /._+- with at most "
@@ -89,11 +89,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The machine that the cluster is on, as its configuration names it.
+    """The machine of the cluster, as its configuration names it.
 
-    user: who starts the daemons; as root they run jobs of every user, else only of this one.
-    ports: one for slurmctld, one for slurmdbd, then one a node.
-    slurm_version: as (22, 5).
+    user: who starts the daemons; as root they run jobs of every user, else only of this one. ports:
+    one for slurmctld, one for slurmdbd, then one per node. slurm_version: e.g. (22, 5).
     """
 
     name: str
@@ -122,7 +121,7 @@ def files(plan: Plan, host: Host) -> Mapping[str, str]:
 
 
 def accounts(user: str) -> str:
-    """Return what sacctmgr is told once: the cluster, two QOS, an account, and who may use it."""
+    """Return the commands for sacctmgr: the cluster, two QOS, an account, and its users."""
     return f"""\
 add cluster practice
 add qos dev MaxWall=2:00:00 Flags=DenyOnLimit Priority=100
@@ -238,7 +237,7 @@ StorageLoc=slurm
 
 
 def _hosts(plan: Plan, host: Host) -> str:
-    """Return a loopback address a node: programs that meet on several tell them apart by these.
+    """Return one loopback address per node, by which programs tell several nodes apart.
 
     Each is there as IPv6, too: torch asks for that, and libnss_wrapper maps none by itself.
     """
@@ -261,7 +260,7 @@ end
 
 
 def _task_prolog(plan: Plan) -> str:
-    """Return what makes a job see its node's name as the host's, and find the other nodes."""
+    """Return a script by which a job sees its node's name as the host's, and finds the others."""
     return f"""\
 #!/bin/sh
 echo "export SLURM_CONF={plan.slurm_conf}"

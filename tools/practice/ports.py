@@ -1,4 +1,4 @@
-"""Free ports that stay ours until Slurm's daemons listen on them."""
+"""Reserve free ports until Slurm's daemons listen on them."""
 
 import errno
 import socket
@@ -13,10 +13,10 @@ _PORTS = range(10_000, 20_000)
 
 @contextmanager
 def reserved_ports(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield ports of 127.0.0.1 that nobody else, nor another call of this, gets meanwhile.
+    """Yield ports of 127.0.0.1 that no other program, or call of this, gets meanwhile.
 
-    Each is bound without SO_REUSEADDR, which fails where anybody has it, and then opened to those
-    who do ask for reuse and listen, as Slurm's daemons do.
+    Each is bound without SO_REUSEADDR, which fails if any program has it. Then it is opened to
+    programs that ask for reuse and listen, as Slurm's daemons do.
     """
     with ExitStack() as stack:
         yield tuple(islice(_free_ports(stack), count))

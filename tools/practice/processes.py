@@ -1,4 +1,4 @@
-"""Ending every process that came from this one, daemons and jobs' leftovers among them."""
+"""End all descendants of this process, including daemons and leftovers of jobs."""
 
 import contextlib
 import ctypes
@@ -13,7 +13,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parent ends, also of those that daemonise."""
+    """Become the parent of all descendants whose own parent ends, including daemons."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -23,7 +23,7 @@ def signal_when_parent_ends(number: signal.Signals) -> None:
 
 
 def reap() -> None:
-    """Take note of children that have ended, so that they do not stay as zombies."""
+    """Collect children that have ended, so that they do not remain as zombies."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -40,7 +40,7 @@ def end_descendants() -> None:
 
 
 def _descendants() -> list[int]:
-    """Return the pids of this process's descendants, zombies too: they are to be reaped."""
+    """Return the pids of this process's descendants, including zombies, to be collected."""
     children = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

@@ -1,4 +1,4 @@
-"""Starting, finding and ending practice clusters from outside."""
+"""Start, find and end practice clusters from outside."""
 
 import contextlib
 import fcntl
@@ -24,10 +24,10 @@ _END_SECONDS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster that runs.
+    """A running cluster.
 
-    process: holds the cluster, and ends when its standard input, a pipe, is closed.
-    start_seconds: from nothing to all nodes idle.
+    process: holds the cluster, and ends when its standard input, a pipe, is closed. start_seconds:
+    from nothing to all nodes idle.
     """
 
     plan: Plan
@@ -36,11 +36,11 @@ class Cluster:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment for commands that mean this cluster: SLURM_CONF, and PATH."""
+        """The environment for commands on this cluster: SLURM_CONF, and PATH."""
         return command_environment(self.plan)
 
     def run(self, *command: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-        """Run a command on the cluster to its end."""
+        """Run a command on the cluster and wait for it."""
         return subprocess.run(
             command,
             env=self.environment,
@@ -56,7 +56,7 @@ def start(plan: Plan, *, bound: bool = True) -> Cluster:
     """Start a cluster and return it when all its nodes are idle.
 
     A bound one ends when this process ends, however it ends; another stays until `stop`. Raises
-    PracticeError where packages are missing, the folder is taken, or a daemon does not start.
+    PracticeError if packages are missing, the folder is taken, or a daemon does not start.
     """
     plan.check()
     if packages := missing_packages(with_accounting=plan.with_accounting):
@@ -94,7 +94,7 @@ def running(plan: Plan) -> Iterator[Cluster]:
 
 
 def is_up(folder: Path) -> bool:
-    """Return whether a cluster lives in a folder: its holder has a lock on it."""
+    """Return whether a folder has a running cluster: its holder has a lock on it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -112,11 +112,11 @@ def is_up(folder: Path) -> bool:
 def stop(folder: Path) -> bool:
     """End the cluster in a folder and return whether there was one.
 
-    Raises PracticeError where it is not gone after a while.
+    Raises PracticeError if it does not end in time.
     """
     if not is_up(folder):
         return False
-    # It may be on its way out, or in, and say nothing any more, or yet.
+    # It may be starting or ending, and not answer.
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
         os.kill(int((folder / "holder.pid").read_text()), signal.SIGTERM)
     deadline = time.monotonic() + _END_SECONDS
@@ -128,9 +128,9 @@ def stop(folder: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a cluster's folder; one whose cluster was killed whole, by a reboot, is taken away.
+    """Make a cluster's folder; remove that of a cluster that was killed, e.g. by a reboot.
 
-    Only root's can be entered by others, whose jobs it may run.
+    Other users can enter only root's folder, whose daemons may run their jobs.
     """
     for _ in range(2):
         try:
