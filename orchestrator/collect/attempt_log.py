@@ -44,7 +44,9 @@ def read_attempt_log(
     start = last_start(attempt.log) if attempt.job and attempt.job.restarts else 0
     formats = FRAMEWORKS[framework].log.formats
     # While a program writes, a last line without its newline may be half of one.
-    runs = read(attempt.log, formats, start=start, complete=complete, count_lines=False, threads=1)
+    runs = read(
+        attempt.log, formats, start=start, complete=complete, count_lines=False, processes=1
+    )
     run = next(filter(_has_measurements, reversed(runs)), runs[-1])
     return AttemptLog(run.records, run_reports(run, warmup, configured))
 

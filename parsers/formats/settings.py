@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from parsers.fields import COUNT, LABELS, line_parts
 from parsers.records import Setting
-from parsers.scan.reader import LogFormat
+from parsers.scan.reader import NEVER, LogFormat
 
 # Megatron, Megatron-DeepSpeed, gpt-neox and DeepSpeed's configuration.
 _ARGUMENTS: Mapping[str, str] = {
@@ -209,10 +209,6 @@ def _counts(offset: int, line: str) -> Iterator[Setting]:
                 yield Setting(name=name, value=value, source="report", offset=offset)
 
 
-# The anchors are common words: a line with one of them and without a setting is not counted.
-_NEVER = re.compile(r"(?!)")
-
-
 def setting_format(
     name: str,
     parse: Callable[[int, str], Iterator[Setting]],
@@ -230,7 +226,7 @@ def setting_format(
         anchors=anchors,
         parse=parse,
         only=pattern,
-        report=_NEVER,
+        report=NEVER,
         following=following,
     )
 

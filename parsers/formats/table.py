@@ -41,8 +41,6 @@ def _reported_as(log_format: LogFormat, report: str) -> LogFormat:
     return replace(log_format, report=re.compile(report))
 
 
-_NEVER = r"(?!)"
-
 DECLARED: tuple[LogFormat, ...] = (
     TORCHTITAN,
     NEMO,
@@ -116,6 +114,5 @@ ALL_FORMATS: tuple[AnyFormat, ...] = (
     NVIDIA_SMI_DMON,
     TRAINER_STATE,
     *DECLARED,
-    # Their anchors are common words; a line without a setting is a line like any other.
-    *(_reported_as(log_format, _NEVER) for log_format in _CONFIGURATION),
+    *_CONFIGURATION,
 )

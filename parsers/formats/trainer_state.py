@@ -23,7 +23,7 @@ from parsers.fields import LABELS, finite_json, json_float
 from parsers.formats.declared.json_lines import count_of
 from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
 from parsers.records import RunTotals, Setting, Step
-from parsers.scan.reader import LogFormat
+from parsers.scan.reader import NEVER, LogFormat
 
 _FOLLOWING = 120
 _END = re.compile(LABELS + r"\s{4}\},?\s*$")
@@ -84,11 +84,11 @@ TRAINER_STATE = LogFormat(
     parse=_parse,
     following=_FOLLOWING,
     # Evaluations are such objects, too.
-    report=re.compile(r"(?!)"),
+    report=NEVER,
 )
 TRAINER_STATE_SETTINGS = LogFormat(
     name="Hugging Face Trainer, settings of its state",
     anchors=(b'  "max_steps": ',),
     parse=_settings,
-    report=re.compile(r"(?!)"),
+    report=NEVER,
 )

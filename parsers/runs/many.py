@@ -5,22 +5,20 @@ runs. Sending all records back would take as long as reading them.
 """
 
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
-from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import TypeVar
 
 from parsers.formats.table import ALL_FORMATS
 from parsers.runs.pairs import read_pair
-from parsers.runs.reading import default_threads, read
+from parsers.runs.reading import read, sharing_processes
 from parsers.runs.run import LogRun
 from parsers.scan.reader import AnyFormat
+from parsers.scan.shared import process_context
 from parsers.scan.sources import LogSlice
 
 T = TypeVar("T")
@@ -32,7 +30,7 @@ Read = tuple[LogPaths, T | OSError]
 Tell = Callable[[int], None]
 """Is called with numbers of bytes, as they have been read."""
 _ReadOne = Callable[[LogPaths, int, Tell], T]
-"""Reads a log with this number of threads, and returns what a digest makes of its runs."""
+"""Reads a log with this number of processes, and returns what a digest makes of its runs."""
 
 _BATCH_BYTES = 2**23
 _BATCH_LOGS = 64
@@ -62,14 +60,14 @@ def read_each(
     processes = processes or len(os.sched_getaffinity(0))
     largest = max(sizes, default=0)
     if processes < 2 or sum(sizes) < _WORTH_PROCESSES_BYTES or largest > sum(sizes) / 2:
-        # One large log is shared by threads instead.
+        # One large log is shared by processes instead.
         for path, size in zip(paths, sizes, strict=True):
             left = _Left(size, tell)
-            found = _attempt(read_one, path, default_threads(), left)
+            found = _attempt(read_one, path, sharing_processes(), left)
             left(left.size)
             yield path, found
         return
-    pool = ProcessPoolExecutor(processes, mp_context=_context())
+    pool = ProcessPoolExecutor(processes, mp_context=process_context())
     pending: deque[Future[list[Read[T]]]] = deque()
     try:
         for batch in _batches(paths, sizes):
@@ -106,16 +104,16 @@ def _read_batch(read_one: _ReadOne[T], batch: Sequence[LogPaths]) -> list[Read[T
     return [(path, _attempt(read_one, path, 1, lambda count: None)) for path in batch]
 
 
-def _attempt(read_one: _ReadOne[T], path: LogPaths, threads: int, tell: Tell) -> T | OSError:
+def _attempt(read_one: _ReadOne[T], path: LogPaths, processes: int, tell: Tell) -> T | OSError:
     try:
-        return read_one(path, threads, tell)
+        return read_one(path, processes, tell)
     except OSError as error:
         return error
 
 
 def _read_one(
     path: LogPaths,
-    threads: int,
+    processes: int,
     tell: Tell,
     *,
     digest: Digest[T],
@@ -124,9 +122,9 @@ def _read_one(
 ) -> T:
     if isinstance(path, tuple):
         return digest(
-            read_pair(*path, formats, count_lines=count_lines, threads=threads, tell=tell)
+            read_pair(*path, formats, count_lines=count_lines, processes=processes, tell=tell)
         )
-    return digest(read(path, formats, count_lines=count_lines, threads=threads, tell=tell))
+    return digest(read(path, formats, count_lines=count_lines, processes=processes, tell=tell))
 
 
 def _batches(paths: Sequence[LogPaths], sizes: Sequence[int]) -> Iterator[list[LogPaths]]:
@@ -151,8 +149,3 @@ def _size(path: LogPaths) -> int:
         return Path(path).stat().st_size
     except OSError:
         return 0  # reading it will tell what is wrong
-
-
-def _context() -> BaseContext:
-    # A copy of this process is there at once, but must not be made while other threads run.
-    return get_context("fork" if threading.active_count() == 1 else "forkserver")

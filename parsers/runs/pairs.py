@@ -38,7 +38,7 @@ def read_pair(
     *,
     complete: bool = True,
     count_lines: bool = True,
-    threads: int | None = None,
+    processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> list[LogRun]:
     """Return the runs of two logs, as `parsers.runs.reading` does for one.
@@ -48,7 +48,9 @@ def read_pair(
     after the other. Raises OSError.
     """
     runs = [
-        read(log, formats, complete=complete, count_lines=count_lines, threads=threads, tell=tell)
+        read(
+            log, formats, complete=complete, count_lines=count_lines, processes=processes, tell=tell
+        )
         for log in (output, errors)
     ]
     launches = [[launch for run in part for launch in run.segments] for part in runs]

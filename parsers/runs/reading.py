@@ -11,6 +11,7 @@ from parsers.runs.run import LogRun
 from parsers.runs.splitting import MARKS, RunSplitter
 from parsers.scan.candidates import Pass
 from parsers.scan.reader import AnyFormat, LineReader
+from parsers.scan.shared import SharedFile, SharedPass, is_worth_sharing, shared_pool
 from parsers.scan.sources import LogPath, Source, open_source
 from parsers.scan.window import Bounds
 
@@ -30,7 +31,7 @@ def read(
     start: int = 0,
     complete: bool = True,
     count_lines: bool = True,
-    threads: int | None = None,
+    processes: int | None = None,
     tell: Callable[[int], None] = lambda count: None,
 ) -> list[LogRun]:
     """Return the runs in logs, in the order of the logs.
@@ -39,7 +40,7 @@ def read(
     compressed with gzip, Zstandard, xz or bzip2. A log without any run gives one whose outcome is
     UNKNOWN. While a program still writes a log, pass `complete=False`. `start`: the offset of the
     line at which reading begins. `count_lines`: include the number of the line with the outcome.
-    `threads`: how many share a large file; by default one per processor, but at most four. `tell`
+    `processes`: how many share a large file; by default one per processor, but at most four. `tell`
     is called with the number of bytes read each time, after decompression. Raises OSError.
     """
     one = isinstance(logs, str) or not isinstance(logs, Sequence)
@@ -53,14 +54,14 @@ def read(
                 bounds,
                 start=start,
                 count_lines=count_lines,
-                threads=threads or default_threads(),
+                processes=processes or sharing_processes(),
                 tell=tell,
             )
     return runs
 
 
-def default_threads() -> int:
-    """Return how many threads share a large file; more than four do not make reading faster."""
+def sharing_processes() -> int:
+    """Return how many processes share a large file; more than four do not make reading faster."""
     return min(4, len(os.sched_getaffinity(0)))
 
 
@@ -84,23 +85,32 @@ def _read(
     *,
     start: int,
     count_lines: bool,
-    threads: int,
+    processes: int,
     tell: Callable[[int], None],
 ) -> list[LogRun]:
-    reader, splitter = LineReader(formats, more_anchors=MARKS), RunSplitter(start)
-    lines = Pass(
-        source,
-        reader.wanted,
-        bounds,
-        begin=start,
-        threads=threads,
-        count_lines=count_lines,
-        tell=tell,
-    )
-    for line in reader.read(iter(lines)):
-        splitter.read(line)
-    notes = [*source.notes, *_oddities(source, lines.position)]
-    return splitter.runs(source.name, lines.position, complete=bounds.complete, notes=notes)
+    splitter = RunSplitter(start)
+    if is_worth_sharing(source, start, processes):
+        file = SharedFile(
+            path=source.name,
+            formats=formats,
+            more_anchors=MARKS,
+            bounds=bounds,
+            begin=start,
+            count_lines=count_lines,
+        )
+        with shared_pool(file, processes) as pool:
+            shared = SharedPass(file, source.size or 0, pool, tell=tell)
+            for line in shared:
+                splitter.read(line)
+        end = shared.position
+    else:
+        reader = LineReader(formats, more_anchors=MARKS)
+        lines = Pass(source, reader.wanted, bounds, begin=start, count_lines=count_lines, tell=tell)
+        for line in reader.read(iter(lines)):
+            splitter.read(line)
+        end = lines.position
+    notes = [*source.notes, *_oddities(source, end)]
+    return splitter.runs(source.name, end, complete=bounds.complete, notes=notes)
 
 
 def _oddities(source: Source, end: int) -> list[str]:

@@ -5,14 +5,11 @@ A log may contain several launches, one after the other. A launch begins with ce
 one before is a restart of the same run; any other is another run.
 """
 
-import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
-from parsers.fields import is_quoted
 from parsers.records import (
     LossReport,
     Outcome,
@@ -40,9 +37,6 @@ from parsers.steps.blocks import Part, Records, StepBlock
 
 MARKS = dict.fromkeys(LAUNCH_ANCHORS, 0) | END_ANCHORS
 """What to search a log for, beside its records, to tell its runs apart and how they ended."""
-
-# How far behind an anchor a number makes its line look like a report.
-_NUMBER_WITHIN = 40
 
 _MARKS = frozenset(MARKS)
 
@@ -162,10 +156,15 @@ class RunSplitter:
         return rest
 
     def _read_found(self, candidate: Candidate, found: Found) -> None:
-        self._launches[-1].lines += any(records for _, records in found)
+        if candidate.batch is None:
+            self._launches[-1].lines += any(records for _, records in found)
+        line = -1
         for log_format, records in found:
+            if candidate.batch is not None and records[0].offset != line:
+                line = records[0].offset
+                self._launches[-1].lines += 1
             if not records and isinstance(log_format, LogFormat):
-                if looks_like_report(log_format, candidate):
+                if log_format.looks_like_report(decode(candidate.line)):
                     self._launches[-1].not_understood[log_format.name] += 1
                 continue
             for record in records:
@@ -186,7 +185,7 @@ class RunSplitter:
     def _read_step(self, log_format: AnyFormat, step: Step, candidate: Candidate) -> None:
         if not isinstance(log_format, LogFormat) or log_format.ordered:
             if self._launches[-1].reported[log_format.name].begins_anew(step):
-                self._begin(candidate.offset)
+                self._begin(step.offset)
                 self._detector.restart()
             self._launches[-1].reported[log_format.name].add(step)
         self._read_progress()
@@ -233,18 +232,6 @@ class RunSplitter:
         over = self._detector.progress or self._detector.ended
         if over and setting.source == "echo" and self._echoed_from is None:
             self._echoed_from = setting.offset
-
-
-def looks_like_report(log_format: LogFormat, candidate: Candidate) -> bool:
-    """Return whether a line with an anchor of a format should contain a record of it."""
-    text = decode(candidate.line)
-    return _report_pattern(log_format).search(text) is not None and not is_quoted(text)
-
-
-@cache
-def _report_pattern(log_format: LogFormat) -> re.Pattern[str]:
-    anchors = "|".join(re.escape(anchor.decode()) for anchor in log_format.anchors)
-    return log_format.report or re.compile(rf"(?:{anchors})[^\r]{{0,{_NUMBER_WITHIN}}}?[0-9]")
 
 
 def _is_counted(log_format: AnyFormat) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from parsers.formats.table import ALL_FORMATS
-from parsers.runs.splitting import looks_like_report
 from parsers.scan.candidates import Pass
 from parsers.scan.reader import AnyFormat, LineReader, LogFormat, decode
 from parsers.scan.sources import LogPath, open_source
@@ -31,7 +30,7 @@ def unparsed_lines(
                 if (
                     not records
                     and isinstance(log_format, LogFormat)
-                    and looks_like_report(log_format, candidate)
+                    and log_format.looks_like_report(decode(candidate.line))
                 ):
                     text = decode(candidate.line).rstrip("\r")
                     yield UnparsedLine(candidate.number or 0, log_format.name, text)

@@ -5,21 +5,30 @@ costs much. So a log is searched for anchors, byte strings that a record's line 
 only lines with an anchor are cut out, decoded and parsed.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
-from parsers.records import Record
+from parsers.fields import is_quoted
+from parsers.records import LossReport, Record, Step
 from parsers.scan.candidates import Pass
 from parsers.scan.sources import LogPath, open_source
-from parsers.scan.wanted import Candidate, ReadLines, Wanted
+from parsers.scan.wanted import Candidate, LineBatch, ReadColumns, ReadLines, Wanted
 from parsers.scan.window import CHUNK_BYTES, Bounds
 from parsers.steps.blocks import Records, StepBlock
 
 # A table is given up after this many lines with its anchors that were not rows.
 _LINES_WITHOUT_ROW = 2**16
+
+# How far behind an anchor a number makes its line look like a report.
+_NUMBER_WITHIN = 40
+
+NEVER = re.compile(r"(?!)")
+"""What no line looks like: the report of a format whose lines need not hold a record."""
 
 _TERMINAL_CODE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -60,6 +69,12 @@ class LogFormat:
     counted: bool = False
     parse_lines: ParseLines | None = None
 
+    def looks_like_report(self, line: str) -> bool:
+        """Return whether a line with an anchor ought to hold a record."""
+        return not (self.report is NEVER or is_quoted(line)) and bool(
+            _report_pattern(self).search(line)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
@@ -86,7 +101,7 @@ AnyFormat = LogFormat | TableFormat
 class ReadLine(NamedTuple):
     """A line with an anchor, and the records of each of its formats.
 
-    Or the lines of a block of steps.
+    Or the lines of a block of steps, or of a batch.
     """
 
     candidate: Candidate
@@ -121,17 +136,20 @@ class LineReader:
         self._tables = [one for one in formats if isinstance(one, TableFormat)]
         self._more_anchors = dict(more_anchors or {})
         self._open: dict[str, _OpenTable] = {}
-        self._at_once: dict[str, ReadLines | None] = {}
+        self._columns: dict[str, ReadColumns] = {}
         self._known: dict[tuple[bytes, ...], tuple[list[LogFormat], list[TableFormat]]] = {}
         self.headers: dict[str, str] = {}
         for table in self._tables:
             if headers and table.name in headers:
                 self._read_header(table, headers[table.name])
-        self.wanted = Wanted(self._anchors(), self._parse_lines, self._only())
+        self.wanted = Wanted(self._anchors(), self._read_lines, self._only())
 
     def read(self, candidates: Iterator[Candidate]) -> Iterator[ReadLine]:
         """Yield the candidates of a pass that searches for `wanted`, parsed."""
         for candidate in candidates:
+            if candidate.batch is not None:
+                yield ReadLine(candidate, [*candidate.batch.found])
+                continue
             log_formats, tables = self._concerned(candidate.anchors)
             if candidate.steps is not None:
                 yield ReadLine(candidate, [(log_formats[0], Records([candidate.steps]))])
@@ -156,18 +174,47 @@ class LineReader:
             )
         return known
 
-    def _parse_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
-        """Return the function that parses lines with some anchors at once; None without one."""
+    def _read_lines(self, anchors: tuple[bytes, ...]) -> ReadLines | None:
+        """Return what reads lines at once that hold some anchors; None if there is no such."""
         log_formats, _ = self._concerned(anchors)
-        if len(log_formats) != 1 or not {*anchors}.issubset(log_formats[0].anchors):
+        others = {*anchors}.difference(*(one.anchors for one in log_formats))
+        of_tables = (anchor for one in self._open.values() for anchor in one.table.anchors)
+        if (
+            others
+            or any(one.following for one in log_formats)
+            or not self._more_anchors.keys().isdisjoint(anchors)
+            or not {*anchors}.isdisjoint([*of_tables, *(one.header for one in self._tables)])
+        ):
             return None
-        # The same for all anchors of a format, whose lines are read together.
-        name, parse_lines = log_formats[0].name, log_formats[0].parse_lines
-        if name not in self._at_once:
-            self._at_once[name] = parse_lines and (
-                lambda offsets, lines: parse_lines(offsets, decode(lines))
-            )
-        return self._at_once[name]
+        columns = self._read_columns(log_formats[0]) if len(log_formats) == 1 else None
+        return ReadLines(columns, self._read_batch)
+
+    def _read_columns(self, log_format: LogFormat) -> ReadColumns | None:
+        """Return what reads steps as columns; the same for all lines of a format."""
+        parse_lines = log_format.parse_lines
+        if parse_lines is None:
+            return None
+        return self._columns.setdefault(
+            log_format.name, lambda offsets, lines: parse_lines(offsets, decode(lines))
+        )
+
+    def _read_batch(self, lines: Sequence[tuple[int, tuple[bytes, ...]]], text: bytes) -> LineBatch:
+        """Return what lines say, up to the first that may end a run or is not understood."""
+        found: list[tuple[AnyFormat, Sequence[Record]]] = []
+        for number, ((offset, anchors), line) in enumerate(
+            zip(lines, decode(text).split("\n"), strict=False)
+        ):
+            said = []
+            for one in self._concerned(anchors)[0]:
+                records = [*one.parse(offset, line.removesuffix("\r"))]
+                if records:
+                    said.append((one, records))
+                if not all(map(_just_goes_on, records)) or (
+                    not records and one.looks_like_report(line)
+                ):
+                    return LineBatch(found, number)
+            found += said
+        return LineBatch(found, len(lines))
 
     def _only(self) -> dict[bytes, re.Pattern[bytes]]:
         """Return a pattern for lines with an anchor, for anchors with a single use."""
@@ -228,22 +275,36 @@ def read_records(
     start: int = 0,
     complete: bool = True,
     chunk_bytes: int = CHUNK_BYTES,
-    threads: int = 1,
 ) -> Iterator[Record]:
     """Yield the records of a log that any of `formats` finds, in the order of its lines.
 
     Reading begins at `start`, the offset of a line. Offsets count plain bytes if the log is
     compressed. Pass `complete=False` while a program still writes the log: a last line without a
-    newline may be half written, and is left out. Memory does not grow with the log: each thread
+    newline may be half written, and is left out. Memory does not grow with the log: it
     takes `chunk_bytes` and the length of the longest line. Raises OSError.
     """
     bounds = Bounds(chunk_bytes=chunk_bytes, complete=complete)
     with open_source(path) as source:
         reader = LineReader(formats)
-        lines = Pass(source, reader.wanted, bounds, begin=start, threads=threads)
+        lines = Pass(source, reader.wanted, bounds, begin=start)
         for _, found in reader.read(iter(lines)):
             for _, records in found:
                 yield from records
+
+
+@cache
+def _report_pattern(log_format: LogFormat) -> re.Pattern[str]:
+    anchors = "|".join(re.escape(anchor.decode()) for anchor in log_format.anchors)
+    return log_format.report or re.compile(rf"(?:{anchors})[^\r]{{0,{_NUMBER_WITHIN}}}?[0-9]")
+
+
+def _just_goes_on(record: Record) -> bool:
+    """Return whether a record shows no end of a run: neither its last step nor a loss of nan."""
+    if isinstance(record, Step):
+        last = record.iterations is not None and record.iteration >= record.iterations
+        sound = not record.nan_iterations if record.loss is None else math.isfinite(record.loss)
+        return sound and not last
+    return not isinstance(record, LossReport) or math.isfinite(record.loss)
 
 
 def decode(line: bytes) -> str:

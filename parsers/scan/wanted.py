@@ -2,10 +2,21 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from parsers.records import Record
 from parsers.scan.anchors import anchor_search
 from parsers.steps.blocks import StepBlock
+
+
+class LineBatch(NamedTuple):
+    """The contents of some lines in a row, parsed one by one and passed on together.
+
+    found: the formats and their records, in the order of the lines. lines: the number of lines.
+    """
+
+    found: Sequence[tuple[Any, Sequence[Record]]]
+    lines: int
 
 
 class Candidate(NamedTuple):
@@ -13,9 +24,9 @@ class Candidate(NamedTuple):
 
     offset: byte at which it starts. line: its bytes, without \n or \r\n. anchors: those in it.
     following: the bytes after it, from its line end to that of the last following line; empty if
-    none was requested. number: how many lines there are up to this one, if requested. steps: if
-    many lines were read at once, the step of each; then offset and anchors are those of the first
-    line, and `line` is missing.
+    none was requested. number: how many lines there are up to this one, if requested. steps, batch:
+    if many lines were read at once, the step of each, or the contents of all; then offset and
+    anchors are those of the first line, and `line` is empty.
     """
 
     offset: int
@@ -24,10 +35,23 @@ class Candidate(NamedTuple):
     following: bytes = b""
     number: int | None = None
     steps: StepBlock | None = None
+    batch: LineBatch | None = None
 
 
-ReadLines = Callable[[Sequence[int], bytes], StepBlock | None]
+ReadColumns = Callable[[Sequence[int], bytes], StepBlock | None]
 """Takes the offsets of some lines and the lines, each with its newline; see `LogFormat`."""
+ReadBatch = Callable[[Sequence[tuple[int, tuple[bytes, ...]]], bytes], LineBatch]
+"""Takes the offset and the anchors of each of some lines, and the lines; reads the first ones."""
+
+
+class ReadLines(NamedTuple):
+    """Functions that read many lines at once.
+
+    columns: for lines that report steps, and differ in their numbers only. batch: for any.
+    """
+
+    columns: ReadColumns | None
+    batch: ReadBatch
 
 
 class Wanted:

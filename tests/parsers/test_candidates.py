@@ -3,9 +3,9 @@
 import io
 import subprocess
 import sys
-import threading
 import tracemalloc
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -68,40 +68,39 @@ def test_chunks_change_nothing(data: bytes, bounds: Bounds) -> None:
         assert found.position == len(data) - (0 if used else half_written)
 
 
-@given(data=texts, bounds=bounds, segment_bytes=st.integers(1, 40), threads=st.integers(2, 3))
+@given(data=texts, bounds=bounds, segment_bytes=st.integers(1, 40))
 def test_segments_change_nothing(
-    tmp_path_factory: pytest.TempPathFactory,
-    data: bytes,
-    bounds: Bounds,
-    segment_bytes: int,
-    threads: int,
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, bounds: Bounds, segment_bytes: int
 ) -> None:
-    """No line is lost or doubled at a border, and their order stays."""
+    """No line is lost or doubled at a border, and their numbers go on."""
     log = tmp_path_factory.getbasetemp() / "segments.log"
     log.write_bytes(data)
+    found: list[Candidate] = []
+    lines = 0
+    begins = range(0, max(len(data), 1), segment_bytes)
     with open_source(log) as source:
-        found = Pass(
-            source,
-            Wanted(WANTED),
-            bounds,
-            threads=threads,
-            segment_bytes=segment_bytes,
-            count_lines=True,
-        )
-        assert list(found) == slow_pass(data, WANTED, bounds)
+        for start, stop in pairwise([*begins, None]):
+            assert start is not None
+            segment = Pass(
+                source,
+                Wanted(WANTED),
+                bounds,
+                begin=start - (start > 0),
+                within_line=start > 0,
+                stop=stop,
+                lines=lines,
+                count_lines=True,
+            )
+            found += segment
+            lines += segment.newlines
+    assert found == slow_pass(data, WANTED, bounds)
 
 
-@given(data=texts, bounds=bounds, segment_bytes=st.integers(1, 40), changes=st.integers(0, 3))
+@given(data=texts, bounds=bounds, changes=st.integers(0, 3))
 def test_other_anchors_hold_from_the_next_line_on(
-    tmp_path_factory: pytest.TempPathFactory,
-    data: bytes,
-    bounds: Bounds,
-    segment_bytes: int,
-    changes: int,
+    data: bytes, bounds: Bounds, changes: int
 ) -> None:
     """Whoever searches ahead must not have searched for the old ones."""
-    log = tmp_path_factory.getbasetemp() / "changes.log"
-    log.write_bytes(data)
     more = {b"-": 0, b"\0": 1}
     expected, after = [], 0
     for number, wanted in enumerate([WANTED, *([WANTED | more, WANTED] * 2)]):
@@ -111,22 +110,14 @@ def test_other_anchors_hold_from_the_next_line_on(
             break
         expected.append(rest[0])
         after = rest[0].offset + 1
-    for threads in (1, 2):
-        with open_source(log) as source:
-            wanted = Wanted(WANTED)
-            found = []
-            for candidate in Pass(
-                source,
-                wanted,
-                bounds,
-                threads=threads,
-                segment_bytes=segment_bytes,
-                count_lines=True,
-            ):
-                found.append(candidate)
-                if len(found) <= changes:
-                    wanted.change(WANTED | more if len(found) % 2 else WANTED)
-        assert found == expected
+    with open_source(io.BytesIO(data)) as source:
+        wanted = Wanted(WANTED)
+        found = []
+        for candidate in Pass(source, wanted, bounds, count_lines=True):
+            found.append(candidate)
+            if len(found) <= changes:
+                wanted.change(WANTED | more if len(found) % 2 else WANTED)
+    assert found == expected
 
 
 @given(data=texts, cut=st.integers(0, 200))
@@ -165,22 +156,10 @@ def test_memory_stays_bounded_where_every_line_is_wanted(tmp_path: Path) -> None
     log.write_bytes(b"one and some more words on a line of a log\n" * 2**16)
     with open_source(log) as source:
         small = Bounds(chunk_bytes=2**16, line_limit=2**16)
-        found = Pass(source, Wanted(WANTED), small, threads=2, segment_bytes=2**16)
+        found = Pass(source, Wanted(WANTED), small)
         tracemalloc.start()
         count = sum(1 for _ in found)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert count == 2**16
     assert peak < 5 * 2**20
-
-
-def test_a_pass_may_be_left_early(tmp_path: Path) -> None:
-    """Its threads end with it."""
-    log = tmp_path / "log"
-    log.write_bytes(b"one\n" * 2**16)
-    before = threading.active_count()
-    with open_source(log) as source:
-        found = iter(Pass(source, Wanted(WANTED), Bounds(), threads=2, segment_bytes=2**10))
-        assert next(found).offset == 0
-        del found
-    assert threading.active_count() == before

@@ -16,7 +16,7 @@ from parsers.records import Outcome, OutcomeKind, Timers, Usage, UsageSource
 from parsers.runs.outcome import read_outcome
 from parsers.runs.pairs import read_pair
 from parsers.runs.reading import read
-from parsers.scan.candidates import SEGMENT_BYTES
+from parsers.scan.shared import WORTH_SHARING_BYTES
 
 LOG = (
     "using world size: 8, data-parallel-size: 8\n"
@@ -122,12 +122,12 @@ def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
     assert (one.outcome.line, one.outcome.text) == (other.outcome.line, other.outcome.text)
 
 
-def test_threads_change_nothing(tmp_path: Path) -> None:
+def test_processes_change_nothing(tmp_path: Path) -> None:
     """Neither records nor line numbers: a log of several segments, with all sorts of lines."""
     log = tmp_path / "log"
     log.write_bytes((LOG.encode() + b"\0" * 5000 + b"\n" + b"noise\n" * 5000) * 1200)
-    assert log.stat().st_size > 2 * SEGMENT_BYTES
-    assert read(log, threads=3) == read(log, threads=1)
+    assert log.stat().st_size > WORTH_SHARING_BYTES
+    assert read(log, processes=2) == read(log, processes=1)
 
 
 def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:

@@ -204,16 +204,16 @@ def test_a_launch_that_begins_within_a_block_begins_at_its_line() -> None:
     assert sum(run.lines for run in runs) == 19
 
 
-def test_threads_read_the_same(tmp_path: Path) -> None:
+def test_processes_read_the_same(tmp_path: Path) -> None:
     """Each segment has its own blocks."""
     learn()
     noise = "x" * 20_000
     log = tmp_path / "slurm-1.out"
     log.write_text("".join(f"{noise}\n{line(CORE, at)}\n" for at in range(1, 2000)))
     (one,), (two,), (slow,) = (
-        read(log, threads=1),
-        read(log, threads=2),
-        read(log, ONE_BY_ONE, threads=1),
+        read(log, processes=1),
+        read(log, processes=2),
+        read(log, ONE_BY_ONE, processes=1),
     )
     assert one == two == slow
     assert sum(isinstance(part, StepBlock) for part in one.parts) > 2

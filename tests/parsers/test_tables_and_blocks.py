@@ -1,7 +1,10 @@
 """Rows below a header, and lines that belong to the one with the anchor."""
 
+import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,9 +12,8 @@ from hypothesis import strategies as st
 
 import parsers.scan.reader
 from parsers.records import Record, Setting, Usage, UsageSource
-from parsers.scan.candidates import Pass
-from parsers.scan.reader import AnyFormat, LineReader, LogFormat, TableFormat, read_records
-from parsers.scan.sources import open_source
+from parsers.scan.reader import AnyFormat, LogFormat, TableFormat, read_records
+from parsers.scan.shared import SharedFile, SharedPass, prepare
 from parsers.scan.window import Bounds
 
 ParseLine = Callable[[int, str], Iterator[Record]]
@@ -30,6 +32,20 @@ def _column(header: str) -> ParseLine | None:
             yield Usage(source=UsageSource.NVIDIA_SMI, rank=int(cells[place]), offset=offset)
 
     return row
+
+
+class InThisProcess(Executor):
+    """Does what it is given at once."""
+
+    def __init__(self, file: SharedFile) -> None:
+        """Prepare as each process does."""
+        prepare(file)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return the result."""
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
 
 
 TABLE = TableFormat(name="table", header=b"rank", anchors=(b",",), row=_column)
@@ -91,27 +107,14 @@ def test_neither_chunks_nor_segments_change_what_is_read(
     log = tmp_path_factory.getbasetemp() / "tables.log"
     log.write_text("".join(f"{line}\n" for line in lines))
     formats = (TABLE, BLOCK, LONG_BLOCK)
-    found = []
-    for threads in (1, 2):
-        reader = LineReader(formats)
-        with open_source(log) as source:
-            candidates = Pass(
-                source,
-                reader.wanted,
-                Bounds(chunk_bytes=chunk_bytes),
-                threads=threads,
-                segment_bytes=segment_bytes,
-            )
-            found.append(
-                [
-                    record
-                    for line in reader.read(iter(candidates))
-                    for _, records in line.found
-                    for record in records
-                ]
-            )
+    file = SharedFile(
+        path=str(log), formats=formats, more_anchors={}, bounds=Bounds(chunk_bytes=chunk_bytes)
+    )
+    shared = SharedPass(file, log.stat().st_size, InThisProcess(file), segment_bytes=segment_bytes)
+    found = [record for line in shared for _, records in line.found for record in records]
     whole = list(read_records(log, formats))
-    assert found == [whole, whole]
+    assert found == whole
+    assert shared.position == log.stat().st_size
 
 
 def texts(log: Path, *formats: LogFormat) -> list[str]:
@@ -138,3 +141,12 @@ def test_blocks_may_overlap(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("BEGIN a\nBEGIN b\nc")
     assert texts(log, BLOCK) == ["BEGIN a\nBEGIN b\nc", "BEGIN b\nc"]
+
+
+def test_records_are_sent_to_other_processes_as_they_are() -> None:
+    """Also values that are absent."""
+    records = [
+        Usage(source=UsageSource.TORCH, rank=3, max_memory_allocated_gib=1.25, offset=7),
+        Setting(name="seed", value="42", source="arguments", offset=0),
+    ]
+    assert pickle.loads(pickle.dumps(records)) == records

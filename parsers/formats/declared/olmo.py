@@ -23,7 +23,7 @@ from typing import Any
 
 from parsers.fields import COUNT, LABELS, is_quoted
 from parsers.records import Step
-from parsers.scan.reader import LogFormat
+from parsers.scan.reader import NEVER, LogFormat
 
 _HEAD = re.compile(
     rf"\[step=(?P<step>{COUNT})/(?:(?P<steps>{COUNT})|\?\?\?),epoch={COUNT}(?:,eta=[^\]\s]*)?\]\s*$"
@@ -82,5 +82,5 @@ OLMO_CORE = LogFormat(
     parse=_parse,
     following=64,
     # Without metrics the line is progress.
-    report=re.compile(r"(?!)"),
+    report=NEVER,
 )

@@ -1,0 +1,218 @@
+"""Read one large file in several processes, because parsing keeps a core busy.
+
+Each takes segments of the file in turn, and sends back what the lines say that begin there; this
+process puts that in order. What opens a table changes what is searched for behind it: from there on
+this process reads alone.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from multiprocessing import current_process, get_context
+from multiprocessing.context import BaseContext
+from typing import NamedTuple
+
+from parsers.records import Record
+from parsers.scan.candidates import Pass
+from parsers.scan.reader import AnyFormat, LineReader, ReadLine
+from parsers.scan.sources import Source, open_source
+from parsers.scan.wanted import Candidate, LineBatch
+from parsers.scan.window import Bounds
+
+SEGMENT_BYTES = 2**22
+# Below this, starting processes takes longer than reading.
+WORTH_SHARING_BYTES = 2**24
+
+
+class _Packed(NamedTuple):
+    """A `ReadLine` whose formats are numbers, as one process sends it to another."""
+
+    candidate: Candidate
+    lines: int
+    found: list[tuple[int, Sequence[Record]]]
+
+
+class _Segment(NamedTuple):
+    """What was read of a segment.
+
+    changed: the line, if there is one, that opens a table; what follows was not read. newlines:
+    how many the segment has. position: where the search has ended.
+    """
+
+    lines: list[_Packed]
+    changed: Candidate | None
+    newlines: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedFile:
+    """A file, and how to read it; arguments as those of `LineReader` and `Pass`."""
+
+    path: str
+    formats: Sequence[AnyFormat]
+    more_anchors: Mapping[bytes, int]
+    bounds: Bounds
+    begin: int = 0
+    count_lines: bool = False
+
+
+class SegmentReader:
+    """Reads segments of a file."""
+
+    def __init__(self, file: SharedFile) -> None:
+        """Prepare to read any segment."""
+        self._file = file
+        self._numbers = {one.name: number for number, one in enumerate(file.formats)}
+        self._reader = LineReader(file.formats, file.more_anchors)
+
+    def read(self, start: int, stop: int | None) -> _Segment:
+        """Read the lines that begin from `start` on, and before `stop`. Raises OSError."""
+        search = self._reader.wanted.search
+        lines: list[_Packed] = []
+        with open_source(self._file.path) as source:
+            segment = _pass(self._file, source, self._reader, start, stop)
+            for line in self._reader.read(iter(segment)):
+                if self._reader.wanted.search is not search:
+                    self._reader = LineReader(self._file.formats, self._file.more_anchors)
+                    return _Segment(lines, line.candidate, 0, 0)
+                lines.append(self._packed(line))
+        return _Segment(lines, None, segment.newlines, segment.position)
+
+    def _packed(self, line: ReadLine) -> _Packed:
+        candidate, found = line
+        lines = candidate.batch.lines if candidate.batch else 0
+        numbered = [(self._numbers[one.name], records) for one, records in found]
+        return _Packed(candidate._replace(batch=None), lines, numbered)
+
+
+class SharedPass:
+    """One pass over a large file; iterating gives what its lines say, in order. Raises OSError.
+
+    position: the end of what was read, when the pass is over.
+    """
+
+    def __init__(
+        self,
+        file: SharedFile,
+        size: int,
+        pool: Executor,
+        *,
+        most_pending: int = 4,
+        segment_bytes: int = SEGMENT_BYTES,
+        tell: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """Begin a pass over the first `size` bytes, or more if the file grows meanwhile.
+
+        pool: where `prepare` was called with the file. most_pending: how many segments are read
+        ahead. tell: as in `Pass`.
+        """
+        self._file, self._size, self._pool, self._tell = file, size, pool, tell
+        self._most_pending, self._segment_bytes = most_pending, segment_bytes
+        self.position = file.begin
+
+    def __iter__(self) -> Iterator[ReadLine]:
+        begins = range(self._file.begin, self._size, self._segment_bytes)
+        spans = pairwise([*begins, None])
+        pending: deque[Future[_Segment]] = deque()
+        lines = 0
+        try:
+            while True:
+                while len(pending) < self._most_pending and (span := next(spans, None)):
+                    pending.append(self._pool.submit(read_segment, *span))
+                if not pending:
+                    return
+                segment = pending.popleft().result()
+                for packed in segment.lines:
+                    yield self._unpacked(packed, lines)
+                if segment.changed is not None:
+                    yield from self._alone(segment.changed, lines)
+                    return
+                lines += segment.newlines
+                self._tell(segment.position - self.position)
+                self.position = segment.position
+        finally:
+            for one in pending:
+                one.cancel()
+
+    def _unpacked(self, packed: _Packed, lines: int) -> ReadLine:
+        candidate, count, found = packed
+        known = [(self._file.formats[number], records) for number, records in found]
+        if count:
+            return ReadLine(candidate._replace(batch=LineBatch(known, count)), known)
+        if candidate.number is not None:
+            candidate = candidate._replace(number=lines + candidate.number)
+        return ReadLine(candidate, known)
+
+    def _alone(self, first: Candidate, lines: int) -> Iterator[ReadLine]:
+        """Read from a line on in this process; in front of its segment stand so many lines."""
+        reader = LineReader(self._file.formats, self._file.more_anchors)
+        before = lines + first.number - 1 if first.number else 0
+        with open_source(self._file.path) as source:
+            rest = Pass(
+                source,
+                reader.wanted,
+                self._file.bounds,
+                begin=first.offset,
+                lines=before,
+                count_lines=self._file.count_lines,
+                tell=self._tell,
+            )
+            yield from reader.read(iter(rest))
+        self.position = rest.position
+
+
+def _pass(
+    file: SharedFile, source: Source, reader: LineReader, start: int, stop: int | None
+) -> Pass:
+    # Whether a line begins at `start` is told by the byte before.
+    within = start > file.begin
+    return Pass(
+        source,
+        reader.wanted,
+        file.bounds,
+        begin=start - within,
+        stop=stop,
+        within_line=within,
+        count_lines=file.count_lines,
+    )
+
+
+_prepared: list[SegmentReader] = []
+
+
+def prepare(file: SharedFile) -> None:
+    """Let `read_segment` read this file in this process."""
+    _prepared[:] = [SegmentReader(file)]
+
+
+def read_segment(start: int, stop: int | None) -> _Segment:
+    """Read a segment of the file that was prepared last. Raises OSError."""
+    return _prepared[0].read(start, stop)
+
+
+def is_worth_sharing(source: Source, begin: int, processes: int) -> bool:
+    """Return whether several processes read a log faster than one."""
+    size = source.size
+    return (
+        processes > 1
+        and size is not None
+        and size - begin > WORTH_SHARING_BYTES
+        and not current_process().daemon
+    )
+
+
+def process_context() -> BaseContext:
+    """Return how to start processes."""
+    # A copy of this process is there at once, but must not be made while other threads run.
+    return get_context("fork" if threading.active_count() == 1 else "forkserver")
+
+
+def shared_pool(file: SharedFile, processes: int) -> ProcessPoolExecutor:
+    """Return processes that are prepared to read a file."""
+    return ProcessPoolExecutor(
+        processes, mp_context=process_context(), initializer=prepare, initargs=(file,)
+    )
