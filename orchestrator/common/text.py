@@ -20,7 +20,7 @@ _LONG_SENTENCE = 10_000
 def shortened(sentence: str) -> str:
     """Return a sentence without the middle of very long words, and of a very long sentence.
 
-    A value of a megabyte would hide the rest: where it is, what is wrong, and what to do.
+    A value of a megabyte would hide the place, the problem and the remedy.
     """
     if len(sentence) > _LONG_WORD:
         sentence = re.sub(rf"\S{{{_LONG_WORD},}}", lambda word: _ends(word[0], 80), sentence)

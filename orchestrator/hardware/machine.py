@@ -12,11 +12,11 @@ _GPU_NAME = re.compile(r"[0-9]+|(GPU|MIG)-[0-9A-Za-z/-]+")
 
 
 def visible_gpus() -> tuple[str, ...]:
-    """Return the GPUs this process may use, as CUDA_VISIBLE_DEVICES would name them.
+    """Return the GPUs this process may use, named as in CUDA_VISIBLE_DEVICES.
 
-    If the variable is set, they are its words up to the first that names no GPU, as CUDA reads it.
-    Otherwise they come from the driver's device files. This makes no driver call, so it is fast and
-    needs no library.
+    If the variable is set, they are its words up to the first that names no GPU. CUDA reads it in
+    the same way. Otherwise they come from the driver's device files. This makes no driver call, so
+    it is fast and needs no library.
     """
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:

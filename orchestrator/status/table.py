@@ -206,7 +206,7 @@ def run_records(statuses: Sequence[RunStatus], runs: Sequence[PlannedRun]) -> li
 
 
 def word(status: RunStatus) -> str:
-    """Return the outcome of a run that has ended, else its state, as a word in a sentence."""
+    """Return the outcome of a run that has ended, else its state, for use in a sentence."""
     return (status.outcome or status.state).lower().replace("_", " ")
 
 

@@ -44,7 +44,7 @@ def watched_state(run: WatchedRun) -> str:
 
 
 def left_text(run: WatchedRun) -> str | None:
-    """Return how long a running run will still take, as 0:12:05; None if not known."""
+    """Return the remaining time of a run in the form 0:12:05; None if not known."""
     seconds = run.progress.seconds_left
     if seconds is None or not _is_running(run):
         return None

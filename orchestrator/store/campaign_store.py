@@ -1,30 +1,30 @@
 """The layout under results/, which only this module and `folders` know.
 
-results/<campaign>/campaign.json         what was last submitted: run ids, labels, warm-up
+results/<campaign>/campaign.json         the last submission: run ids, labels, warm-up
 results/<campaign>/submit.lock           held while a submit is running
-results/<campaign>/cancels/<mark>.json   on Slurm: left by `cancel` for a submit that is at work
+results/<campaign>/cancels/<mark>.json   on Slurm: left by `cancel` for a running submit
 results/<campaign>/report.md, .csv, …    derived; can be made again
-results/<campaign>/rehearsal/            the same for what was rehearsed: never measured
+results/<campaign>/rehearsal/            the same for rehearsals: never measured
 results/<campaign>/<run>/run.json        the run's parameters and sizes
 results/<campaign>/<run>/job.sh, …       what runs
 results/<campaign>/<run>/run.lock        held while the run is supervised
 results/<campaign>/<run>/attempt-<n>/    one start of the run
 attempt.json                         who started it, when, on which devices
-output.log                           what it printed
-gpus-<node>.csv                      what nvidia-smi saw meanwhile, see `gpu_samples`
+output.log                           its output
+gpus-<node>.csv                      samples of nvidia-smi, see `gpu_samples`
 ended.json                           how it ended; absent until it has
 intent.json                          on Slurm: the batch it is submitted with
-job.sh                               on Slurm: what was submitted
+job.sh                               on Slurm: the submitted script
 slurm.json                           on Slurm: what Slurm last said of it; absent until it starts
 job.json                             on Slurm: when its job began, and how its job script ended
 results/<campaign>/submissions/<batch>/  one call of sbatch
 batch.json                           its runs; there before sbatch is called
-script.sh                            what Slurm is given; once its job has begun job-<id>.sh,
+script.sh                            the script for Slurm; job-<id>.sh once its job has begun,
                                      or withdrawn.sh if no job of it may begin any more
 receipt.json                         the job's id, or that there is none; never written twice
-waiting.json                         what Slurm last said of its jobs that have never started
+waiting.json                         the last states of its jobs that have never started
 <index>                              of an array: a link to the attempt with that index
-results/.parse/                      what `parse --on-slurm` has read: see `logs/archive/folder.py`
+results/.parse/                      the results of `parse --on-slurm`: see `logs/archive/folder.py`
 """
 
 import os

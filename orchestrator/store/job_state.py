@@ -36,7 +36,7 @@ WAITING = frozenset({"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_HOLD", "SPEC
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """What Slurm last said of a job, or of one task of an array.
+    """The state that Slurm last reported for a job, or for one task of an array.
 
     job_id: e.g. 7, or 7_3 for a task; None if only a log shows that the job ran.
     state: as Slurm prints it, e.g. "CANCELLED by 1000"; UNKNOWN if Slurm forgot the job.

@@ -192,7 +192,7 @@ def _shares(node: Node) -> int:
 
 
 def _needed(node: Node, asked: dict[str, str], run: Run) -> int:
-    """Return how many shares of a node a run takes: for its GPUs, or its cores if more."""
+    """Return the number of shares that a run takes on a node: for its GPUs or its cores."""
     takes_first = run.resources.nodes > 1 and LAUNCHERS[run.options.launcher].takes_first_gpus
     if "--exclusive" in asked or takes_first:
         return _shares(node)

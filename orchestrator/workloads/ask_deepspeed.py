@@ -354,7 +354,7 @@ def _take_a_step(config: dict[str, Any]) -> None:
 
 
 def _optimizer(model: Any, config: Mapping[str, Any]) -> Any:
-    """Return an optimizer for a configuration without one, as a program would make it."""
+    """Return the optimizer that a program would make if a configuration has none."""
     import torch
 
     zero = config.get("zero_optimization")

@@ -119,7 +119,7 @@ def answer_orders(
 
 
 def _answer(ask: Callable[[ProgramOrder], ProgramAnswer], order: ProgramOrder) -> dict[str, Any]:
-    """Return the answer to an order, as JSON, from a separate process."""
+    """Return the answer to an order as a JSON object, from a separate process."""
 
     def question() -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as scratch:

@@ -13,7 +13,7 @@ ACCOUNT = "bench@v100"
 
 
 class PracticeError(Exception):
-    """The reason why there is no cluster, as a sentence with a remedy."""
+    """The cluster is impossible; the message is a sentence with a remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
