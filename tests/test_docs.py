@@ -194,7 +194,7 @@ def test_make_lists_every_target() -> None:
     assert targets >= {"help", "setup", "demo", "test", "check", "bench", "record", "wheel"}
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_reported() -> None:
     """`teralog --version` names program and version."""
     done = subprocess.run(
         [Path(sys.executable).parent / "teralog", "--version"],

@@ -1,4 +1,4 @@
-"""A real Slurm for the tests, with and without accounting; one of each kind a test process."""
+"""Provide a real Slurm, with and without accounting; one of each kind per test process."""
 
 import os
 import tempfile
@@ -72,14 +72,14 @@ def slow_to_accept(_slow_to_accept: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def hasty_slurm(_hasty_slurm: Cluster) -> Iterator[Cluster]:
-    """A cluster that forgets jobs within a minute, and gives nodes up that are silent for some."""
+    """A cluster that forgets jobs within a minute, and gives up silent nodes soon."""
     yield _hasty_slurm
     jobs.clear(_hasty_slurm)
 
 
 @pytest.fixture
 def slurm(_slurm: Cluster) -> Iterator[Cluster]:
-    """A cluster of four nodes v100-32g and two v100-16g, all idle; sacct says nothing."""
+    """A cluster of four nodes v100-32g and two v100-16g, all idle; without sacct."""
     yield _slurm
     jobs.clear(_slurm)
 
@@ -93,7 +93,7 @@ def slurm_with_accounting(_slurm_with_accounting: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture(params=["slurm", "slurm_with_accounting"])
 def cluster(request: pytest.FixtureRequest) -> Any:
-    """A cluster without accounting, and one with it: what teralog does is the same on both."""
+    """A cluster without accounting, and one with it: teralog must work the same on both."""
     return request.getfixturevalue(request.param)
 
 

@@ -1,4 +1,4 @@
-"""Working within an allocation of a real Slurm: runs are steps on its nodes."""
+"""Run a campaign within an allocation of a real Slurm: runs are steps on its nodes."""
 
 import json
 import os
@@ -27,14 +27,14 @@ echo "$run cpus $SLURM_CPUS_ON_NODE"
 echo "$run leaves $SLURMD_NODENAME ${CUDA_VISIBLE_DEVICES:-none} $MASTER_PORT" >> "$LEDGER"
 """
 GO = 'until test -e "$LEDGER.go"; do sleep 0.1; done'
-# Goes on when so many others have begun too.
+# Goes on when this many others have begun too.
 TOGETHER = 'until test $(grep -c holds "$LEDGER") -ge {count}; do sleep 0.1; done'
 # The same for other runs, however many tasks each has.
 RUNS_TOGETHER = (
     """until test $(awk '$2 == "holds" {{print $1}}' "$LEDGER" | sort -u | wc -l) -ge {count};"""
     " do sleep 0.1; done"
 )
-# A profile's lines that say when a job script is at work, also while its step waits.
+# Lines of a profile that show when a job script is active, also while its step waits.
 AT_WORK = """\
 setup:
   - run=$(basename "$(dirname "$PWD")")
@@ -56,7 +56,7 @@ ONE_GPU = "salloc --nodes=1 --gres=gpu:1 --mem=1G --constraint=v100-32g"
 def run_line(
     play, line: str, command: str, seconds: float = 120
 ) -> "subprocess.CompletedProcess[str]":
-    """Run what `teralog salloc` printed, with a command in the allocation."""
+    """Run the line that `teralog salloc` printed, with a command in the allocation."""
     return subprocess.run(
         [*shlex.split(line), "bash", "-c", command],
         cwd=play.path,
@@ -69,18 +69,18 @@ def run_line(
 
 
 def holding(wait: str) -> str:
-    """Return what a run does that holds what it was given while it waits."""
+    """Return a run's script that holds its devices while it waits."""
     return HOLD.replace("{wait}", wait)
 
 
 def here(play, options: str) -> "subprocess.CompletedProcess[str]":
-    """Submit the campaign within an allocation of node memory for all, and return its end."""
+    """Submit the campaign within an allocation of node memory for all, and return the result."""
     line = f"salloc --mem=2G --constraint=v100-32g {options}"
     return run_line(play, line, f"{TERALOG} submit campaign.yaml --here")
 
 
 def held(play) -> list[tuple[str, str, str, str]]:
-    """Return (run, node, GPUs, port) of each task; none ever held what another one held then."""
+    """Return (run, node, GPUs, port) of each task; assert that no two tasks overlap."""
     now: dict[tuple[str, str], str] = {}
     found = []
     for run, what, *rest in play.events():
@@ -105,7 +105,7 @@ def count_holds(play) -> int:
 
 
 def most_at_once(play) -> int:
-    """Return how many nodes, or parts of one, job scripts were at work on at once, at most."""
+    """Return the largest number of nodes, or parts of one, with active job scripts at once."""
     count = most = 0
     for _, what, *rest in play.events():
         if what in {"begins", "ends"}:
@@ -114,8 +114,8 @@ def most_at_once(play) -> int:
     return most
 
 
-def test_the_line_asks_for_what_the_largest_run_needs_and_the_time_of_all(play) -> None:
-    """Slurm grants it as it is printed."""
+def test_salloc_line_fits_the_largest_run_and_the_time_of_all_runs(play) -> None:
+    """Slurm grants the line exactly as printed."""
     play.write_slurm_campaign(
         "true",
         matrix="nodes: [1, 2], gpus_per_node: [2, 4]",
@@ -167,7 +167,7 @@ def test_runs_are_steps_side_by_side_on_nodes_of_their_own(play, launcher: str) 
 
 
 def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
-    """`--here` takes what is missing only."""
+    """`--here` starts only runs that are not in Slurm's queue."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]")
     play.teralog("submit", "campaign.yaml", "--hold")
     done = run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here")
@@ -177,7 +177,7 @@ def test_a_run_that_slurm_has_is_left_to_it(play) -> None:
 
 
 def test_a_run_that_slurm_has_forgotten_keeps_none_of_its_series_back(play) -> None:
-    """Nobody will ever say how it ended."""
+    """Its end will never be known."""
     play.write_slurm_campaign(
         "true", matrix="micro_batch_size: [1, 2]", profile="submission_limit: 1\n"
     )
@@ -214,8 +214,8 @@ def test_a_run_that_cannot_be_cancelled_keeps_no_other_going(play) -> None:
         os.close(lock)
 
 
-def test_too_small_an_allocation_and_none_at_all_are_said(play) -> None:
-    """Before anything is started."""
+def test_a_missing_or_too_small_allocation_is_reported(play) -> None:
+    """Both are reported before anything starts."""
     play.write_slurm_campaign("true", matrix="nodes: [3]")
     none = play.teralog("submit", "campaign.yaml", "--here")
     assert none.returncode == 1
@@ -231,7 +231,7 @@ def test_too_small_an_allocation_and_none_at_all_are_said(play) -> None:
 
 
 def test_a_run_in_an_allocation_is_ended_by_cancel(play) -> None:
-    """Its steps too."""
+    """Its steps end too."""
     play.write_slurm_campaign("sleep 600", matrix="seed: [1]")
     line = play.teralog("salloc", "campaign.yaml").stdout.strip()
     process = subprocess.Popen(
@@ -250,7 +250,7 @@ def test_a_run_in_an_allocation_is_ended_by_cancel(play) -> None:
 
 
 def test_runs_of_few_gpus_share_a_node_each_with_its_own(play) -> None:
-    """Four of one GPU are there at once on a node of four; their ports differ as their GPUs do."""
+    """Four runs of one GPU share a node of four; their ports differ as their GPUs do."""
     wait = TOGETHER.format(count=4)
     play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile="cores_per_rank: 2")
     done = here(play, "--nodes=1 --gres=gpu:4 --cpus-per-task=8")
@@ -285,8 +285,8 @@ def test_runs_of_several_nodes_and_small_ones_mix(play) -> None:
     assert most_at_once(play) == 4
 
 
-def test_what_a_run_had_is_free_when_it_is_killed(play) -> None:
-    """Its supervisor dies at once; what waited takes its place while the others go on."""
+def test_devices_of_a_killed_run_are_free_again(play) -> None:
+    """Its supervisor dies at once; a waiting run takes its place while the others go on."""
     play.write_slurm_campaign(holding(GO), matrix="seed: [1, 2, 3, 4, 5]", gpus_per_node=1)
     line = "salloc --nodes=1 --gres=gpu:4 --cpus-per-task=8 --mem=2G"
     process = subprocess.Popen(
@@ -330,7 +330,7 @@ def test_what_a_run_had_is_free_when_it_is_killed(play) -> None:
 def test_as_many_runs_are_there_at_once_as_fit_by_gpus_and_cores(
     play, profile: str, options: str, most: int
 ) -> None:
-    """And one a node where the profile wants nodes for itself."""
+    """One per node if the profile wants whole nodes."""
     wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     play.write_slurm_campaign(holding(wait), gpus_per_node=1, profile=f"{AT_WORK}{profile}")
     done = here(play, options)
@@ -344,7 +344,7 @@ def test_as_many_runs_are_there_at_once_as_fit_by_gpus_and_cores(
     [(1, 4), (2, 2), (4, 1), (16, 1)],
 )
 def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most: int) -> None:
-    """Runs of two processes on four cores, of two CPUs each; what is too large goes alone."""
+    """Runs of two processes on four cores, of two CPUs each; a larger run gets a whole node."""
     wait = f"timeout 60 bash -c '{TOGETHER.format(count=most)}'; sleep 0.5"
     profile = f"cores_per_rank: {cores_per_rank}\n{AT_WORK}"
     play.write_slurm_campaign(holding(wait), gpus_per_node=2, profile=profile)
@@ -363,10 +363,8 @@ def test_nodes_without_gpus_are_shared_by_cores(play, cores_per_rank: int, most:
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-def test_what_looks_at_gpus_beside_a_run_looks_at_its_own_or_not_at_all(
-    play, exclusive: bool
-) -> None:
-    """A step that overlaps is given the first GPUs of a node: another run's, where it is shared."""
+def test_a_gpu_sampler_sees_only_the_gpus_of_its_run(play, exclusive: bool) -> None:
+    """On a shared node, an overlapping step would get the first GPUs: another run's."""
     look = (
         "{ sleep 1; srun --overlap --mem=0 --cpus-per-task=1 --nodes=1 --ntasks=1 bash -c "
         '\'echo "$SLURM_STEP_ID beside $CUDA_VISIBLE_DEVICES" >> "$LEDGER"\'; } &'
@@ -385,8 +383,8 @@ def test_what_looks_at_gpus_beside_a_run_looks_at_its_own_or_not_at_all(
 
 @pytest.mark.train
 @pytest.mark.timeout(900)
-def test_every_launcher_trains_beside_the_others_on_one_node(play) -> None:
-    """Their ports do not meet."""
+def test_all_launchers_train_on_one_node_at_the_same_time(play) -> None:
+    """Their ports differ."""
     pytest.importorskip("deepspeed")
     play.write_slurm_campaign(
         "true",

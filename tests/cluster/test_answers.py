@@ -1,6 +1,6 @@
-"""What Slurm answers is not always true, or all: a record changes only for what is.
+"""Slurm's answers are not always true or complete: only true ones may change a record.
 
-It forgets jobs, gives their ids again, keeps silent, and its accounting is late.
+It forgets jobs, gives their ids again, does not answer, and its accounting is late.
 """
 
 import json
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.slurm
 
 WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 SILENT = "echo 'Unable to contact slurm controller' >&2; exit 1"
-# Notes that it was asked, and keeps silent until somebody loses patience.
+# Records that it was called, and does not answer until the caller gives up.
 HANGING = 'echo "$0" >> "$LEDGER.asked"; exec sleep 600'
 
 
 def instead(play, **commands: str) -> None:
-    """Put lines of shell in place of some of Slurm's commands."""
+    """Replace some of Slurm's commands by lines of shell."""
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     for name, lines in commands.items():
@@ -29,8 +29,8 @@ def instead(play, **commands: str) -> None:
     play.environment["PATH"] = f"{folder}{os.pathsep}{play.environment['PATH']}"
 
 
-def test_a_job_that_slurm_has_forgotten_is_unknown_and_its_log_tells_the_end(bare, slurm) -> None:
-    """The record's job id is changed to one that there never was."""
+def test_a_forgotten_job_is_unknown_and_its_log_shows_the_end(bare, slurm) -> None:
+    """The record's job id is changed to one that never existed."""
     bare.write_slurm_campaign(
         "echo 'CUDA out of memory. Tried to allocate 2.00 GiB'; exit 1", matrix="seed: [1]"
     )
@@ -45,7 +45,7 @@ def test_a_job_that_slurm_has_forgotten_is_unknown_and_its_log_tells_the_end(bar
 
 
 def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> None:
-    """A cluster set up anew counts from 1 again; names tell jobs apart."""
+    """A cluster that was set up again counts from 1; names distinguish jobs."""
     other = slurm.run(
         "sbatch", "--parsable", "--mem=100M", "--output=/dev/null", "--hold", "--wrap", "true"
     ).stdout.strip()
@@ -61,7 +61,7 @@ def test_another_job_with_the_same_id_is_not_taken_for_the_run(bare, slurm) -> N
 
 
 def test_a_slurm_that_for_a_moment_knows_nothing_is_asked_again(bare, slurm) -> None:
-    """So it may be while an array changes: a run that goes on is not called UNKNOWN."""
+    """This happens while an array changes: a run that goes on must not become UNKNOWN."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING", "RUNNING"])
@@ -79,7 +79,7 @@ def test_a_slurm_that_for_a_moment_knows_nothing_is_asked_again(bare, slurm) -> 
 
 
 def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
-    """What was known stays, the silence is told, and nothing is submitted twice."""
+    """The known states stay, the silence is reported, and nothing is submitted twice."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -95,7 +95,7 @@ def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
 
 
 def asked(play) -> list[str]:
-    """Return the commands of Slurm that were asked, and forget them."""
+    """Return the commands of Slurm that were called, and reset the list."""
     path = play.path / "ledger.asked"
     lines = path.read_text().splitlines() if path.exists() else []
     path.unlink(missing_ok=True)
@@ -115,7 +115,7 @@ ASKING = [
 
 @pytest.mark.parametrize("silence", [HANGING, f'echo "$0" >> "$LEDGER.asked"; {SILENT}'])
 def test_a_daemon_that_keeps_silent_is_asked_once_by_each_command(bare, silence: str) -> None:
-    """The sentence says so, and how to wait longer; what was known stays."""
+    """The message reports it, and how to wait longer; known states stay."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -131,7 +131,7 @@ def test_a_daemon_that_keeps_silent_is_asked_once_by_each_command(bare, silence:
 
 
 def test_accounting_that_keeps_silent_does_not_silence_the_controller(bare) -> None:
-    """Sacct asks slurmdbd, another daemon; it too is asked once."""
+    """It has another daemon, slurmdbd, which is asked once, too."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -142,7 +142,7 @@ def test_accounting_that_keeps_silent_does_not_silence_the_controller(bare) -> N
 
 
 def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
-    """Such as a cluster's own wrapper that refuses the options; the daemon is there."""
+    """For example, a cluster's own wrapper refuses the options; the daemon answers."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
@@ -156,7 +156,7 @@ def test_scontrol_answers_for_an_squeue_that_does_not_work(bare) -> None:
 def test_runs_go_on_that_late_accounting_calls_cancelled_with_the_rest_of_their_array(
     playground, slurm_with_accounting, rest: str, others: dict[str, str]
 ) -> None:
-    """Sacct said so, of a busy machine: it had not heard yet that two tasks had started.
+    """A busy machine's sacct reported this: it did not yet know that two tasks had started.
 
     Its line is the one that it printed then; squeue may be silent too.
     """
@@ -185,7 +185,7 @@ def test_runs_go_on_that_late_accounting_calls_cancelled_with_the_rest_of_their_
 def test_a_run_that_completed_is_not_called_cancelled_with_the_rest_of_its_array(
     bare, state: str, forgotten: list[str]
 ) -> None:
-    """Without accounting, when squeue has forgotten the task and speaks of the array alone."""
+    """Without accounting, when squeue has forgotten the task and reports only the array."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]")
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["COMPLETED", "COMPLETED"])
@@ -198,10 +198,10 @@ def test_a_run_that_completed_is_not_called_cancelled_with_the_rest_of_its_array
     assert bare.states() == [state, state]
 
 
-def test_accounting_names_nobody_who_cancelled_a_job_for_one_that_had_failed(
+def test_accounting_names_no_user_for_a_job_cancelled_by_a_dependency(
     playground, slurm_with_accounting
 ) -> None:
-    """Nor that it waited, where the other had failed by then; of a person's it names the person."""
+    """It does not mention that the job waited, either; a user who cancels a job is named."""
     playground.environment |= slurm_with_accounting.environment
     run = slurm_with_accounting.run
     submit = ("sbatch", "--parsable", "--mem=100M", "--output=/dev/null")
@@ -224,7 +224,7 @@ def test_accounting_names_nobody_who_cancelled_a_job_for_one_that_had_failed(
 
 
 def test_another_user_s_job_of_the_same_name_is_not_taken_for_the_run(bare, slurm) -> None:
-    """Neither when a lost job is looked for, nor when withdrawn ones are cancelled."""
+    """Neither when searching a lost job, nor when cancelling withdrawn ones."""
     if os.getuid() != 0:
         pytest.skip("only root submits for another user")
     bare.write_slurm_campaign("true", matrix="seed: [1]")
@@ -250,7 +250,7 @@ def test_another_user_s_job_of_the_same_name_is_not_taken_for_the_run(bare, slur
 def test_a_job_is_found_though_the_submit_s_clock_was_ahead(
     playground, slurm_with_accounting
 ) -> None:
-    """By an hour: accounting is asked for what was submitted since a day before that time."""
+    """By an hour: accounting is asked for jobs submitted since a day before that time."""
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign("true", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
@@ -269,7 +269,7 @@ def test_a_job_is_found_though_the_submit_s_clock_was_ahead(
 def test_a_task_that_has_gone_from_its_array_is_cancelled_only_if_it_never_began(
     playground, hasty_slurm
 ) -> None:
-    """Its log may be out of sight; what the job recorded of itself lies with the results."""
+    """Its log may be out of sight; the job's own record is in the results."""
     play = playground
     play.environment |= hasty_slurm.environment
     logs = play.path / "logs"

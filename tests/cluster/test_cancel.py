@@ -1,4 +1,4 @@
-"""`teralog cancel` wins against a submit that is at work, and against a disk that takes nothing."""
+"""`teralog cancel` wins against an active submit, and against a full or read-only disk."""
 
 import contextlib
 import os
@@ -64,7 +64,7 @@ def start_until_sbatch(play, *command: str) -> "subprocess.Popen[str]":
 
 
 def start_cancel(play, *options: str) -> "subprocess.Popen[str]":
-    """Start a cancel, and wait until it says that it waits for a submit."""
+    """Start a cancel, and wait until it prints that it waits for a submit."""
     cancel: subprocess.Popen[str] = play.start("cancel", "campaign.yaml", "--all", *options)
     assert cancel.stderr is not None
     line = next(line for line in cancel.stderr if not line.startswith("results: "))
@@ -80,7 +80,7 @@ def queue(play) -> str:
     return done.stdout
 
 
-def test_cancel_ends_what_a_submit_is_about_to_submit(bare) -> None:
+def test_cancel_ends_a_job_that_is_being_submitted(bare) -> None:
     """It waits for that sbatch, and cancels its job."""
     bare.write_slurm_campaign(WAIT)
     hold_sbatch(bare)
@@ -96,7 +96,7 @@ def test_cancel_ends_what_a_submit_is_about_to_submit(bare) -> None:
 
 
 def test_a_submit_calls_sbatch_no_more_after_a_cancel(bare) -> None:
-    """Of three arrays it has submitted one; its reason is a sentence."""
+    """It has submitted one of three arrays; its reason is a sentence."""
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5, 6]", profile="max_array_size: 2\n"
     )
@@ -115,8 +115,8 @@ def test_a_submit_calls_sbatch_no_more_after_a_cancel(bare) -> None:
     bare.wait_for(["COMPLETED"] * 6)
 
 
-def test_a_retry_stops_before_it_submits_what_a_cancel_names(bare) -> None:
-    """Runs that have ended are left as they are, and are not started again."""
+def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
+    """Ended runs stay as they are, and are not started again."""
     bare.write_slurm_campaign(
         f'test -e "$LEDGER.retry" || exit 3; {WAIT}', profile="max_array_size: 2\n"
     )
@@ -152,8 +152,8 @@ def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
     bare.wait_for(["COMPLETED"] * 3 + ["CANCELLED"])
 
 
-def test_cancel_ends_what_a_killed_submit_has_left(bare) -> None:
-    """No sbatch is alive any more: there will be no job."""
+def test_cancel_closes_the_attempts_of_a_killed_submit(bare) -> None:
+    """No sbatch is alive any more, so there will be no job."""
     bare.write_slurm_campaign("true")
     hold_sbatch(bare)
     submit = start_until_sbatch(bare, "submit", "campaign.yaml")
@@ -172,7 +172,7 @@ def test_cancel_ends_what_a_killed_submit_has_left(bare) -> None:
 
 
 def test_a_mark_that_was_left_stops_no_later_submit(bare) -> None:
-    """Such as one of a cancel that was killed; the submit takes it away."""
+    """For example, that of a killed cancel; the submit removes it."""
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     run = bare.status()[0]["run_id"]
     marks = bare.path / "results" / "play" / "cancels"
@@ -184,7 +184,7 @@ def test_a_mark_that_was_left_stops_no_later_submit(bare) -> None:
 
 
 def wait_until_two_run(play) -> None:
-    """Wait until Slurm says so: under the path of such a disk, srun finds no current folder."""
+    """Wait until Slurm reports it: on such a disk, srun finds no current folder."""
     wait_until(lambda: queue(play).count("RUNNING") == 2, lambda: "they do not start")
 
 
@@ -197,13 +197,13 @@ def disk(bare) -> Iterator[Disk]:
 
 
 def fill(disk: Disk) -> str:
-    """Fill a disk, and return what is said of it."""
+    """Fill a disk, and return the message about it."""
     disk.fill()
     return "No space left on device"
 
 
 def make_read_only(disk: Disk) -> str:
-    """Let nobody write to a disk, and return what is said of it."""
+    """Make a disk read-only, and return the message about it."""
     disk.make_read_only()
     return "Read-only file system"
 
@@ -212,7 +212,7 @@ def make_read_only(disk: Disk) -> str:
 def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
     disk: Disk, trouble: Any
 ) -> None:
-    """What cannot be recorded is a sentence."""
+    """A record that cannot be written is reported in a sentence."""
     play = disk.playground
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)
@@ -235,10 +235,10 @@ def test_without_a_place_to_write_slurm_is_shown_and_jobs_are_cancelled(
     assert queue(play) == ""
 
 
-def test_on_a_full_disk_what_cannot_be_marked_is_said_and_the_rest_is_cancelled(
+def test_on_a_full_disk_unmarked_runs_are_reported_and_jobs_are_cancelled(
     disk: Disk,
 ) -> None:
-    """A run that has not started would be started by the next submit."""
+    """Without a mark, the next submit would start a run that has not started."""
     play = disk.playground
     assert disk.teralog("submit").returncode == 0
     wait_until_two_run(play)

@@ -1,6 +1,6 @@
-"""Real trainings in turns on a real Slurm, while somebody else keeps the machine busy now and then.
+"""Compare real trainings in turns on a real Slurm, while another program uses the machine at times.
 
-Each block of runs is a job of its own, so what one allocation had is no reason for a verdict.
+Each block of runs is a separate job, so the state of one allocation cannot cause a verdict.
 """
 
 import json
@@ -56,7 +56,7 @@ while True:
 
 @pytest.fixture
 def disturbed() -> Iterator[None]:
-    """A machine that others use, too."""
+    """A machine that other programs use, too."""
     others = [
         subprocess.Popen([sys.executable, "-c", DISTURBANCE.format(seed=seed)]) for seed in (1, 2)
     ]
@@ -68,9 +68,9 @@ def disturbed() -> Iterator[None]:
 
 @pytest.mark.usefixtures("disturbed")
 def test_more_layers_are_slower_and_a_is_as_fast_as_a(tmp_path: Path, slurm: Cluster) -> None:
-    """Of two kinds that differ the verdict is right, of two that do not there is none.
+    """For two different kinds the verdict is right, for two equal ones there is none.
 
-    The latter errs in 4 % of all cases, as is promised: it must not be far off, where it does.
+    The latter may fail in 4 % of all cases, as promised; then it must not be far off.
     """
     pytest.importorskip("torch")
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)

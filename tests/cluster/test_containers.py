@@ -96,7 +96,7 @@ def write_programs(folder: Path) -> None:
 
 
 def containers(play: Any) -> list[str]:
-    """Return how containers were started, in the words of the runtimes."""
+    """Return how containers were started, in the runtimes' words."""
     path = Path(f"{play.ledger}.containers")
     return path.read_text().splitlines() if path.exists() else []
 
@@ -104,7 +104,7 @@ def containers(play: Any) -> list[str]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_run_trains_and_rehearses_inside_its_container(bare: Any, runtime: str) -> None:
-    """Every Python of a run is the container's: launchers, ranks and what a rehearsal checks."""
+    """Every Python of a run is the container's: launchers, ranks and rehearsals."""
     programs = bare.path / "programs"
     write_programs(programs)
     image = str(bare.path / "an image.sif")
@@ -149,7 +149,7 @@ def test_run_trains_and_rehearses_inside_its_container(bare: Any, runtime: str) 
 
 
 def test_run_without_its_container_fails(bare: Any) -> None:
-    """What the test above relies on."""
+    """The test above relies on this."""
     programs = bare.path / "programs"
     write_programs(programs)
     profile = {"gpus_per_node": 4, "memory": "2G", "python": str(programs / "python-in-image")}

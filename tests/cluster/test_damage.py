@@ -1,4 +1,4 @@
-"""Folders deleted and disks full under runs of a real Slurm: campaigns still come to their ends."""
+"""Folders deleted and disks full under runs of a real Slurm: campaigns still finish."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def play(playground, slurm) -> Any:
 
 
 def wait_for_ends(play, count: int) -> list[dict[str, Any]]:
-    """Wait until so many runs have ended, and return what `status` says then."""
+    """Wait until this many runs have ended, and return the status."""
     found: list[dict[str, Any]] = []
 
     def have_ended() -> bool:
@@ -39,7 +39,7 @@ def wait_for_ends(play, count: int) -> list[dict[str, Any]]:
 
 
 def test_a_folder_of_logs_that_is_deleted_costs_the_logs_alone(play) -> None:
-    """A run that goes on completes; one that had not begun cannot, and does by a retry."""
+    """A running run completes; one that had not begun fails, and completes after a retry."""
     logs = play.path / "logs"
     play.write_slurm_campaign(
         f"echo hello; {WAIT}", matrix="seed: [1, 2]", profile=f"log_folder: {json.dumps(str(logs))}"
@@ -60,7 +60,7 @@ def test_a_folder_of_logs_that_is_deleted_costs_the_logs_alone(play) -> None:
 
 
 def test_a_run_whose_folder_is_deleted_is_not_run_twice_at_once(play) -> None:
-    """The next submit finds that its job goes on, or waits, and makes the folder anew."""
+    """The next submit finds that its job runs or waits, and makes the folder again."""
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3]")
     play.teralog("submit", "campaign.yaml", "--throttle", "1")
     runs = play.wait_for(["RUNNING", "PENDING", "PENDING"])
@@ -79,7 +79,7 @@ def test_a_run_whose_folder_is_deleted_is_not_run_twice_at_once(play) -> None:
 
 
 def test_a_run_whose_folder_is_deleted_after_its_end_is_run_again(play) -> None:
-    """So a run is begun anew by whoever wants that."""
+    """This is how a user starts a run from scratch."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2]")
     play.teralog("submit", "campaign.yaml")
     first, _ = play.wait_for(["COMPLETED"] * 2)
@@ -110,7 +110,7 @@ say status --json > retried.json
 def test_a_run_that_fills_the_disk_has_failed_and_looking_at_it_is_no_error(
     playground, slurm
 ) -> None:
-    """What Slurm says cannot be written while it is full; that is said, and made up for."""
+    """Slurm's report cannot be written to a full disk; this is reported and repaired later."""
     play = playground
     play.write_slurm_campaign(
         'test -e "$LEDGER.go" || { cat /dev/zero > big; touch "$LEDGER.full"; exit 1; }',

@@ -1,4 +1,4 @@
-"""At the end of an allocation no run has failed that never began, and the next one goes on."""
+"""When an allocation ends, runs that never began have not failed, and the next one continues."""
 
 import os
 import re
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slurm
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
 SALLOC = "salloc --nodes=1 --gres=gpu:4 --cpus-per-task=8 --mem=2G --constraint=v100-32g"
-# The first two end, the others last until somebody lets them go.
+# The first two end, the others last until the test releases them.
 TWO_END = """\
 grep start "$LEDGER" | head -2 | grep -q "$run" || while ! test -e "$LEDGER.go"; do sleep 0.1; done
 """
@@ -61,7 +61,7 @@ def finish(play) -> None:
 
 
 def assert_none_failed_that_never_began(play) -> None:
-    """What was under way is INTERRUPTED, what has not begun is free for the next submit."""
+    """Active runs are INTERRUPTED; runs that have not begun are free for the next submit."""
     states = play.states()
     assert {*states} == {"COMPLETED", "INTERRUPTED", "NOT_STARTED"}, states
     assert states.count("COMPLETED") == 2
@@ -71,14 +71,14 @@ def assert_none_failed_that_never_began(play) -> None:
 
 
 def wait_until_four_run(play) -> None:
-    """Wait until two runs have ended, and four are at work."""
+    """Wait until two runs have ended, and four are running."""
     wait_until(lambda: len(play.starts()) == 6, lambda: str(play.starts()))
     wait_until(lambda: play.states().count("COMPLETED") == 2, lambda: str(play.status()))
 
 
 @pytest.mark.parametrize("how", ["scancel", "time limit"])
 def test_the_rest_is_left_when_an_allocation_ends(play, slurm, how: str) -> None:
-    """The submit says so and ends; `submit --here` in another allocation goes on."""
+    """The submit reports it and ends; `submit --here` in another allocation continues."""
     submit = start(play, f"{SALLOC} {TERALOG} submit campaign.yaml --here")
     wait_until_four_run(play)
     if how == "scancel":
@@ -112,7 +112,7 @@ def test_the_next_batch_job_makes_the_rest(play, slurm) -> None:
 
 
 def test_a_run_that_does_not_fit_into_the_time_left_is_not_started(play) -> None:
-    """Unless --overrun is given: then it starts, and what it does until then counts."""
+    """Unless --overrun is given: then it starts, and its steps until the end count."""
     play.go()
     short = start(play, f"{SALLOC} --time=5 {TERALOG} submit campaign.yaml --here")
     printed = short.communicate(timeout=120)[0]
@@ -143,6 +143,6 @@ def test_ctrl_c_names_the_line_that_goes_on_here(play) -> None:
 
 
 def test_overrun_is_for_allocations(play) -> None:
-    """Elsewhere it would mean nothing."""
+    """Elsewhere it has no meaning."""
     refused = play.teralog("submit", "campaign.yaml", "--overrun")
     assert (refused.returncode, "give --here" in refused.stderr) == (1, True)

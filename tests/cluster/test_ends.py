@@ -1,4 +1,4 @@
-"""Each way in which a run on a real Slurm may end: its state, and how the campaign goes on."""
+"""Each way in which a run on a real Slurm may end: its state, and how the campaign continues."""
 
 import signal
 from collections.abc import Callable
@@ -20,9 +20,9 @@ test -e "$LEDGER.go" ||
 
 @dataclass(frozen=True)
 class End:
-    """What befalls a run, and how it then has ended, in Slurm's word and in teralog's.
+    """An event in a run, and its resulting state, in Slurm's word and in teralog's.
 
-    befall: what is done to the run, told by its status, on a cluster.
+    befall: causes the event, given the run's status, on a cluster.
     """
 
     befall: Callable[[Any, dict[str, Any]], object]
@@ -36,7 +36,7 @@ class End:
 
 
 def preempt(cluster, run: dict[str, Any]) -> None:
-    """Take all nodes for a moment by a job of a partition that goes before."""
+    """Take all nodes for a moment by a job of a partition with higher priority."""
     cluster.run(
         *("sbatch", "--nodes=6", "--exclusive", "--mem=0", "--output=/dev/null"),
         *("--wrap", "sleep 1"),
@@ -73,7 +73,7 @@ ENDS = {
 
 
 def ended(play, seconds: float = 90) -> dict[str, Any]:
-    """Wait until the one run of a playground has ended, and return what `status` says then."""
+    """Wait until the only run of a playground has ended, and return its status."""
     found: dict[str, Any] = {}
 
     def has_ended() -> bool:
@@ -86,10 +86,8 @@ def ended(play, seconds: float = 90) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_a_run_that_did_not_complete_says_why_and_a_retry_completes_it(
-    play, cluster, name: str
-) -> None:
-    """What ended is left alone by submit; retry takes it by its outcome, and by no other."""
+def test_a_failed_run_shows_its_reason_and_a_retry_completes_it(play, cluster, name: str) -> None:
+    """Submit leaves ended runs alone; retry starts it only by its own outcome."""
     end = ENDS[name]
     play.write_slurm_campaign(
         end.body, matrix="seed: [1]", profile=end.profile, time_limit=end.time_limit
@@ -142,8 +140,8 @@ def test_a_run_that_slurm_puts_back_has_not_ended(play, cluster, name: str) -> N
     assert list(play.starts().values()) == [2]
 
 
-def test_a_run_whose_node_dies_is_told_and_retried(playground, hasty_slurm) -> None:
-    """Its slurmd is killed and says nothing any more; Slurm gives the node up after a while."""
+def test_a_run_whose_node_dies_is_reported_and_retried(playground, hasty_slurm) -> None:
+    """Its slurmd is killed and stops answering; Slurm gives the node up after a while."""
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile="requeue: false\n")
@@ -160,7 +158,7 @@ def test_a_run_whose_node_dies_is_told_and_retried(playground, hasty_slurm) -> N
 
 
 def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, hasty_slurm) -> None:
-    """In the meantime what was known is told, and that Slurm is silent."""
+    """Meanwhile status shows the known states, and that Slurm gives no answer."""
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4, 5]")
@@ -172,7 +170,7 @@ def test_a_controller_that_is_killed_and_comes_back_loses_no_run(playground, has
     play.wait_for(before)
     # Its state is on disk some seconds after each change; what it had not written Slurm forgets.
     saved = hasty_slurm.plan.folder / "state" / "job_state"
-    # Twice, for the first may have been on its way before all was as it is.
+    # Twice, because the first may have begun before the change.
     for _ in range(2):
         written = saved.stat().st_mtime_ns
         hasty_slurm.run("sbatch", "--hold", "--output=/dev/null", "--wrap", "true")
@@ -198,8 +196,8 @@ case "$SLURM_ARRAY_TASK_ID" in
 esac"""
 
 
-def test_a_job_that_slurm_has_purged_is_known_by_its_own_record(playground, hasty_slurm) -> None:
-    """Without accounting; if its program was killed, its log may say so."""
+def test_a_purged_job_is_read_from_its_own_record(playground, hasty_slurm) -> None:
+    """Without accounting; if its program was killed, its log may show it."""
     play = playground
     play.environment |= hasty_slurm.environment
     play.write_slurm_campaign(PURGED)

@@ -61,7 +61,7 @@ def play(playground, slurm) -> Any:
 
 
 def slow_sbatch(play, before: float, after: float) -> None:
-    """Put an sbatch first on the PATH that takes its time."""
+    """Put a slow sbatch first on the PATH."""
     folder = play.path / "bin"
     folder.mkdir(exist_ok=True)
     path = play.environment["PATH"].removeprefix(f"{folder}{os.pathsep}")
@@ -72,7 +72,7 @@ def slow_sbatch(play, before: float, after: float) -> None:
 
 
 def submit_at_once(play, count: int) -> None:
-    """Let so many submit together, none of which holds a lock."""
+    """Run this many submits at once, none of which holds a lock."""
     submits = [
         subprocess.Popen(
             [sys.executable, "-c", WITHOUT_LOCK],
@@ -221,7 +221,7 @@ def test_a_job_whose_submit_died_before_the_record_is_found_by_its_name(play, sl
     assert list(play.path.glob("results/play/submissions/*/receipt.json"))
 
 
-def test_what_was_never_submitted_does_not_count_as_an_attempt(play) -> None:
+def test_a_run_never_submitted_has_no_attempt(play) -> None:
     """The next submit withdraws it and starts afresh."""
     slow_sbatch(play, 30, 0)
     submit = play.start("submit", "campaign.yaml")

@@ -1,4 +1,4 @@
-"""Nothing that samples GPUs beside a run outlives it, though its allocation goes on."""
+"""No sampler of GPUs outlives its run, though the allocation goes on."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ from practice.jobs import wait_until
 
 pytestmark = pytest.mark.slurm
 
-# Samples for real, until it is told to end.
+# Samples for real, until it receives a signal to end.
 NVIDIA_SMI = """\
 #!/bin/bash
 echo "timestamp, index, utilization.gpu [%], memory.used [MiB]"

@@ -1,4 +1,4 @@
-"""Values that would be commands to a shell are values, all the way to a real Slurm and back."""
+"""Values that a shell would run as commands stay values, all the way to a real Slurm and back."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from practice.jobs import wait_until
 pytestmark = pytest.mark.slurm
 
 TERALOG = str(Path(sys.executable).parent / "teralog")
-# Each makes a file beside the ledger where any part of it is run.
+# If any part of it is run, it makes a file next to the ledger.
 TOUCH = "touch $LEDGER.canary"
 HOSTILE = {
     "substitutions": f"$({TOUCH}) `{TOUCH}`",
@@ -24,7 +24,7 @@ HOSTILE = {
 
 @pytest.fixture(params=HOSTILE)
 def play(playground, slurm, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    """Return a playground in a folder of such a name, with a profile and runs full of them."""
+    """Return a playground in a folder with such a name, with a profile and runs full of them."""
     text = HOSTILE[request.param]
     path = tmp_path / text
     path.mkdir()
@@ -45,16 +45,16 @@ def play(playground, slurm, tmp_path: Path, request: pytest.FixtureRequest) -> A
 
 
 def no_canary(play) -> None:
-    """Fail where anything of a value was run."""
+    """Fail if any part of a value was run."""
     places = (play.ledger.parent, play.path)
     found = [path for place in places for path in place.rglob("*canary") if path.is_file()]
-    # Where whoever ran it had no such variable.
+    # If the shell that ran it had no such variable.
     found += [path for place in ("/", ".") if (path := Path(place, ".canary")).exists()]
     assert not found
 
 
-def test_what_a_shell_is_told_leaves_a_canary(playground) -> None:
-    """Or the tests below could not fail."""
+def test_a_shell_that_runs_a_value_leaves_a_canary(playground) -> None:
+    """Otherwise the tests below could not fail."""
     for text in HOSTILE.values():
         subprocess.run(
             ["bash", "-c", text],
@@ -94,7 +94,7 @@ def test_nothing_of_a_value_is_run_by_any_command(play) -> None:
 
 
 def test_nothing_of_a_value_is_run_in_an_allocation(play) -> None:
-    """`salloc --run` starts a shell in it, where `submit --here` is typed."""
+    """`salloc --run` starts a shell in it, in which the user types `submit --here`."""
     done = subprocess.run(
         [TERALOG, "salloc", "campaign.yaml", "--run"],
         cwd=play.path,
@@ -114,7 +114,7 @@ def test_nothing_of_a_value_is_run_in_an_allocation(play) -> None:
     "where", ["account", "partition", "constraint", "log_folder", "python", "results", "script"]
 )
 def test_a_line_break_in_a_value_is_refused_in_a_sentence(playground, slurm, where: str) -> None:
-    """No script can hold it: the next line would be one of its own."""
+    """No script can contain it: the next line would be a command."""
     text = f"x\n{TOUCH}\n"
     play = playground
     play.environment |= slurm.environment

@@ -35,7 +35,7 @@ def play(playground: Any, slurm: Any) -> Any:
 
 
 def in_allocation(play: Any, nodes: int, command: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command in an allocation of so many nodes."""
+    """Run a command in an allocation with this many nodes."""
     line = f"salloc --nodes={nodes} --gres=gpu:1 --mem=1G --constraint=v100-32g {command}"
     return subprocess.run(
         shlex.split(line),
@@ -48,7 +48,7 @@ def in_allocation(play: Any, nodes: int, command: str) -> "subprocess.CompletedP
     )
 
 
-def test_blocks_lie_in_the_allocations_that_they_ran_in(play: Any) -> None:
+def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
     """One block in each of two, one run after another although there is room for two."""
     refused = play.teralog("submit", "campaign.yaml")
     assert refused.returncode == 1
@@ -86,7 +86,7 @@ def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> No
     """`salloc --batch` submits a job for each block that is missing; they do not overlap."""
     line = play.teralog("salloc", "campaign.yaml", "--batch").stdout.strip()
     assert {"--array=1-2%1", "--dependency=singleton"} < {*shlex.split(line)}
-    # By its path where it is not on the PATH.
+    # By its path if it is not on the PATH.
     assert re.fullmatch(
         r"--wrap=\S*teralog submit campaign.yaml --results=results --here --blocks 1",
         shlex.split(line)[-1],
@@ -110,7 +110,7 @@ def test_blocks_run_unattended_each_in_an_allocation_of_its_own(play: Any) -> No
 
 
 def test_a_second_call_waits_for_the_jobs_of_the_first(play: Any) -> None:
-    """And makes what those have left, as of a block whose job was cancelled."""
+    """It then makes the runs that are left, e.g. of a block whose job was cancelled."""
     for _ in range(2):
         done = play.teralog("salloc", "campaign.yaml", "--batch", "--run")
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Job scripts do on a real Slurm what they are for: train, on one node and on two."""
+"""Job scripts work on a real Slurm: they train, on one node and on two."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Frameworks that train without a GPU do so on a real Slurm, and their table comes from that."""
+"""Frameworks that train without a GPU do so on a real Slurm, and their table shows the results."""
 
 import json
 import os
@@ -70,7 +70,7 @@ STAGES: list[dict[str, Any]] = [
 
 
 def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[str, Any]]:
-    """Return what the report says of the runs of a campaign that trains on two nodes each."""
+    """Return the report of the runs of a campaign that trains on two nodes each."""
     for package in ("deepspeed", "transformers", "accelerate"):
         pytest.importorskip(package, reason="needs the extras train and hf")
     playground.environment |= slurm.environment
@@ -90,7 +90,7 @@ def trained(playground: Any, slurm: Any, campaign: str, runs: int) -> list[dict[
 
 @pytest.mark.timeout(1200)
 def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
-    """Step times, losses, and what was sampled on both nodes beside the training."""
+    """Step times, losses, and samples of both nodes during the training."""
     gpt, zero2, zero3, linear = trained(playground, slurm, CAMPAIGN, 4)
     results = playground.path / "results" / "kinds"
     for run in (gpt, zero2, zero3, linear):
@@ -113,7 +113,7 @@ def test_every_kind_of_training_ends_with_numbers(playground, slurm) -> None:
 
 @pytest.mark.timeout(1200)
 def test_every_stage_trains_with_and_without_offload(playground, slurm) -> None:
-    """Under the Trainer to one loss; a script of one's own too. Only with TERALOG_ALL_STAGES."""
+    """Under the Trainer to one loss; a user's own script too. Only with TERALOG_ALL_STAGES."""
     if "TERALOG_ALL_STAGES" not in os.environ:
         pytest.skip("takes minutes; TERALOG_ALL_STAGES=1 has it run")
     runs = [

@@ -1,4 +1,4 @@
-"""Slurm accepts a job after sbatch has given up: no run is made twice all the same."""
+"""Slurm accepts a job after sbatch has given up: still, no run is made twice."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def late(playground, slow_to_accept) -> Any:
 
 
 def names(slurm) -> list[str]:
-    """Return the names of the jobs that Slurm has accepted, whatever became of them."""
+    """Return the names of the jobs that Slurm has accepted, whatever happened to them."""
     return slurm.run("squeue", "-h", "-t", "all", "-o", "%A %j").stdout.splitlines()
 
 

@@ -1,4 +1,4 @@
-"""`teralog parse --on-slurm`: jobs read the logs, and nobody can tell from what is printed."""
+"""`teralog parse --on-slurm`: jobs read the logs, and the output does not show it."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ import pytest
 import zstandard
 from practice.running import Cluster
 
-# Where logs to measure with are generated: tests are no package.
+# The generator of logs for measurements; tests are not a package.
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
 from generated_logs import write_log
@@ -39,7 +39,7 @@ class Archive:
     environment: dict[str, str]
 
     def profile(self, text: str = "") -> None:
-        """Write the profile, with these lines more."""
+        """Write the profile, with these additional lines."""
         (self.path / "cpu.yaml").write_text(
             f"gpus_per_node: 0\nmemory: 1G\npython: {json.dumps(sys.executable)}\n{text}"
         )
@@ -55,17 +55,17 @@ class Archive:
         )
 
     def parse(self, *options: str) -> tuple[bytes, int, list[str]]:
-        """Read the archive; return what is printed, the exit code, and what was complained of."""
+        """Read the archive; return the output, the exit code, and the complaints."""
         out, code, errors = self.finish(self.start(*options))
         return out, code, [line for line in errors if not _ON_THE_WAY.fullmatch(line)]
 
     def finish(self, process: "subprocess.Popen[bytes]") -> tuple[bytes, int, list[str]]:
-        """Wait for the end; return what was printed, the exit code, and all lines to stderr."""
+        """Wait for the end; return the output, the exit code, and all lines to stderr."""
         out, errors = process.communicate(timeout=240)
         return out, process.returncode, errors.decode().splitlines()
 
     def wait_for(self, slurm: Cluster, count: int) -> list[str]:
-        """Wait until so many tasks read the archive, and return their ids."""
+        """Wait until this many tasks read the archive, and return their ids."""
         for _ in range(900):
             # The jobs of other tests may be a while at ending.
             lines = slurm.run("squeue", "-h", "-t", "R,CG", "-o", "%F_%K %Z").stdout.splitlines()
@@ -80,7 +80,7 @@ class Archive:
 
 @pytest.fixture
 def archive(tmp_path: Path, slurm: Cluster) -> Archive:
-    """Logs of every kind: large, compressed, in pairs, damaged, empty, of no run, no logs."""
+    """Logs of every kind: large, compressed, in pairs, damaged, empty, without a run, not logs."""
     logs = tmp_path / "logs"
     (logs / "old runs").mkdir(parents=True)
     for number in range(6):
@@ -114,9 +114,7 @@ ON_SLURM = ("--on-slurm", "cpu.yaml", "--shards", "4")
         (("--warmup", "auto", "--skipped", "keep"), [("--format", "json"), STEPS]),
     ],
 )
-def test_what_is_printed_is_that_of_one_process(
-    archive: Archive, options: Any, layouts: Any
-) -> None:
+def test_output_equals_that_of_one_process(archive: Archive, options: Any, layouts: Any) -> None:
     """Byte for byte in each format, with the same complaints and exit code; read only once."""
     for layout in layouts:
         alone = archive.parse(*options, *layout)
@@ -127,8 +125,8 @@ def test_what_is_printed_is_that_of_one_process(
     assert len(list(archive.path.glob("results/.parse/*/shards/*"))) == 4
 
 
-def test_a_log_that_changes_is_read_anew_and_no_other_shard(archive: Archive) -> None:
-    """And a log that is new."""
+def test_only_the_shard_of_a_changed_log_is_read_again(archive: Archive) -> None:
+    """Also that of a new log."""
     archive.parse(*ON_SLURM)
     with (archive.path / "logs" / "run-5.log").open("ab") as log:
         log.write(OOM)
@@ -142,7 +140,7 @@ def test_a_log_that_changes_is_read_anew_and_no_other_shard(archive: Archive) ->
 def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
     archive: Archive, slurm: Cluster
 ) -> None:
-    """The first one says which it is, and prints no table of a part."""
+    """The first call names it, and prints no incomplete table."""
     archive.profile(f"setup: [{json.dumps(GO)}]")
     process = archive.start(*ON_SLURM)
     ids = archive.wait_for(slurm, 4)
@@ -163,8 +161,8 @@ def test_a_second_call_reads_the_shard_that_was_cancelled_and_no_other(
     assert (out, code) == archive.parse()[:2]
 
 
-def test_a_shard_whose_job_fails_is_told_by_name(archive: Archive) -> None:
-    """With its log, where the reason stands; once that is mended it is read."""
+def test_a_shard_whose_job_fails_is_named(archive: Archive) -> None:
+    """With its log, which contains the reason; once that is fixed it is read."""
     archive.profile("setup: ['if [ $SLURM_ARRAY_TASK_ID = 2 ]; then echo no disk; exit 3; fi']")
     out, code, errors = archive.parse(*ON_SLURM)
     assert (out, code) == (b"", 1)
@@ -196,8 +194,8 @@ def test_ctrl_c_leaves_the_jobs_and_the_next_call_waits_for_them(
     assert len(list(archive.path.glob("results/.parse/*/jobs/*"))) == 1
 
 
-def test_what_cannot_be_done_is_said(archive: Archive) -> None:
-    """Standard input, a profile of this machine, a partition that is not there."""
+def test_impossible_requests_are_reported(archive: Archive) -> None:
+    """Standard input, a profile of this machine, a partition that does not exist."""
     (archive.path / "here.yaml").write_text("scheduler: local\n")
 
     def said(*arguments: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""The practice cluster is a real Slurm: what is asked of one, it does."""
+"""The practice cluster is a real Slurm, and behaves like one."""
 
 import functools
 from pathlib import Path
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slurm
 
 
 def test_the_nodes_are_idle_with_the_features_and_gpus_they_promise(slurm: Cluster) -> None:
-    """Six nodes pose as 40 cores, 80 threads and 4 V100s each."""
+    """Six nodes pretend to have 40 cores, 80 threads and 4 V100s each."""
     listed = slurm.run("sinfo", "-h", "-N", "-p", "v100", "-o", "%N %T %f %G %z").stdout
     common = "gpu:v100:4 2:20:2"
     assert listed.splitlines() == [
@@ -40,7 +40,7 @@ def test_a_step_spans_nodes_that_find_each_other_by_name(slurm: Cluster, tmp_pat
 
 
 def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
-    """Its line works as it stands, save the number of nodes."""
+    """Its line works unchanged, except for the number of nodes."""
     done = slurm.run(
         *("salloc", "--constraint=v100-32g", "--nodes=4", "--ntasks=4", "--cpus-per-task=40"),
         *("--gres=gpu:4", "--hint=nomultithread", "--time=6:00:00", "srun", "hostname"),
@@ -58,15 +58,15 @@ def test_the_gpt2_page_s_allocation_is_granted(slurm: Cluster) -> None:
         ("--array=0-11", "Invalid job array specification"),
     ],
 )
-def test_what_no_node_has_is_refused(
+def test_resources_that_no_node_has_are_refused(
     slurm: Cluster, tmp_path: Path, option: str, said: str
 ) -> None:
-    """A mistake in a profile shows as it would on the site."""
+    """A mistake in a profile shows as on the real site."""
     with pytest.raises(PracticeError, match=said):
         submit(slurm, "true", option, folder=tmp_path)
 
 
-def test_an_array_runs_its_tasks_so_many_at_a_time(slurm: Cluster, tmp_path: Path) -> None:
+def test_an_array_runs_its_tasks_within_its_throttle(slurm: Cluster, tmp_path: Path) -> None:
     """The largest one that fits, four at once."""
     body = "touch began-$SLURM_ARRAY_TASK_ID; [[ $SLURM_ARRAY_TASK_ID != 7 ]]"
     job = submit(slurm, body, "--array=0-10%4", folder=tmp_path)
@@ -75,7 +75,7 @@ def test_an_array_runs_its_tasks_so_many_at_a_time(slurm: Cluster, tmp_path: Pat
     assert state(slurm, f"{job}_7") == "FAILED"
 
 
-def test_a_cancelled_job_is_told_and_ends(slurm: Cluster, tmp_path: Path) -> None:
+def test_a_cancelled_job_gets_a_signal_and_ends(slurm: Cluster, tmp_path: Path) -> None:
     """Its trap runs before it is killed."""
     body = 'trap "echo told" TERM; touch began; sleep 60 & wait'
     job = submit(slurm, body, folder=tmp_path)
@@ -110,7 +110,7 @@ def printed_by(job: str, folder: Path) -> Path:
 
 
 def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_path: Path) -> None:
-    """Given the job again before it is rid of it, it would have Slurm hold it for good."""
+    """If it got the job again too early, Slurm would hold the job permanently."""
     body = """trap "" TERM; echo "$SLURMD_NODENAME"; [[ -v SLURM_RESTART_COUNT ]] || sleep 600"""
     options = ("--requeue", "--open-mode=append", "--partition=v100")
     job = submit(slurm, body, *options, folder=tmp_path)
@@ -126,7 +126,7 @@ def test_a_node_that_fails_stays_away_from_the_job_it_lost(slurm: Cluster, tmp_p
 
 
 def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:
-    """In the partition `preemptible` a job gives way, and starts anew when there is room."""
+    """In the partition `preemptible` a job gives way, and starts again when there is room."""
     body = 'echo "start ${SLURM_RESTART_COUNT:-0}"; [[ -v SLURM_RESTART_COUNT ]] || sleep 60'
     everything = ("--nodes=6", "--exclusive")
     options = ("--partition=preemptible", "--requeue", "--open-mode=append", *everything)
@@ -140,7 +140,7 @@ def test_a_preempted_job_runs_again(slurm: Cluster, tmp_path: Path) -> None:
 
 
 def test_a_job_over_its_memory_is_killed(slurm: Cluster, tmp_path: Path) -> None:
-    """Without cgroups Slurm looks once a second, kills, and says FAILED."""
+    """Without cgroups Slurm checks once a second, kills, and reports FAILED."""
     body = "exec python3 -c 'import time; x = bytearray(300 << 20); time.sleep(60); print(len(x))'"
     job = submit(slurm, body, "--mem=50", folder=tmp_path)
     assert wait_for(slurm, job, "FAILED|OUT_OF_MEMORY|COMPLETED") != "COMPLETED"
@@ -148,19 +148,19 @@ def test_a_job_over_its_memory_is_killed(slurm: Cluster, tmp_path: Path) -> None
 
 
 def test_a_job_over_its_time_ends_as_timeout(slurm: Cluster, tmp_path: Path) -> None:
-    """Slurm looks every 30 s only, so its end is moved to now rather than waited for."""
+    """Slurm checks only every 30 s, so the test moves its end to now instead of waiting."""
     job = submit(slurm, "sleep 300", "--time=10", folder=tmp_path)
     wait_for(slurm, job, "RUNNING")
     let_time_run_out(slurm, job)
     assert wait_for(slurm, job, "TIMEOUT", seconds=90) == "TIMEOUT"
 
 
-def test_without_accounting_sacct_has_nothing_to_say(slurm: Cluster) -> None:
+def test_without_accounting_sacct_prints_nothing(slurm: Cluster) -> None:
     """As on a site without slurmdbd."""
     assert "disabled" in slurm.run("sacct").stderr
 
 
-def test_sacct_tells_how_jobs_ended(slurm_with_accounting: Cluster, tmp_path: Path) -> None:
+def test_sacct_reports_how_jobs_ended(slurm_with_accounting: Cluster, tmp_path: Path) -> None:
     """States and exit codes, also of the tasks of an array."""
     slurm = slurm_with_accounting
     job = submit(slurm, "exit $SLURM_ARRAY_TASK_ID", "--array=0,3", folder=tmp_path)

@@ -1,4 +1,4 @@
-"""A practice cluster is gone within seconds, however it ends, and anyone may have one."""
+"""A practice cluster is gone within seconds, however it ends, and any user may have one."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ time.sleep(600)
 
 @pytest.fixture
 def folder(slurm: object) -> Iterator[Path]:
-    """A short name for a cluster's folder, which is not there after the test."""
+    """A short name for a cluster's folder, which must not exist after the test."""
     path = Path("/tmp") / f"practice-{os.getpid()}-{next(tempfile._get_candidate_names())}"
     yield path
     left = [path] if path.exists() else belonging_to(path)
@@ -44,7 +44,7 @@ def folder(slurm: object) -> Iterator[Path]:
 
 
 def belonging_to(folder: Path) -> list[psutil.Process]:
-    """Return the processes that live and were started for a cluster, jobs' among them."""
+    """Return the running processes of a cluster, including jobs."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -57,7 +57,7 @@ def belonging_to(folder: Path) -> list[psutil.Process]:
 
 
 def gone(folder: Path, seconds: float) -> bool:
-    """Return whether all of a cluster is gone within so many seconds."""
+    """Return whether all processes of a cluster end within this many seconds."""
     deadline = time.monotonic() + seconds
     while folder.exists() or belonging_to(folder):
         if time.monotonic() > deadline:
@@ -68,7 +68,7 @@ def gone(folder: Path, seconds: float) -> bool:
 
 @pytest.mark.parametrize("victim", ["starter", "outer holder", "inner holder"])
 def test_all_is_gone_when_one_is_killed(folder: Path, tmp_path: Path, victim: str) -> None:
-    """SIGKILL for whoever started the cluster, or for either process that holds it."""
+    """SIGKILL for the starter of the cluster, or for either process that holds it."""
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(folder), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(TOOLS)},
@@ -114,7 +114,7 @@ def test_a_cluster_that_is_up_stays_until_it_is_taken_down(folder: Path) -> None
 
 
 def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
-    """In it Slurm's commands mean the cluster."""
+    """In the shell, Slurm's commands use the cluster."""
     where, commands = f"--folder={folder}", {"input": "srun -N2 hostname | sort\n"}
     environment = {"env": {**os.environ, "SHELL": "/bin/sh"}}
     shell = practice("shell", where, "--nodes=2", "--nodes-16g=0", **commands, **environment)
@@ -127,7 +127,7 @@ def test_a_shell_ends_the_cluster_that_it_started_only(folder: Path) -> None:
 
 
 def test_a_folder_that_is_no_cluster_s_is_left_alone(folder: Path) -> None:
-    """What lies in it stays."""
+    """Its content stays."""
     folder.mkdir()
     (folder / "thesis.txt").write_text("precious")
     refused = practice("up", f"--folder={folder}")
@@ -136,8 +136,8 @@ def test_a_folder_that_is_no_cluster_s_is_left_alone(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def test_a_daemon_that_does_not_start_says_why_and_leaves_nothing(folder: Path) -> None:
-    """The end of its log is in the message; the log itself goes with the rest."""
+def test_a_daemon_that_does_not_start_is_explained_and_leaves_nothing(folder: Path) -> None:
+    """The message contains the end of its log; the log itself is removed with the rest."""
     failed = practice("up", f"--folder={folder}", "--max-array-size=-5")
     assert failed.returncode == 1
     assert "slurmctld ended" in failed.stderr
@@ -147,7 +147,7 @@ def test_a_daemon_that_does_not_start_says_why_and_leaves_nothing(folder: Path) 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="who is not root has tested it all along")
 def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
-    """Without any right: as `nobody`, with a Python and tools that nobody can read."""
+    """Without any rights: as user `nobody`, with a Python and tools that others cannot read."""
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     # setpriv itself may still enter root's folders; the shell that it becomes may not.
     as_nobody += ["sh", "-c", 'exec "$@"', "sh"]
@@ -181,5 +181,5 @@ def test_an_ordinary_user_has_a_cluster_of_their_own(folder: Path) -> None:
 
 
 def test_nothing_is_missing_where_these_tests_run() -> None:
-    """What the installer asks for is what the fixtures need."""
+    """The installer's packages are those that the fixtures need."""
     assert missing_packages(with_accounting=True) == []

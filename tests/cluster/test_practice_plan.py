@@ -1,4 +1,4 @@
-"""A practice cluster that cannot be is refused in a sentence; ports are nobody else's."""
+"""An impossible practice cluster is refused in a sentence; its ports are reserved."""
 
 import itertools
 import socket
@@ -21,13 +21,16 @@ from practice.ports import reserved_ports
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused(plan: Plan, said: str) -> None:
-    """Before anything is made."""
+    """Before any file is made."""
     with pytest.raises(PracticeError, match=said):
         plan.check()
 
 
-def test_reserved_ports_are_nobody_else_s_until_a_daemon_listens() -> None:
-    """Two clusters that start at once meet nowhere; who asks for reuse, as Slurm, may listen."""
+def test_reserved_ports_are_exclusive_until_a_daemon_listens() -> None:
+    """Two clusters that start at once get different ports.
+
+    A program that asks for reuse, such as Slurm, may listen.
+    """
     with reserved_ports(20) as ours, reserved_ports(20) as theirs:
         assert len({*ours, *theirs}) == 40
         with socket.socket() as stranger, pytest.raises(OSError, match="in use"):

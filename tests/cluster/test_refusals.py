@@ -1,4 +1,4 @@
-"""What Slurm refuses, and what it lacks: it is said in its words, and then the campaign goes on."""
+"""Slurm's refusals are reported in its own words, and then the campaign continues."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slurm
 
 @dataclass(frozen=True)
 class Mistake:
-    """What a profile says wrongly, in place of what would be right, and Slurm's words for it."""
+    """A wrong value in a profile, the right one, and Slurm's message about it."""
 
     right: str
     wrong: str
@@ -47,10 +47,10 @@ MISTAKES = {
 
 @pytest.mark.parametrize("what", MISTAKES)
 @pytest.mark.parametrize("command", ["submit", "test-only"])
-def test_a_mistake_in_a_profile_is_said_and_can_be_corrected(
+def test_a_mistake_in_a_profile_is_reported_and_can_be_corrected(
     playground, request: pytest.FixtureRequest, what: str, command: str
 ) -> None:
-    """Nothing counts as started, however often it is tried; what is corrected is submitted."""
+    """Nothing counts as started after any number of tries; the corrected campaign is submitted."""
     mistake = MISTAKES[what]
     playground.environment |= request.getfixturevalue(mistake.cluster).environment
     playground.write_slurm_campaign("true", matrix="seed: [1, 2]")
@@ -76,7 +76,7 @@ def test_a_mistake_in_a_profile_is_said_and_can_be_corrected(
 
 
 def test_more_gpus_than_a_node_has_are_refused_and_fewer_run(playground, slurm) -> None:
-    """The profile promises eight; that the campaign then has other runs is no edit: none began."""
+    """The profile claims eight. Correcting it makes other runs, which none forbids yet."""
     playground.environment |= slurm.environment
     playground.write_slurm_campaign("true", matrix="seed: [1, 2]", gpus_per_node=8)
     profile = playground.path / "slurm.yaml"
@@ -127,7 +127,7 @@ def test_as_many_runs_are_submitted_as_slurm_accepts(playground, limited) -> Non
 
 
 def test_no_run_is_submitted_while_slurm_accepts_none(playground, limited) -> None:
-    """It says so, and the next submit goes on."""
+    """The submit reports it, and the next submit continues."""
     playground.environment |= limited.environment
     held = limited.run(
         *("sbatch", "--parsable", "--hold", "--mem=1M", "--output=/dev/null"),
@@ -163,7 +163,7 @@ def test_submit_wait_submits_the_rest_as_room_appears(playground, limited) -> No
 
 
 def test_a_site_without_sacct_lacks_nothing_but_words(playground, slurm, tmp_path: Path) -> None:
-    """All programs of this machine are on the PATH, but for that one."""
+    """All programs of this machine are on the PATH, except that one."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for place in reversed(slurm.environment["PATH"].split(os.pathsep)):
@@ -196,7 +196,7 @@ OVERRULING = {
 
 
 def test_variables_of_sbatch_change_no_job_and_are_named(playground, slurm) -> None:
-    """To sbatch they count more than the #SBATCH lines of a script."""
+    """For sbatch they take precedence over the #SBATCH lines of a script."""
     playground.environment |= {**slurm.environment, **OVERRULING, "SEEN_BY_THE_JOB": "yes"}
     playground.write_slurm_campaign('echo "seen: $SEEN_BY_THE_JOB"', matrix="seed: [1]")
     estimated = playground.teralog("submit", "campaign.yaml", "--test-only")
@@ -222,7 +222,7 @@ def test_variables_of_sbatch_change_no_job_and_are_named(playground, slurm) -> N
 def test_the_account_of_the_profile_counts_before_that_of_the_environment(
     playground, slurm, profile: str, account: str
 ) -> None:
-    """Which serves if the profile has none."""
+    """The environment's is used if the profile has none."""
     playground.environment |= {**slurm.environment, "SBATCH_ACCOUNT": "theirs"}
     playground.write_slurm_campaign("true", matrix="seed: [1]", profile=profile)
     submitted = playground.teralog("submit", "campaign.yaml", "--hold")
@@ -242,7 +242,7 @@ os.link = link
 
 
 def test_a_file_system_without_hard_links_is_noticed_before_sbatch(playground, slurm) -> None:
-    """Without them nobody could say who submits a run."""
+    """Without them, two submits could claim the same run."""
     playground.environment |= slurm.environment
     (playground.path / "sitecustomize.py").write_text(NO_LINKS)
     playground.write_slurm_campaign("true")

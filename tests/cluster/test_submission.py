@@ -1,4 +1,4 @@
-"""Submitting to a real Slurm: what is submitted runs once, and its states are true."""
+"""Submit to a real Slurm: every submitted run runs once, and its states are true."""
 
 import json
 import os
@@ -24,12 +24,12 @@ WAIT = 'while ! test -e "$LEDGER.go"; do sleep 0.1; done'
 
 
 def scripts(play) -> list[Path]:
-    """Return what Slurm was given."""
+    """Return the scripts that Slurm received."""
     return sorted(play.path.glob("results/play/submissions/*/script.sh"))
 
 
 def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
-    """Six runs, one job, the right log for each, and nothing to do for a second submit."""
+    """Six runs, one job, the right log for each, and nothing left for a second submit."""
     play.write_slurm_campaign('echo "$run says hello"', matrix="seed: [1, 2, 3, 4, 5, 6]")
     submitted = play.teralog("submit", "campaign.yaml")
     assert submitted.returncode == 0, submitted.stderr
@@ -47,8 +47,8 @@ def test_runs_that_ask_for_the_same_go_as_one_array_and_complete(play) -> None:
     assert (again.returncode, again.stdout) == (0, "")
 
 
-def test_an_array_asks_for_what_its_runs_ask_for_and_only_picks_their_scripts(bare) -> None:
-    """The header is that of each run's own script; the script of a run is what was rendered."""
+def test_an_array_has_its_runs_header_and_only_selects_their_scripts(bare) -> None:
+    """The header is that of each run's own script; a run's script is the rendered one."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2]", profile="hint: nomultithread\n")
     bare.teralog("submit", "campaign.yaml", "--hold")
     [array] = scripts(bare)
@@ -65,8 +65,8 @@ def test_an_array_asks_for_what_its_runs_ask_for_and_only_picks_their_scripts(ba
     bare.teralog("cancel", "campaign.yaml", "--all")
 
 
-def test_a_run_that_goes_alone_runs_what_was_rendered(bare, slurm, tmp_path) -> None:
-    """Its job asks for what the run's own script asks for, and picks that script."""
+def test_a_single_run_uses_its_rendered_script(bare, slurm, tmp_path) -> None:
+    """Its job requests the same resources as the run's own script, and selects that script."""
     bare.write_slurm_campaign("true", matrix="gpus_per_node: [1, 2]")
     submitted = bare.teralog("submit", "campaign.yaml", "--hold")
     assert len(submitted.stdout.splitlines()) == 2
@@ -82,7 +82,7 @@ def test_a_run_that_goes_alone_runs_what_was_rendered(bare, slurm, tmp_path) -> 
 
 @pytest.mark.parametrize("seeds", [[1], [1, 2]], ids=["a job", "an array"])
 def test_squeue_shows_which_runs_are_running(bare, slurm, seeds: list[int]) -> None:
-    """By their comments."""
+    """It shows their comments."""
     bare.write_slurm_campaign(WAIT, matrix=f"seed: {seeds}")
     assert bare.teralog("submit", "campaign.yaml").returncode == 0
     expected = {f"{run['run_id']}: {run['label']}" for run in bare.status()}
@@ -106,7 +106,7 @@ def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, s
 
 
 def wait_for_reasons(play: Any, reasons: list[str | None]) -> None:
-    """Wait until Slurm gives these reasons why runs wait; of a new job it gives none at first."""
+    """Wait until Slurm reports these reasons why runs wait; for a new job it has none at first."""
 
     def found() -> list[str | None]:
         return [run["reason"] for run in play.status()]
@@ -115,7 +115,7 @@ def wait_for_reasons(play: Any, reasons: list[str | None]) -> None:
 
 
 def test_a_throttle_bounds_all_arrays_of_a_campaign_together(bare) -> None:
-    """Runs that ask for different things are arrays of their own, and so is a later submit."""
+    """Runs with different requests form separate arrays, and so does a later submit."""
     bare.write_slurm_campaign(WAIT, matrix="gpus_per_node: [1, 2], seed: [1, 2]")
     assert bare.teralog("submit", "campaign.yaml", "--throttle", "2").returncode == 0
     runs = bare.wait_for(["RUNNING", "RUNNING", "PENDING", "PENDING"])
@@ -129,7 +129,7 @@ def test_a_throttle_bounds_all_arrays_of_a_campaign_together(bare) -> None:
 
 
 def test_submit_wait_keeps_to_the_profile_s_submission_limit(bare) -> None:
-    """It submits the rest when some have ended."""
+    """It submits the others when some have ended."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3, 4]", profile="submission_limit: 3\n")
     submitted = bare.teralog("submit", "campaign.yaml", "--wait")
     assert submitted.returncode == 0
@@ -138,8 +138,8 @@ def test_submit_wait_keeps_to_the_profile_s_submission_limit(bare) -> None:
     assert set(bare.starts().values()) == {1}
 
 
-def test_a_submit_waits_aloud_for_another_that_is_at_work(bare) -> None:
-    """It may be one in an allocation, which is at work as long as its runs."""
+def test_a_submit_waits_for_another_active_one_with_a_message(bare) -> None:
+    """The other may be in an allocation, where it is active as long as its runs."""
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     folder = bare.path / "results" / "play"
     folder.mkdir(parents=True)
@@ -158,8 +158,8 @@ def test_a_submit_waits_aloud_for_another_that_is_at_work(bare) -> None:
     bare.wait_for(["COMPLETED"])
 
 
-def test_what_is_over_the_submission_limit_is_left_to_the_next_submit(bare) -> None:
-    """It says how many are left."""
+def test_runs_over_the_submission_limit_are_left_to_the_next_submit(bare) -> None:
+    """The message contains how many are left."""
     bare.write_slurm_campaign(WAIT, profile="submission_limit: 3\n")
     first = bare.teralog("submit", "campaign.yaml")
     assert (
@@ -189,7 +189,7 @@ def test_a_test_only_submit_asks_slurm_and_leaves_nothing(bare, slurm) -> None:
     assert nothing.stderr == "nothing to start: no run is missing\n"
 
 
-def test_what_slurm_refuses_is_said_in_its_words_and_nothing_counts_as_started(bare) -> None:
+def test_a_refusal_is_shown_in_slurm_s_words_and_nothing_counts_as_started(bare) -> None:
     """A mistake in the profile can be corrected, and then submitted."""
     bare.write_slurm_campaign("true", matrix="seed: [1]", profile="partition: no-such\n")
     refused = bare.teralog("submit", "campaign.yaml")
@@ -202,7 +202,7 @@ def test_what_slurm_refuses_is_said_in_its_words_and_nothing_counts_as_started(b
     assert list(bare.starts().values()) == [1]
 
 
-def test_jobs_wait_for_what_they_depend_on(bare, slurm) -> None:
+def test_jobs_wait_for_their_dependency(bare, slurm) -> None:
     """--dependency is Slurm's own."""
     first = slurm.run(
         "sbatch", "--parsable", "--hold", "--mem=100M", "--output=/dev/null", "--wrap", "true"
@@ -247,8 +247,10 @@ def test_a_cancelled_run_that_was_never_submitted_is_not_submitted(bare) -> None
     bare.wait_for(["CANCELLED", "COMPLETED"])
 
 
-def test_who_cancelled_is_told_where_slurm_tells(playground, slurm_with_accounting) -> None:
-    """`CANCELLED by UID` is accounting's, once it knows the job; the state is CANCELLED."""
+def test_the_user_who_cancelled_is_shown_if_slurm_reports_it(
+    playground, slurm_with_accounting
+) -> None:
+    """`CANCELLED by UID` comes from accounting, once it knows the job; the state is CANCELLED."""
     playground.environment |= slurm_with_accounting.environment
     playground.write_slurm_campaign(WAIT, matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
@@ -263,8 +265,8 @@ def test_who_cancelled_is_told_where_slurm_tells(playground, slurm_with_accounti
     assert run["scheduler_state"] == f"CANCELLED by {os.getuid()}"
 
 
-def test_a_failed_run_is_told_with_its_exit_code_and_its_log(play) -> None:
-    """Slurm says that it failed, and the log why."""
+def test_a_failed_run_is_reported_with_exit_code_and_log(play) -> None:
+    """Slurm reports the failure, and the log its reason."""
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     play.write_slurm_campaign(
         f"test $gpus = 1 && exit 3; echo '{message}'; exit 1", matrix="gpus_per_node: [1, 2]"
@@ -303,8 +305,8 @@ def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
     assert "TimeLimit=01:30:00" in told
 
 
-def test_a_node_that_fails_is_told_and_the_run_goes_elsewhere_by_retry(play, cluster) -> None:
-    """NODE_FAIL where the profile has no requeue; --exclude keeps the retry off the node."""
+def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> None:
+    """NODE_FAIL if the profile has no requeue; --exclude keeps the retry off the node."""
     play.write_slurm_campaign(WAIT, matrix="seed: [1]", profile="requeue: false\n")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -320,7 +322,7 @@ def test_a_node_that_fails_is_told_and_the_run_goes_elsewhere_by_retry(play, clu
 
 
 def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(play, cluster) -> None:
-    """Never ended in between, whatever accounting says for some seconds."""
+    """It never counts as ended in between, though accounting reports it for some seconds."""
     play.write_slurm_campaign(f"echo life ${{SLURM_RESTART_COUNT:-0}}; {WAIT}", matrix="seed: [1]")
     play.teralog("submit", "campaign.yaml")
     [run] = play.wait_for(["RUNNING"])
@@ -344,8 +346,8 @@ def test_a_run_that_slurm_starts_again_keeps_its_log_and_counts_its_restarts(pla
     assert len(list(play.path.glob("results/play/*/attempt-*"))) == 1
 
 
-def test_runs_that_slurm_holds_are_told_with_what_lets_them_go(play, cluster) -> None:
-    """Three of one array and one job, by `submit --hold`; the line is one for a shell."""
+def test_held_runs_are_reported_with_the_command_that_releases_them(play, cluster) -> None:
+    """Three of one array and one job, by `submit --hold`; the command works in a shell."""
     play.write_slurm_campaign("true", matrix="seed: [1, 2, 3]")
     with (play.path / "campaign.yaml").open("a") as file:
         file.write("include: [{seed: 4, gpus_per_node: 2}]\n")
@@ -372,7 +374,7 @@ def test_logs_are_printed_and_followed_to_the_end(bare) -> None:
 
 
 @pytest.mark.parametrize("written", ["elsewhere", "{folder}/elsewhere"])
-def test_logs_may_lie_elsewhere(bare, written: str) -> None:
+def test_logs_may_be_in_another_folder(bare, written: str) -> None:
     """A profile's log_folder, relative to the profile; the run's own folder has a link."""
     folder = bare.path / "elsewhere"
     profile = json.dumps(written.format(folder=bare.path))
@@ -387,7 +389,7 @@ def test_logs_may_lie_elsewhere(bare, written: str) -> None:
         assert "hello" in log.read_text()
 
 
-def test_a_log_that_lies_elsewhere_is_of_one_attempt_alone(bare) -> None:
+def test_a_log_in_another_folder_is_of_one_attempt_only(bare) -> None:
     """A rehearsal of the run, and one in another folder of results, write others."""
     profile = f"log_folder: {json.dumps(str(bare.path / 'elsewhere'))}\n"
     bare.write_slurm_campaign("echo hello", matrix="seed: [1]", profile=profile)
@@ -408,8 +410,8 @@ def test_a_log_that_lies_elsewhere_is_of_one_attempt_alone(bare) -> None:
 
 
 @pytest.mark.parametrize("folder", ["two words", "100%a", "back\\slash", "quo'te\"s"])
-def test_the_results_may_lie_in_a_folder_of_any_name(bare, folder: str) -> None:
-    """To the patterns of sbatch and to the shell a name is a name."""
+def test_the_results_folder_may_have_any_name(bare, folder: str) -> None:
+    """Neither sbatch's patterns nor the shell interpret parts of the name."""
     bare.write_slurm_campaign('echo "$run says hello"', matrix="seed: [1, 2]")
     bare.environment["TERALOG_RESULTS"] = str(bare.path / folder)
     assert bare.teralog("submit", "campaign.yaml").returncode == 0
@@ -433,7 +435,7 @@ def test_an_option_of_the_other_kind_of_cluster_is_refused(playground, bare) -> 
 
 @pytest.mark.parametrize("place", ["jobs", "allocation"])
 def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
-    """Of the profile and of a run; and a task sees as many GPUs as the profile says."""
+    """Those of the profile and of a run; and a task sees as many GPUs as the profile sets."""
     epilog = bare.path / "epilog of mine"
     epilog.write_text('#!/bin/sh\necho called >> "$LEDGER.epilog"\n')
     epilog.chmod(0o755)
@@ -469,7 +471,7 @@ def test_slurm_gets_options_that_no_key_is_for(bare, slurm, place: str) -> None:
 
 
 def test_an_allocation_needs_runs_that_agree(bare) -> None:
-    """About the options that it has one of."""
+    """In the options that an allocation has once."""
     bare.write_slurm_campaign("true", matrix='sbatch: [["--core-spec=1"], ["--core-spec=2"]]')
     refused = bare.teralog("salloc", "campaign.yaml")
     assert refused.returncode == 1
@@ -489,7 +491,7 @@ exclusive: user
 """
 
 
-def test_slurm_gets_what_the_profile_asks_for(bare, slurm) -> None:
+def test_slurm_gets_the_profile_s_settings(bare, slurm) -> None:
     """Each key is a field of the job; `--exclude` adds to the profile's nodes."""
     node, other, *_ = slurm.plan.names_32g
     reservation = ("ReservationName=ours", f"Nodes={node}", "StartTime=now", "Duration=60")
@@ -534,7 +536,7 @@ def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
     bare.wait_for(["COMPLETED"])
 
 
-def test_a_retry_tells_what_would_fit_a_gpu(bare) -> None:
+def test_a_retry_suggests_settings_that_fit_the_gpu(bare) -> None:
     """Once for the repeats of a configuration; the campaign stays as it is."""
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     bare.write_slurm_campaign(
@@ -558,8 +560,10 @@ def test_a_retry_tells_what_would_fit_a_gpu(bare) -> None:
     bare.wait_for(["COMPLETED"] * 4)
 
 
-def test_a_retry_tells_how_much_host_memory_to_ask_for(playground, slurm_with_accounting) -> None:
-    """By what accounting measured, unless it is given already; and then the run completes."""
+def test_a_retry_suggests_how_much_host_memory_to_request(
+    playground, slurm_with_accounting
+) -> None:
+    """From accounting's measurement, unless the option is given; and then the run completes."""
     playground.environment |= slurm_with_accounting.environment
     too_much = "import time; much = bytearray(1500 << 20); time.sleep(60)"
     body = f"test -e \"$LEDGER.go\" || exec python3 -c '{too_much}'"
@@ -582,7 +586,7 @@ def test_a_retry_tells_how_much_host_memory_to_ask_for(playground, slurm_with_ac
         r"ran out of the host's memory; asked for 1G and used .*: (.*)", again.stderr
     )
     assert advice is not None, again.stderr
-    # The last sample may be of before the job had taken all that it would.
+    # The last sample may be from before the job used all its memory.
     assert re.fullmatch(r"try `retry --memory [23]G`", advice[1])
     playground.go()
     playground.teralog("cancel", "campaign.yaml", "--all")
@@ -606,8 +610,8 @@ def test_a_retry_with_other_nodes_is_refused(bare) -> None:
         assert f"set `nodes: 4` in campaign.yaml ({place})" in refused.stderr
 
 
-def test_why_jobs_wait_is_told(bare, slurm) -> None:
-    """In words; nobody is told to release what an administrator holds."""
+def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
+    """In words; users are not advised to release jobs that an administrator holds."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1, 2, 3, 4]", profile="exclusive: true\n")
     bare.teralog("submit", "campaign.yaml", "--throttle", "1")
     runs = bare.wait_for(["RUNNING", "PENDING", "PENDING", "PENDING"])
@@ -631,8 +635,8 @@ def test_why_jobs_wait_is_told(bare, slurm) -> None:
     bare.teralog("cancel", "campaign.yaml", "--all")
 
 
-def test_the_expected_start_of_a_job_that_waits_is_told(bare, slurm) -> None:
-    """As squeue has it, and none of a job that runs."""
+def test_the_expected_start_of_a_waiting_job_is_shown(bare, slurm) -> None:
+    """As in squeue; a running job has none."""
     bare.write_slurm_campaign(WAIT, matrix="seed: [1]")
     bare.teralog("submit", "campaign.yaml", "--hold")
     [run] = bare.status()
@@ -659,7 +663,7 @@ def test_the_expected_start_of_a_job_that_waits_is_told(bare, slurm) -> None:
     bare.wait_for(["COMPLETED"])
 
 
-def test_the_expected_start_of_a_job_without_a_node_is_told(bare) -> None:
+def test_the_expected_start_of_a_job_without_a_node_is_shown(bare) -> None:
     """When a run that has a node reaches its time limit: the scheduler's own forecast."""
     bare.write_slurm_campaign(
         WAIT, matrix="seed: [1, 2, 3, 4, 5]", profile="exclusive: true\n", time_limit=5

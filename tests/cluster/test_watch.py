@@ -107,7 +107,7 @@ def test_slurm_expands_a_list_of_nodes_to_the_same_names(slurm, text: str) -> No
     assert told.stdout.split() == list(expand_nodes(text))
 
 
-def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_told(play) -> None:
+def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> None:
     """On a pipe: plain lines, the last ones of all runs. Status, JSON and nodes tell it, too."""
     write_campaign(play)
     assert play.teralog("submit", "campaign.yaml").returncode == 0
@@ -302,7 +302,7 @@ def test_a_run_that_hangs_is_cancelled(play, impatient: None) -> None:
     play.wait_for(["CANCELLED", "COMPLETED"])
 
 
-def test_a_run_that_slurm_may_not_requeue_is_told(play, slurm, impatient: None) -> None:
+def test_a_run_that_slurm_may_not_requeue_is_reported(play, slurm, impatient: None) -> None:
     """In Slurm's words; the run goes on."""
     play.write_slurm_campaign(HANGS, matrix="seed: [1]", profile="requeue: true\n")
     play.teralog("submit", "campaign.yaml")

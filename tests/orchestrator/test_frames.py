@@ -113,7 +113,7 @@ def test_a_line_gives_the_frames_of_a_folder_without_its_file(saved: Any, tmp_pa
     assert frames.steps(tmp_path / "stages").equals(collected_steps_frame(collected))
 
 
-def test_every_column_is_told_by_the_docstring(runs: Any) -> None:
+def test_the_docstring_names_every_column(runs: Any) -> None:
     """But for those that belong to a framework alone."""
     _, collected = runs
     own = option_names("gpt") | {"zero_stage", "activation_checkpointing", "model"}

@@ -78,7 +78,7 @@ def test_an_overflow_does_not_hide_a_step_on_its_line(line: str) -> None:
     least=st.integers(0, 40),
     end=st.integers(0, 120),
 )
-def test_a_torn_line_tells_no_other_scale(rank: int, power: int, least: int, end: int) -> None:
+def test_a_torn_line_shows_no_other_scale(rank: int, power: int, least: int, end: int) -> None:
     """A scale is at least half of the one before."""
     scale, reduced = 2**power, max(2**power // 2, min(2**least, 2**power))
     line = f"OVERFLOW! Rank {rank} Skipping step. Attempted loss scale: {scale}, reducing to "

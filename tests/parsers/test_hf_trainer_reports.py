@@ -96,7 +96,7 @@ def test_a_loss_of_nan_is_an_outcome() -> None:
     assert run.outcome.kind is OutcomeKind.TRUNCATED
 
 
-def test_trainings_one_after_the_other_are_told_apart() -> None:
+def test_trainings_one_after_the_other_are_distinguished() -> None:
     """By the steps, that begin anew."""
     training = "".join(f"{bar(n)}{ERASED}{OLD}\n{bar(n)}" for n in (10, 20, 30))
     runs = read(io.BytesIO((training + "\n" + training.replace("2.2788", "2.5") + "\n").encode()))

@@ -84,7 +84,7 @@ def test_no_logs_are_no_error() -> None:
     assert list(read_each([], summary)) == []
 
 
-def test_progress_within_one_large_log_is_told_in_bytes(tmp_path: Path) -> None:
+def test_progress_within_one_large_log_is_reported_in_bytes(tmp_path: Path) -> None:
     """As its parts are read, and as much as there is."""
     log = tmp_path / "large.log"
     log.write_bytes(b"a line of no meaning\n" * 2_000_000)

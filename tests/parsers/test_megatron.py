@@ -177,7 +177,7 @@ def test_reports_glued_to_each_other_are_as_many_steps() -> None:
 
 
 @pytest.mark.parametrize("line", NO_STEPS)
-def test_what_is_no_report_is_no_step(line: str) -> None:
+def test_a_line_that_is_not_a_report_gives_no_step(line: str) -> None:
     """Torn, quoted and foreign lines, and values that are none."""
     assert parse(MEGATRON, line) == parse(NANOTRON, line) == []
 

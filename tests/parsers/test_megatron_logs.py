@@ -72,7 +72,7 @@ def test_timers_stand_below_each_report(name: str, lines: int) -> None:
     ("name", "nodes", "layers", "hidden", "pipeline", "world"),
     [(N4, 4, 40, 6144, 4, 16), (N16, 16, 64, 9216, 16, 64), (N64, 64, 64, 16384, 64, 256)],
 )
-def test_script_arguments_and_sentences_tell_the_same_configuration(
+def test_script_arguments_and_sentences_show_the_same_configuration(
     name: str, nodes: int, layers: int, hidden: int, pipeline: int, world: int
 ) -> None:
     """Under one name, whoever calls it what."""
@@ -111,7 +111,7 @@ def test_deepspeed_s_words_are_megatron_s() -> None:
     assert len(said["host"]) == 16
 
 
-def test_a_trainer_of_hugging_face_tells_its_batch() -> None:
+def test_a_trainer_of_hugging_face_shows_its_batch() -> None:
     """In its own block, in the script's echo and in DeepSpeed's configuration."""
     said = settings(HF)
     assert said["global_batch_size"] == {"64"}

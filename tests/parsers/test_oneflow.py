@@ -164,7 +164,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("before", ["", "0: ", "[rank0]: ", "[default7]:"])
-def test_arguments_are_told_up_to_the_rule(before: str) -> None:
+def test_arguments_are_reported_up_to_the_rule(before: str) -> None:
     """Values as text, with their spaces; names as they are called elsewhere."""
     text = "\n".join(before + line for line in ARGUMENTS)
     assert list(ONEFLOW_ARGUMENTS.parse(7, text)) == [
@@ -174,7 +174,7 @@ def test_arguments_are_told_up_to_the_rule(before: str) -> None:
 
 
 @pytest.mark.parametrize("lines", [(), ARGUMENTS[1:], ARGUMENTS[:4], (*ARGUMENTS[:2], "x = 5")])
-def test_an_argument_that_may_be_cut_is_not_told(lines: tuple[str, ...]) -> None:
+def test_an_argument_that_may_be_cut_is_not_reported(lines: tuple[str, ...]) -> None:
     """The log's last line, and lines without a title."""
     told = [setting.name for setting in ONEFLOW_ARGUMENTS.parse(7, "\n".join(lines))]
     assert told == (["dataset"] if len(lines) == 4 else [])

@@ -197,7 +197,7 @@ NO_ENDS = (
 
 @pytest.mark.parametrize(("line", "expected"), LINES.items())
 @pytest.mark.parametrize("before", ["", "[rank1]: ", " 12: ", " 5%|█  | 1/20 [00:01]\r"])
-def test_a_line_tells_how_the_run_ended(
+def test_a_line_shows_how_the_run_ended(
     outcome: Read, line: str, expected: tuple[OutcomeKind, float | None], before: str
 ) -> None:
     """The line is shown without rank label and bar, with its place and the size asked for."""

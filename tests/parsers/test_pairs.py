@@ -99,7 +99,7 @@ def test_the_steps_of_one_log_weigh_as_much_as_if_there_were_no_other(
     assert (run.outcome.kind, run.outcome.line) == (kind, line)
 
 
-def test_a_log_of_errors_may_tell_all(logs: tuple[Path, Path]) -> None:
+def test_a_log_of_errors_may_show_all(logs: tuple[Path, Path]) -> None:
     """A program may print everything there; while it does, no end is seen."""
     output, errors = logs
     output.write_text("hello\n")
@@ -111,7 +111,7 @@ def test_a_log_of_errors_may_tell_all(logs: tuple[Path, Path]) -> None:
     assert run.outcome is None
 
 
-def test_two_logs_that_say_nothing_are_of_no_run(logs: tuple[Path, Path]) -> None:
+def test_two_logs_that_contain_nothing_are_of_no_run(logs: tuple[Path, Path]) -> None:
     """They are not said to be cut off."""
     output, errors = logs
     output.write_text("hello\n")
@@ -120,7 +120,7 @@ def test_two_logs_that_say_nothing_are_of_no_run(logs: tuple[Path, Path]) -> Non
     assert run.outcome.kind is OutcomeKind.UNKNOWN
 
 
-def test_of_several_launches_nobody_knows_what_belongs_together(logs: tuple[Path, Path]) -> None:
+def test_of_several_launches_no_one_knows_what_belongs_together(logs: tuple[Path, Path]) -> None:
     """All that both logs tell is given, apart."""
     output, errors = logs
     output.write_text(STEPS + STEPS.replace("1500", "1400").replace("2.5E", "2.4E"))

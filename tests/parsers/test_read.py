@@ -29,7 +29,7 @@ LOG = (
 )
 
 
-def test_a_run_holds_all_that_its_log_says(tmp_path: Path) -> None:
+def test_a_run_contains_all_records_of_its_log(tmp_path: Path) -> None:
     """Records, configuration, outcome, and in which formats they were said."""
     log = tmp_path / "log"
     log.write_text(LOG)
@@ -86,7 +86,7 @@ def test_only_the_formats_asked_for_are_read() -> None:
         (b"noise\n", None),
     ],
 )
-def test_what_is_odd_about_a_log_is_said(tmp_path: Path, content: bytes, note: str | None) -> None:
+def test_problems_of_a_log_are_reported(tmp_path: Path, content: bytes, note: str | None) -> None:
     """It is read, and nothing is found."""
     (tmp_path / "log").write_bytes(content)
     (run,) = read(tmp_path / "log")
@@ -95,7 +95,7 @@ def test_what_is_odd_about_a_log_is_said(tmp_path: Path, content: bytes, note: s
 
 
 @pytest.mark.parametrize("log", ["missing", "."])
-def test_what_cannot_be_read_is_an_error(tmp_path: Path, log: str) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
     """That names it."""
     with pytest.raises(OSError, match=log):
         read(tmp_path / log)

@@ -54,7 +54,7 @@ def test_a_log_that_grows_in_pieces_is_read_exactly_once(
     assert found == list(read_records(log, ALL_FORMATS))
 
 
-def test_only_what_is_new_is_read(tmp_path: Path) -> None:
+def test_only_appended_bytes_are_read(tmp_path: Path) -> None:
     """The state tells how far it was read."""
     log = tmp_path / "log"
     log.write_text(OWN_STEP.format(1) * 3 + OWN_STEP.format(4)[:50])
@@ -158,7 +158,7 @@ def test_a_compressed_log_is_read_when_it_has_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("log", ["missing", "."])
-def test_what_cannot_be_read_is_an_error(tmp_path: Path, log: str) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path, log: str) -> None:
     """As in any other reading."""
     with pytest.raises(OSError, match=log):
         read_appended(tmp_path / log, ALL_FORMATS)

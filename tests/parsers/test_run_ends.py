@@ -75,7 +75,7 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize(("log", "kind"), OUTCOMES.values(), ids=OUTCOMES)
-def test_steps_tell_how_a_run_ended_too(log: str, kind: OutcomeKind) -> None:
+def test_steps_show_how_a_run_ended_too(log: str, kind: OutcomeKind) -> None:
     """Where no line says so."""
     (run,) = runs_of(log)
     assert run.outcome is not None

@@ -79,7 +79,7 @@ def test_a_line_with_the_anchors_of_two_formats_is_read_by_both(tmp_path: Path) 
     assert sorted(iterations(read_records(log, FORMATS))) == [7, 8]
 
 
-def test_an_empty_log_says_nothing(tmp_path: Path) -> None:
+def test_an_empty_log_contains_nothing(tmp_path: Path) -> None:
     """A run that has not written yet is no error."""
     (tmp_path / "log").touch()
     assert list(read_records(tmp_path / "log", FORMATS)) == []

@@ -198,7 +198,7 @@ def test_a_setting_is_read_whatever_its_label_and_colour(
 
 
 @given(case=st.sampled_from([case for case in CASES if case[2]]), end=st.integers(0, 300))
-def test_a_torn_line_tells_no_other_number(
+def test_a_torn_line_shows_no_other_number(
     case: tuple[str, str, list[tuple[str, str]]], end: int
 ) -> None:
     """As a setting goes to the end of its line, its text may end early, but is no other."""

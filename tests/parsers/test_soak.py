@@ -178,7 +178,7 @@ def test_a_mangled_log_is_read_without_error_and_says_only_what_it_holds(part: i
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_bytes_say_nothing(part: int) -> None:
+def test_random_bytes_contain_nothing(part: int) -> None:
     """However many."""
     for seed in range(part, CASES // 4, PARTS):
         random = Random(-1 - seed)

@@ -59,7 +59,7 @@ def plain(log: LogPath, piece: int = 2**16) -> tuple[bytes, list[str]]:
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
 @given(data=st.binary(max_size=2000), piece=st.integers(1, 3000))
-def test_what_was_packed_comes_out(pack: Pack, data: bytes, piece: int) -> None:
+def test_compressed_bytes_are_restored(pack: Pack, data: bytes, piece: int) -> None:
     """In pieces of any size."""
     assert plain(io.BytesIO(pack(b"x" + data)), piece) == (b"x" + data, [])
 

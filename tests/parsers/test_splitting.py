@@ -166,7 +166,7 @@ SPLITS = {
 
 
 @pytest.mark.parametrize(("log", "expected"), SPLITS.values(), ids=SPLITS)
-def test_runs_and_restarts_are_told_apart(log: str, expected: list[list[list[int]]]) -> None:
+def test_runs_and_restarts_are_distinguished(log: str, expected: list[list[list[int]]]) -> None:
     """By what a launch begins with, and by iterations that begin anew."""
     assert iterations(runs_of(log)) == expected
 

@@ -162,7 +162,7 @@ INTERVALS: dict[str, tuple[list[Record], int | None, list[int | None]]] = {
 @pytest.mark.parametrize(
     ("records", "resumed_from", "intervals"), INTERVALS.values(), ids=INTERVALS
 )
-def test_a_mean_s_interval_is_told_by_the_reports_around_it(
+def test_a_mean_s_interval_follows_from_the_reports_around_it(
     records: list[Record], resumed_from: int | None, intervals: list[int | None]
 ):
     """By the distance to the one before, the configuration and the checkpoint."""

@@ -225,7 +225,7 @@ def test_the_peak_of_a_device_is_one_of_the_training(
     assert found.peak_memory_mib == peak_mib
 
 
-def test_a_log_of_no_run_says_nothing(log: Path) -> None:
+def test_a_log_of_no_run_contains_nothing(log: Path) -> None:
     """Nothing is known, and nothing is invented."""
     found = summary(log, "Dear diary,\n")
     assert found.says_nothing
@@ -241,7 +241,7 @@ def test_formats_are_those_of_reports(log: Path) -> None:
     assert summary(log, dump).formats == ()
 
 
-def test_the_first_format_is_the_one_that_tells_most_of_speed(log: Path) -> None:
+def test_the_first_format_is_the_one_with_the_most_about_speed(log: Path) -> None:
     """Of Megatron-DeepSpeed's two programs, Megatron; of samples and a pipeline, the pipeline."""
     progress = "[2026-01-02 03:04:05,678] [INFO] [x.py:1:y] [Rank 0] step=1, skipped=0, lr=[1], "
     pipeline = "steps: 1 loss: 6.5 iter time (s): 9.000 samples/sec: 1.778\n"

@@ -134,7 +134,7 @@ def test_auto_passes_over_reports_without_a_time() -> None:
     assert reports_left_out(times) == (5, True)
 
 
-def test_a_run_that_never_settles_is_said_to_be_unsteady() -> None:
+def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
     """Its step time falls to the end; half of it is left out, and the number is no measure."""
     falling = [10.0 - 0.01 * number for number in range(400)]
     assert steady_state(falling) == (200, False)

@@ -313,7 +313,7 @@ def test_one_process_trains_alone_and_a_loss_may_be_nan() -> None:
     assert " | final_loss nan | " in run.reports[-1]
 
 
-def test_a_mistake_is_told_once_and_ends_every_rank(tmp_path: Path) -> None:
+def test_a_mistake_is_reported_once_and_ends_every_rank(tmp_path: Path) -> None:
     """Rank 0 says the sentence, without a traceback; all ranks leave with exit code 1."""
     first, second = slurm_tasks(tmp_path, *arguments(precision="fp16"))
     sentence = "gpt.py: --precision fp16 does not train on the CPU; try bf16, fp32 or a GPU\n"

@@ -55,7 +55,7 @@ EXCLUDED = {
 
 
 @pytest.mark.parametrize(("exclude", "left"), EXCLUDED.values(), ids=EXCLUDED)
-def test_what_a_rule_excludes_is_not_planned(
+def test_excluded_runs_are_not_planned(
     campaign_of: CampaignOf, problems_of: ProblemsOf, exclude: str, left: list[str]
 ):
     """Any parameter can be named, derived ones too."""
@@ -66,7 +66,7 @@ def test_what_a_rule_excludes_is_not_planned(
         assert problems_of(text) == ["exclude: removes all 4 runs"]
 
 
-def test_what_was_left_out_is_told(campaign_of: CampaignOf):
+def test_excluded_and_duplicate_runs_are_reported(campaign_of: CampaignOf):
     """Each rule with its runs, under the first rule that excludes them; doublets too."""
     campaign = campaign_of(
         f"{HEAD}matrix: {{strategy: [ddp, zero1], seed: [1, 2]}}\n"
@@ -266,7 +266,7 @@ def test_a_cluster_that_is_not_there_is_named(problems_of: ProblemsOf, tmp_path:
     ]
 
 
-def test_a_cluster_profile_lies_beside_the_campaign(campaign_of: CampaignOf, tmp_path: Path):
+def test_a_cluster_profile_is_found_next_to_the_campaign(campaign_of: CampaignOf, tmp_path: Path):
     """Its path is relative to the campaign file; its name is part of a run's identity."""
     (tmp_path / "v100.yaml").write_text("gpus_per_node: 4\ngpu: V100-SXM2-32GB\n")
     here, there = campaign_of(HEAD), campaign_of(f"{HEAD}cluster: v100.yaml\n")

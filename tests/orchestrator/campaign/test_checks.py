@@ -144,7 +144,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], Cluster, list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "cluster", "problems"), PROBLEMS.values(), ids=PROBLEMS)
-def test_every_reason_is_said_with_its_numbers(
+def test_every_reason_is_reported_with_its_numbers(
     run_of: RunOf, values: dict[str, Any], cluster: Cluster, problems: list[str]
 ):
     """All at once, in the words of the campaign file."""
@@ -155,7 +155,7 @@ def test_every_reason_is_said_with_its_numbers(
     ("nodes", "gpus_per_node", "tensor_parallel_size", "worth_a_look"),
     [(1, 4, 8, False), (2, 4, 4, False), (2, 4, 2, False), (2, 4, 8, True), (3, 4, 3, True)],
 )
-def test_layers_split_across_nodes_are_worth_a_look(
+def test_layers_split_across_nodes_are_reported_as_a_warning(
     run_of: RunOf, nodes: int, gpus_per_node: int, tensor_parallel_size: int, worth_a_look: bool
 ):
     """Possible, and slow: a warning, which makes no run impossible."""
@@ -218,7 +218,7 @@ def test_layers_split_across_nodes_are_worth_a_look(
         ({"gpu": "GeForce", "gpu_peak_tflops": {"fp32": 40}, "gpu_memory_gib": 24}, []),
     ],
 )
-def test_a_gpu_that_is_not_known_is_worth_a_look(
+def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
     run_of: RunOf, profile: dict[str, Any], said: list[str]
 ):
     """What will be missing for it, and what to give instead."""
@@ -233,7 +233,7 @@ def test_a_gpu_that_is_not_known_is_worth_a_look(
         ("gpt", CPUS, []),
     ],
 )
-def test_a_program_that_needs_gpus_is_worth_a_look_without_any(
+def test_a_program_that_needs_gpus_is_reported_as_a_warning_without_any(
     run_of: RunOf, framework: str, cluster: Cluster, said: list[str], tmp_path: Path
 ):
     """It is no more: the run can still be rehearsed."""
@@ -251,7 +251,7 @@ def test_a_program_that_needs_gpus_is_worth_a_look_without_any(
         (3, V100, []),
     ],
 )
-def test_run_clm_with_parameters_divided_is_worth_a_look_without_gpus(
+def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
     run_of: RunOf, stage: int, cluster: Cluster, said: list[str], tmp_path: Path
 ):
     """There DeepSpeed refuses its batch."""
@@ -272,7 +272,7 @@ def test_run_clm_with_parameters_divided_is_worth_a_look_without_gpus(
         ({"framework": "colossalai_gpt", "strategy": "colossalai_zero2"}, None, False),
     ],
 )
-def test_an_optimizer_that_has_one_core_is_worth_a_look(
+def test_an_optimizer_that_has_one_core_is_reported_as_a_warning(
     run_of: RunOf, values: dict[str, Any], cores: int | None, *, warned: bool
 ):
     """Steps take many times as long then, on the cluster's doing and not the program's."""

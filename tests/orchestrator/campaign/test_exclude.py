@@ -62,7 +62,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("written", "problems"), REFUSED.values(), ids=REFUSED)
-def test_a_rule_that_says_nothing_is_refused(written: object, problems: list[str]):
+def test_an_empty_rule_is_refused(written: object, problems: list[str]):
     """A misspelt parameter would otherwise exclude nothing, in silence."""
     with pytest.raises(UserError) as caught:
         make_rule("exclude[0]", written, SIZES)

@@ -56,7 +56,7 @@ FILES: dict[str, tuple[dict[str, Any], list[tuple[str, dict[str, int]]]]] = {
 
 
 @pytest.mark.parametrize(("keys", "expected"), FILES.values(), ids=FILES)
-def test_included_runs_stand_beside_the_matrix(
+def test_included_runs_stand_next_to_the_matrix(
     keys: dict[str, Any], expected: list[tuple[str, dict[str, int]]]
 ):
     """The defaults are a run of their own only where nothing else is asked for."""
@@ -120,14 +120,14 @@ MISFITS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "problems"), MISFITS.values(), ids=MISFITS)
-def test_values_that_do_not_go_together_are_said_all_at_once(
+def test_values_that_do_not_go_together_are_reported_all_at_once(
     values: dict[str, Any], problems: list[str]
 ):
     """Each sentence begins with where the run was asked for."""
     assert entry_problems([Entry("defaults", values)]) == problems
 
 
-def test_sizes_beside_the_model_change_those_of_its_preset():
+def test_sizes_next_to_the_model_change_those_of_its_preset():
     """A preset is a starting point, and keeps its name for people."""
     values = {"framework": "gpt", "model": {"preset": "xl", "num_layers": 3}, "seq_length": 512}
     run = make_run(Entry("defaults", values), "local", 1)
@@ -258,7 +258,7 @@ LABELS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("keys", "expected"), LABELS.values(), ids=LABELS)
-def test_a_label_tells_what_varies(keys: dict[str, Any], expected: list[str]):
+def test_a_label_shows_what_varies(keys: dict[str, Any], expected: list[str]):
     """In the file's order, without what all runs have."""
     made = file(**keys)
     assert labels(made, entries(made)) == expected

@@ -169,14 +169,14 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize(("text", "problems"), PROBLEMS.values(), ids=PROBLEMS)
-def test_all_that_is_wrong_with_a_file_is_said_at_once(
+def test_all_problems_of_a_file_are_reported_at_once(
     problems_of: ProblemsOf, text: str, problems: list[str]
 ):
     """Each sentence begins with the file and the path of the key."""
     assert problems_of(text) == problems
 
 
-def test_what_is_wrong_with_the_cluster_is_said_with_the_rest(problems_of: ProblemsOf):
+def test_a_problem_of_the_cluster_is_reported_with_the_rest(problems_of: ProblemsOf):
     """A profile that is not there, or not right, is no reason to keep silent of other mistakes."""
     name, cluster = problems_of(f"name: ../x\ncluster: nosuch.yaml\n{GPT}")
     assert name.startswith("name: '../x' cannot name a folder")
@@ -191,7 +191,7 @@ def test_what_is_wrong_with_the_cluster_is_said_with_the_rest(problems_of: Probl
         ('name: "a\\nb"\n', "name: 'a\\nb' contains a control character or a line break"),
     ],
 )
-def test_what_is_no_plain_text_is_all_that_is_said(
+def test_a_file_that_is_not_plain_text_has_only_that_problem(
     problems_of: ProblemsOf, text: str, problem: str
 ):
     """Nothing more can be said of such a file."""

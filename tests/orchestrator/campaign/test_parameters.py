@@ -75,7 +75,7 @@ NO_TIME_LIMITS: dict[int | str, str] = {
 
 
 @pytest.mark.parametrize("limit", NO_TIME_LIMITS, ids=lambda limit: str(limit)[:12])
-def test_what_is_no_time_limit_is_refused(limit: int | str):
+def test_an_invalid_time_limit_is_refused(limit: int | str):
     """The sentence shows both ways to write one."""
     with pytest.raises(ValueError, match=re.escape(NO_TIME_LIMITS[limit])):
         time_limit_seconds(limit)
@@ -173,7 +173,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
-def test_all_that_is_wrong_is_said_at_once(values: dict[str, Any], problems: list[str]):
+def test_all_problems_are_reported_at_once(values: dict[str, Any], problems: list[str]):
     """Each sentence begins with the path of its key."""
     assert list(parameter_problems("defaults", values, FRAMEWORKS)) == problems
 

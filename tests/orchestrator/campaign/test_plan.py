@@ -60,7 +60,7 @@ def test_a_plan_shows_how_runs_are_split_where_one_is(campaign_of: CampaignOf):
     assert all("tensor_parallel_size" not in row for row in rows)
 
 
-def test_a_warning_is_said_once_and_forbids_nothing(campaign_of: CampaignOf):
+def test_a_warning_is_reported_once_and_forbids_nothing(campaign_of: CampaignOf):
     """With the runs that it is about; they are possible."""
     campaign = campaign_of(
         "name: across\ndefaults: {framework: deepspeed, script: /dev/null, nodes: 2}\n"
@@ -133,7 +133,7 @@ def test_the_totals_count_what_is_done(campaign_of: CampaignOf):
     assert plan_totals(campaign, done).startswith("3 runs on local: 3 completed; 1 excluded")
 
 
-def test_each_problem_is_said_once_with_the_runs_that_have_it(campaign_of: CampaignOf):
+def test_each_problem_is_reported_once_with_the_runs_that_have_it(campaign_of: CampaignOf):
     """Three runs are named, the others counted."""
     campaign = campaign_of(
         f"name: a\ndefaults: {{framework: gpt, model: {MODEL}, train_iters: 5}}\n"
@@ -173,6 +173,6 @@ def test_up_to_three_runs_are_named(campaign_of: CampaignOf, seeds: list[int], n
     assert line == f"hidden_size=768 is not divisible by num_attention_heads=7 ({named})"
 
 
-def test_a_plan_without_problems_says_nothing_of_them(campaign_of: CampaignOf):
+def test_a_plan_without_problems_does_not_mention_problems(campaign_of: CampaignOf):
     """No news."""
     assert problem_lines(campaign_of("name: a\ndefaults: {framework: gpt, model: s}\n")) == []

@@ -63,7 +63,9 @@ FITTING: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("data", FITTING.values(), ids=FITTING)
-def test_what_a_campaign_file_may_say_fits(validator: Draft202012Validator, data: dict[str, Any]):
+def test_a_valid_campaign_file_fits_the_schema(
+    validator: Draft202012Validator, data: dict[str, Any]
+):
     """Every key, in each of its forms."""
     assert errors(validator, data) == []
 
@@ -93,7 +95,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("data", "where"), MISFITS.values(), ids=MISFITS)
-def test_what_a_campaign_file_may_not_say_is_underlined(
+def test_an_invalid_value_is_marked_by_the_schema(
     validator: Draft202012Validator, data: dict[str, Any], where: str
 ):
     """At the key that is wrong."""

@@ -60,7 +60,7 @@ def test_what_is_named_or_is_a_folder_is_one_where_it_looks_like_one(
 
 
 @pytest.mark.parametrize("given", ["$NOWHERE/train.py", "/a/${NOWHERE}/train.py"])
-def test_a_variable_that_is_not_set_is_told(run_of: RunOf, given: str) -> None:
+def test_a_variable_that_is_not_set_is_reported(run_of: RunOf, given: str) -> None:
     (said,) = unset_variables(run_of(framework="deepspeed", script=given))
     assert said.startswith("script: $")
     assert said.endswith(f" of {given} is not set here")
@@ -107,7 +107,7 @@ def test_nothing_is_submitted_with_a_log_folder_that_is_not_there(
     assert not (tmp_path / "results").exists()
 
 
-def test_a_file_that_is_missing_is_told_before_the_run(
+def test_a_file_that_is_missing_is_reported_before_the_run(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
     text = "name: a\ndefaults: {framework: deepspeed, script: train.py}\n"

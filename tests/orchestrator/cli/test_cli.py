@@ -90,7 +90,7 @@ def test_a_mistake_is_one_sentence_and_exit_1(tmp_path: Path, mistake: str, comm
     assert [entry.name for entry in tmp_path.iterdir()] == ["campaign.yaml"]
 
 
-def test_all_mistakes_of_a_file_are_said_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     """Nobody corrects a file sentence by sentence."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
@@ -184,7 +184,7 @@ def test_init_does_not_overwrite(tmp_path: Path) -> None:
     assert run(tmp_path, "plan", str(path)).exit_code == 0
 
 
-def test_a_machine_without_slurm_says_so_and_starts_nothing(
+def test_on_a_machine_without_slurm_a_message_appears_and_nothing_starts(
     campaign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A campaign for a Slurm cluster can be planned and rendered anywhere."""
@@ -204,7 +204,7 @@ def test_a_machine_without_slurm_says_so_and_starts_nothing(
 
 
 @pytest.mark.parametrize(("terminal", "said"), [(True, "asking\n"), (False, "")])
-def test_a_long_wait_is_told_on_a_terminal(
+def test_a_long_wait_is_reported_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool, said: str
 ) -> None:
     """And nowhere else; once."""

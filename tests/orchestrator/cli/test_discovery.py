@@ -52,7 +52,9 @@ def teralog(*words: str) -> Result:
         ("\x00\x01", False),
     ],
 )
-def test_campaign_files_are_told_from_others(tmp_path: Path, text: str, found: bool) -> None:
+def test_campaign_files_are_distinguished_from_others(
+    tmp_path: Path, text: str, found: bool
+) -> None:
     """By keys that only they have, though they have mistakes."""
     (tmp_path / "a.yaml").write_text(text)
     (tmp_path / "a.txt").write_text("name: a\nmatrix: {}\n")
@@ -89,7 +91,7 @@ def test_the_only_campaign_need_not_be_named(folder: Path, words: list[str]) -> 
     assert left_out.stderr.removeprefix("campaign: mine.yaml\n") == named.stderr
 
 
-def test_without_a_campaign_or_with_several_a_sentence_says_what_to_type(folder: Path) -> None:
+def test_without_a_campaign_or_with_several_a_sentence_shows_what_to_type(folder: Path) -> None:
     """And nothing is done."""
     (folder / "other.yaml").write_text(CAMPAIGN.format(name="other"))
     several = teralog("submit")

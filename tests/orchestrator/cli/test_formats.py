@@ -183,7 +183,7 @@ def test_json_is_all_that_is_printed(folder: Path, command: tuple[str, ...]) -> 
 
 
 @pytest.mark.usefixtures("folder")
-def test_json_beside_another_format_is_a_contradiction() -> None:
+def test_json_next_to_another_format_is_a_contradiction() -> None:
     """Whichever stands first."""
     for options in (("--json", "--format", "csv"), ("--format", "csv", "--json")):
         result = CliRunner().invoke(main, ["plan", CAMPAIGN, *options])

@@ -76,7 +76,7 @@ def test_an_outcome_is_one_word(state: str, told: OutcomeKind | None, word: str 
         ("UNKNOWN", "unknown", None),
     ],
 )
-def test_who_told_the_end_is_told(state: str, word: str | None, by: str | None):
+def test_the_source_of_an_outcome_is_reported(state: str, word: str | None, by: str | None):
     """The scheduler, or the log where it knows better."""
     assert decided_by(state, word) == by
 
@@ -130,7 +130,7 @@ def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):
     assert run_outcome(RunFolder(tmp_path / "missing")) == ("NOT_STARTED", None, None, ())
 
 
-def test_a_log_that_cannot_be_read_tells_nothing(tmp_path: Path, attempt_in: AttemptIn):
+def test_a_log_that_cannot_be_read_reports_nothing(tmp_path: Path, attempt_in: AttemptIn):
     """What the scheduler says is known all the same."""
     folder = RunFolder(tmp_path / "run")
     attempt = attempt_in(folder, state="FAILED")

@@ -55,7 +55,7 @@ HOLDS = {
 
 
 @pytest.mark.parametrize("text", HOLDS)
-def test_an_expression_means_what_it_says(text: str):
+def test_an_expression_has_its_python_meaning(text: str):
     """Comparisons, arithmetic, membership and logic read as they do in Python."""
     assert compile_expression(text, VALUES)(VALUES) is HOLDS[text]
 
@@ -75,7 +75,7 @@ ABSENT = {
 
 
 @pytest.mark.parametrize("text", ABSENT)
-def test_what_is_absent_is_neither_large_nor_small(text: str):
+def test_an_absent_value_is_neither_large_nor_small(text: str):
     """A rule about a size that a run does not have leaves the run in."""
     assert compile_expression(text, VALUES)(VALUES) is ABSENT[text]
 
@@ -118,7 +118,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "says"), REFUSED.items(), ids=[*map(repr, range(len(REFUSED)))])
-def test_what_is_no_expression_is_refused_before_any_run_is_made(text: str, says: str):
+def test_an_invalid_expression_is_refused_before_any_run_is_made(text: str, says: str):
     """No calls, attributes, subscripts or powers: there is nothing to get out by."""
     with pytest.raises(UserError) as caught:
         compile_expression(text, VALUES)

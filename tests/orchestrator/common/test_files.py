@@ -161,7 +161,7 @@ def test_two_may_write_a_folder_at_once(tmp_path: Path) -> None:
         assert sorted(path.name for path in folder.iterdir()) == sorted(texts)
 
 
-def test_a_folder_that_somebody_else_uses_meanwhile_stays(tmp_path: Path) -> None:
+def test_a_folder_that_another_process_uses_meanwhile_stays(tmp_path: Path) -> None:
     """Only what is empty is taken away again."""
 
     def fail() -> None:
@@ -198,7 +198,7 @@ def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
     assert read_json(tmp_path / "b.json") is None
 
 
-def test_json_never_holds_what_json_does_not_know(tmp_path: Path) -> None:
+def test_json_contains_only_valid_json_values(tmp_path: Path) -> None:
     """A file with NaN in it could not be read by others; none is written."""
     with pytest.raises(ValueError, match="nan"):
         write_json(tmp_path / "a.json", {"loss": float("nan")})
@@ -213,7 +213,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
         read_json(tmp_path / "a.json")
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named_in_the_message(tmp_path: Path) -> None:
     """With what the system says of it."""
     (tmp_path / "a.json").mkdir()
     with pytest.raises(UserError, match=r"a\.json: cannot be read: Is a directory"):

@@ -10,7 +10,7 @@ from orchestrator.common.text import counted, natural, printable, shortened
     ("number", "said"),
     [(0, "0 runs"), (1, "1 run"), (2, "2 runs"), (1000, "1,000 runs")],
 )
-def test_what_is_counted_agrees_with_its_number(number: int, said: str) -> None:
+def test_a_noun_agrees_with_its_number(number: int, said: str) -> None:
     assert counted(number, "run") == said
 
 
@@ -21,7 +21,7 @@ def test_a_verb_agrees_too(number: int, said: str) -> None:
     assert counted(number, "run is", "runs are") == said
 
 
-def test_what_would_speak_to_a_terminal_is_not_printed() -> None:
+def test_terminal_control_characters_are_not_printed() -> None:
     assert printable("a\x1b[2Jb") == "a\N{REPLACEMENT CHARACTER}[2Jb"
 
 

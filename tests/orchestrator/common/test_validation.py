@@ -109,7 +109,7 @@ def test_a_value_that_does_not_fit_has_one_sentence(name: str, value: Any, probl
     assert list(field_problems(name, Example, name, value)) == problems
 
 
-def test_a_mapping_tells_all_its_problems_at_once():
+def test_a_mapping_shows_all_its_problems_at_once():
     """Unknown keys, values that do not fit, and keys that are missing."""
     problems = list(mapping_problems("", Example, {"siz": 3, "size": "3", "rows": [1]}))
     assert problems == [
@@ -120,7 +120,7 @@ def test_a_mapping_tells_all_its_problems_at_once():
     ]
 
 
-def test_a_mapping_within_a_file_says_where_it_stands():
+def test_a_mapping_within_a_file_shows_where_it_stands():
     """Every sentence begins with the path of the key."""
     problems = list(mapping_problems("defaults.model", Example, {"sizes": 3, "size": 0}))
     assert problems == [

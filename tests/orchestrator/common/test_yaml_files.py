@@ -101,7 +101,7 @@ def test_a_number_among_arguments_stays_as_it_is_written(
     assert data["other"] == [30]
 
 
-def test_numbers_that_stand_once_are_numbers_elsewhere(folder: Path):
+def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
     """An alias among the arguments changes nothing where its anchor is."""
     path = folder / "some.yaml"
     path.write_text("seed: &n [1, 2]\narguments: *n\nagain: *n\n")
@@ -121,7 +121,7 @@ def test_what_can_be_no_argument_is_refused(folder: Path, text: str, said: str):
         read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
 
 
-def test_what_stands_once_can_be_used_twice(folder: Path):
+def test_what_occurs_once_can_be_used_twice(folder: Path):
     """Anchors, aliases and merges work; a merged key may be overwritten."""
     text = "a: &a {x: 1, y: 2}\nb: *a\nc: {<<: *a, y: 3}\nd: [*a, *a]\n"
     one = {"x": 1, "y": 2}
@@ -170,7 +170,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "says"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_plain_data_is_refused_with_its_line(folder: Path, text: str, says: str):
+def test_yaml_that_is_not_plain_data_is_refused_with_its_line(folder: Path, text: str, says: str):
     """One sentence, that begins with the file and tells the line where there is one."""
     with pytest.raises(UserError) as caught:
         read(folder, text)
@@ -179,7 +179,7 @@ def test_what_is_no_plain_data_is_refused_with_its_line(folder: Path, text: str,
     assert "\n" not in problem
 
 
-def test_what_would_upset_a_terminal_is_refused_with_its_key(folder: Path):
+def test_control_characters_are_refused_with_their_key(folder: Path):
     """Control characters and line breaks, in values and keys, all at once."""
     text = (
         'a: "b\\e[31mc"\nb: |\n  c\n  d\nc:\n- d: ["e", "\\x7f"]\n  "f\\tg": 1\n'

@@ -102,7 +102,7 @@ TRIALS = 200
 
 
 @pytest.mark.parametrize("cluster", QUIET, ids=lambda cluster: cluster.name)
-def test_without_a_change_one_is_seldom_shown(cluster: Cluster) -> None:
+def test_without_a_change_one_is_rarely_shown(cluster: Cluster) -> None:
     """At most 5 % of all cases; of 200 trials with a fixed seed, not more than 8 %.
 
     More than that, of a rate of 5 %, would be seen in 1 of 45 such simulations.

@@ -62,7 +62,7 @@ def test_a_steady_drift_within_blocks_and_speeds_of_allocations_cancel() -> None
     ("count", "verdict", "more"),
     [(1, CANNOT_TELL, 5), (3, CANNOT_TELL, 3), (5, CANNOT_TELL, 1), (6, FASTER, None)],
 )
-def test_fewer_than_six_blocks_tell_nothing_however_alike(
+def test_fewer_than_six_blocks_show_nothing_however_alike(
     count: int, verdict: Verdict, more: int | None
 ) -> None:
     """Of n blocks all for A, chance makes 2 in 2^n: 6 % of 5, 3 % of 6."""

@@ -237,7 +237,7 @@ def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) ->
     assert folder.compared("made-up.yaml", "--a", "num_layers == 3", "--b", "num_layers == 2")
 
 
-def test_what_differs_between_two_campaigns_is_said(folder: Folder) -> None:
+def test_what_differs_between_two_campaigns_is_reported(folder: Folder) -> None:
     """Each by its name, or by how it is given where they have one name."""
     folder.campaign("repeats: 4\n", lambda planned: 1.0, name="old")
     folder.campaign(
@@ -301,7 +301,7 @@ def test_zero_stage_is_a_choice_if_the_framework_has_the_option(
     assert ("zero_stage" in run.choices) == is_choice
 
 
-def test_of_a_single_run_amid_others_it_is_not_said_that_nothing_suggests_a_difference() -> None:
+def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
     """It may be the slowest but one of fifty; how it would vary is what is not known."""
     runs = tuple(
         MeasuredRun(

@@ -29,7 +29,7 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
     assert slow.exit_code == 0
 
 
-def test_what_a_published_row_tells_of_its_run_is_said(layers: Folder) -> None:
+def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
     """It may be that of another model, which its page names in a heading."""
     (layers.path / "page.md").write_text(PAGE)
     (found,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")

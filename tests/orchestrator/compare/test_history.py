@@ -113,14 +113,14 @@ def test_runs_of_one_allocation_count_once() -> None:
         ([None, 1.0], "There is no change that this 1 run could show"),
     ],
 )
-def test_what_the_runs_cannot_show_is_said(seconds: Sequence[float | None], said: str) -> None:
+def test_what_the_runs_cannot_show_is_reported(seconds: Sequence[float | None], said: str) -> None:
     """However few there are."""
     told = run_history([past(one, day) for day, one in enumerate(seconds)])
     assert told.shown is None
     assert history_sentences(told)[0].startswith(said)
 
 
-def test_what_files_tell_cannot_speak_to_the_terminal() -> None:
+def test_text_from_files_cannot_control_the_terminal() -> None:
     """Neither a node's name nor a version."""
     bad = {"nodes": "n\x1b[2J", "versions": {"torch": "\x1b]0;x\x07"}}
     runs = [past(one, day) for day, one in enumerate(noisy(*[1.0] * 4))]
@@ -315,7 +315,9 @@ def test_a_damaged_file_leaves_its_run_out_and_no_other(
         assert line.startswith(f"not read: {damaged}: is damaged (")
 
 
-def test_a_damaged_file_is_told_once_where_slurm_s_jobs_are_looked_at_first(folder: Folder) -> None:
+def test_a_damaged_file_is_reported_once_where_slurm_s_jobs_are_looked_at_first(
+    folder: Folder,
+) -> None:
     """Before Slurm is asked for what has not ended."""
     cluster = Path(__file__).parents[3] / "examples" / "clusters" / "a100.yaml"
     file = folder.campaign("own", f"matrix: {{seed: [1, 2]}}\ncluster: {cluster}\n", 0.1, 0.2)

@@ -79,7 +79,7 @@ def test_an_odd_number_of_repeats_ends_with_one_run_of_each(campaign_of: Campaig
     assert [len(block) for block in blocks(campaign)] == [4, 4, 2]
 
 
-def test_the_order_is_the_file_s_where_nothing_is_said(campaign_of: CampaignOf) -> None:
+def test_the_order_is_the_file_s_by_default(campaign_of: CampaignOf) -> None:
     """And an order that there is not is refused."""
     assert campaign_of(TEXT.replace("order: interleaved\n", "")).order_seed is None
     assert campaign_of(TEXT).order_seed == 0

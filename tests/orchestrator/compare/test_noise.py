@@ -107,7 +107,7 @@ def percents(page: NoisePage) -> dict[str, float | None]:
     return {one.name: one.percent for one in page.sources}
 
 
-def test_runs_in_one_allocation_tell_nothing_of_others() -> None:
+def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
     """Neither of allocations, nor of what a run is worth anywhere, nor of hours and nodes."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "a")])
     found = percents(page)
@@ -118,7 +118,7 @@ def test_runs_in_one_allocation_tell_nothing_of_others() -> None:
     assert "To find a difference" not in " ".join(noise_sentences(page))
 
 
-def test_what_is_absent_rests_on_nothing() -> None:
+def test_an_absent_component_has_no_degrees_of_freedom() -> None:
     """Where each allocation has an hour of its own, what is the hour's cannot be told."""
     runs = [run(1.0 + hour / 8, f"{hour}", started_at=f"2026-01-01T0{hour}:05") for hour in (1, 2)]
     page = noise_page([*runs, run(1.1, "1", started_at="2026-01-01T01:06")])
@@ -126,7 +126,7 @@ def test_what_is_absent_rests_on_nothing() -> None:
     assert absent == {"hours": 0, "nodes": 0}
 
 
-def test_runs_in_allocations_of_their_own_tell_what_a_single_run_is_worth() -> None:
+def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> None:
     """And cannot tell what of it is the allocation's."""
     found = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
     spread = math.sqrt(variance([math.log(speed) for speed in (1.0, 1.4, 1.2, 1.3)]))
@@ -145,7 +145,7 @@ def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> 
     assert (degrees["runs"], degrees["allocations"], degrees["repeats"]) == (38, 1, 1)
 
 
-def test_that_nothing_is_seen_is_not_said_as_a_difference_of_0_percent() -> None:
+def test_that_nothing_is_seen_is_not_reported_as_a_difference_of_0_percent() -> None:
     """Two allocations of which one happens to be no slower are hardly a proof."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "b"), run(1.06, "b")])
     assert percents(page)["allocations"] == 0
@@ -153,7 +153,7 @@ def test_that_nothing_is_seen_is_not_said_as_a_difference_of_0_percent() -> None
     assert said == ("Allocations: not visible beyond the other sources, with 1 degree of freedom.")
 
 
-def test_hours_and_nodes_are_told_where_several_allocations_share_one() -> None:
+def test_hours_and_nodes_are_reported_where_several_allocations_share_one() -> None:
     """A cluster that is twice as slow in the morning, and alike on all nodes."""
     runs = [
         run(
@@ -174,7 +174,7 @@ def test_hours_and_nodes_are_told_where_several_allocations_share_one() -> None:
     assert {one["source"] for one in noise_record(page)["sources"]} == set(found)
 
 
-def test_runs_that_tell_nothing_are_named() -> None:
+def test_runs_that_show_nothing_are_named() -> None:
     """Nobody is to take the others for all."""
     bad = run(1.0, label="r #3", step_seconds=(), outcome="oom", state="FAILED")
     page = noise_page([run(1.0), run(1.1), bad])
@@ -198,7 +198,7 @@ def test_a_run_s_nodes_are_the_machine_or_those_it_had_shares_of(
     assert Attempt(1, Path("attempt-1"), started, None).nodes == nodes
 
 
-def test_noise_is_told_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
+def test_noise_is_reported_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
     """Steps by 0.1 %, runs of an allocation by the drift; failures named."""
     done = layers.teralog("noise", "made-up.yaml")
     assert done.exit_code == 0

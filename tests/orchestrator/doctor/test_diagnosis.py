@@ -166,7 +166,7 @@ def test_a_table_writes_a_shared_remedy_once() -> None:
         (False, False, "1", "problem"),
     ],
 )
-def test_the_state_tells_a_lack_from_a_problem(
+def test_the_state_distinguishes_a_lack_from_a_problem(
     ok: bool, optional: bool, found: str | None, state: str
 ) -> None:
     """And what teralog needs from what it does without."""

@@ -137,7 +137,7 @@ def test_a_copy_of_teralog_is_not_the_one_that_is_installed(
     assert checkout.one("name clash", "teralog").ok
 
 
-def test_a_package_that_is_not_there_is_told(
+def test_a_package_that_is_not_there_is_reported(
     tmp_path: Path, examine: Callable[..., Any], copy_packages: Callable[..., Path]
 ) -> None:
     """Half an installation is a problem as well."""

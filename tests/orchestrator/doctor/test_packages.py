@@ -63,7 +63,7 @@ def test_an_extra_is_complete_with_its_last_package(
     )
 
 
-def test_sources_that_are_not_installed_are_told_apart_from_a_checkout(
+def test_sources_that_are_not_installed_are_distinguished_from_a_checkout(
     tmp_path: Path, examine: Callable[..., Any], copy_packages: Callable[..., Path]
 ) -> None:
     """Without metadata the packages cannot be known: teralog is to be installed first."""

@@ -154,7 +154,7 @@ def test_gpus_that_a_variable_hides_come_back_without_it(
     assert examine(tmp_path, CUDA_VISIBLE_DEVICES="0,3").one("GPU", "visible").found == "0, 3"
 
 
-def test_nvcc_matters_only_beside_a_gpu(
+def test_nvcc_matters_only_next_to_a_gpu(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
     """Without a GPU nothing is compiled for one; CUDA_HOME is looked into as torch does."""
@@ -196,7 +196,7 @@ def test_the_compiler_is_the_one_that_torch_would_call(
     assert finding.remedy == (remedy and remedy.format(folder=tmp_path / "bin"))
 
 
-def test_ninja_beside_python_comes_before_that_on_the_path(
+def test_ninja_next_to_python_comes_before_that_on_the_path(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
     """A run's script looks in this order; without either there is none."""

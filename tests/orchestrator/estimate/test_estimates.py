@@ -113,7 +113,7 @@ def test_params_shows_the_derivation_and_whether_the_name_is_true():
     assert text.endswith("52B agrees with 51.97 * 10**9\n")
 
 
-def test_an_old_size_is_said_to_be_old():
+def test_an_old_size_is_reported_as_old():
     """BigScience's 7B is 7.46 * 10**9."""
     assert of_json("params", "--model=7B")["label_unit"] == "2**30"
     assert "the old way" in estimate("params", "--model=7B").stdout
@@ -180,7 +180,7 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
         ((), None, ""),
     ],
 )
-def test_an_unknown_peak_gives_no_utilization_and_says_why(
+def test_an_unknown_peak_gives_no_utilization_and_shows_the_reason(
     options: tuple[str, ...], peak: float | None, said: str
 ):
     """A peak of one's own is taken."""
@@ -192,7 +192,7 @@ def test_an_unknown_peak_gives_no_utilization_and_says_why(
     assert ("MFU %" in text) == (peak is not None)
 
 
-def test_a_convention_that_does_not_fit_the_model_says_so():
+def test_a_convention_without_a_formula_for_the_model_is_reported():
     """No number, and what it assumes."""
     by_name = {one["convention"]: one for one in of_json("flops", *FLOPS, "--gated-mlp")}
     assert by_name["narayanan"]["flops"] is None
@@ -369,7 +369,7 @@ def test_a_campaign_and_a_model_are_not_asked_for_at_once(campaign: str, option:
     )
 
 
-def test_a_campaign_without_a_model_says_so(tmp_path: Path):
+def test_a_campaign_without_a_model_is_reported(tmp_path: Path):
     """A user's own script has no shape that is known."""
     path = tmp_path / "campaign.yaml"
     path.write_text("name: x\ndefaults: {framework: deepspeed, script: train.py}\n")
@@ -380,7 +380,7 @@ def test_a_campaign_without_a_model_says_so(tmp_path: Path):
 
 @pytest.mark.parametrize("number", ["nan", "inf", "0", "-1"])
 @pytest.mark.parametrize("option", ["--step-seconds", "--gpu-peak-tflops"])
-def test_what_is_no_number_above_zero_is_refused(option: str, number: str) -> None:
+def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) -> None:
     """NaN would be printed, and is no JSON."""
     done = estimate("flops", "--model", "52B", option, number)
     assert (done.exit_code, done.stdout) == (2, "")
@@ -396,7 +396,7 @@ def test_what_is_no_number_above_zero_is_refused(option: str, number: str) -> No
         ("", False),
     ],
 )
-def test_a_speed_that_cannot_be_worked_out_is_told(options: str, told: bool) -> None:
+def test_a_speed_that_cannot_be_worked_out_is_reported(options: str, told: bool) -> None:
     """An option that is given does not go without a word."""
     done = estimate("flops", "--model", "52B", "--global-batch-size", "8", *options.split())
     assert done.exit_code == 0

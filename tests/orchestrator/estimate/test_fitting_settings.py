@@ -121,7 +121,7 @@ def test_the_fewest_changes_that_fit_are_suggested(
         ),
     ],
 )
-def test_the_forecast_is_shown_beside_the_memory_of_the_device(
+def test_the_forecast_is_shown_next_to_the_memory_of_the_device(
     planned: Planned, gpu: str, defaults: str, expected: str
 ) -> None:
     campaign = planned(gpu, defaults)

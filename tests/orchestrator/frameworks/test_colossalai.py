@@ -90,7 +90,9 @@ def test_every_strategy_can_be_run_on_one_gpu_and_on_several_nodes(run_of: RunOf
         ),
     ],
 )
-def test_what_the_benchmark_cannot_do_is_said(run_of: RunOf, values: dict[str, Any], begins: str):
+def test_what_the_benchmark_cannot_do_is_reported(
+    run_of: RunOf, values: dict[str, Any], begins: str
+):
     (said,) = problems(gpt(run_of, **values))
     assert said.startswith(begins)
 

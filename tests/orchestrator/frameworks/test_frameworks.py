@@ -175,7 +175,7 @@ def test_a_log_can_be_read(known: Framework):
 
 
 @every_framework
-def test_a_sample_log_tells_how_fast_the_run_was(known: Framework):
+def test_a_sample_log_shows_how_fast_the_run_was(known: Framework):
     """Each step has its seconds, or a rate they follow from; or else the whole run has a rate."""
     log = LOGS / f"{known.name}.log"
     records = list(read_records(log, known.log.formats, complete=True))

@@ -152,7 +152,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
-def test_what_makes_a_run_impossible_is_said(
+def test_what_makes_a_run_impossible_is_reported(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
     assert list(HF.checks.problems(run_of(**values))) == problems
@@ -204,7 +204,7 @@ def test_what_the_trainer_knows_is_left_to_it(run_of: RunOf):
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2])
-def test_a_stage_is_told_nothing_of_a_higher_one(run_of: RunOf, stage: int):
+def test_a_stage_gets_no_settings_of_a_higher_one(run_of: RunOf, stage: int):
     section = config(run_of(**trainer(zero_stage=stage)))["zero_optimization"]
     assert not [key for key in section if key.startswith("stage3")]
     assert ("reduce_bucket_size" in section) == (stage > 0)
@@ -284,7 +284,7 @@ def test_the_run_that_failed_on_the_page_does_not_fit(run_of: RunOf):
 
 
 @pytest.mark.train
-def test_transformers_makes_the_model_that_run_clm_is_told_of():
+def test_transformers_makes_the_model_that_run_clm_gets():
     """By its own code, from the sizes in the script; shapes only: there are 25 billion weights."""
     pytest.importorskip("transformers", reason="needs the hf extra")
     import torch

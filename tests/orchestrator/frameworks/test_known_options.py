@@ -66,7 +66,7 @@ def test_what_a_program_accepts_is_no_problem(words: str):
         ("--lr 1", "the following arguments are required: --num-layers"),
     ],
 )
-def test_what_a_program_refuses_is_said_in_argparse_s_words(words: str, problem: str):
+def test_what_a_program_refuses_is_reported_in_argparse_s_words(words: str, problem: str):
     assert list(option_problems(words.split(), ACCEPTED)) == [problem]
 
 
@@ -145,7 +145,7 @@ PRINTED_BY_THE_BRANCH = {
 }
 
 
-def test_the_branch_for_deepspeed_has_what_its_runs_print_beside_the_options_of_2_4():
+def test_the_branch_for_deepspeed_has_what_its_runs_print_next_to_the_options_of_2_4():
     of_2_4 = known_program("megatron-lm-2.4")["options"]
     of_the_branch = known_program("megatron-deepspeed-2.4")["options"]
     assert of_2_4.items() <= of_the_branch.items()

@@ -251,7 +251,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
-def test_what_megatron_refuses_is_said_before_the_run(
+def test_what_megatron_refuses_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
     """In the words of the campaign file."""
@@ -266,7 +266,7 @@ def test_a_split_of_more_ranks_than_there_are_is_a_contradiction(run_of: RunOf):
     ]
 
 
-def test_of_ranks_that_are_no_copies_of_the_model_no_batch_is_told(run_of: RunOf):
+def test_no_batch_is_reported_if_ranks_are_not_copies_of_the_model(run_of: RunOf):
     run = run_of(**core(nodes=3, gpus_per_node=4, tensor_parallel_size=8))
     assert (run.data_parallel_size, run.batch.global_batch_size) == (None, None)
 
@@ -360,7 +360,7 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "warnings"), WARNINGS.values(), ids=WARNINGS)
-def test_what_is_seldom_meant_is_worth_a_look(
+def test_unusual_settings_are_reported_as_warnings(
     run_of: RunOf, values: dict[str, Any], warnings: list[str]
 ):
     """And makes no run impossible."""
@@ -443,7 +443,7 @@ def test_the_forecast_knows_what_is_recomputed(
     assert placement.recomputation == expected
 
 
-def test_a_report_tells_that_recomputed_scores_are_not_counted(run_of: RunOf):
+def test_a_report_shows_that_recomputed_scores_are_not_counted(run_of: RunOf):
     run = run_of(**core(extra_args=["--recompute-activations"]))
     assert list(MEGATRON.report.unreckoned(run)) == ["--recompute-activations"]
 

@@ -321,7 +321,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
-def test_what_the_programs_refuse_is_said_before_the_run(
+def test_what_the_programs_refuse_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
     """In the words of the campaign file."""
@@ -387,7 +387,9 @@ def test_megatron_alone_has_no_configuration(run_of: RunOf):
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "srun", "launch"])
-def test_a_launcher_that_hands_on_no_local_rank_is_worth_a_look(run_of: RunOf, launcher: str):
+def test_a_launcher_that_hands_on_no_local_rank_is_reported_as_a_warning(
+    run_of: RunOf, launcher: str
+):
     """DeepSpeed of 2021 stops without one; Megatron alone needs none."""
     said = [
         (
@@ -417,7 +419,7 @@ def test_what_is_opened_follows_from_the_paths(values: dict[str, Any], opened: l
     assert list(FRAMEWORKS[values["framework"]].start.files(paths)) == opened
 
 
-def test_stages_that_differ_are_worth_a_look(run_of: RunOf):
+def test_stages_that_differ_are_reported_as_a_warning(run_of: RunOf):
     """DeepSpeed deals layers out as evenly as it can; the longest stage sets the pace."""
     said = (
         "num_layers=50 over pipeline_parallel_size=16: DeepSpeed gives some stages a layer more, "

@@ -94,7 +94,7 @@ def test_megatron_2_has_even_stages_alone(run_of: RunOf):
     ],
     ids=["even", "counted", "ends"],
 )
-def test_chunks_of_uneven_stages_are_told_by_their_number(
+def test_chunks_of_uneven_stages_are_reported_by_their_number(
     campaign_of: Callable[[str], Campaign], values: dict[str, Any], said: tuple[str, str]
 ):
     """How many layers each has differs."""

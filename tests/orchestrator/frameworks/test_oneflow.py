@@ -56,7 +56,7 @@ def oneflow(run_of: RunOf, **values: Any) -> Run:
         ({"train_iters": 5}, "train_iters=5 is less than the 10 after which the program reports"),
     ],
 )
-def test_what_the_program_cannot_do_is_said(run_of: RunOf, values: dict[str, Any], begins: str):
+def test_what_the_program_cannot_do_is_reported(run_of: RunOf, values: dict[str, Any], begins: str):
     (said,) = FRAMEWORKS["oneflow_gpt"].checks.problems(oneflow(run_of, **values))
     assert said.startswith(begins)
 

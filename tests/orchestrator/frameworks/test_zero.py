@@ -22,7 +22,7 @@ OFFLOADS = {
 
 
 @pytest.mark.parametrize(("values", "shown"), OFFLOADS.values(), ids=OFFLOADS)
-def test_a_cell_tells_what_is_offloaded_and_where_to(
+def test_a_cell_shows_what_is_offloaded_and_where_to(
     run_of: RunOf, values: dict[str, Any], shown: str | None
 ):
     """In the words of the table."""
@@ -171,7 +171,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "problems"), PROBLEMS.values(), ids=PROBLEMS)
-def test_what_deepspeed_refuses_or_ignores_is_said_before_the_run(
+def test_what_deepspeed_refuses_or_ignores_is_reported_before_the_run(
     run_of: RunOf, values: dict[str, Any], problems: list[str]
 ):
     """In the words of the campaign file."""
@@ -254,7 +254,7 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("values", "warnings"), SILENT.values(), ids=SILENT)
-def test_a_run_whose_steps_deepspeed_keeps_to_itself_is_worth_a_look(
+def test_a_run_whose_steps_deepspeed_does_not_report_gives_a_warning(
     run_of: RunOf, values: dict[str, Any], warnings: list[str]
 ):
     """It would take its hours, and the table would have no time of it."""

@@ -105,7 +105,7 @@ def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
         ("A10G", "fp16", "'A10G' is not in the table of GPUs; give gpu_peak_tflops"),
     ],
 )
-def test_a_figure_says_where_it_is_from_or_why_there_is_none(name: str, precision: str, said: str):
+def test_a_figure_shows_where_it_is_from_or_why_there_is_none(name: str, precision: str, said: str):
     """As a sentence that a report can print."""
     assert peak_tflops(name, precision).said.startswith(said)
 

@@ -161,7 +161,7 @@ def test_a_job_that_is_stopped_is_recorded_as_such(
     assert one.left() == []
 
 
-def test_what_a_job_leaves_behind_is_ended(supervised: Callable[..., Supervised]) -> None:
+def test_processes_left_by_a_job_are_ended(supervised: Callable[..., Supervised]) -> None:
     """The attempt is at its end when its script is."""
     one = supervised("setsid sleep 600 & echo here")
     ended = one.wait().ended

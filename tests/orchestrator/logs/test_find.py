@@ -89,7 +89,7 @@ def test_output_and_errors_of_one_run_are_one_log_in_any_order(folder: Path) -> 
     ("path", "said"),
     [("empty", "empty: there is no log in this folder"), ("*.zst", "*.zst: no file")],
 )
-def test_what_leads_to_no_log_is_said(folder: Path, path: str, said: str) -> None:
+def test_a_path_without_a_log_is_reported(folder: Path, path: str, said: str) -> None:
     """The others are found."""
     (folder / "empty").mkdir()
     found = find_logs([path, "train.o1234"], Path())

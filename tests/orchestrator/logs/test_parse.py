@@ -159,7 +159,7 @@ def test_a_parquet_file_comes_out_whole(folder: Path) -> None:
     assert list(frame["step_seconds"]) == [9.0, 1.0, 1.5]
 
 
-def test_what_is_wrong_with_a_log_is_said_and_the_others_are_read(folder: Path) -> None:
+def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) -> None:
     """Each in a sentence, and the exit code is 1."""
     (folder / "empty.log").touch()
     (folder / "binary.log").write_bytes(b"\x7fELF\0\0\0\1" * 100)
@@ -188,7 +188,7 @@ def test_what_is_wrong_with_a_log_is_said_and_the_others_are_read(folder: Path) 
         assert f"teralog: {said}" in result.stderr
 
 
-def test_a_log_that_may_not_be_read_is_said_to_be(folder: Path) -> None:
+def test_a_log_without_read_permission_is_reported(folder: Path) -> None:
     """Unless we are root, who may read all."""
     (folder / "secret.log").write_text(RUN)
     (folder / "secret.log").chmod(0)
@@ -209,7 +209,7 @@ def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
     assert "1 file contains nothing of a run" in result.stderr
 
 
-def test_a_folder_whose_logs_say_nothing_is_a_problem(folder: Path) -> None:
+def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
     """Or it would look as if all were well."""
     (folder / "old").mkdir()
     (folder / "old" / "binary.log").write_bytes(b"\0" * 100)

@@ -38,13 +38,13 @@ def written(folder: Path, host: str, ticks: list[tuple[str, str]]) -> None:
     (folder / f"gpus-{host}.csv").write_text(HEADER + "".join(rows))
 
 
-def test_the_highest_memory_and_the_median_use_while_busy_are_told(tmp_path: Path):
+def test_the_highest_memory_and_the_median_use_while_busy_are_reported(tmp_path: Path):
     """Zeros between two samples of work count; those before and behind it do not."""
     written(tmp_path, "node1", [*TICKS, IDLE])
     assert read_gpu_samples(tmp_path) == GpuSamples(memory_gib=0.5, utilization_percent=70)
 
 
-def test_samples_in_a_log_are_taken_as_those_beside_it(tmp_path: Path, run_of: Callable[..., Run]):
+def test_samples_in_a_log_are_taken_as_those_next_to_it(tmp_path: Path, run_of: Callable[..., Run]):
     """One column, whoever sampled."""
     written(tmp_path, "node1", [*TICKS, IDLE])
     log = tmp_path / "gpus-node1.csv"

@@ -194,7 +194,7 @@ SUMMARIES: dict[str, tuple[list[Record], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("records", "expected"), SUMMARIES.values(), ids=SUMMARIES)
-def test_a_summary_has_what_the_log_tells_and_nothing_else(
+def test_a_summary_has_what_the_log_shows_and_nothing_else(
     run_of: RunOf, records: list[Record], expected: dict[str, Any]
 ):
     """Everything else is absent."""

@@ -26,7 +26,7 @@ def record(*arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("stage", "fits"), [("2", "no"), ("3", "yes")])
-def test_a_model_s_memory_is_told_with_its_parts(stage: str, fits: str):
+def test_a_model_s_memory_is_reported_with_its_parts(stage: str, fits: str):
     """The ends are the sums of the parts."""
     found = record(*LARGE, "--zero-stage", stage, "--gpu", "V100-SXM2-32GB")
     assert (found["fits"], found["capacity_gib"]) == (fits, 32)
@@ -127,14 +127,14 @@ def test_a_campaign_on_gpus_of_two_sizes_has_both_verdicts(tmp_path: Path):
         (("--tensor-parallel-size", "3"), "--world-size 64 is not divisible by"),
     ],
 )
-def test_what_does_not_go_together_is_said(arguments: tuple[str, ...], sentence: str):
+def test_contradictory_options_are_reported(arguments: tuple[str, ...], sentence: str):
     """In the words of the command line."""
     result = memory(*LARGE, *arguments)
     assert result.exit_code == 1
     assert sentence in result.stderr
 
 
-def test_a_campaign_s_runs_stand_in_one_table(tmp_path: Path):
+def test_a_campaign_s_runs_are_in_one_table(tmp_path: Path):
     """And a model beside it is refused."""
     path = tmp_path / "campaign.yaml"
     path.write_text(

@@ -70,7 +70,7 @@ def test_without_forecast_or_capacity_there_is_no_verdict():
     assert memory_problem(FORECAST, None) is None
 
 
-def test_a_run_that_does_not_fit_is_told_why_in_one_sentence():
+def test_one_sentence_explains_why_a_run_does_not_fit():
     """With the parts that need most, and the way around."""
     assert memory_problem(FORECAST, Capacity(32, "V100-SXM2-32GB")) == (
         "a rank needs at least 108 GiB of memory (weights 96.8, optimizer 9.07, one layer 1.25), "
@@ -127,7 +127,7 @@ matrix: {strategy: [zero2, zero3]}
 """
 
 
-def test_a_plan_refuses_what_does_not_fit_and_tells_it_from_the_impossible(
+def test_a_plan_refuses_runs_that_do_not_fit_and_separates_impossible_ones(
     campaign_of: CampaignOf, tmp_path: Any
 ):
     """ZeRO-2 of 52B on 64 V100: refused for its memory alone."""

@@ -337,7 +337,7 @@ def test_zero_2_of_52b_on_64_cards_is_called_impossible(split_run: RunOf):
     assert row.fits(split_run) == "no"
 
 
-def test_the_other_row_that_ran_out_of_memory_is_not_said_to_fit(split_run: RunOf):
+def test_the_other_row_that_ran_out_of_memory_is_not_reported_to_fit(split_run: RunOf):
     """It is left open, and the middle of its forecast is above the card's memory."""
     (row,) = (row for row in ROWS if row.name == UNDECIDED)
     assert row.fits(split_run) == "maybe"

@@ -49,7 +49,7 @@ COLUMNS: dict[str, tuple[str, int, list[str]]] = {
 
 
 @pytest.mark.parametrize(("text", "runs", "columns"), COLUMNS.values(), ids=COLUMNS)
-def test_a_column_appears_where_it_tells_runs_apart(
+def test_a_column_appears_if_it_distinguishes_runs(
     reported: Callable[..., Reported], text: str, runs: int, columns: list[str]
 ):
     """The framework's own columns always; the label where nothing else does."""

@@ -105,7 +105,7 @@ def test_a_campaign_without_repeats_has_a_row_for_each_run(
         (["abc", "abd"], ["abc", "abd"]),
     ],
 )
-def test_ids_are_as_short_as_tells_them_apart(ids: list[str], expected: list[str]) -> None:
+def test_ids_are_shortened_to_distinct_starts(ids: list[str], expected: list[str]) -> None:
     """And no shorter than four digits."""
     assert list(short_ids(ids).values()) == expected
 

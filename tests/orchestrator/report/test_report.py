@@ -149,7 +149,9 @@ def test_the_page_has_the_table_its_making_and_what_failed(reported: Callable[..
     assert "\n\n\n" not in page
 
 
-def test_a_page_of_runs_that_completed_says_nothing_of_failures(reported: Callable[..., Reported]):
+def test_a_page_of_completed_runs_does_not_mention_failures(
+    reported: Callable[..., Reported],
+):
     """Nor of runs that are gone, or have not begun."""
     campaign, runs, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, None)
     assert report_markdown(campaign, report, runs, []).count("\n\n") == 2
@@ -245,7 +247,7 @@ def test_where_no_mfu_is_known_there_is_no_column_and_the_reason(
     assert {run["mfu"] for run in report_json(campaign, report, runs)["runs"]} == {None}
 
 
-def test_where_no_tflops_are_known_nothing_is_said_of_mfu(
+def test_where_no_tflops_are_known_nothing_is_reported_about_mfu(
     reported: Callable[..., Reported], tmp_path: Path
 ):
     """A peak would not help them: the run has told no step time."""
@@ -275,7 +277,7 @@ def test_what_is_not_in_the_table_is_not_explained(
     assert "warm-up left out: the first 1 iterations; by its own measure; " in report.provenance
 
 
-def test_without_a_gpu_nothing_is_said_of_mfu(reported: Callable[..., Reported]):
+def test_without_a_gpu_nothing_is_reported_about_mfu(reported: Callable[..., Reported]):
     """A run on a CPU has no peak that anybody has measured against."""
     on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
     campaign, runs, report = reported("", on_cpu)

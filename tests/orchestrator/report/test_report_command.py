@@ -219,7 +219,7 @@ def test_a_file_that_cannot_be_written_is_a_sentence(
     assert files(campaign.parent) == before
 
 
-def test_what_the_table_leaves_out_is_told(campaign: Path) -> None:
+def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
     """Logs that tell no step, or are gone, and runs that were edited out of the file."""
     assert "no step" not in report().stderr
     logs = campaign.parent.glob("results/*/*/*/*.log")
@@ -297,7 +297,7 @@ def test_reports_with_skipped_updates_are_left_out_and_told(
 
 
 @pytest.mark.parametrize("warmup", [4, 500])
-def test_that_the_warm_up_leaves_no_step_is_told(campaign: Path, warmup: int) -> None:
+def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int) -> None:
     """Else runs completed with a dash for each time, and nobody says why."""
     assert "warm-up (" not in report().stderr
     campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))

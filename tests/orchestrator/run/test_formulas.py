@@ -31,7 +31,7 @@ def test_a_letter_that_stands_for_nothing_is_an_error():
         value("2·q", SYMBOLS)
 
 
-def test_the_letters_of_a_formula_are_told():
+def test_the_letters_of_a_formula_are_reported():
     """In the order of the symbols, each once."""
     assert symbols_used("h·s + h²", SYMBOLS) == {"s": 64, "h": 8}
 

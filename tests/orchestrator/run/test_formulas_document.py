@@ -40,7 +40,7 @@ def test_the_table_of_differences_is_there():
     assert len(APART) == 6
 
 
-def test_every_convention_stands_in_it():
+def test_every_convention_is_in_it():
     """By its name, in the table."""
     assert re.findall(r"^\| `([a-z][a-z-]+)` \|", TEXT, re.MULTILINE) == [*CONVENTIONS]
 
@@ -58,13 +58,13 @@ def shown(gpu: Gpu) -> str:
     return f"| {' | '.join(str(cell) for cell in cells)} |"
 
 
-def test_every_gpu_stands_in_it_with_its_figures():
+def test_every_gpu_is_in_it_with_its_figures():
     """Whoever doubts one finds its source."""
     rows = [shown(gpu) for gpu in GPUS]
     assert "\n".join(rows) in TEXT
 
 
-def test_every_option_that_changes_a_model_stands_in_it():
+def test_every_option_that_changes_a_model_is_in_it():
     """A difference between families that can be asked for is explained."""
     told = set(re.findall(r"^\| `(--[a-z-]+)` \|", TEXT, re.MULTILINE))
     help_text = CliRunner().invoke(main, ["estimate", "params", "--help"]).stdout

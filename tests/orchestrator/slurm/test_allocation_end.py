@@ -113,7 +113,7 @@ def test_if_slurm_is_silent_the_log_must_do(scontrol: Path, log: str, expected: 
         ("00:00:30", SRUN, None),
     ],
 )
-def test_at_its_time_limit_an_allocation_ends_before_slurm_says_so(
+def test_at_its_time_limit_an_allocation_ends_before_slurm_reports_it(
     scontrol: Path, run_time: str, log: str, expected: str | None
 ) -> None:
     """The job still runs, and srun starts no step in it."""

@@ -27,7 +27,7 @@ def test_a_list_is_all_its_names_in_order(text: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["g[001", "g]1[", "g[]", "g[a-b]", "g[3-1]", "a,,b", ","])
-def test_what_is_no_list_is_left_as_it_is(text: str) -> None:
+def test_text_that_is_not_a_node_list_is_unchanged(text: str) -> None:
     """A name nobody has heard of is better than a wrong one."""
     assert expand_nodes(text) == (text,)
 

@@ -57,7 +57,7 @@ def test_the_reasons_that_occur_have_a_line_each() -> None:
     assert reason_lines([]) == []
 
 
-def test_nobody_is_advised_to_release_what_an_administrator_holds() -> None:
+def test_no_one_is_advised_to_release_what_an_administrator_holds() -> None:
     """Slurm refuses it to a user."""
     assert "release it to" not in meaning("JobHeldAdmin")
     assert "scontrol" not in meaning("JobHeldAdmin")

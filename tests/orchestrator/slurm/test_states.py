@@ -48,7 +48,7 @@ SACCT = {
 
 
 @pytest.mark.parametrize(("text", "expected"), SACCT.values(), ids=SACCT)
-def test_sacct_tells_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
+def test_sacct_shows_the_last_start_and_sums_up_those_before(text: str, expected: tuple) -> None:
     """Slurm's words are kept; what is not known is None."""
     [one] = read_sacct(text.splitlines()).values()
     assert (
@@ -84,7 +84,7 @@ def test_a_running_job_has_the_same_state_at_every_query() -> None:
         "13|a|b|FAILED|3:0|2026-11-21T13:42:28|2026-11-21T13:42:30|2|r1i0n0|None",
     ],
 )
-def test_what_is_no_line_of_a_job_says_nothing(line: str) -> None:
+def test_a_line_that_is_not_a_job_s_gives_no_state(line: str) -> None:
     """A step, a complaint, half a line, a name with the separator in it."""
     assert read_sacct([line]) == {}
 
@@ -144,7 +144,7 @@ SQUEUE = {
 
 
 @pytest.mark.parametrize(("line", "expected"), SQUEUE.values(), ids=SQUEUE)
-def test_squeue_tells_only_what_has_happened(line: str, expected: tuple) -> None:
+def test_squeue_shows_only_what_has_happened(line: str, expected: tuple) -> None:
     """A start or an end that Slurm only expects is no start or end."""
     [one] = read_squeue([line]).values()
     assert (
@@ -187,7 +187,7 @@ SCONTROL = (
 )
 
 
-def test_scontrol_tells_the_same() -> None:
+def test_scontrol_shows_the_same() -> None:
     """Free text at the line's end does not speak for the job."""
     assert read_scontrol([SCONTROL, "No jobs in the system"]) == {
         "54_1": JobState(
@@ -243,7 +243,7 @@ def test_a_state_is_final_only_where_it_is_known_to_be(state: str, word: str, fi
         ("5|a|PENDING|N/A|N/A||0|BadConstraints|0|", False),
     ],
 )
-def test_a_job_that_sbatch_was_refused_is_told_from_one_that_failed(
+def test_a_job_that_sbatch_was_refused_is_distinguished_from_one_that_failed(
     line: str, refused: bool
 ) -> None:
     """Slurm keeps a record of some jobs for which it gave no id."""

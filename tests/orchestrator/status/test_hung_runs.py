@@ -141,7 +141,7 @@ def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
     assert bool(found) == hangs
 
 
-def test_it_is_told_with_its_last_line_and_since_when(
+def test_it_is_reported_with_its_last_line_and_since_when(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
     """What speaks to a terminal, and what a progress bar wrote over, is left out."""
@@ -222,7 +222,7 @@ def test_the_clock_leaves_no_file_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_status_tells_it_to_people_and_programs(
+def test_status_shows_it_to_people_and_programs(
     campaign: Campaign, store: CampaignStore, begin: Begin
 ) -> None:
     """And chooses runs by it."""

@@ -158,7 +158,7 @@ def test_configurations_never_look_the_same(
 
 
 @pytest.mark.parametrize(("count", "last"), [(5, "r5"), (30, "and 25 more hang: --state hung")])
-def test_of_many_runs_that_hang_the_first_are_told(count: int, last: str) -> None:
+def test_of_many_runs_that_hang_the_first_are_reported(count: int, last: str) -> None:
     """A file system that is away hangs all of them."""
     one = HungRun(
         label="",

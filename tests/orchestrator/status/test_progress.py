@@ -44,7 +44,7 @@ def planned(run_of: Callable[..., Run]) -> PlannedRun:
 
 
 @given(text=st.lists(lines, max_size=30).map("".join), cuts=st.lists(st.integers(0, 4000)))
-def test_a_log_that_grows_in_pieces_tells_what_the_whole_log_tells(
+def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
     tmp_path_factory: pytest.TempPathFactory, planned: PlannedRun, text: str, cuts: list[int]
 ) -> None:
     """Wherever it is cut, restarts among it; and every byte is read once."""
@@ -76,7 +76,7 @@ def test_a_log_that_grows_in_pieces_tells_what_the_whole_log_tells(
     assert found.tflops_per_gpu == summary.tflops_per_gpu
 
 
-def test_what_was_read_is_not_looked_at_again(tmp_path: Path, planned: PlannedRun) -> None:
+def test_bytes_that_were_read_are_not_read_again(tmp_path: Path, planned: PlannedRun) -> None:
     """Were the beginning read twice, what now stands there would be noticed."""
     log = tmp_path / "log"
     log.write_text("noise\n" * 300 + STEP.format(number=1))
@@ -100,7 +100,7 @@ def test_a_log_that_does_not_grow_gives_the_very_same_records(
     assert read_on(log, planned, first, complete=True).records is first.records
 
 
-def test_a_log_that_was_cut_short_is_read_anew(tmp_path: Path, planned: PlannedRun) -> None:
+def test_a_log_that_was_cut_short_is_read_again(tmp_path: Path, planned: PlannedRun) -> None:
     """Nothing of what it said before stays."""
     log = tmp_path / "log"
     log.write_text("".join(STEP.format(number=number) for number in (1, 2, 3)))
@@ -111,7 +111,7 @@ def test_a_log_that_was_cut_short_is_read_anew(tmp_path: Path, planned: PlannedR
     assert step.iteration == 7
 
 
-def test_a_job_that_starts_again_begins_anew(tmp_path: Path, planned: PlannedRun) -> None:
+def test_a_job_that_starts_again_begins_again(tmp_path: Path, planned: PlannedRun) -> None:
     """From the line that its script prints then, before any iteration."""
     log = tmp_path / "log"
     log.write_text("".join(STEP.format(number=number) for number in range(1, 9)))
@@ -141,7 +141,7 @@ def test_the_time_left_is_that_of_the_iterations_left(tmp_path: Path, planned: P
     assert found.times.deviation_seconds == pytest.approx(0.01)
 
 
-def test_during_the_warm_up_nothing_is_said_of_the_speed(
+def test_during_the_warm_up_nothing_is_reported_about_the_speed(
     tmp_path: Path, planned: PlannedRun
 ) -> None:
     """Only how far the run is."""

@@ -44,7 +44,7 @@ def test_a_node_is_slow_whose_runs_are() -> None:
     assert found["n2"].ratio == pytest.approx((2.0 + 2.1) / 2)
 
 
-def test_a_node_without_a_slow_run_is_not_slow_beside_the_siblings_of_one() -> None:
+def test_a_node_without_a_slow_run_is_not_slow_compared_with_its_siblings() -> None:
     """Two siblings of a slow run look fast: one of their siblings is the slow one."""
     found = speeds(
         ("a", "n1", 0.2), ("a", "n2", 0.4), ("a", "n3", 0.2), ("b", "n4", 0.2), ("b", "n4", 0.2)

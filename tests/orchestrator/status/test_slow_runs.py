@@ -51,7 +51,7 @@ def slow(*seconds: float | None, deviation: float = 0.0) -> list[int]:
         ([], []),
     ],
 )
-def test_a_run_is_slow_that_stands_out_from_its_siblings(
+def test_a_run_is_slow_if_it_is_an_outlier_among_its_siblings(
     seconds: list[float | None], expected: list[int]
 ) -> None:
     """Over a quarter more than usual, and more than three deviations."""
@@ -87,7 +87,7 @@ def test_a_run_without_siblings_is_compared_with_its_earlier_attempts() -> None:
     assert slow_runs({"a": run(0.21, earlier=before)}) == {}
 
 
-def test_a_run_is_compared_with_the_same_in_other_campaigns_where_nothing_nearer_tells() -> None:
+def test_a_run_is_compared_with_other_campaigns_if_no_closer_runs_exist() -> None:
     """So runs that are all slow alike are found out, too."""
     before = (StepTimes(0.20, 0.0), StepTimes(0.22, 0.0))
     all_slow = {"a": run(0.42, elsewhere=before), "b": run(0.43, elsewhere=before)}

@@ -72,7 +72,7 @@ def test_the_table_has_a_line_a_run(standing: list[RunStatus]):
     ]
 
 
-def test_a_record_tells_all_of_the_last_attempt(standing: list[RunStatus]):
+def test_a_record_shows_all_of_the_last_attempt(standing: list[RunStatus]):
     """For programs; absent is null."""
     slow = SlowRun(
         label="seed=1",

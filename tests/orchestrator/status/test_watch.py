@@ -93,7 +93,7 @@ def runs(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Ite
         supervised.release(index)
 
 
-def test_a_look_tells_state_progress_and_time_left_of_every_run(
+def test_a_look_shows_state_progress_and_time_left_of_every_run(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
     """As the log grows, the next look tells more."""
@@ -115,7 +115,7 @@ def test_a_look_tells_state_progress_and_time_left_of_every_run(
     assert (last.status.state, last.progress.iteration, left_text(last)) == ("COMPLETED", 7, None)
 
 
-def test_the_slow_one_of_the_siblings_is_told_while_it_runs(
+def test_the_slow_one_of_the_siblings_is_reported_while_it_runs(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
     """As soon as three of its steps count."""
@@ -285,7 +285,7 @@ def labels(text: str) -> list[str]:
     return re.findall(r"^[0-9a-f]{12}  gpt (r\d)", text, re.MULTILINE)
 
 
-def test_a_pipe_gets_what_is_new(look: Look) -> None:
+def test_a_pipe_gets_only_changes(look: Look) -> None:
     """All runs at first and at the end; nothing where there is nothing new."""
     going = replace(look.runs[0], progress=Progress(iteration=13, iterations=20))
     later = replace(look, runs=(going, *look.runs[1:]))
@@ -299,7 +299,7 @@ def test_a_pipe_gets_what_is_new(look: Look) -> None:
     assert "gpt r1 on here: 0.50 s a step, 2.5" in texts[0]
 
 
-def test_a_note_is_said_once(look: Look) -> None:
+def test_a_note_is_reported_once(look: Look) -> None:
     """Again where it is another one."""
     noted = [replace(look, notes=(note,)) for note in ("silent", "silent", "still silent")]
     assert said(noted)[1] == ["silent", "still silent"]
@@ -326,7 +326,7 @@ def test_the_picture_fits_the_terminal(look: Look, width: int, height: int) -> N
     assert width < 80 or any("r7" in line for line in lines)
 
 
-def test_what_a_file_says_does_not_speak_to_the_terminal(look: Look) -> None:
+def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
     """Neither codes of the terminal nor markup of rich."""
     first = look.runs[0]
     planned = replace(first.status.planned, label="[red]a\x1b[2J[/red]")

@@ -37,7 +37,7 @@ def record_of(campaign_of: Callable[[str], Campaign], tmp_path: Path) -> Callabl
 
 
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
-def test_the_runs_of_every_campaign_are_those_that_their_files_tell_of(
+def test_the_runs_of_every_campaign_are_those_in_their_files(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By identity, and in every size, whatever the framework."""
@@ -88,7 +88,7 @@ def test_what_this_version_would_make_another_run_is_not_taken(
     assert recorded_run({**record_of(""), **change}) is None
 
 
-def test_a_folder_tells_what_its_campaign_file_tells(
+def test_a_folder_shows_what_its_campaign_file_shows(
     reported: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Runs that were started, in the campaign's order, with its warm-up."""

@@ -73,7 +73,7 @@ def test_attempts_are_numbered_from_one(run: RunFolder) -> None:
     assert [one.number for one in run.attempts()] == list(range(1, 12))
 
 
-def test_an_attempt_says_again_what_was_recorded(run: RunFolder) -> None:
+def test_an_attempt_is_read_back_as_recorded(run: RunFolder) -> None:
     """Its start and its end; its log lies in its folder."""
     end = Ended("FAILED", "2026-01-02T03:05:05+00:00", 60.5, exit_code=None, signal="SIGKILL")
     made = attempt(run, STARTED, end)
@@ -84,7 +84,7 @@ def test_an_attempt_says_again_what_was_recorded(run: RunFolder) -> None:
 @pytest.mark.parametrize(
     "name", ["attempt-", "attempt-0", "attempt-01", "attempt--1", "attempt-²", "attempt-1.tmp"]
 )
-def test_what_is_no_attempt(run: RunFolder, name: str) -> None:
+def test_folders_that_are_not_attempts_are_ignored(run: RunFolder, name: str) -> None:
     """Folders that somebody else has made are left alone."""
     (run.path / name).mkdir(parents=True)
     assert run.attempts() == []
@@ -288,7 +288,7 @@ def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_
     assert found.submitted_runs() == {run.run_id: run.label for run in campaign.runs}
 
 
-def test_runs_that_have_left_the_campaign_are_told(
+def test_runs_that_have_left_the_campaign_are_reported(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
     """If they were started; the rest of them is no result."""
@@ -312,7 +312,7 @@ def test_runs_that_have_left_the_campaign_are_told(
         (errno.EACCES, "Permission denied; give a folder that you can write to with --results"),
     ],
 )
-def test_what_a_disk_refuses_is_a_sentence(number: int, remedy: str) -> None:
+def test_a_refusal_of_the_disk_is_reported_in_a_sentence(number: int, remedy: str) -> None:
     """It says where, what, and what to try."""
     with (
         pytest.raises(UserError, match=f"^/results/c: cannot be written: {remedy}"),
@@ -321,7 +321,7 @@ def test_what_a_disk_refuses_is_a_sentence(number: int, remedy: str) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def test_a_record_of_a_later_version_is_read_and_a_damaged_one_is_said(tmp_path: Path) -> None:
+def test_a_record_of_a_later_version_is_read_and_a_damaged_one_is_reported(tmp_path: Path) -> None:
     """A key that this version does not know is let be; one that lacks is a sentence."""
     attempt = tmp_path / "attempt-1"
     attempt.mkdir()

@@ -74,7 +74,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize(("text", "instead", "said"), EDITS.values(), ids=EDITS)
-def test_what_was_edited_is_told(
+def test_edits_of_a_campaign_are_reported(
     campaign_of: CampaignOf,
     attempt_in: AttemptIn,
     tmp_path: Path,

@@ -48,7 +48,7 @@ def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_fa
         assert why == (f"given up: n={min(below)} failed" if below else None)
 
 
-def test_a_parameter_in_which_no_two_runs_differ_is_told(campaign_of: CampaignOf):
+def test_a_parameter_in_which_no_two_runs_differ_is_reported(campaign_of: CampaignOf):
     """The rule would never act; whoever wrote it meant another."""
     told = (
         "give_up: no two runs differ only in {}; give a parameter with several values under "
@@ -108,7 +108,9 @@ def test_what_is_not_given_is_what_the_run_s_own_framework_takes(campaign_of: Ca
         ("give_up: 3", "give_up: 3 is not text"),
     ],
 )
-def test_what_cannot_be_given_up_is_said(problems_of: ProblemsOf, line: str, problem: str):
+def test_a_parameter_that_give_up_cannot_use_is_reported(
+    problems_of: ProblemsOf, line: str, problem: str
+):
     (said,) = problems_of(SWEEP.replace("give_up: micro_batch_size", line))
     assert said.startswith(problem) or "give_up" in said
 
@@ -128,7 +130,7 @@ def test_what_cannot_be_given_up_is_said(problems_of: ProblemsOf, line: str, pro
         (None, False),
     ],
 )
-def test_only_what_more_of_it_would_not_mend_gives_up(
+def test_only_failures_that_a_larger_value_cannot_fix_give_up_runs(
     campaign_of: CampaignOf,
     attempt_in: AttemptIn,
     tmp_path: Path,
@@ -154,7 +156,7 @@ def test_only_what_more_of_it_would_not_mend_gives_up(
         assert not any(end.given_up for end in endings(campaign.runs, store))
 
 
-def test_what_has_ended_by_itself_is_left_so(
+def test_a_run_that_ended_on_its_own_keeps_its_end(
     campaign_of: CampaignOf, attempt_in: AttemptIn, tmp_path: Path
 ):
     """A larger one that completed before, or was cancelled, keeps its end."""
@@ -205,7 +207,7 @@ def test_status_and_report_keep_the_row_and_say_why(
         ("squeue", "FAILED", "DependencyNeverSatisfied", True, "FAILED"),
     ],
 )
-def test_a_job_that_slurm_cancelled_for_another_is_told_from_one_that_a_person_did(
+def test_a_job_that_slurm_cancelled_for_another_is_distinguished_from_one_that_a_person_did(
     tmp_path: Path, by: str, state: str, reason: str | None, chained: bool, recorded: str
 ):
     """In the words of 22.05; of the former the attempt counts as never made.

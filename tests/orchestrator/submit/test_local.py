@@ -140,7 +140,7 @@ def test_a_run_that_takes_too_long_is_ended(playground) -> None:
     assert playground.processes() == []
 
 
-def test_what_a_job_leaves_behind_is_ended(playground) -> None:
+def test_processes_left_by_a_job_are_ended(playground) -> None:
     """A background child does not outlive its run."""
     playground.write_campaign("setsid sleep 600 &", matrix="seed: [1]")
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
@@ -163,7 +163,7 @@ def test_a_failed_run_is_run_again_only_by_retry_which_keeps_its_log(playground)
     assert len(list(playground.path.glob("results/play/*/attempt-1/output.log"))) == 2
 
 
-def test_retry_starts_only_the_outcomes_it_is_told(playground) -> None:
+def test_retry_starts_only_runs_with_the_given_outcomes(playground) -> None:
     """`--only` leaves the others as they are, and a word that is no outcome is refused."""
     playground.write_campaign("exit 1", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
@@ -182,7 +182,7 @@ def test_retry_starts_only_the_outcomes_it_is_told(playground) -> None:
     assert limit.stderr.startswith("teralog: --time: 'long' is not a time limit")
 
 
-def test_a_retry_before_anything_has_failed_says_so(playground) -> None:
+def test_a_retry_before_any_failure_is_reported(playground) -> None:
     """And what starts the runs that have not been started."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     before = playground.teralog("retry", "campaign.yaml")
@@ -196,7 +196,7 @@ def test_a_retry_before_anything_has_failed_says_so(playground) -> None:
     assert one.stderr.startswith("nothing to start again: none of these runs ended with failed\n")
 
 
-def test_cancel_tells_of_what_it_ended_and_of_nothing_else(playground) -> None:
+def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
     """A run that had ended before is left alone, and not named."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
@@ -337,7 +337,7 @@ def test_a_campaign_edited_after_it_ran_is_not_run_by_mistake(playground) -> Non
     assert "no longer in the campaign file" in playground.teralog("status", "campaign.yaml").stdout
 
 
-def test_an_out_of_memory_is_told_from_another_failure(playground) -> None:
+def test_an_out_of_memory_is_distinguished_from_another_failure(playground) -> None:
     """The log's end says what the exit code does not; submit and report quote it."""
     message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     playground.write_campaign(f"echo '{message}'; exit 1", matrix="seed: [1]")
@@ -399,7 +399,7 @@ def test_a_run_started_on_another_machine_is_left_to_it(playground) -> None:
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
 
 
-def test_more_gpus_than_there_are_is_said_before_anything_starts(playground) -> None:
+def test_more_gpus_than_there_are_is_reported_before_anything_starts(playground) -> None:
     """A profile may promise more GPUs than this machine lets us see."""
     playground.environment |= {"CUDA_VISIBLE_DEVICES": "0", "GPUS": "4"}
     playground.write_campaign("true", matrix="gpus_per_node: [1, 2]")
@@ -417,7 +417,7 @@ def kill_supervisors(playground) -> None:
                 process.kill()
 
 
-def test_a_job_without_its_supervisor_does_not_run_beside_the_next(playground) -> None:
+def test_a_job_without_its_supervisor_does_not_run_next_to_the_next(playground) -> None:
     """Its device is free again only when what is left of it has been ended."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
     submit = playground.start("submit", "campaign.yaml", "--slots", "1")
@@ -430,7 +430,7 @@ def test_a_job_without_its_supervisor_does_not_run_beside_the_next(playground) -
     assert playground.processes() == []
 
 
-def test_cancel_ends_a_job_that_nobody_supervises_any_more(playground) -> None:
+def test_cancel_ends_a_job_that_no_one_supervises_any_more(playground) -> None:
     """Submit and supervisor were killed, the job lives: cancel finds and ends it."""
     playground.write_campaign("sleep 600", matrix="seed: [1]")
     submit = playground.start("submit", "campaign.yaml")
@@ -452,7 +452,7 @@ def test_a_retry_does_not_make_an_edited_campaign_the_submitted_one(playground) 
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
 
 
-def test_what_a_log_says_does_not_speak_to_the_terminal(playground) -> None:
+def test_text_from_a_log_does_not_control_the_terminal(playground) -> None:
     """Control characters of a log's last words are shown, not sent."""
     body = "printf 'CUDA out of memory. Tried to allocate 2.00 GiB \\033]0;p\\007\\n'; exit 1"
     playground.write_campaign(body, matrix="seed: [1]")

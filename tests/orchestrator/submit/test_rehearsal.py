@@ -36,7 +36,7 @@ def bash(script: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
         ({"framework": "hf_deepspeed"}, "hf_gpt.py"),
     ],
 )
-def test_what_our_programs_import_is_told(
+def test_what_our_programs_import_is_reported(
     run_of: Any, values: dict[str, Any], program: str
 ) -> None:
     """All that is not Python's own, at its head or where it is needed, and what starts it."""

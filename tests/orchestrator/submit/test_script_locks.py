@@ -85,7 +85,7 @@ def test_here_a_lock_of_this_very_second_is_kept(lock: Path, start: Start) -> No
     assert lock.exists()
 
 
-def test_on_a_cluster_a_lock_is_waited_for_and_that_is_said(lock: Path, start: Start) -> None:
+def test_on_a_cluster_a_job_waits_for_a_lock_with_a_message(lock: Path, start: Start) -> None:
     """Who holds it may be on another node; it goes on as soon as the lock is gone."""
     job = start("slurm")
     assert job.stdout is not None
@@ -98,7 +98,7 @@ def test_on_a_cluster_a_lock_is_waited_for_and_that_is_said(lock: Path, start: S
     assert job.wait() == 0
 
 
-def test_on_a_cluster_a_lock_of_more_than_ten_minutes_is_nobody_s(lock: Path, start: Start) -> None:
+def test_on_a_cluster_a_lock_older_than_ten_minutes_is_abandoned(lock: Path, start: Start) -> None:
     """Nothing compiles for so long."""
     age(lock, 11 * 60)
     assert start("slurm").communicate() == ("", None)

@@ -305,7 +305,7 @@ def test_deepspeeds_launcher_is_started_on_every_node(
     ("framework", "launcher"),
     [("gpt", "torchrun"), ("megatron_deepspeed_zero", "launch")],
 )
-def test_the_launcher_of_a_node_is_told_which_node_it_is_on(
+def test_the_launcher_of_a_node_gets_the_number_of_its_node(
     sandbox: Sandbox, run_of: Callable[..., Run], framework: str, launcher: str
 ) -> None:
     """Launchers that meet of themselves number the nodes as they come, otherwise each time."""

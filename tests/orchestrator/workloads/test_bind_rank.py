@@ -116,7 +116,7 @@ def test_rank_keeps_its_cores_if_the_job_has_none_of_the_node(machine: Path) -> 
     assert cores == os.sched_getaffinity(0)
 
 
-def test_rank_without_a_known_numa_node_says_so(machine: Path) -> None:
+def test_rank_without_a_known_numa_node_reports_it(machine: Path) -> None:
     """For example in a virtual machine, where the kernel writes -1."""
     (machine / "sys/bus/pci/devices/0000:07:00.0/numa_node").write_text("-1\n")
     problem, cores = bound(machine, 0)

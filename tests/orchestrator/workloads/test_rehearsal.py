@@ -69,7 +69,7 @@ def rehearse(folder: Path, order: dict[str, Any], **environment: str) -> tuple[l
     return [process.returncode for process in ranks], printed
 
 
-def test_the_ranks_meet_and_the_first_tells_where_they_are(tmp_path: Path) -> None:
+def test_the_ranks_meet_and_the_first_shows_where_they_are(tmp_path: Path) -> None:
     codes, printed = rehearse(tmp_path, ORDER)
     assert codes == [0] * 4
     first, second, together, verdict = printed.splitlines()
@@ -189,7 +189,7 @@ def test_a_word_of_the_launcher_that_is_refused_fails_too(tmp_path: Path) -> Non
         ("nowhere.gpt", ["No module named 'nowhere'"]),
     ],
 )
-def test_a_module_that_python_does_not_find_is_told(module: str, said: list[str]) -> None:
+def test_a_module_that_python_does_not_find_is_reported(module: str, said: list[str]) -> None:
     found = list(rehearsal._module_problems([module]))
     assert found == [f"ModuleNotFoundError: {one}" for one in said]
 
@@ -201,13 +201,13 @@ def test_a_python_without_what_the_module_imports_fails_as_it_would() -> None:
     assert said == "ModuleNotFoundError: No module named 'no_torch'"
 
 
-def test_ranks_on_too_few_nodes_are_told(tmp_path: Path) -> None:
+def test_ranks_on_too_few_nodes_are_reported(tmp_path: Path) -> None:
     codes, printed = rehearse(tmp_path, ORDER, SLURMD_NODENAME="gpu7")
     assert codes[0] == 1
     assert "ranks are on 1 node, and the run has 2\n" in printed
 
 
-def test_a_master_that_nobody_is_at_is_told(
+def test_a_master_that_does_not_answer_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("", 0)) as free:
@@ -230,7 +230,7 @@ def test_a_port_that_is_none_is_no_place_to_meet(
     assert rehearsal._listen(0) is None
 
 
-def test_a_rank_that_is_there_twice_is_told(tmp_path: Path) -> None:
+def test_a_rank_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     prepare(tmp_path, ORDER)
     (tmp_path / "meeting" / "2.json").write_text("{}")
     process = start(tmp_path, 2, MASTER_ADDR="", MASTER_PORT="")

@@ -69,7 +69,7 @@ def fork(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_what_the_own_source_lacks_is_impossible(
+def test_an_option_missing_in_the_own_source_makes_a_run_impossible(
     run_of: RunOf, fork: Path, words: list[str], sentences: list[str]
 ):
     run = run_of(framework="megatron", source="fork", extra_args=words)
@@ -163,7 +163,7 @@ def test_a_release_is_found_however_it_is_written(version: str, name: str):
 
 
 @pytest.mark.parametrize("version", ["", "3", "core-", "latest", "1.2"])
-def test_what_is_no_release_is_refused(version: str):
+def test_an_unknown_release_is_refused(version: str):
     with pytest.raises(ValueError, match=r"write 2, core, or a release such as core-0\.19"):
         releases.checked_version(version)
 

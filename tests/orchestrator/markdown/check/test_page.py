@@ -229,7 +229,7 @@ def test_tflops_worked_out_with_the_size_in_2_30_are_called_that() -> None:
     assert finding.message.endswith("(the size in 2**30 would give what is printed)")
 
 
-def test_a_table_too_small_to_tell_is_held_against_its_page() -> None:
+def test_a_table_too_small_to_show_is_held_against_its_page() -> None:
     """A lone row on a page where all others agree."""
     page = table(*RATED).format("3.4") + table(RATED[0], "64 30B 4 1.439s 12.9")
     (finding,) = found(page)
@@ -247,7 +247,7 @@ def test_a_model_smaller_than_those_that_agree_is_not_doubted() -> None:
     ("cell", "last_digit_only"),
     [("742(↑3.4%)", True), ("742(↑3.5%)", None), ("742(↑3.2%)", False), ("742(↑3%)", None)],
 )
-def test_what_is_off_in_the_last_digit_is_told_apart(
+def test_what_is_off_in_the_last_digit_is_distinguished(
     cell: str, last_digit_only: bool | None
 ) -> None:
     """717 to 742 is 3.487 % more."""
@@ -271,7 +271,7 @@ def test_slow_rows_are_named_only_for_a_gpu_that_is_asked_about() -> None:
     assert (finding.kind, finding.line) == ("tflops-mistuned", 5)
 
 
-def test_a_page_s_setting_that_is_none_is_said() -> None:
+def test_an_unknown_setting_of_a_page_is_reported() -> None:
     """A comment that is misspelt must not be passed over."""
     with pytest.raises(UserError, match="tensor_parallel_siz"):
         found(table("GPUs", "1", before="<!-- teralog: tensor_parallel_siz=4 -->"))

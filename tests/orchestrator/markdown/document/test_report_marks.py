@@ -74,7 +74,7 @@ NO_PLACE = {
 
 
 @pytest.mark.parametrize("page", NO_PLACE.values(), ids=NO_PLACE)
-def test_a_page_without_the_marks_is_told_what_to_paste(page: bytes) -> None:
+def test_for_a_page_without_marks_the_message_shows_what_to_paste(page: bytes) -> None:
     """The sentence holds both, as they are to stand."""
     with pytest.raises(UserError) as caught:
         with_report(page, "mine", TEXT)

@@ -146,7 +146,7 @@ def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str,
         ),
     ],
 )
-def test_what_no_row_can_tell_is_a_matter_of_the_table(
+def test_a_problem_of_all_rows_is_reported_for_the_table(
     cells: dict[str, str], ask: str, why: str
 ) -> None:
     """It is said once, not for every row."""

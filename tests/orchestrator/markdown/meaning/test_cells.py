@@ -136,7 +136,9 @@ def test_a_rate_is_read(text: str, pace: Pace) -> None:
         (read_pace, "s" * 200, f"'{'s' * 20}'… is too long to be a number"),
     ],
 )
-def test_what_is_no_such_number_is_said(read: Callable[[str], object], text: str, why: str) -> None:
+def test_text_that_is_not_such_a_number_is_reported(
+    read: Callable[[str], object], text: str, why: str
+) -> None:
     """Nothing is guessed."""
     with pytest.raises(NotUnderstoodError) as caught:
         read(text)

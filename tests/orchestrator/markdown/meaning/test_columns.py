@@ -85,7 +85,7 @@ def test_a_title_names_the_unit_of_sizes() -> None:
 OURS = ["samples/s (avg)", "samples/s (last)", "step mean (s)", "median (s)", "spread (s)", "n"]
 
 
-def test_a_report_of_ours_tells_its_median_first() -> None:
+def test_a_report_of_ours_shows_its_median_first() -> None:
     """Its TFLOPs are by it; the mean, and then the rates, where there is none."""
     columns = [one for one in read_columns(OURS) if one.meaning is Meaning.PACE]
     columns.sort(key=lambda one: one.rank)

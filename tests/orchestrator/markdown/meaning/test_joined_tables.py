@@ -86,7 +86,7 @@ def test_every_row_is_there_but_blank_ones():
     assert [column.values[2] for column in tables.columns] == [8, None, "OOM"]
 
 
-def test_sizes_beside_a_table_hold_for_its_rows():
+def test_sizes_next_to_a_table_hold_for_its_rows():
     """With the line that says so."""
     first, _, other, _ = joined(PAGE).rows
     said = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]

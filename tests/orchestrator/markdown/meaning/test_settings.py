@@ -67,14 +67,14 @@ def test_other_comments_set_nothing(page: bytes) -> None:
         ("factor", "'factor' is no setting such as seq_length=2048"),
     ],
 )
-def test_a_setting_that_is_not_understood_is_said(setting: str, problem: str) -> None:
+def test_an_invalid_setting_is_reported(setting: str, problem: str) -> None:
     """With its line; nothing is computed with another setting in its place."""
     with pytest.raises(UserError) as caught:
         settings_of(f"\n<!-- teralog: {setting} -->".encode())
     assert caught.value.problems == (f"2: {problem}",)
 
 
-def test_all_that_is_wrong_in_a_comment_is_said_at_once() -> None:
+def test_all_problems_in_a_comment_are_reported_at_once() -> None:
     """One sentence for each."""
     with pytest.raises(UserError) as caught:
         settings_of(b"<!-- teralog: factor=5 decimals=1 foo=1 -->")
@@ -115,7 +115,7 @@ def test_prose_names_the_sequence_length(line: str) -> None:
         b"Seq length is 0",
     ],
 )
-def test_what_is_not_said_plainly_is_not_taken(page: bytes) -> None:
+def test_a_note_that_is_not_plain_is_ignored(page: bytes) -> None:
     """Two lengths, or one within code, a comment or a cell, decide nothing."""
     assert said(page) is None
 

@@ -72,7 +72,7 @@ def test_what_is_not_one_number_is_left_alone(cell: bytes) -> None:
     ("cell", "new"),
     [(b" 12.3% ", b" 37.2% "), (b" 0.123 ", b" 0.372 "), (b"        ", b"  37.2% ")],
 )
-def test_a_share_is_in_per_cent_where_the_cell_says_so(cell: bytes, new: bytes) -> None:
+def test_a_share_is_in_per_cent_if_its_cell_shows_it(cell: bytes, new: bytes) -> None:
     """Else it is a part of one; a blank cell gets per cent."""
     assert SHARE.written(cell, 0.3721) == new
 

@@ -54,7 +54,7 @@ def test_a_stale_cell_is_mended_and_nothing_else(page: bytes) -> None:
         assert len(made.changes) == 1
 
 
-def test_a_change_tells_the_line_the_column_and_both_cells() -> None:
+def test_a_change_shows_the_line_the_column_and_both_cells() -> None:
     """So that a person can look."""
     (change,) = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 29.2 |"), LENGTH).changes
     assert change == (3, "TFlops", "29.2", "23.2")
@@ -139,7 +139,7 @@ def test_a_row_that_is_not_understood_is_listed_and_kept(row: str, why: str) -> 
         ),
     ],
 )
-def test_a_table_that_cannot_be_understood_is_said_once(titles: str, why: str) -> None:
+def test_a_table_that_cannot_be_parsed_is_reported_once(titles: str, why: str) -> None:
     """Not for every row."""
     columns = titles.count("|") + 1
     row = " | ".join(["1"] * columns)

@@ -115,7 +115,7 @@ def test_options_that_make_no_sense_are_usage_errors(arguments: list[str], told:
     assert told in done.stderr
 
 
-def test_a_gpu_that_is_not_known_is_said() -> None:
+def test_a_gpu_that_is_not_known_is_reported() -> None:
     """No utilization is made up."""
     done = run("--add", "mfu", "--gpu", "Voodoo 2", "-", page=RIGHT)
     assert (done.exit_code, done.stdout) == (1, "")
@@ -130,7 +130,7 @@ def test_options_are_those_of_the_settings() -> None:
     assert options["decimals"].max == MOST_DECIMALS
 
 
-def test_what_a_file_says_does_not_speak_to_the_terminal(tmp_path: Path) -> None:
+def test_text_from_a_file_does_not_control_the_terminal(tmp_path: Path) -> None:
     """Its name and its cells are shown without control characters."""
     page = RIGHT.replace(b"1.103s ", b"1-2\x1b[31ms")
     done = run("--check", "-", page=page)
@@ -152,7 +152,7 @@ def test_the_document_shows_what_is_printed(
     assert table in run(*commands[1].split()).stdout
 
 
-def test_every_setting_and_column_stands_in_the_document() -> None:
+def test_every_setting_and_column_is_in_the_document() -> None:
     """What can be said is written down."""
     document = DOCUMENT.read_text()
     assert all(f"`{key}`" in document for key in KEYS)
@@ -176,7 +176,7 @@ def test_only_the_standard_library_and_click_are_loaded(stale: Path) -> None:
 @pytest.mark.parametrize(
     ("redirection", "which"), [("<&-", "standard input"), ("</dev/null >&-", "standard output")]
 )
-def test_a_closed_stream_is_said(redirection: str, which: str) -> None:
+def test_a_closed_stream_is_reported(redirection: str, which: str) -> None:
     """Python has none then."""
     done = subprocess.run(
         ["/bin/sh", "-c", f'"$1" regenerate-tflops - {redirection}', "sh", TERALOG],

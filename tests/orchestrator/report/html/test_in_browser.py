@@ -202,7 +202,9 @@ def test_the_ends_of_runs_are_never_cut(stages: Path, opened: Opened, width: int
         assert page.locator("#table thead th").count() > before
 
 
-def test_how_many_forecasts_of_memory_held_is_said_of_one_run_too(written: Written, opened: Opened):
+def test_how_many_forecasts_of_memory_held_is_reported_of_one_run_too(
+    written: Written, opened: Opened
+):
     """Whatever the number."""
     page = opened(written("", done(1.0)))
     note = page.locator("figcaption", has_text="within the forecast")
@@ -410,7 +412,7 @@ def test_a_plot_is_saved_for_a_paper(stages: Path, opened: Opened, form: str, st
         assert b">GPUs<" in content
 
 
-def test_without_scripts_the_page_says_where_the_table_is(stages: Path, opened: Opened):
+def test_without_scripts_the_page_shows_where_the_table_is(stages: Path, opened: Opened):
     """Rather than nothing."""
     page = opened(stages, java_script_enabled=False)
     assert "report.md" in page.locator("noscript").inner_text()

@@ -194,7 +194,7 @@ def test_mfu_is_plotted_where_it_is_known(reported: Callable[..., Reported], tmp
     assert "MFU % against micro-batches" in titles(page)
 
 
-def test_a_peak_is_beside_what_was_forecast_of_the_same_thing(
+def test_a_peak_is_next_to_what_was_forecast_of_the_same_thing(
     reported: Callable[..., Reported], tmp_path: Path
 ):
     """All of a process, or what torch's allocator hands out of a GPU."""
@@ -244,7 +244,7 @@ def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Cal
     assert page.best is None
 
 
-def test_a_run_tells_its_node_and_its_attempts(reported: Callable[..., Reported]):
+def test_a_run_shows_its_node_and_its_attempts(reported: Callable[..., Reported]):
     """Those of its last attempt count."""
     made = reported("", ended(1.0))
     assert page_of(made).runs[0].nodes == ("here",)
@@ -321,7 +321,7 @@ def test_a_campaign_s_page_and_one_of_tables_do_not_replace_each_other(
         place.unlink()
 
 
-def test_a_page_of_somebody_else_is_not_replaced_by_a_campaign_s(
+def test_a_page_of_another_author_is_not_replaced_by_a_campaign_s(
     reported: Callable[..., Reported], tmp_path: Path
 ):
     """Nothing is written at all."""
@@ -338,7 +338,7 @@ def test_a_page_of_somebody_else_is_not_replaced_by_a_campaign_s(
     assert [path.name for path in place.parent.iterdir()] == ["report.html"]
 
 
-def test_without_plotly_the_command_says_what_to_install(
+def test_without_plotly_the_command_shows_what_to_install(
     reported: Callable[..., Reported], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """No traceback, and the other reports are there."""

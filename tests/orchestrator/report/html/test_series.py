@@ -25,7 +25,7 @@ def test_of_a_long_curve_the_outliers_stay():
     assert (found.reports, found.every) == (1000, 200)
 
 
-def test_what_is_no_number_is_counted():
+def test_values_that_are_not_numbers_are_counted():
     """A curve cannot show it."""
     found = series([(1, math.nan), (2, 1.0), (3, math.inf)], 4)
     assert (found.x, found.reports, found.not_finite) == ((2,), 3, 2)

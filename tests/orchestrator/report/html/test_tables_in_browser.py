@@ -25,7 +25,7 @@ def gpt2(published: Published) -> Path:
 
 
 @pytest.mark.parametrize(("name", "rows"), PAGES.items())
-def test_all_rows_of_all_tables_stand_in_one(
+def test_all_rows_of_all_tables_are_in_one(
     published: Published, opened: Opened, name: str, rows: int
 ):
     """In the order of their lines."""

@@ -114,7 +114,7 @@ def test_scaling_follows_from_rows_that_are_equal_in_all_else():
     assert "weak scaling" in efficiency.note
 
 
-def test_where_no_batch_is_told_nothing_is_said_of_scaling():
+def test_without_a_batch_nothing_is_reported_about_scaling():
     """The batch tells weak scaling from strong."""
     page, _ = made("| GPUs | TFLOPs |\n|---|---|\n| 8 | 30 |\n| 16 | 27 |\n")
     (plot,) = page.plots
@@ -137,7 +137,7 @@ def test_rows_that_differ_in_anything_else_are_not_compared(page: str):
     assert "Scaling efficiency" not in [plot.title for plot in made(page)[0].plots]
 
 
-def test_the_view_of_a_row_says_where_it_stands_and_what_is_wrong():
+def test_the_view_of_a_row_shows_where_it_stands_and_what_is_wrong():
     """As check-tables does, without the row's name; and what the page says beside the table."""
     page, details = published("gpt2-experiments")
     place = next(at for at, run in enumerate(page.runs) if run.run_id == "16")
@@ -173,7 +173,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_command_writes_the_page_beside_its_source_and_says_so(page: Path):
+def test_the_command_writes_the_page_next_to_its_source_and_reports_it(page: Path):
     """Again, too, and nothing else."""
     pytest.importorskip("plotly")
     for _ in range(2):
@@ -184,7 +184,7 @@ def test_the_command_writes_the_page_beside_its_source_and_says_so(page: Path):
     assert sorted(path.name for path in page.parent.iterdir()) == ["speed.html", "speed.md"]
 
 
-def test_a_page_of_somebody_else_is_not_written_over(page: Path):
+def test_a_page_of_another_author_is_not_written_over(page: Path):
     """A site's own, made from the same source."""
     pytest.importorskip("plotly")
     page.with_suffix(".html").write_text("<!doctype html>mine")
@@ -224,7 +224,9 @@ def test_options_that_mean_nothing_for_a_page_are_refused(
         ("<!-- teralog: gpus=many -->\n", "speed.md:1: "),
     ],
 )
-def test_a_page_without_a_table_or_with_a_wrong_comment_is_told(page: Path, text: str, said: str):
+def test_a_page_without_a_table_or_with_a_wrong_comment_is_reported(
+    page: Path, text: str, said: str
+):
     """In a sentence."""
     pytest.importorskip("plotly")
     page.write_text(text if "No" in text else text + TABLE[9:] + GPUS)
@@ -233,7 +235,7 @@ def test_a_page_without_a_table_or_with_a_wrong_comment_is_told(page: Path, text
     assert done.stderr.startswith(f"teralog: {said}")
 
 
-def test_a_page_that_is_not_there_is_told(page: Path):
+def test_a_page_that_is_not_there_is_reported(page: Path):
     """By its name."""
     pytest.importorskip("plotly")
     done = report("other.md", "--html")
