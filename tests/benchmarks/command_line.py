@@ -1,6 +1,7 @@
-"""How long the command line takes: `--help` beside `import click`, and plans of many runs.
+"""Time the command line: `--help` compared with `import click`, and plans of many runs.
 
-Each pair is measured alternately, and the best of several runs is taken: the least disturbed.
+Each pair is measured alternately, and the best of several runs counts, because it was disturbed
+least.
 """
 
 import subprocess

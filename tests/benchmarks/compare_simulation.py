@@ -1,8 +1,8 @@
-"""How often a comparison errs, and how often it finds what is there: runs of a made-up cluster.
+"""Simulate how often a comparison errs, and how often it finds a real difference.
 
-The cluster is the one that people complain about: an allocation is up to 40 % faster or slower than
-another, it drifts while it is used, and two runs of the same differ by 2 % on top of that. Each
-design is tried so often with no difference between A and B, and with one; `python
+The runs are those of a simulated, noisy cluster: an allocation is up to 40 % faster or slower than
+another, it drifts while it is used, and two equal runs also differ by 2 %. Each design is tried
+TRIALS times with no difference between A and B, and with one; `python
 tests/benchmarks/compare_simulation.py [TRIALS]` prints the table of docs/background/compare.md.
 """
 
@@ -96,7 +96,7 @@ def apart(
     other: int,
     noises: tuple[Noise, Noise] = _OF_ALLOCATIONS,
 ) -> Callable[[random.Random, float], Sides]:
-    """Return so many runs of A and of B, each in an allocation of its own."""
+    """Return this many runs of A and of B, each in a separate allocation."""
 
     def make(chance: random.Random, gain: float) -> Sides:
         return (

@@ -39,7 +39,7 @@ class Cluster:
 
 
 def found(cluster: Cluster, seed: int, gain: float) -> int | None:
-    """Return how many runs lie before the change that is shown; None where none is.
+    """Return how many runs precede the change that is shown; None if no change is shown.
 
     Steps take longer by `gain` from the middle on.
     """
@@ -74,7 +74,7 @@ def heavy(chance: random.Random, runs: int) -> list[float]:
 
 
 def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]:
-    """Return noise of 2 % on top of 40 % that so many runs in a row share."""
+    """Return noise of 2 % on top of 40 % that this many runs in a row share."""
 
     def noise(chance: random.Random, runs: int) -> list[float]:
         levels = [chance.gauss(0, ALLOCATION) for _ in range(-(-runs // together))]

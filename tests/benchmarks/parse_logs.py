@@ -1,12 +1,12 @@
-r"""How fast logs are read, beside the programs that people use for it and beside reading alone.
+r"""Time the reading of logs, compared with other programs for it and with reading alone.
 
 Generated logs, in the page cache: one file with a record per 200 lines, one with a record per 20,
-and many small files. All methods take turns, and the medians of their rounds are printed, in GB per
-second of processor and of wall time, children included; then what was aimed at and what was
-reached, as ratios of those medians. "perl, one a file" is `find -exec perl … {} \;`. teralog runs
-within this process: what it takes to start is printed apart. Programs that are missing are named
-and left out, with the aims that need them. The defaults need 4 GB of disk and of memory, and with
-`--sizes 0.1 1 10` 10 GB; `--gigabytes 0.3 --files 500 --rounds 3` takes a minute.
+and many small files. All methods take turns. The medians of their rounds are printed, in GB per
+second of processor and of wall time, children included; then the aims and the results, as ratios of
+those medians. "perl, one a file" is `find -exec perl … {} \;`. teralog runs within this process:
+its start-up time is printed separately. Missing programs are named and left out, with the aims that
+need them. The defaults need 4 GB of disk and of memory, and with `--sizes 0.1 1 10` 10 GB;
+`--gigabytes 0.3 --files 500 --rounds 3` takes a minute.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Aim:
-    """That a method is so many times as fast as another one, in "processor" or "wall" time."""
+    """The factor by which a method should be faster than another, in "processor" or "wall" time."""
 
     method: str
     time: str

@@ -90,7 +90,7 @@ def program_seconds(command: Sequence[str]) -> float:
 
 
 def reading_seconds(checkout: Path, log: Path, cores: int) -> float:
-    """Return how long a checkout of teralog reads a log, on so many cores."""
+    """Return how long a checkout of teralog reads a log, on this many cores."""
     cores_of_machine = sorted(os.sched_getaffinity(0))[:cores]
     done = subprocess.run(
         [sys.executable, "-c", READ, str(log)],

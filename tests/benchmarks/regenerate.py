@@ -1,9 +1,9 @@
-"""How long `teralog regenerate-tflops --check` takes, beside `teralog --help`.
+"""Time `teralog regenerate-tflops --check`, compared with `teralog --help`.
 
-On a page of the project's tests, and on two generated ones of many megabytes: tables among prose,
-and tables alone, with other numbers in every row. The programs take turns, and of each the best
-of several rounds is taken: the least disturbed. The processor's time is printed too, for a busy
-machine.
+The pages are one of the project's tests and two generated ones of many megabytes: tables among
+prose, and tables alone, with other numbers in every row. The programs take turns, and the best of
+several rounds counts, because it was disturbed least. The processor's time is printed too, for a
+busy machine.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def row(numbers: random.Random) -> str:
 
 
 def page(size: int, prose_lines: int) -> str:
-    """Return a page of about so many bytes, with lines of prose between its tables."""
+    """Return a page of about this many bytes, with lines of prose between its tables."""
     numbers = random.Random(1)
     parts = ["Seq length is 1024.\n"]
     length = 0

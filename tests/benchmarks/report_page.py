@@ -1,8 +1,8 @@
-"""How long a report takes: to be made of 10,000 runs, and its page to be opened with 1,000.
+"""Time a report: making it from 10,000 runs, and opening its page with 1,000.
 
-The runs' logs are generated; planning the campaign and reading them come before any report, and are
-told apart. A browser's times are those of the best of several rounds; the processor's time is
-printed too, for a busy machine.
+The runs' logs are generated. Planning the campaign and reading the logs come before any report, and
+are printed separately. A browser's times are those of the best of several rounds; the processor's
+time is printed too, for a busy machine.
 """
 
 import argparse
@@ -45,7 +45,7 @@ ROUNDS = 5
 
 
 def generate(folder: Path, runs: int, iterations: int) -> CampaignStore:
-    """Write a campaign of about so many runs, with scripts and logs."""
+    """Write a campaign of about this many runs, with scripts and logs."""
     seeds = list(range(1, max(runs // FAMILY, 1) + 1))
     (folder / "gpus.yaml").write_text("gpus_per_node: 4\ngpu: V100-SXM2-32GB\n")
     (folder / "campaign.yaml").write_text(CAMPAIGN.format(iterations=iterations, seeds=seeds))

@@ -1,12 +1,12 @@
-"""How fast runs get to a real Slurm and their states back, beside submitit on the same cluster.
+"""Time submitting runs to a real Slurm and reading their states, compared with submitit.
 
-On a practice cluster of its own, all jobs held. The programs take turns, each as a process of its
-own, and the medians of their rounds are printed, in seconds of wall and of processor time, those of
-Slurm's commands included. submitit's `submit` is timed over some jobs and multiplied. Slurm's
-commands are counted by scripts of their names that stand first on the PATH of a turn that is not
-timed. Nothing is deleted before the end: an ext4 without a journal makes files slowly for minutes
-after many were deleted. Campaigns of several sizes are submitted, asked for and cancelled, each
-next to a map_array of as many functions: the first `status` writes down what Slurm says of runs.
+On a separate practice cluster, all jobs held. The programs take turns, each in a separate process.
+The medians of their rounds are printed, in seconds of wall and of processor time, including Slurm's
+commands. submitit's `submit` is timed over some jobs and multiplied. Calls of Slurm's commands are
+counted in a turn that is not timed, by scripts with their names that are first on the PATH. Nothing
+is deleted before the end: an ext4 without a journal makes files slowly for minutes after many were
+deleted. Campaigns of several sizes are submitted, asked for and cancelled, each next to a map_array
+of as many functions: the first `status` records Slurm's states of the runs.
 """
 
 import argparse
@@ -36,7 +36,7 @@ cluster: slurm.yaml
 defaults: {{framework: gpt, model: s, time_limit: 5}}
 matrix: {{seed: {seeds}}}
 """
-# Hands over so many functions that do nothing, as `submit` or as an array.
+# Submits this many functions that do nothing, as `submit` or as an array.
 SUBMITIT = """\
 import sys
 from submitit import SlurmExecutor

@@ -244,7 +244,7 @@ def test_a_run_never_submitted_has_no_attempt(play) -> None:
 
 
 def test_an_sbatch_that_fails_after_the_job_is_there_is_not_called_again(play) -> None:
-    """`Socket timed out` is no reason to submit twice: the job is found by its name."""
+    """After `Socket timed out`, nothing is submitted again: the job is found by its name."""
     folder = play.path / "bin"
     slow_sbatch(play, 0, 0)
     script = (folder / "sbatch").read_text()

@@ -139,7 +139,7 @@ def test_submit_wait_keeps_to_the_profile_s_submission_limit(bare) -> None:
 
 
 def test_a_submit_waits_for_another_active_one_with_a_message(bare) -> None:
-    """The other may be in an allocation, where it is active as long as its runs."""
+    """The other may be in an allocation; then it is active until its runs end."""
     bare.write_slurm_campaign("true", matrix="seed: [1]")
     folder = bare.path / "results" / "play"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Watching a campaign on a real Slurm: slow and hung runs are told, and Ctrl-C stops nothing."""
+"""Watch a campaign on a real Slurm: slow and hung runs are reported, and Ctrl-C stops nothing."""
 
 import contextlib
 import fcntl
@@ -33,8 +33,8 @@ TERALOG_SECONDS = 120
 # Every command names the folder that it uses.
 RESULTS = "results: results/play\n"
 STEPS = 30
-# In place of DeepSpeed: what its engine would print, at the speed of the node. The last line comes
-# when the test says so.
+# Instead of DeepSpeed: prints the lines of its engine, at the speed of the node. The test decides
+# when the last line comes.
 SCRIPT = """\
 import os, time, pathlib
 ledger = pathlib.Path(os.environ["LEDGER"])
@@ -113,7 +113,7 @@ def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> 
     assert play.teralog("submit", "campaign.yaml").returncode == 0
     watching = play.start("watch", "campaign.yaml", "--interval", "0.5")
     slow = r"^deepspeed r\d on gpu002: 0\.15 s a step, 3\.0 . its 3 siblings' 0\.050 s$"
-    # It is told while it runs.
+    # It is reported while it runs.
     early = read_until(watching, r" RUNNING +1  gpu002 +\d+/30 +0\.150 +\S+  0:00:\d\d +3\.0 .")
     early += read_until(watching, slow)
     play.go()
@@ -187,7 +187,7 @@ def on_a_terminal(play: Any, *arguments: str, interrupt: bool = False, **variabl
             continue
         try:
             written += os.read(master, 65536)
-        except OSError:  # nobody has the other end any more
+        except OSError:  # the other end is closed
             break
         if interrupt and b"RUNNING" in written:
             process.send_signal(signal.SIGINT)
@@ -217,7 +217,7 @@ def test_on_a_terminal_the_table_stays_in_place(play) -> None:
 
 
 def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slurm) -> None:
-    """Its progress begins anew, though its log goes on."""
+    """Its progress starts over, though its log continues."""
     write_campaign(play, slow_node="none", requeue="true")
     play.teralog("submit", "campaign.yaml")
     first, *_ = play.wait_for(["RUNNING"] * 4)
@@ -237,7 +237,7 @@ def test_a_run_that_slurm_starts_again_is_watched_from_its_last_start(play, slur
     assert "starts again: restart 1" in log
 
 
-# Prints some steps and then nothing, until the test says so; after a restart it prints them all.
+# Prints some steps and then nothing, until the test allows it; after a restart it prints them all.
 HANGS = """\
 for step in 1 2 3 4 5 6; do
   echo "[teralog] iteration $step/8 | step_seconds 0.01 | samples_per_second 9.0 | loss 1.0\\

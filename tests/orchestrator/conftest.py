@@ -1,4 +1,4 @@
-"""Runs and campaigns made of a few values, as a campaign file would give them."""
+"""Build runs and campaigns from a few values, in the form of a campaign file."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

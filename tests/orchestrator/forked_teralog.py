@@ -1,8 +1,8 @@
-"""Run teralog in processes that need not load it: half a second of CPU less for each command.
+"""Run teralog in processes that need not load it, which saves half a second of CPU per command.
 
-A server, one for each test process, has loaded teralog and forks itself for every command. What is
-forked has its own folder, environment, output and exit code, as a started teralog has; but it looks
-like the server to whoever lists processes, so tests that send signals start teralog itself.
+A server, one for each test process, has loaded teralog and forks itself for every command. Each
+fork has its own folder, environment, output and exit code, like a started teralog. But in a list of
+processes it looks like the server, so tests that send signals start teralog itself.
 """
 
 import multiprocessing
@@ -32,9 +32,9 @@ _SERVER.set_forkserver_preload(
 def run_forked(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `command`, which begins with the path of teralog, in `folder` to its end.
+    """Run `command`, which begins with the path of teralog, in `folder`, and wait for it.
 
-    Raises subprocess.TimeoutExpired if it has not ended after so many seconds; it is killed then.
+    Raises subprocess.TimeoutExpired, and kills it, if it has not ended within `timeout` seconds.
     """
     with tempfile.TemporaryDirectory() as written:
         out, err = Path(written, "out"), Path(written, "err")

@@ -91,7 +91,7 @@ def test_a_run_that_is_asked_for_twice_is_planned_once(campaign_of: CampaignOf):
 
 
 def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
-    """The first one's stays, and that is told."""
+    """The first run's limit stays, and a message reports it."""
     campaign = campaign_of(f"{HEAD}include: [{{time_limit: 5}}, {{time_limit: 10}}]\n")
     assert [planned.run.resources.time_limit_seconds for planned in campaign.runs] == [300]
     assert campaign.notes == (
@@ -100,7 +100,7 @@ def test_a_time_limit_alone_makes_no_run_of_its_own(campaign_of: CampaignOf):
 
 
 def test_an_impossible_run_stays_in_the_plan_with_its_problems(campaign_of: CampaignOf):
-    """What cannot be run is said, not dropped."""
+    """It is reported, not dropped."""
     campaign = campaign_of(f"{HEAD}matrix: {{num_attention_heads: [12, 7]}}\n")
     possible, impossible = campaign.runs
     assert possible.problems == ()

@@ -59,7 +59,7 @@ FILES: dict[str, tuple[dict[str, Any], list[tuple[str, dict[str, int]]]]] = {
 def test_included_runs_stand_next_to_the_matrix(
     keys: dict[str, Any], expected: list[tuple[str, dict[str, int]]]
 ):
-    """The defaults are a run of their own only where nothing else is asked for."""
+    """The defaults are a separate run only if the file has neither matrix nor include."""
     assert [(entry.where, entry.values) for entry in entries(file(**keys))] == expected
 
 

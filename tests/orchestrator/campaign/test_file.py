@@ -1,4 +1,4 @@
-"""The campaign file: what may stand in it, and what is said of what may not."""
+"""The campaign file: its valid keys, and the messages about invalid ones."""
 
 import re
 from pathlib import Path
@@ -177,7 +177,7 @@ def test_all_problems_of_a_file_are_reported_at_once(
 
 
 def test_a_problem_of_the_cluster_is_reported_with_the_rest(problems_of: ProblemsOf):
-    """A profile that is not there, or not right, is no reason to keep silent of other mistakes."""
+    """A missing or wrong profile does not hide other mistakes."""
     name, cluster = problems_of(f"name: ../x\ncluster: nosuch.yaml\n{GPT}")
     assert name.startswith("name: '../x' cannot name a folder")
     assert cluster.startswith("cluster 'nosuch.yaml': there is no such profile file")
@@ -194,7 +194,7 @@ def test_a_problem_of_the_cluster_is_reported_with_the_rest(problems_of: Problem
 def test_a_file_that_is_not_plain_text_has_only_that_problem(
     problems_of: ProblemsOf, text: str, problem: str
 ):
-    """Nothing more can be said of such a file."""
+    """No other problem can be found in such a file."""
     assert problems_of(text) == [problem]
 
 
@@ -238,7 +238,7 @@ def test_a_name_that_cannot_name_a_folder_is_refused(
 
 
 def suggestion(path: Path, name: str) -> str | None:
-    """Return the name that is suggested in place of one that is refused; None where it is taken."""
+    """Return the suggested replacement of a refused name; None if the name is accepted."""
     path.write_text("name: '{}'\n".format(name.replace("'", "''")), encoding="utf-8")
     for problem in read_campaign_file(path).problems:
         suggested = re.search(r"; try '(.*)'$", problem)
@@ -275,7 +275,7 @@ IN_PLAY = {
 def test_frameworks_in_play_are_those_that_are_named(
     data: dict[str, object], expected: tuple[str, ...]
 ):
-    """Parameters of the others are unknown; all are in play where none is named."""
+    """Parameters of other frameworks are unknown; without a name, all frameworks count."""
     assert set(frameworks_in_play(data)) == set(expected)
 
 

@@ -58,7 +58,7 @@ def test_a_shell_changes_no_word_of_a_label(text: str) -> None:
 
 
 def test_bash_agrees(tmp_path: Path) -> None:
-    """With a file beside it that a wildcard would find."""
+    """The folder has a file that a wildcard would match."""
     (tmp_path / "x").touch()
     label = shell_safe('zero2 ds={"a": [1, 2]} ~/x # $HOME `id` * ? !! a;b a|b >x <y &')
     done = subprocess.run(

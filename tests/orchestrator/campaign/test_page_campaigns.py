@@ -1,8 +1,7 @@
-"""The campaigns of the GPT2 experiments in examples/ plan the rows of that page, and no others.
+"""The campaigns of the GPT2 experiments in examples/ plan exactly the rows of that page.
 
-The page's figures are those of results/published/gpt2-experiments. What contradicts itself there is
-planned as it stands, and is impossible. Stages beyond GPUs / TP are no contradiction: Megatron-LM 2
-lowers them.
+The page's figures are those of results/published/gpt2-experiments. Contradictory rows are planned
+unchanged, and are impossible. Stages beyond GPUs / TP do not contradict: Megatron-LM 2 lowers them.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""The plan: every run, its sizes, what stands in its way, what it asks for."""
+"""The plan: every run with its sizes, problems and resources."""
 
 import json
 

@@ -44,7 +44,7 @@ def test_the_starter_explains_itself(tmp_path: Path):
 
 
 def test_a_comment_that_is_taken_out_is_a_parameter(tmp_path: Path):
-    """What stands in comments as an example is right too."""
+    """The examples in comments are valid, too."""
     path = tmp_path / "mine.yaml"
     write_starter(path, force=False)
     path.write_text(path.read_text().replace("# num_microbatches", "num_microbatches"))

@@ -1,4 +1,4 @@
-"""The files that runs name: where they are, and what is said of those that are not."""
+"""The files that runs name: where they are, and the messages about missing ones."""
 
 import re
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def test_nothing_is_rendered_with_a_variable_that_is_not_set(
 def test_nothing_is_rendered_with_a_python_that_is_not_there(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """`$NOWHERE/bin/python` would be called in so many words."""
+    """A script would call `$NOWHERE/bin/python` literally."""
     (tmp_path / "far.yaml").write_text("python: $NOWHERE/bin/python\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     said = "python: $NOWHERE of $NOWHERE/bin/python is not set here"

@@ -101,7 +101,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     assert all(line.startswith(f"teralog: {path}: ") for line in lines)
 
 
-def test_plan_writes_nothing_and_gives_one_object_a_run(campaign: Path) -> None:
+def test_plan_writes_nothing_and_gives_one_object_per_run(campaign: Path) -> None:
     """`--json` has every chosen and derived size, by its full name."""
     result = run(campaign.parent, "plan", str(campaign), "--json")
     assert result.exit_code == 0
@@ -135,7 +135,7 @@ def test_plan_writes_nothing_and_gives_one_object_a_run(campaign: Path) -> None:
 
 
 def test_plan_names_the_problems_of_each_run(campaign: Path) -> None:
-    """An impossible run is planned with its problems, and the exit code tells of them."""
+    """An impossible run is planned with its problems, and the exit code shows it."""
     campaign.write_text(
         campaign.read_text() + "include: [{precision: fp16, global_batch_size: 9}]\n"
     )
@@ -144,8 +144,8 @@ def test_plan_names_the_problems_of_each_run(campaign: Path) -> None:
     assert [len(planned["problems"]) for planned in json.loads(result.stdout)] == [0, 0, 2]
 
 
-def test_render_writes_a_folder_a_run(campaign: Path) -> None:
-    """run.json, job.sh, and DeepSpeed's configuration where there is one."""
+def test_render_writes_one_folder_per_run(campaign: Path) -> None:
+    """Run.json, job.sh, and DeepSpeed's configuration if the run has one."""
     assert run(campaign.parent, "render", str(campaign)).exit_code == 0
     folders = (campaign.parent / "results" / "x").iterdir()
     files = sorted(sorted(path.name for path in folder.iterdir()) for folder in folders)

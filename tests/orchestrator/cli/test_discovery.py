@@ -81,7 +81,7 @@ def test_campaign_files_are_distinguished_from_others(
     ids=" ".join,
 )
 def test_the_only_campaign_need_not_be_named(folder: Path, words: list[str]) -> None:
-    """Every command takes it, and says so."""
+    """Every command uses it, and prints its name."""
     teralog("submit")
     left_out = teralog(*words)
     command, *others = words
@@ -105,14 +105,14 @@ def test_without_a_campaign_or_with_several_a_sentence_shows_what_to_type(folder
 
 
 def test_a_run_has_to_be_named(folder: Path) -> None:
-    """A campaign alone is no run."""
+    """A campaign alone does not name a run."""
     for words in (["logs"], ["logs", "mine.yaml"], ["history", "mine.yaml"]):
         assert "the id or the label of a run" in teralog(*words).stderr
     assert "there is no run 'zero9'" in teralog("logs", "zero9").stderr
 
 
 def test_a_file_that_does_not_exist_is_not_a_run(folder: Path) -> None:
-    """Its suffix says so."""
+    """Its suffix shows that it is meant as a file."""
     assert "gone.yaml" in teralog("logs", "gone.yaml", "ddp").stderr
     assert "there is no run" not in teralog("cancel", "gone.yaml").stderr
 
@@ -190,7 +190,7 @@ def test_ids_complete_once_they_are_begun(folder: Path) -> None:
 
 
 def test_a_campaign_with_mistakes_completes_nothing(folder: Path) -> None:
-    """A message would stand in the command line."""
+    """A message would appear in the command line."""
     (folder / "mine.yaml").write_text("name: mine\nmatrix: {sed: [1]}\n")
     assert "".join(completions("teralog logs mine.yaml z", "zsh")) == ""
 

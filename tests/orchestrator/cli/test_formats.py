@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def records(printed: str) -> list[dict[str, Any]]:
-    """Return the objects of a command's JSON, one a row."""
+    """Return the objects of a command's JSON, one per row."""
     value = json.loads(printed)
     if isinstance(value, dict):
         value = value.get("sources") or value.get("runs") or [value]
@@ -150,7 +150,7 @@ def test_no_command_is_left_out() -> None:
         assert any(one.startswith(" ".join(words)) for one in given), words
 
 
-# What these print for people is no table.
+# These print text, not tables.
 JSON_ONLY: dict[str, tuple[str, ...]] = {
     "submit": ("submit", CAMPAIGN),
     "retry": ("retry", CAMPAIGN, "num_layers=1 r1", "--only", "oom"),

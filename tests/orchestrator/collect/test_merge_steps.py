@@ -12,7 +12,7 @@ from parsers.steps.merge import merged_steps
 
 
 def step(iteration: int, **values: Any) -> Step:
-    """Return a report about an iteration; where it stands in the log is no matter here."""
+    """Return a report about an iteration; its position in the log does not matter here."""
     return Step(iteration=iteration, offset=0, **values)
 
 

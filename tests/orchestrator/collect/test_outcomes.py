@@ -60,7 +60,7 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("state", "told", "word"), OUTCOMES)
 def test_an_outcome_is_one_word(state: str, told: OutcomeKind | None, word: str | None):
-    """None where the run has not ended."""
+    """None if the run has not ended."""
     assert outcome(state, told and Outcome(kind=told)) == word
 
 
@@ -161,7 +161,7 @@ def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in:
     ],
 )
 def test_a_list_of_outcomes_is_words_with_commas(text: str, words: tuple[str, ...]):
-    """None at all stands for every way to end badly; that one is not known is no end."""
+    """An empty list means every unsuccessful end; `unknown` is not an end."""
     assert parse_outcomes(text) == words
 
 

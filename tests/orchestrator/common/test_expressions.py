@@ -220,7 +220,7 @@ conditions = st.recursive(
 
 @given(conditions, st.fixed_dictionaries(dict.fromkeys("abc", st.integers(-20, 20))))
 def test_arithmetic_and_comparisons_agree_with_python(text: str, values: dict[str, int]):
-    """Precedence, chains, signs of remainders: as whoever writes them expects."""
+    """Precedence, chains, signs of remainders, as a user expects them."""
     try:
         expected = bool(eval(text, {"__builtins__": {}}, dict(values)))
     except ZeroDivisionError:

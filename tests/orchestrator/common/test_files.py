@@ -121,7 +121,7 @@ def test_kill_9_leaves_nothing_half_written_under_its_name(tmp_path: Path, momen
     [(f"'x' * {LENGTH}", "OSError: [Errno 27] File too large"), (r"'\udcff'", "UnicodeEncode")],
 )
 def test_a_failing_write_leaves_the_old_file(tmp_path: Path, text: str, error: str) -> None:
-    """And nothing beside it."""
+    """It leaves no other file."""
     write_text(tmp_path / "file", "old")
     assert fails(f"{LIMITED}write_text(path, {text})", tmp_path / "file").startswith(error)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
@@ -146,7 +146,7 @@ def test_a_folder_that_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:
 
 
 def test_two_may_write_a_folder_at_once(tmp_path: Path) -> None:
-    """It is whole in the end, and none of them is told of an error."""
+    """It is whole in the end, and neither gets an error."""
     texts = dict.fromkeys("abcdefgh", "x")
     code = f"{IMPORTS}input()\nfor n in range(20): write_folder(path / str(n), {texts})"
     command = [sys.executable, "-c", code, str(tmp_path / "new")]

@@ -95,7 +95,7 @@ def test_a_table_fits(rows: list[dict[str, Any]], width: int, expected: list[str
 
 
 def test_a_single_row_that_is_too_wide_has_a_line_for_each_column() -> None:
-    """Its texts wrap beside their titles."""
+    """Its texts wrap next to their titles."""
     only = table([{"step time (s)": 0.5, "log": "one two three", "loss": 3.25}])
     assert fitted(only, 23).lines() == [
         "step time (s)  0.5000",

@@ -1,4 +1,4 @@
-"""A table as LaTeX: whatever stands in a cell is shown, and is no command."""
+"""A table as LaTeX: the text of a cell is shown, and never run as a command."""
 
 import re
 from dataclasses import replace

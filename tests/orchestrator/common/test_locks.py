@@ -14,8 +14,8 @@ import pytest
 from orchestrator.common import locks
 from orchestrator.common.errors import UserError
 
-# Takes a lock if it can, says so, and stays until it is killed. It may have a child, which may
-# have been given the lock.
+# Takes a lock if it can, reports it, and stays until it is killed. It may have a child that
+# inherited the lock.
 HOLDER = """\
 import subprocess, sys
 from pathlib import Path
@@ -35,7 +35,7 @@ sys.stdin.read()
 
 @dataclass
 class Holder:
-    """A process that takes the lock once it is told to."""
+    """A process that takes the lock on request."""
 
     process: "subprocess.Popen[str]"
     child: int = 0
@@ -94,7 +94,7 @@ def free_at_last(lock: Path) -> bool:
 def test_of_many_that_come_at_once_one_gets_the_lock(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """Whoever of them makes the file; and nobody who comes later gets it."""
+    """Whichever makes the file; later ones do not get it."""
     holders = [holder() for _ in range(6)]
     for one in holders:
         one.go()
@@ -156,7 +156,7 @@ def test_looking_at_a_lock_does_not_take_it(lock: Path) -> None:
 
 
 def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    """It is not somebody else's."""
+    """It does not count as held by another process."""
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         locks.acquire(tmp_path / "file" / "run.lock")

@@ -1,4 +1,4 @@
-"""YAML as people mean it, and a sentence where it is none."""
+"""YAML is read as people mean it, and a sentence reports invalid YAML."""
 
 import json
 import math
@@ -22,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(folder: Path, text: str) -> dict[str, Any]:
-    """Read a text as if it stood in a file."""
+    """Read a text as the content of a file."""
     path = folder / "some.yaml"
     path.write_text(text, encoding="utf-8", newline="")
     return read_yaml(path, "a campaign file")
@@ -171,7 +171,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "says"), REFUSED.values(), ids=REFUSED)
 def test_yaml_that_is_not_plain_data_is_refused_with_its_line(folder: Path, text: str, says: str):
-    """One sentence, that begins with the file and tells the line where there is one."""
+    """One sentence that begins with the file, with the line if there is one."""
     with pytest.raises(UserError) as caught:
         read(folder, text)
     (problem,) = caught.value.problems

@@ -41,7 +41,7 @@ Speeds = Callable[[PlannedRun], float | None]
 
 
 def log(seconds: float) -> str:
-    """Return the log of a run whose steps took so long, but for the first, its warm-up."""
+    """Return the log of a run with these step seconds after the first step, its warm-up."""
     times = [9.0, *(seconds * (1 + 0.001 * (step % 3 - 1)) for step in range(2, 11))]
     return "".join(LINE.format(step=step, seconds=one) for step, one in enumerate(times, 1))
 
@@ -84,7 +84,7 @@ class Folder:
         positions: Mapping[str, Position] | None = None,
         name: str = "made-up",
     ) -> None:
-        """Write a campaign, and attempts of its runs: in blocks where it is interleaved."""
+        """Write a campaign, and attempts of its runs: in blocks if it is interleaved."""
         file = self.path / f"{name}.yaml"
         file.write_text(CAMPAIGN.format(name=name) + lines)
         campaign = load_campaign(file)

@@ -15,7 +15,7 @@ numbers = st.floats(-5, 5, allow_nan=False).map(lambda value: round(value, 3))
 
 
 def clearness(values: tuple[float, ...], k: int) -> float:
-    """Return the difference of the means, over what scatters in it, as a textbook has it."""
+    """Return the difference of the means over its standard error, by the textbook formula."""
     before, after = values[:k], values[k:]
     difference = math.fsum(after) / len(after) - math.fsum(before) / len(before)
     return abs(difference) / math.sqrt(1 / len(before) + 1 / len(after))
@@ -48,7 +48,7 @@ def test_neither_the_unit_nor_the_level_of_times_matters(
 
 @pytest.mark.parametrize("n", [2, 3, 5, FEWEST - 1])
 def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
-    """As many orders are as clear as there are ways to exchange what lies on each side."""
+    """Exchanging numbers within a side gives other orders that are as clear."""
     change = find_change([0.0] * (n // 2) + [9.0] * (n - n // 2))
     assert change is not None
     assert not change.is_shown

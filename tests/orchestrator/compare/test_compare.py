@@ -35,7 +35,7 @@ samples = st.lists(timings, max_size=9)
 
 
 def blocks(ratios: list[float], *, in_one: bool = False) -> tuple[list[Timing], list[Timing]]:
-    """Return blocks A B B A in which A is so many times as fast as B, drifting by 5 % a run."""
+    """Return blocks A B B A in which A is faster than B by a factor, drifting by 5 % per run."""
     sides: tuple[list[Timing], list[Timing]] = ([], [])
     for block, ratio in enumerate(ratios):
         for place, side in enumerate((0, 1, 1, 0), 1):
@@ -122,7 +122,7 @@ def test_runs_without_a_partner_are_left_out_and_counted() -> None:
 
 
 def test_enough_runs_apart_go_before_too_few_blocks() -> None:
-    """One block beside ten runs of each does not put an end to what those tell."""
+    """One block in addition to ten runs of each does not remove their verdict."""
     a, b = blocks([1.0])
     found = compare_timings([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
     assert (found.paired, found.verdict, found.left_out) == (False, FASTER, (2, 2))
@@ -164,7 +164,7 @@ def test_slower_by_more_than_a_part_is_of_the_whole_interval(
 
 
 def test_without_an_interval_nothing_is_slower_by_anything() -> None:
-    """Three blocks that are all half as fast are no proof."""
+    """Three blocks that are all half as fast do not prove it."""
     assert not compare_timings(*blocks([0.5] * 3)).is_slower_by(0.0)
 
 
@@ -176,7 +176,7 @@ def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
 
 
 def inverse(one: Comparison) -> Comparison:
-    """Return what is to be said of B, given what is said of A."""
+    """Return the comparison of B with A, given that of A with B."""
     flipped = {name: getattr(one, name)[::-1] for name in ("runs", "left_out", "units")}
     return replace(
         one,
@@ -189,7 +189,7 @@ def inverse(one: Comparison) -> Comparison:
 
 
 def assert_same(one: Comparison, other: Comparison) -> None:
-    """Both say the same, but for rounding."""
+    """Assert that both are equal, except for rounding."""
     for name in ("runs", "left_out", "paired", "units", "allocations", "balanced", "verdict"):
         assert getattr(one, name) == getattr(other, name)
     for name in ("ratio", "low", "high"):
@@ -373,8 +373,8 @@ def test_eight_blocks_find_5_percent_amid_40(design: Design) -> None:
     assert sum(held) >= 0.9 * TRIALS
 
 
-def test_what_is_planned_finds_the_difference_in_8_of_10_cases() -> None:
-    """So many blocks, or runs apart, as a plan says: neither far fewer nor far more than needed."""
+def test_the_planned_number_of_runs_finds_the_difference_in_8_of_10_cases() -> None:
+    """The plan is neither far too small nor far too large."""
     runs = runs_to_find(0.05, 0.03)
     count = blocks_to_find(0.05, 0.045)
     noisy = (lambda chance: chance.gauss(0, 0.03),) * 2

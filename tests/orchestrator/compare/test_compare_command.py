@@ -89,7 +89,7 @@ def test_attempts_that_do_not_say_where_they_ran_are_not_paired(folder: Folder) 
 
 
 def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) -> None:
-    """A first, then B: nobody can tell a difference from a drift, however many there are."""
+    """A first, then B: any number of them cannot separate a difference from a drift."""
     lines = "matrix: {num_layers: [1, 2]}\nrepeats: 12\n"
     folder.campaign(lines, by_layers, name="first")
     ids = [planned.run_id for planned in load_campaign(folder.path / "first.yaml").runs]
@@ -214,7 +214,7 @@ def test_the_batch_is_asked_about_where_it_stands_on_both_sides_too(folder: Fold
 
 
 def test_a_parameter_that_only_some_runs_have_chosen_is_asked_about_alone(folder: Folder) -> None:
-    """ffn_hidden_size is no choice where it is four times hidden_size, whichever run is first."""
+    """An ffn_hidden_size of four times hidden_size is not a setting, whichever run is first."""
     folder.campaign(
         "include:\n  - {}\n  - {strategy: zero1, ffn_hidden_size: 128}\n"
         "  - {strategy: zero1, ffn_hidden_size: 128, num_layers: 3}\n",
@@ -258,7 +258,7 @@ def test_what_differs_between_two_campaigns_is_reported(folder: Folder) -> None:
 
 
 def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
-    """Their names stand before their runs as any others do."""
+    """Their names precede their runs, like any other names."""
     folder.campaign("repeats: 4\n", lambda planned: 1.0, name="A")
     folder.campaign(
         "matrix: {precision: [fp32, bf16]}\nrepeats: 4\n", lambda planned: 1.0, name="B"
@@ -324,7 +324,7 @@ def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
 
 
 def test_a_folder_without_runs_is_none_to_compare(folder: Folder) -> None:
-    """It is said what to give."""
+    """The message shows what to give instead."""
     (folder.path / "empty").mkdir()
     folder.campaign("", lambda planned: 1.0)
     done = folder.teralog("compare", "made-up.yaml", "empty")

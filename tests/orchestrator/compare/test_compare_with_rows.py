@@ -16,7 +16,7 @@ Sequence length = 64
 
 
 def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> None:
-    """No verdict, and what can be said: where it lies among the runs, and what it would take."""
+    """No verdict, but its rank among the runs, and the number of runs needed."""
     (layers.path / "page.md").write_text(PAGE)
     arguments = ("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
     (found,) = layers.compared(*arguments)
@@ -53,7 +53,7 @@ def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
     ],
 )
 def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, said: str) -> None:
-    """Apples and oranges are not compared, and it is said why."""
+    """Rows with other sizes are not compared, and the message shows why."""
     (layers.path / "page.md").write_text(PAGE)
     done = layers.teralog("compare", "made-up.yaml", page, "--a", "num_layers == 1")
     assert done.exit_code == 1

@@ -60,7 +60,7 @@ def noisy(*levels: float) -> list[float]:
 
 
 def test_the_point_where_steps_began_to_take_longer_is_named() -> None:
-    """With both runs beside it, and what else differs there."""
+    """With the runs before and after it, and their other differences."""
     before = [
         past(one, day, versions={"torch": "2.1"}) for day, one in enumerate(noisy(*[1.0] * 6))
     ]
@@ -133,7 +133,7 @@ def test_text_from_files_cannot_control_the_terminal() -> None:
 
 
 def test_runs_without_a_step_time_are_counted() -> None:
-    """They stand in the table, and take no part."""
+    """They are in the table, and are left out of the computation."""
     told = run_history([past(None, 0), past(1.0, 1)])
     assert history_sentences(told)[-1] == "1 run completed without a step time."
     assert told.timed == 1
@@ -261,7 +261,7 @@ def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> N
 
 
 def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -> None:
-    """A line a run, and what can be said below."""
+    """One line per run, and sentences below."""
     folder.campaign("old", "repeats: 5\n", *noisy(*[0.1] * 5))
     file = folder.campaign("new", "repeats: 4\n", *noisy(*[0.13] * 4), torch="2.2")
     done = folder.history(file, "gpt r1")
@@ -275,7 +275,7 @@ def test_the_table_marks_the_run_since_which_steps_take_longer(folder: Folder) -
 
 
 def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
-    """On stderr: the others are told of."""
+    """On stderr; the other runs are shown."""
     file = folder.campaign("new", "", 0.1)
     folder.campaign("old", "", 0.2)
     path = next((folder.results / "old").glob("*/run.json"))

@@ -119,7 +119,7 @@ def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
 
 
 def test_an_absent_component_has_no_degrees_of_freedom() -> None:
-    """Where each allocation has an hour of its own, what is the hour's cannot be told."""
+    """If each allocation has a separate hour, the hour's part cannot be estimated."""
     runs = [run(1.0 + hour / 8, f"{hour}", started_at=f"2026-01-01T0{hour}:05") for hour in (1, 2)]
     page = noise_page([*runs, run(1.1, "1", started_at="2026-01-01T01:06")])
     absent = {one.name: one.component.degrees for one in page.sources if one.percent is None}

@@ -21,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 
 def said(folder: Folder, lines: str, one: tuple[float, ...], two: tuple[float, ...]) -> str:
-    """Return what is said of runs apart from each other, with these seconds for 1 and 2 layers."""
+    """Return the sentences about separate runs with these seconds for 1 and 2 layers."""
     seconds: dict[int, Iterator[float]] = {1: iter(one), 2: iter(two)}
 
     def speeds(planned: PlannedRun) -> float:
@@ -34,7 +34,7 @@ def said(folder: Folder, lines: str, one: tuple[float, ...], two: tuple[float, .
 
 
 def test_seeds_that_were_pooled_are_named(folder: Folder) -> None:
-    """And are no part of what A and B are called."""
+    """They are not part of the names of A and B."""
     text = said(folder, SEEDS, (1, 1.1, 1, 1.1), (1, 1.1, 1, 1.1))
     assert "num_layers=2 against num_layers=1: seeds 1 and 2 pooled, 4 runs each." in text
     assert "seed=1" not in text

@@ -182,7 +182,10 @@ def test_doctor_exits_with_one_only_over_what_is_essential(
     program: Callable[..., Path],
     install: Callable[..., Path],
 ) -> None:
-    """Optional lacks are told, and are no failure; both outputs name the same findings."""
+    """A missing optional package is reported, but is not a failure.
+
+    Both outputs name the same findings.
+    """
     bare = program(tmp_path / "bin", "bash", "true").parent
     status, text, errors = doctor(tmp_path, "--all", PATH=bare)
     assert (status, errors) == (0, "")

@@ -1,4 +1,4 @@
-"""What hides or overwrites a package of ours is found, whoever brought it."""
+"""Anything that hides or overwrites one of teralog's packages is found."""
 
 import json
 import shutil
@@ -82,7 +82,7 @@ def test_a_package_of_our_name_elsewhere_is_no_clash(
 def test_names_that_only_look_alike_are_no_clash(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """Packages within packages, longer names and data files are nobody's top-level package."""
+    """Packages within packages, longer names and data files are not top-level packages."""
     site = install(
         tmp_path / "site", "neighbour", "1.0",
         "neighbour/teralog/__init__.py", "teralog_extra/__init__.py", "teralog.txt",
@@ -127,7 +127,7 @@ def test_another_teralog_in_the_working_folder_hides_ours_from_python_m(
 def test_a_copy_of_teralog_is_not_the_one_that_is_installed(
     tmp_path: Path, examine: Callable[..., Any], copy_packages: Callable[..., Path]
 ) -> None:
-    """A forgotten copy in front of the installed packages is told; a checkout is one of ours."""
+    """A forgotten copy on the path before the installed packages is reported; a checkout is not."""
     copy = copy_packages(tmp_path / "copy")
     found = examine(tmp_path, PYTHONPATH=copy)
     assert found.one("name clash", "teralog").found == str(copy / "teralog")
@@ -151,7 +151,7 @@ def test_a_package_that_is_not_there_is_reported(
 def test_a_working_folder_that_was_deleted_is_no_traceback(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """A shell may stand in a folder that is gone."""
+    """The shell's current folder may no longer exist."""
     gone = tmp_path / "gone"
     gone.mkdir()
     found = examine(gone, prelude="import os; os.rmdir(os.getcwd())\n")

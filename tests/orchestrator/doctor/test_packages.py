@@ -12,7 +12,7 @@ from orchestrator.doctor.packages import needed_packages
 def test_a_version_too_old_is_no_package(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """What is found is told, and the remedy asks for what teralog needs."""
+    """The installed version is shown, and the remedy requests the required one."""
     (needed,) = [each for each in needed_packages() or () if each.name == "jinja2"]
     found = examine(tmp_path, PYTHONPATH=install(tmp_path / "site", "jinja2", "1.2.3"))
     finding = found.one("package", "jinja2")
@@ -47,7 +47,7 @@ def test_a_package_that_is_not_installed_is_missing(
 def test_an_extra_is_complete_with_its_last_package(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """One package of two is no extra; both are, and then nothing is to be typed."""
+    """With one package of two it is incomplete; with both, nothing is left to type."""
     site = install(tmp_path / "site", "accelerate", "99.0")
     install(site, "transformers", "0.1")
     half = examine(tmp_path, PYTHONPATH=site)

@@ -29,7 +29,7 @@ def examine(examine: Callable[..., Any]) -> Callable[..., Any]:
 def test_without_programs_all_is_missing_but_only_bash_is_needed(
     tmp_path: Path, examine: Callable[..., Any], doctor: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """An empty PATH is no traceback; each lack says what it takes."""
+    """An empty PATH gives no traceback; each missing program has a remedy."""
     (tmp_path / "bin").mkdir()
     found = examine(tmp_path, PATH=tmp_path / "bin", CXX=None, CUDA_VISIBLE_DEVICES="")
     assert found.one("shell", "bash") == Finding(
@@ -59,7 +59,7 @@ def test_slurm_is_named_with_its_version(
 def test_slurm_without_its_configuration_is_missing_with_the_reason(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """A program that cannot work is told in its own words."""
+    """A program that cannot work is reported in its own words."""
     program(tmp_path / "bin", "sbatch", "echo 'sbatch: fatal: no slurm.conf' >&2; exit 1")
     found = examine(tmp_path, PATH=tmp_path / "bin").one("Slurm", "sbatch")
     assert (found.ok, found.found) == (False, None)
@@ -90,7 +90,7 @@ NVIDIA_SMI = [
 
 
 @pytest.mark.parametrize(("script", "found", "reason"), NVIDIA_SMI)
-def test_what_nvidia_smi_says_is_found_or_the_reason(
+def test_gpus_of_nvidia_smi_or_its_failure_are_reported(
     tmp_path: Path,
     script: str,
     found: str | None,
@@ -98,7 +98,7 @@ def test_what_nvidia_smi_says_is_found_or_the_reason(
     examine: Callable[..., Any],
     program: Callable[..., Path],
 ) -> None:
-    """GPUs are counted by name; a failure is told and is no traceback."""
+    """GPUs are counted by name; a failure is reported without a traceback."""
     program(tmp_path / "bin", "nvidia-smi", script)
     finding = examine(tmp_path, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
     assert (finding.ok, finding.found) == (reason is None, found)
@@ -147,7 +147,7 @@ def test_answers_come_in_the_order_of_the_questions(
 def test_gpus_that_a_variable_hides_come_back_without_it(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
-    """The variable is named where it is what hides them."""
+    """The message names the variable if it hides them."""
     hidden = examine(tmp_path, CUDA_VISIBLE_DEVICES="").one("GPU", "visible")
     assert (hidden.ok, hidden.found) == (False, None)
     assert "unset CUDA_VISIBLE_DEVICES" in (hidden.remedy or "")

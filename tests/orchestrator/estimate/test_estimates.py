@@ -397,7 +397,7 @@ def test_a_number_that_is_not_above_zero_is_refused(option: str, number: str) ->
     ],
 )
 def test_a_speed_that_cannot_be_worked_out_is_reported(options: str, told: bool) -> None:
-    """An option that is given does not go without a word."""
+    """A given option is never ignored silently."""
     done = estimate("flops", "--model", "52B", "--global-batch-size", "8", *options.split())
     assert done.exit_code == 0
     assert ("need both --world-size and --step-seconds" in done.stderr) == told
@@ -428,7 +428,7 @@ COUNTS: dict[str, int | None] = {
 
 @pytest.mark.parametrize(("text", "number"), COUNTS.items(), ids=COUNTS)
 def test_a_count_may_have_a_unit_in_either_case(text: str, number: int | None):
-    """A count that is no whole number is refused with an example."""
+    """A count that is not an integer is refused with an example."""
     others = ("--parameters=1", "--world-size=1", "--tflops-per-gpu=1")
     if number is None:
         refused = estimate("time", f"--tokens={text}", *others)

@@ -36,9 +36,9 @@ def left_to_the_program(content: dict[str, Any]) -> bool:
 
 
 def filled_in(run: Run, content: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration as Hugging Face's own code makes it of one with "auto".
+    """Return a configuration with its "auto" values filled in by Hugging Face's own code.
 
-    Its TrainingArguments are those that the run's script gives. Raises ValueError where the two
+    Its TrainingArguments are those that the run's script gives. Raises ValueError if the two
     contradict each other, as the Trainer does.
     """
     from transformers.integrations.deepspeed import HfTrainerDeepSpeedConfig

@@ -156,7 +156,7 @@ def test_a_name_that_an_early_deepspeed_goes_by_is_kept():
 
 @pytest.mark.train
 def test_deepspeed_itself_refuses_two_names_of_one_key():
-    """What teralog writes stands beside what the user does."""
+    """The user's name of a key would be added to teralog's."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig
 
@@ -169,8 +169,8 @@ def test_deepspeed_itself_refuses_two_names_of_one_key():
 
 
 @pytest.mark.train
-def test_the_record_is_what_deepspeed_knows(recorder: ModuleType):
-    """The installed DeepSpeed is asked again, where it is the one that was recorded."""
+def test_the_record_has_the_keys_that_deepspeed_knows(recorder: ModuleType):
+    """The installed DeepSpeed is asked again, if it has the recorded version."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     installed = metadata.version("deepspeed")
     if installed != RECORD["deepspeed"]:

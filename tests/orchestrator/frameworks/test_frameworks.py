@@ -40,7 +40,7 @@ every_framework = pytest.mark.parametrize("known", FRAMEWORKS.values(), ids=FRAM
 
 def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Return values that fit a JSON schema, as far as options have such schemas."""
-    if "anyOf" in schema:  # or nothing, which is said by leaving it out
+    if "anyOf" in schema:  # or no value, which means leaving it out
         return fitting(next(one for one in schema["anyOf"] if one != {"type": "null"}))
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
@@ -110,7 +110,7 @@ def test_a_framework_is_found_by_its_name(known: Framework):
 
 
 def test_an_unknown_framework_is_refused_with_the_nearest_name():
-    """Or with all of them where none is near."""
+    """Or with all names if none is near."""
     with pytest.raises(UserError, match="there is no framework 'deepsped'; did you mean 'deepspee"):
         framework("deepsped")
     with pytest.raises(
@@ -188,7 +188,7 @@ def test_a_sample_log_shows_how_fast_the_run_was(known: Framework):
 
 @every_framework
 def test_columns_have_titles_and_names_of_their_own(known: Framework):
-    """They stand in one table."""
+    """All of them can appear in one table."""
     assert len({column.title for column in known.report.chosen}) == len(known.report.chosen)
     assert len({column.name for column in known.report.chosen}) == len(known.report.chosen)
     assert all(column.title and column.name.isidentifier() for column in known.report.chosen)
@@ -236,7 +236,7 @@ def test_launcher_is_in_the_table(run_of: RunOf, values: dict[str, Any]):
 
 @given(choices())
 def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any]):
-    """Where a run's program is no script of the user's."""
+    """Unless a run's program is the user's own script."""
     run = run_of(**values)
     program = FRAMEWORKS[run.framework].start.program(run)
     assert program is None or known_program(program)["options"]
@@ -253,7 +253,7 @@ def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
 
 @given(choices())
 def test_cells_are_text_or_numbers(run_of: RunOf, values: dict[str, Any]):
-    """None where there is nothing to say, never a list or a mapping."""
+    """None if there is no value, never a list or a mapping."""
     run = run_of(**values)
     for column in FRAMEWORKS[run.framework].report.chosen:
         cell = column.value(run)

@@ -177,7 +177,7 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_what_the_trainer_knows_is_left_to_it(run_of: RunOf):
-    """Or it would have to be said twice, and the Trainer refuses what is said differently."""
+    """Otherwise the user would have to set it twice, and the Trainer refuses different values."""
     values = trainer(zero_stage=3, offload_optimizer="cpu", offload_param="cpu", precision="fp16")
     assert config(run_of(**values)) == {
         "train_batch_size": "auto",
@@ -321,7 +321,7 @@ include:
 
 
 def test_a_run_that_only_its_end_times_has_a_step_time_and_tflops(reported: Reported):
-    """The global batch over train_samples_per_second, first steps included, and it is said."""
+    """The global batch over train_samples_per_second, first steps included; a note explains it."""
     _, [run], report = reported(RUN_CLM, {"log": RUN_CLM_LOG, "state": COMPLETED})
     summary = run.summary
     assert (summary.step_seconds_mean, summary.step_seconds_median) == (8 / 1.6, None)

@@ -125,8 +125,8 @@ def test_a_record_names_every_argument_that_a_run_printed_of_itself(program: str
     assert len(named) > 100
 
 
-# What two runs on DSE's branch megatron-2.4-ds-pipe (June 2021) print of themselves beside 2.4's:
-# meg_ds_3d_gpt2_perf_n16-ds-on.out and -ds-off.out of bigscience-workshop/bigscience.
+# The options that two runs on DSE's branch megatron-2.4-ds-pipe (June 2021) print in addition to
+# 2.4's: meg_ds_3d_gpt2_perf_n16-ds-on.out and -ds-off.out of bigscience-workshop/bigscience.
 PRINTED_BY_THE_BRANCH = {
     "checkpoint_in_cpu",
     "contigious_checkpointing",
@@ -189,8 +189,8 @@ def test_every_rendered_option_is_one_that_the_program_has(path: Path):
 
 @pytest.mark.train
 @pytest.mark.parametrize("name", ["gpt", "hf-gpt"])
-def test_the_records_of_our_own_programs_are_what_their_parsers_say(name: str):
-    """`make record` writes them anew."""
+def test_the_records_of_our_own_programs_equal_their_parsers(name: str):
+    """`make record` writes them again."""
     pytest.importorskip("torch", reason="needs the train extra")
     from record_options_of_parsers import PROGRAMS
 
@@ -198,8 +198,8 @@ def test_the_records_of_our_own_programs_are_what_their_parsers_say(name: str):
 
 
 @pytest.mark.train
-def test_the_record_of_run_clm_is_what_transformers_says():
-    """Of the version that was recorded, where it is the installed one."""
+def test_the_record_of_run_clm_equals_transformers_parser():
+    """If the installed version is the recorded one."""
     pytest.importorskip("transformers", reason="needs the hf extra")
     pytest.importorskip("accelerate", reason="needs the hf extra")
     from record_options_of_parsers import PROGRAMS

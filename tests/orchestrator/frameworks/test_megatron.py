@@ -1,4 +1,4 @@
-"""Megatron-LM, of 2021 and of today: what it refuses, what is worth a look, what is read of it."""
+"""Megatron-LM, of 2021 and of today: what it refuses, its warnings, and how its logs are read."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Further arguments that Megatron would refuse, each told in a sentence before the run."""
+"""Further arguments that Megatron would refuse are reported before the run, each in a sentence."""
 
 from collections.abc import Callable
 from itertools import pairwise

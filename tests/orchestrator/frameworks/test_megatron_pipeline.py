@@ -105,7 +105,7 @@ def test_chunks_of_uneven_stages_are_reported_by_their_number(
 
 @pytest.mark.parametrize("option", [f"{FIRST}=7", f"{LAYOUT}=Et*7|t*9|t*8|t*8L"])
 def test_the_forecast_takes_stages_as_alike(run_of: RunOf, option: str):
-    """Which the user is told."""
+    """A warning reports it."""
     run = run_of(**four_stages(31 if FIRST in option else 32, option))
     name = option.partition("=")[0]
     assert list(run_warnings(run, Cluster(name="far"), Path())) == [

@@ -91,7 +91,7 @@ def test_the_campaign_has_the_rows_of_the_page_in_its_order():
 
 
 def test_the_forecast_is_that_which_was_held_against_the_page():
-    """Each measured peak lies in its interval."""
+    """Each measured peak is in its interval."""
     campaign = load_campaign(EXAMPLE)
     peaks = [memory / 1024 for _, _, *both in PAGE for memory, _ in both]
     for planned, peak in zip(campaign.runs, peaks, strict=True):
@@ -152,7 +152,7 @@ def test_the_command_is_that_of_the_page():
 
 
 def log(memory: int, throughput: float) -> str:
-    """Return what a run prints whose devices hold so many MiB, and who samples it."""
+    """Return the output of a run whose devices use this many MiB, and the sampling program."""
     header = "timestamp, index, utilization.gpu [%], memory.used [MiB]\n"
     idle = "2026/01/02 03:04:05.000, 0, 0 %, 3 MiB\n"
     lines = [

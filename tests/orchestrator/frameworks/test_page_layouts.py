@@ -25,7 +25,7 @@ NAMES = {
     "parameters": "parameters_billions",
     "step_seconds": "step_seconds_mean",
     "optimizer_placement": "test_desc",
-    # Nodes, GPUs per node and micro-batch, as 1n_8g_dp_4bs.
+    # Nodes, GPUs per node and micro-batch, e.g. 1n_8g_dp_4bs.
     "micro_batch_size, with nodes": "arrangement",
     "memory_mb": "gpu_memory_mib",
     "utilization_percent": "gpu_utilization_percent",
@@ -35,7 +35,7 @@ NAMES = {
     "memory_allocated_gb": "memory_allocated_gib",
     "max_memory_allocated_gb": "max_memory_allocated_gib",
 }
-# When a row was measured; and what the page has in words, or of which there is no log.
+# When a row was measured; and values that the page has in words, or that have no log.
 NO_COLUMN = {"date", "test", "memory_gb", "memory_nvidia_smi_mb"}
 CAMPAIGNS: dict[str, list[str]] = {
     "megatron-largest-16gb": ["gpt2-experiments/megatron-largest-16gb"],
@@ -59,7 +59,7 @@ CAMPAIGNS: dict[str, list[str]] = {
 
 
 def page_columns(table: str) -> list[str]:
-    """Return the columns of a page's table, as a report calls them."""
+    """Return the columns of a page's table, by the names of a report's."""
     with (PAGES / f"{table}.csv").open() as file:
         header = next(csv.reader(file))
     names = [name for name in header if name not in NO_COLUMN]

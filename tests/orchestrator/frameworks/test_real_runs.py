@@ -67,7 +67,7 @@ def runs(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_every_run_ends_as_it_should(folder: Path) -> None:
-    """Completed, out of memory, timeout and failed are told apart."""
+    """Completed, out of memory, timeout and failed are distinguished."""
     status = json.loads(teralog(folder, "status", "campaign.yaml", "--json").stdout)
     assert [run["outcome"] for run in status] == ENDS
 

@@ -201,14 +201,14 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("overlay", "said"), OVERLAYS.values(), ids=OVERLAYS)
 def test_an_overlay_cannot_contradict_the_run(run_of: RunOf, overlay: dict[str, Any], said: str):
-    """What a parameter says is said there: else the table would tell of another run."""
+    """Otherwise the table would describe another run than its parameters."""
     run = run_of(**gpt(strategy="zero3", deepspeed=overlay))
     [problem] = FRAMEWORKS["gpt"].checks.problems(run)
     assert problem.startswith(f"deepspeed: {said} contradicts the run's ")
 
 
 def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
-    """Agreement is no contradiction."""
+    """Equal values do not contradict each other."""
     overlay = {"zero_optimization": {"stage": 3}, "train_batch_size": 1}
     assert not list(
         FRAMEWORKS["gpt"].checks.problems(run_of(**gpt(strategy="zero3", deepspeed=overlay)))

@@ -24,8 +24,8 @@ def test_this_machine_is_one_node_with_the_gpus_that_may_be_used(
     assert local.has_gpus == (gpus > 0)
 
 
-def test_a_profile_says_what_a_cluster_has(tmp_path: Path):
-    """Every key of it; the file's name is the cluster's where it has none."""
+def test_every_key_of_a_profile_is_read(tmp_path: Path):
+    """Every key is read; the default name is that of the file."""
     (tmp_path / "v100.yaml").write_text(
         "nodes: 261\ngpus_per_node: 4\ngpu: V100-SXM2-32GB\ncores_per_rank: 10\n"
         "gpu_peak_tflops: {fp16: 120}\ngpu_memory_gib: 31.7\n"
@@ -145,10 +145,8 @@ def test_a_peak_is_the_profile_s_or_that_of_the_gpu_that_was_there(
     ("profile", "device"),
     [({}, None), ({"gpu": "A100"}, "cpu"), ({"gpu": "A100", "gpus_per_node": 0}, None)],
 )
-def test_where_no_gpu_is_named_there_is_no_peak_to_speak_of(
-    profile: dict[str, Any], device: str | None
-):
-    """A run on a CPU is not measured by the GPUs beside it."""
+def test_without_a_named_gpu_the_peak_is_unknown(profile: dict[str, Any], device: str | None):
+    """A run on a CPU is not compared with the GPUs of its machine."""
     assert Cluster(name="a", **profile).peak_tflops("fp16", device) is None
 
 
@@ -268,6 +266,6 @@ def test_the_profiles_that_are_there_are_listed(
 
 @pytest.mark.parametrize("name", ["missing.yaml", "", ".", ".."])
 def test_a_cluster_without_a_file_is_named(tmp_path: Path, name: str):
-    """A folder is no profile either."""
+    """A folder is not a profile either."""
     with pytest.raises(UserError, match=r"there is no such profile file in .*; give a file's name"):
         load_cluster(name, tmp_path)

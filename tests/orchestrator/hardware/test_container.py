@@ -104,7 +104,7 @@ def test_python_of_scripts_is_that_of_the_image_if_there_is_one(tmp_path: Path) 
 def test_runs_option_that_contradicts_the_container_makes_it_impossible(
     tmp_path: Path, campaign_of: Callable[[str], Campaign]
 ) -> None:
-    """Two images for one run: nobody knows which one srun takes."""
+    """With two images for one run, srun's choice would be unknown."""
     (tmp_path / "there.yaml").write_text("container: {image: a, runtime: pyxis}\n")
     campaign = campaign_of(
         f"name: c\ncluster: {tmp_path}/there.yaml\n"

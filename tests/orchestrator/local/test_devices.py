@@ -46,7 +46,7 @@ sys.stdin.read()
 
 
 def gpus(folder: Path, *names: str) -> Devices:
-    """Return GPUs of these names; four where none is given."""
+    """Return GPUs with these names; four by default."""
     return Devices("gpu", names or ("0", "1", "2", "3"), folder)
 
 

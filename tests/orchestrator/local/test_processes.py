@@ -51,7 +51,7 @@ def with_mark(token: str) -> list[int]:
 
 
 def lives(process: psutil.Process) -> bool:
-    """Return whether a process is there, and is no zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -69,7 +69,7 @@ def token() -> Iterator[str]:
 
 
 def start(token: str, shell: str) -> "subprocess.Popen[bytes]":
-    """Start a shell that carries a mark, in a process group of its own, as a job is started."""
+    """Start a marked shell in a separate process group, in the same way as a job."""
     return subprocess.Popen(
         ["bash", "-c", shell],
         env={**os.environ, MARK: token},

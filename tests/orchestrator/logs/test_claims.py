@@ -45,7 +45,7 @@ def megatron(tflops: str = "", rate: str = "") -> str:
 def test_samples_per_second_are_the_batch_over_the_seconds(
     stated: float, contradicted: bool
 ) -> None:
-    """Off by rounding is no finding."""
+    """A rounding difference is accepted."""
     claim = claims_of(megatron(rate=f" samples per second: {stated:.3f} |"))["samples_per_second"]
     assert (claim.stated, claim.computed, claim.contradicted) == (stated, 64.0, contradicted)
     assert claim.formula == "a batch of 256 in 4 s"

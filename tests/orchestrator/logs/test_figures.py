@@ -399,7 +399,7 @@ PROGRESS = "[INFO] [logging.py:96:log_dist] [Rank 0] step={}, skipped={}, lr=[0.
 def test_the_reason_for_a_missing_step_time_is_the_true_one(
     folder: Path, skipped: Any, reason: str
 ) -> None:
-    """Some reports of skipped updates are no reason, if the others have no time either."""
+    """Some reports of skipped updates are not the reason if the others have no time either."""
     steps = range(10, 100, 10)
     Path("run.log").write_text(
         "".join(PROGRESS.format(n, skipped(n)) + TIMER.format(n) for n in steps)
@@ -443,7 +443,7 @@ def test_lines_that_were_not_understood_have_an_object_each(folder: Path) -> Non
 
 
 def test_a_log_that_was_understood_has_no_unparsed_lines(folder: Path) -> None:
-    """A sentence says so; jobs of a cluster do not list them."""
+    """A sentence reports it; jobs of a cluster do not list them."""
     Path("run.log").write_text(log(ARGUMENTS))
     result = parse("run.log", "--unparsed")
     assert (result.exit_code, result.stdout) == (0, "")

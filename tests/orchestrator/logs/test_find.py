@@ -1,4 +1,4 @@
-"""Which logs are meant by what somebody types."""
+"""Find logs by the paths that a user types."""
 
 from pathlib import Path
 

@@ -244,7 +244,7 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal(folder: Path) ->
 
 
 def test_many_logs_are_shared_by_processes(folder: Path) -> None:
-    """Their rows stand in the order of the names, whoever read them."""
+    """Their rows are in the order of the names, whichever process read them."""
     noise = "some noise\n" * 100_000
     for number in range(24):
         (folder / f"{number:02d}.out").write_text(noise + line(1, 9000) + line(2, 1000 + number))

@@ -86,8 +86,8 @@ def saved(folder: Path, *paths: Path) -> ShardFolder:
     return shard
 
 
-def test_a_log_that_the_node_does_not_see_is_no_log_that_cannot_be_read(tmp_path: Path) -> None:
-    """The job fails; a log that nobody could see is told of as such."""
+def test_a_log_invisible_on_the_node_differs_from_an_unreadable_one(tmp_path: Path) -> None:
+    """The job fails; a log that no process could read is reported as unreadable."""
     (tmp_path / "a.log").write_text("hello\n")
     shard = saved(tmp_path, tmp_path / "a.log", tmp_path / "never.log")
     read_shard(shard)

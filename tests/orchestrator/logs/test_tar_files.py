@@ -111,7 +111,7 @@ def test_the_logs_of_an_archive_are_read(ending: str) -> None:
 
 
 def test_names_that_lead_out_of_the_archive_write_nothing(folder: Path) -> None:
-    """A member is read where it is; its name is shown, and nothing else."""
+    """A member is read inside the archive; its name is only shown."""
     names = ("../out.log", "/tmp/teralog-out.log", "a/\x1b[31mred.log")
     (folder / "a").mkdir()
     (folder / "a/evil.tar.xz").write_bytes(lzma.compress(archive(dict.fromkeys(names, log(1000)))))

@@ -1,4 +1,4 @@
-"""nvidia-smi beside a training: what it writes comes into the table, and it ends with the job."""
+"""nvidia-smi during a training: its samples are in the table, and it ends with the job."""
 
 import contextlib
 import json
@@ -45,7 +45,7 @@ def test_the_highest_memory_and_the_median_use_while_busy_are_reported(tmp_path:
 
 
 def test_samples_in_a_log_are_taken_as_those_next_to_it(tmp_path: Path, run_of: Callable[..., Run]):
-    """One column, whoever sampled."""
+    """They give the same column, whichever program sampled."""
     written(tmp_path, "node1", [*TICKS, IDLE])
     log = tmp_path / "gpus-node1.csv"
     run, records = run_of(), list(read_records(log, GPU_SAMPLES))
@@ -53,7 +53,7 @@ def test_samples_in_a_log_are_taken_as_those_next_to_it(tmp_path: Path, run_of: 
 
 
 def test_every_node_has_a_file_and_its_own_device_0(tmp_path: Path):
-    """What one node does is not told by what another leaves undone."""
+    """An idle node does not change the numbers of another."""
     written(tmp_path, "node1", TICKS)
     written(tmp_path, "node2", [("100 %", "1024 MiB"), ("100 %", "[N/A]")])
     assert read_gpu_samples(tmp_path) == GpuSamples(memory_gib=1.0, utilization_percent=90)

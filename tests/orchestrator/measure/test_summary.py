@@ -16,7 +16,7 @@ from parsers.summary.warmup import Warmup
 
 
 def step(iteration: int, **values: Any) -> Step:
-    """Return a report about an iteration; where it stands in the log is no matter here."""
+    """Return a report about an iteration; its position in the log does not matter here."""
     return Step(iteration=iteration, offset=0, **values)
 
 
@@ -223,7 +223,7 @@ def test_recomputation_counts_for_the_hardware_and_not_for_the_model(run_of: Run
 
 
 def test_the_gpu_is_what_the_log_calls_it(run_of: RunOf):
-    """Its peak is looked up by that name."""
+    """Its peak is looked up by the name in the log."""
     records = [RunTotals(device="NVIDIA H100 80GB HBM3", offset=0), RunTotals(offset=1)]
     assert summary_of(run_of(), records, Warmup(0)).device == "NVIDIA H100 80GB HBM3"
     assert summary_of(run_of(), [], Warmup(0)).device is None

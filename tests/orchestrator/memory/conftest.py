@@ -11,7 +11,7 @@ from orchestrator.run.shape import ModelShape
 
 @pytest.fixture(scope="session")
 def split_run() -> Callable[..., Run]:
-    """Return a function that makes a run of a model, or a preset, on so many GPUs."""
+    """Return a function that makes a run of a model, or a preset, on a number of GPUs."""
 
     def make(
         model: ModelShape | str | None,

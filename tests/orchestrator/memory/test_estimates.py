@@ -135,7 +135,7 @@ def test_contradictory_options_are_reported(arguments: tuple[str, ...], sentence
 
 
 def test_a_campaign_s_runs_are_in_one_table(tmp_path: Path):
-    """And a model beside it is refused."""
+    """A model in addition to it is refused."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: a\ndefaults: {framework: gpt, model: s}\nmatrix: {strategy: [ddp, zero1]}"

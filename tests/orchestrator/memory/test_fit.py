@@ -57,7 +57,7 @@ def test_a_rank_can_have_its_gpu_or_its_share_of_this_machine(
     ("gib", "verdict"), [(124.87, "yes"), (124.8, "maybe"), (107.6, "maybe"), (107.5, "no")]
 )
 def test_only_an_interval_that_is_all_above_does_not_fit(gib: float, verdict: str):
-    """Between its ends nobody knows."""
+    """Between its ends the result is unknown."""
     room = Capacity(gib, "a GPU")
     assert fits(FORECAST, room) == verdict
     assert (memory_problem(FORECAST, room) is not None) == (verdict == "no")
@@ -198,5 +198,5 @@ def test_a_plan_says_on_how_many_finished_runs_it_is_calibrated(playground: Any)
     [(0.02534, "0.0253"), (17.83, "17.8"), (99.96, "100"), (112.4, "112"), (1433.0, "1433")],
 )
 def test_gib_are_shown_without_an_exponent(number: float, shown: str) -> None:
-    """1.43e+03 is no size that people compare."""
+    """1.43e+03 is hard to compare."""
     assert gib(number) == shown

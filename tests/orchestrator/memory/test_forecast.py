@@ -49,7 +49,7 @@ def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecas
 
 
 def part(found: MemoryForecast, name: str) -> tuple[float, float]:
-    """Return the ends of a part in GiB; nothing where there is no such part."""
+    """Return the ends of a part in GiB; None if the forecast has no such part."""
     ends = [(one.low_gib, one.high_gib) for one in found.parts if one.name == name]
     return ends[0] if ends else (0.0, 0.0)
 

@@ -148,7 +148,7 @@ WITH_LOG = [one for one in LOGGED if one.log]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the page: what was run on cards of so many GB, and whether memory sufficed."""
+    """A row of the page: a run, the GB of its cards, and whether memory sufficed."""
 
     name: str
     model: str | ModelShape
@@ -294,7 +294,7 @@ UNDECIDED = "ZeRO-3 52B, 64 GPUs, TP 1, micro-batch 22, a checkpoint every 2 lay
 
 
 def error(one: Logged, split_run: RunOf) -> float:
-    """Return how far the middle of the forecast is from the peak, as a share of the peak."""
+    """Return the distance of the forecast's middle from the peak, as a fraction of the peak."""
     return one.forecast(split_run).middle_gib / one.peak_gib - 1
 
 
@@ -347,7 +347,7 @@ def test_the_other_row_that_ran_out_of_memory_is_not_reported_to_fit(split_run: 
 @pytest.mark.skipif(not LOGS.is_dir(), reason="the published logs are not here")
 @pytest.mark.parametrize("one", WITH_LOG, ids=lambda one: one.name)
 def test_the_peaks_are_those_of_the_published_logs(one: Logged):
-    """Read from the logs, where they lie beside the checkout."""
+    """They are read from the logs, if these are next to the checkout."""
     assert one.log
     (run, *_) = read(LOGS / one.log)
     peaks = [report.max_memory_allocated_gib for report in run.memory_reports]

@@ -55,5 +55,5 @@ def test_a_change_follows_from_any_where_it_follows_from_one(
 
 @pytest.mark.parametrize("text", ["", "104", "about 104", "[104](log.txt)", "104()", "104(3)"])
 def test_a_cell_without_a_sign_reports_no_change(text: str) -> None:
-    """A remark in parentheses is no comparison."""
+    """A remark in parentheses does not compare."""
     assert read_change(text) is None

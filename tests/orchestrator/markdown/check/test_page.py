@@ -185,8 +185,8 @@ FINE = {
 
 
 @pytest.mark.parametrize("case", FINE)
-def test_what_may_be_right_is_not_doubted(case: str) -> None:
-    """After one false alarm nobody reads the next finding."""
+def test_rows_that_may_be_right_give_no_finding(case: str) -> None:
+    """After one false alarm, readers ignore the next finding."""
     assert found(FINE[case]) == []
 
 
@@ -264,7 +264,7 @@ def test_where_both_parts_of_a_change_agree_the_other_row_is_suspected() -> None
 
 
 def test_slow_rows_are_named_only_for_a_gpu_that_is_asked_about() -> None:
-    """A slow run is no contradiction."""
+    """A slow run does not contradict anything."""
     page = table("TFLOPs", "24.9", "25.1", "60", before="V100")
     assert found(page) == []
     (finding,) = found(page, V100)
@@ -285,7 +285,7 @@ def test_an_unknown_setting_of_a_page_is_reported() -> None:
         table(GPUS, "64 4 8 2", before="- TP = " + "9" * 5000),
     ],
 )
-def test_what_is_too_long_for_a_number_is_none(page: str) -> None:
+def test_text_too_long_for_a_number_is_ignored(page: str) -> None:
     """Python itself refuses to read so many digits."""
     assert found(page) == []
 
@@ -374,7 +374,7 @@ def test_the_command_prints_a_line_a_finding(pages: Path, monkeypatch: pytest.Mo
 
 
 def test_the_command_prints_json(pages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An array of objects, empty where nothing is wrong."""
+    """An array of objects, empty if there are no findings."""
     status, out, _ = call(pages, monkeypatch, "--json", "wrong.md")
     (record,) = json.loads(out)
     assert status == 1

@@ -20,8 +20,8 @@ TABLES = {
     for table in published.tables(page, source)
 }
 
-# What contradicts itself in the documents the project began with: kind, line, what tells of it, and
-# whether it is the last digit only. Worked out by hand; whatever else is found there is a false
+# The contradictions in the documents the project began with: kind, line, the part that shows it,
+# and whether it concerns only the last digit. Computed by hand; any other finding there is a false
 # alarm.
 BY_HAND = {
     # No tables.
@@ -99,7 +99,7 @@ def _numbers(text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.has_tflops])
 def test_every_printed_tflops_follows_from_its_row(name: str) -> None:
-    """To the decimals printed; there is no exception."""
+    """To the printed decimals, without exception."""
     table = TABLES[name]
     for row in table.rows:
         value, shown = published.recomputed(table, row), row["tflops_per_gpu"]

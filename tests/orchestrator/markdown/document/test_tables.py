@@ -77,7 +77,7 @@ def test_what_github_shows_as_text_is_no_table(data: bytes) -> None:
 
 
 def test_a_table_after_code_is_found_again() -> None:
-    """Code ends where its fence does, or the quote that it stands in."""
+    """Code ends at the end of its fence, or of the quote around it."""
     for before in (
         b"```\nx\n```\n",
         b"\xef\xbb\xbf```\nx\n```\n",

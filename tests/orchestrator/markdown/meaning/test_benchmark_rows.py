@@ -45,7 +45,7 @@ def row_of(cells: Mapping[str, str], **constants: int) -> BenchmarkRow:
 def test_the_number_of_gpus_is_given_or_derived(
     cells: dict[str, str], constants: dict[str, int], world_size: int
 ) -> None:
-    """From nodes, or from how the model is split; what is said outright goes first."""
+    """From nodes, or from the split of the model; a given number takes precedence."""
     assert row_of(cells, **constants).world_size() == world_size
 
 
@@ -86,7 +86,7 @@ def test_the_time_of_a_step_is_given_or_derived(cells: dict[str, str], seconds: 
 
 
 def test_the_size_may_be_in_the_model_s_name() -> None:
-    """Where no column gives it, and nothing is said for the whole table."""
+    """If no column contains it, and no note for the whole table."""
     assert row_of({"Model": "GPT-2 XL (1.5B)"}).parameters() == 1_500_000_000
     assert row_of({"Model": "GPT-2 XL (1.5B)", "Params": "1.6B"}).parameters() == 1_600_000_000
     assert row_of({"Model": "ours"}, parameters=5).parameters() == 5
@@ -149,7 +149,7 @@ def test_a_cell_that_is_not_understood_is_named(cells: dict[str, str], ask: str,
 def test_a_problem_of_all_rows_is_reported_for_the_table(
     cells: dict[str, str], ask: str, why: str
 ) -> None:
-    """It is said once, not for every row."""
+    """It is reported once, not for every row."""
     with pytest.raises(NotInTableError) as caught:
         getattr(row_of(cells), ask)()
     assert str(caught.value) == why
@@ -157,7 +157,7 @@ def test_a_problem_of_all_rows_is_reported_for_the_table(
 
 @pytest.mark.parametrize(("median", "seconds"), [("2.00", 2.0), ("—", 2.5)])
 def test_the_time_of_our_own_report_is_its_median(median: str, seconds: float) -> None:
-    """Which its TFLOPs are by; the mean where the program tells of no step."""
+    """Its TFLOPs use it; the mean counts if the program reports no steps."""
     cells = {"samples/s (avg)": "9", "samples/s (last)": "7", "step mean (s)": "2.50"}
     row = row_of({**cells, "median (s)": median, "spread (s)": "0.1", "n": "3"})
     assert row.step_seconds() == seconds

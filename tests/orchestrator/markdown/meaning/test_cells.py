@@ -67,7 +67,7 @@ def test_a_size_has_the_unit_of_its_title() -> None:
     ],
 )
 def test_a_count_is_read(text: str, count: int) -> None:
-    """With parted thousands, as a product, with what is counted."""
+    """With separated thousands, as a product, with a noun."""
     assert read_count(text) == count
 
 
@@ -160,7 +160,7 @@ def test_words_and_numbers_are_not_blank(text: str) -> None:
 
 
 def test_failures_are_known_by_their_words() -> None:
-    """`OOM` is no result, and nothing to complain about; `room` is something else."""
+    """`OOM` means a run without a result, which is valid; `room` is something else."""
     assert all(map(tells_failure, ["OOM", "oom!", "failed", "CUDA out of memory", "hangs"]))
     assert not any(map(tells_failure, ["room", "ok", "129s"]))
 

@@ -86,7 +86,7 @@ OURS = ["samples/s (avg)", "samples/s (last)", "step mean (s)", "median (s)", "s
 
 
 def test_a_report_of_ours_shows_its_median_first() -> None:
-    """Its TFLOPs are by it; the mean, and then the rates, where there is none."""
+    """Its TFLOPs use the median; if there is none, the mean, and then the rates."""
     columns = [one for one in read_columns(OURS) if one.meaning is Meaning.PACE]
     columns.sort(key=lambda one: one.rank)
     assert [one.title for one in columns] == [

@@ -87,7 +87,7 @@ def test_every_row_is_there_but_blank_ones():
 
 
 def test_sizes_next_to_a_table_hold_for_its_rows():
-    """With the line that says so."""
+    """With the line that contains them."""
     first, _, other, _ = joined(PAGE).rows
     said = first.numbers[Meaning.TENSOR_PARALLEL_SIZE]
     assert (said.whole, said.line) == (2, 5)

@@ -48,7 +48,7 @@ SHARE = ColumnForm(
 def test_a_number_keeps_the_form_and_the_width_of_its_cell(
     cell: bytes, value: float, new: bytes
 ) -> None:
-    """Decimals, parted thousands and what stands around it stay."""
+    """Decimals, separated thousands and the text around it stay."""
     assert TO_RIGHT.written(cell, value) == new
     assert TO_RIGHT.written(new, value) == new
 
@@ -97,7 +97,7 @@ def test_decimals_that_are_asked_for_go_before_those_of_the_cell() -> None:
 
 
 def test_a_blank_cell_has_the_form_that_most_of_its_column_have() -> None:
-    """What is no number has none."""
+    """Text without a number has no format."""
     raws = [b" 1.25 ", b" 2.5 ", b" 3.75 ", b"", b" 1-2 "]
     assert common_form(raws, is_share=False, in_percent=False) == Form(decimals=2)
     assert common_form([b"", b"OOM"], is_share=False, in_percent=False) is None

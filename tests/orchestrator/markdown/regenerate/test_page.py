@@ -161,15 +161,15 @@ def test_a_page_that_says_no_sequence_length_is_not_guessed_at() -> None:
 
 
 def test_a_reported_column_is_left_and_noticed() -> None:
-    """What a program printed is no matter of computing."""
+    """Numbers printed by a program are not computed again."""
     header = "| GPUs | Size | GBS | Time | TFLOPs | Reported TFLOPs |\n|-|-|-|-|-|-|\n"
     made = regenerate(table("| 16 | 7.5B | 4 | 0.661s | 1.0 | 1.0 |", header=header), LENGTH)
     assert only_row(made) == "| 16 | 7.5B | 4 | 0.661s | 23.2 | 1.0 |"
     assert made.notes == ((1, "'Reported TFLOPs' is left as it is: it says what was reported"),)
 
 
-def test_what_the_page_says_goes_before_options() -> None:
-    """From the comment on, for what it names; the difference is told."""
+def test_settings_of_the_page_override_options() -> None:
+    """After the comment, for the settings it names; the difference is reported."""
     rows = table("| 16 | 7.5B | 4 | 0.661s | 1.0 |")
     page = rows + b"\n<!-- teralog: seq_length=2048 factor=3 decimals=2 -->\n\n" + rows
     made = regenerate(page, LENGTH)
@@ -186,7 +186,7 @@ def test_a_comment_may_stand_on_the_first_line() -> None:
 
 
 def test_a_mistake_in_a_comment_changes_nothing() -> None:
-    """All of them are said, each with its line."""
+    """All mistakes are reported, each with its line."""
     page = b"<!-- teralog: factor=5 -->\n\n" + PAGE + b"\n<!-- teralog: foo=1 -->\n"
     with pytest.raises(UserError) as caught:
         regenerate(page, PageSettings())
@@ -245,7 +245,7 @@ def test_columns_are_added_behind_the_tflops_and_computed_when_there() -> None:
 
 
 def test_tflops_are_added_where_a_benchmark_has_none() -> None:
-    """Behind the times; without --add the table is left alone, and so are other tables."""
+    """After the times. Without --add, and for other tables, nothing changes."""
     page = b"GPUs | Size | GBS | Time | Notes\n-|-|-|-|-\n16 | 7.5B | 4 | 0.661 | x\n"
     assert regenerate(page, LENGTH).data == page
     made = regenerate(page, LENGTH, ["tflops"])

@@ -1,6 +1,6 @@
-"""The page of GPT-2 experiments that BigScience published: its TFLOPs are what its formula gives.
+"""The page of GPT-2 experiments that BigScience published: its TFLOPs follow from its formula.
 
-It is read where a checkout lies beside it; the project holds a page of its own with its traits.
+It is read if a checkout of it is next to this one; the project has a similar page of its own.
 """
 
 import re
@@ -62,7 +62,7 @@ def test_the_command_finds_nothing_to_change() -> None:
     ids=["as it is", "CRLF", "BOM", "no last newline"],
 )
 def test_all_its_cells_are_mended_when_stale(page: bytes, convert) -> None:
-    """Every one of them, and not a byte beside them."""
+    """Every cell is corrected, and no other byte changes."""
     page = convert(page)
     places = [row.span("tflops") for row in RESULT.finditer(page)]
     stale = bytearray(page)

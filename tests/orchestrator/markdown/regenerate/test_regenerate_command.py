@@ -57,7 +57,7 @@ def test_in_place_writes_the_file(stale: Path) -> None:
 
 
 def test_check_names_the_cells_and_exits_with_1(stale: Path) -> None:
-    """With 0 where nothing would change."""
+    """With 0 if no cell would change."""
     done = run("--check", stale)
     assert done.exit_code == 1
     assert done.stdout == f"{stale}:17: TFlops is 9.9, should be 24.9\n"
@@ -90,7 +90,7 @@ def test_all_files_are_read_and_all_problems_told(stale: Path, tmp_path: Path) -
 
 
 def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:
-    """On standard error, with file, line and reason; they are no failure."""
+    """On standard error, with file, line and reason; they are not failures."""
     page = RIGHT.replace(b"1.103s ", b"1-2s   ")
     done = run("-", page=page)
     assert (done.exit_code, done.stdout_bytes) == (0, page)
@@ -153,7 +153,7 @@ def test_the_document_shows_what_is_printed(
 
 
 def test_every_setting_and_column_is_in_the_document() -> None:
-    """What can be said is written down."""
+    """The document describes everything that a comment can set."""
     document = DOCUMENT.read_text()
     assert all(f"`{key}`" in document for key in KEYS)
     assert all(re.search(rf"`{name}`|--add [a-z,_]*{name}", document) for name in COMPUTED)
