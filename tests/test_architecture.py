@@ -100,7 +100,7 @@ def modules_loaded(*command: str | Path, folder: Path) -> set[str]:
 
 
 def test_plan_without_results_loads_no_table_of_log_formats(tmp_path: Path) -> None:
-    """The formats of all logs have hundreds of patterns to compile, and there is no log."""
+    """The log formats have hundreds of patterns to compile, and plan reads no log."""
     campaign = ROOT / "examples/colossalai-gpt-sweep.yaml"
     loaded = modules_loaded("plan", campaign, folder=tmp_path)
     assert "orchestrator.campaign.plan" in loaded

@@ -175,7 +175,7 @@ def test_the_starter_and_the_examples_plan_without_a_problem(tmp_path: Path) -> 
     starter = tmp_path / "campaign.yaml"
     starter.write_text(STARTER.format(file=starter.name, schema="teralog.schema.json"))
     for path in (starter, *sorted((ROOT / "examples").glob("*.yaml"))):
-        # Rows of a page that cannot be run are planned as they stand, and the file says so.
+        # Impossible rows of a page are planned unchanged, and the file explains it.
         says_so = "--skip-impossible" in path.read_text()
         assert CliRunner().invoke(main, ["plan", str(path)]).exit_code == says_so, path
 

@@ -1,4 +1,4 @@
-"""docs/library.ipynb is true: its cells, executed again, say what stands below them."""
+"""Check docs/library.ipynb: its cells, executed again, print their recorded outputs."""
 
 import ast
 import json
@@ -18,7 +18,7 @@ CELLS = [
 
 
 def executed(source: str, names: dict[str, Any]) -> str:
-    """Return what a cell prints, and then its last expression, as a notebook shows them."""
+    """Return the output of a cell, and then its last expression, as a notebook shows them."""
     *body, last = ast.parse(source).body
     printed = StringIO()
     with redirect_stdout(printed):
@@ -39,12 +39,12 @@ def recorded(cell: dict[str, Any]) -> str:
     )
 
 
-def test_the_notebook_s_cells_say_what_stands_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_s_cells_print_their_recorded_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
     """In order, in one go, in the folder of the documents."""
     pd = pytest.importorskip("pandas")
     monkeypatch.chdir(DOCS)
     names: dict[str, Any] = {"__name__": "notebook"}
-    # As for a notebook, where there is no terminal to take them from.
+    # As in a notebook, which has no terminal to take them from.
     with pd.option_context("display.width", 80, "display.max_columns", 20):
         for cell in CELLS:
             assert executed("".join(cell["source"]), names) == recorded(cell)

@@ -16,7 +16,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
 
     The value is pickled. A process waits while another makes it, and tries itself if that fails.
     """
-    # The folder of a process of pytest-xdist lies in the folder of the whole run.
+    # The folder of a pytest-xdist process is inside the folder of the whole run.
     root = factory.getbasetemp()
     folder = (root.parent if root.name.startswith("popen-") else root) / f"once-{name}"
     folder.mkdir(exist_ok=True)

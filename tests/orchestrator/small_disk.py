@@ -11,7 +11,7 @@ import pytest
 
 # Mounts a file system, and keeps it until standard input is closed.
 HOLDER = 'mount -t tmpfs -o size=2m,nr_inodes=100 none "$1" && echo mounted && read -r'
-# How to make a mount namespace, and to enter another process's: as root, and as anybody.
+# How to make a mount namespace, and to enter another process's: as root, and as another user.
 NAMESPACES = (
     (["unshare", "--mount"], ["nsenter", "--mount"]),
     (
@@ -35,7 +35,7 @@ class Disk:
         return Path(f"/proc/{self.holder.pid}/root{self.playground.path}/results")
 
     def make_read_only(self) -> None:
-        """Let nobody write to it who sees it by `path`."""
+        """Make it read-only for all processes that see it by `path`."""
         enter = [*self.enter, f"--target={self.holder.pid}"]
         mounted = str(self.playground.path / "results")
         # A mount of its own, for the one below is busy while jobs write their logs.

@@ -9,7 +9,7 @@ import pytest
 from parsers.records import Outcome
 from parsers.runs.outcome import read_outcome
 
-# Where tests find what several of them print: tests are no package.
+# The folder of printers that several tests use; tests are not a package.
 sys.path.append(str(Path(__file__).parent))
 
 

@@ -19,9 +19,9 @@ from parsers.records import (
 
 @dataclass(frozen=True)
 class Printed:
-    """The lines of a report, and its records; a table's rows need their header in front.
+    """The lines of a report, and its records; a table's rows need their header before them.
 
-    alone: nothing stands in front of it on its line, but perhaps a label.
+    alone: nothing may precede it on its line, except a label.
     """
 
     text: str
@@ -62,7 +62,7 @@ def number(random: Random, form: str) -> str:
 
 
 def loss(random: Random, form: str) -> str:
-    """Return a loss, seldom one of a training that has diverged."""
+    """Return a loss, rarely one of a training that has diverged."""
     return random.choice(["nan", "inf"]) if random.random() < 0.1 else number(random, form)
 
 
@@ -267,7 +267,7 @@ def milliseconds(random: Random, *names: str) -> tuple[dict[str, str], Timers]:
 
 @prints("timers")
 def timers(random: Random) -> Printed:
-    """DeepSpeed's breakdown; Megatron's of old looks the same."""
+    """DeepSpeed's breakdown; Megatron's older one looks the same."""
     printed, record = milliseconds(random, "fwd_microstep", "bwd inner", "step")
     fields = "".join(f" | {name}: {ms}" for name, ms in printed.items())
     return Printed(f"[Rank 0] time (ms){fields}", (record,))
@@ -323,7 +323,7 @@ def progress(random: Random) -> Printed:
 
 @prints("DeepSpeed pipeline engine")
 def pipeline(random: Random) -> Printed:
-    """With a loss beside the loss."""
+    """With a second loss next to the loss."""
     n, value = count(random), loss(random, ".4f")
     seconds, rate = number(random, ".3f"), number(random, ".3f")
     return Printed(

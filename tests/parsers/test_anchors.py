@@ -44,7 +44,7 @@ def test_a_part_of_a_buffer_is_searched_alone(data: bytes, offset: int) -> None:
 
 
 def test_there_may_be_more_anchors_than_are_searched_for_at_once() -> None:
-    """They are told apart all the same, in the order of their lines."""
+    """They are still distinguished, in the order of their lines."""
     anchors = [b"anchor %03d;" % number for number in range(200)]
     lines = [b"x" * number + anchors[number * 7 % 200] for number in range(200)]
     data = b"\n".join(lines)

@@ -151,7 +151,7 @@ def test_the_process_stays_small_on_a_gigabyte_without_newline(tmp_path: Path) -
 
 
 def test_memory_stays_bounded_where_every_line_is_wanted(tmp_path: Path) -> None:
-    """However many lines are found, few of them are kept until their turn comes."""
+    """However many lines match, only few are kept in memory."""
     log = tmp_path / "log"
     log.write_bytes(b"one and some more words on a line of a log\n" * 2**16)
     with open_source(log) as source:

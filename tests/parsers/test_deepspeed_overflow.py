@@ -46,7 +46,7 @@ NO_OVERFLOWS = (
 
 @pytest.mark.parametrize(("line", "skipped"), OVERFLOWS.items())
 def test_an_overflow_is_a_skipped_step(line: str, skipped: SkippedStep) -> None:
-    """With the scale of the loss, as far as it is told."""
+    """With the scale of the loss, if the line contains it."""
     for before in ("", "0: ", "[rank0]: ", "\x1b[33m", " 5%|█  | 1/20 [00:01<00:19, 1.00s/it]\r"):
         assert parse(DEEPSPEED_OVERFLOW, before + line) == [skipped]
     assert parse(DEEPSPEED_OVERFLOW, line + line) == [skipped, skipped]

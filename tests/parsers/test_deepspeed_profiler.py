@@ -126,7 +126,7 @@ def test_a_summary_gives_totals_and_times_of_the_profiled_step(
     ],
 )
 def test_flops_are_read_in_every_unit_that_is_printed(flops: str, tflops: float | None) -> None:
-    """An unknown unit is no number."""
+    """An unknown unit gives no number."""
     (totals, _) = parse(DEEPSPEED_PROFILER, of_iteration(flops))
     assert isinstance(totals, RunTotals)
     assert totals.tflops_per_gpu == tflops

@@ -81,7 +81,7 @@ NO_REPORTS = (
 
 @cases(REPORTS, [f"{line}\n{bar(20)}" for line in NO_REPORTS])
 def test_the_bar_behind_a_report_gives_its_step(text: str, records: list[Record]) -> None:
-    """Without such a bar a report has an epoch only; torn and quoted lines are no reports."""
+    """Without such a bar a report has only an epoch; torn and quoted lines give no report."""
     assert parse(HF_TRAINER_REPORTS, text) == records
 
 
@@ -97,7 +97,7 @@ def test_a_loss_of_nan_is_an_outcome() -> None:
 
 
 def test_trainings_one_after_the_other_are_distinguished() -> None:
-    """By the steps, that begin anew."""
+    """By the steps, which start over."""
     training = "".join(f"{bar(n)}{ERASED}{OLD}\n{bar(n)}" for n in (10, 20, 30))
     runs = read(io.BytesIO((training + "\n" + training.replace("2.2788", "2.5") + "\n").encode()))
     assert [[step.iteration for step in run.steps] for run in runs] == [[10, 20, 30]] * 2

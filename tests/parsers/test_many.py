@@ -72,7 +72,7 @@ def test_other_threads_are_no_matter(logs: list[Path], monkeypatch: pytest.Monke
 
 
 def test_a_batch_is_as_large_as_is_sent_at_once(logs: list[Path]) -> None:
-    """So many logs, or so many bytes; a larger log goes alone."""
+    """A number of logs, or of bytes; a larger log is sent alone."""
     sizes = [10, 2**23, 1, 2**22, 2**22, 5]
     batches = parsers.runs.many._batches(logs[:6], sizes)
     assert [[logs.index(log) for log in batch] for batch in batches] == [[0], [1], [2, 3], [4, 5]]

@@ -172,7 +172,7 @@ def test_a_report_is_a_step_with_what_its_own_line_says(line: str, step: Step) -
 
 
 def test_reports_glued_to_each_other_are_as_many_steps() -> None:
-    """Each with what stands in front of it."""
+    """Each with the text before it."""
     assert parse(MEGATRON, V2 + CORE + V1 + CORE) == [V2_STEP, CORE_STEP, V1_STEP, CORE_STEP]
 
 

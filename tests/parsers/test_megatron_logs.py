@@ -1,4 +1,4 @@
-"""The published logs of BigScience's GPT-2 experiments, where they are at hand."""
+"""The published logs of BigScience's GPT-2 experiments, if they are available."""
 
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def test_timers_stand_below_each_report(name: str, lines: int) -> None:
 def test_script_arguments_and_sentences_show_the_same_configuration(
     name: str, nodes: int, layers: int, hidden: int, pipeline: int, world: int
 ) -> None:
-    """Under one name, whoever calls it what."""
+    """Under one name, whatever the source calls it."""
     known = {
         "num_layers": {str(layers)},
         "hidden_size": {str(hidden)},

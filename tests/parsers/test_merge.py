@@ -1,4 +1,4 @@
-"""What is said several times counts once."""
+"""Repeated reports count once."""
 
 from typing import Any
 

@@ -90,7 +90,7 @@ def test_an_empty_log_of_errors_changes_nothing(logs: tuple[Path, Path]) -> None
 def test_the_steps_of_one_log_weigh_as_much_as_if_there_were_no_other(
     logs: tuple[Path, Path], told: str, complained: str, kind: OutcomeKind, line: int | None
 ) -> None:
-    """The last one promised, a loss that is no number, and those that come after a failure."""
+    """The last step of the run, a loss that is nan, and steps after a failure."""
     output, errors = logs
     output.write_text(told)
     errors.write_text(complained)

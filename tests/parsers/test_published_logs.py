@@ -1,6 +1,6 @@
-"""Logs published by BigScience, with the figures that were counted in them by hand.
+"""Logs published by BigScience, with figures counted in them by hand.
 
-They are read where a checkout lies beside them; the project holds none of them.
+They are read if a checkout of them is next to this one; the project contains none of them.
 """
 
 import statistics

@@ -68,7 +68,7 @@ def test_several_logs_give_their_runs_in_order(tmp_path: Path) -> None:
 
 
 def test_only_the_formats_asked_for_are_read() -> None:
-    """The outcome is told all the same."""
+    """The outcome is still found."""
     formats = [one for one in ALL_FORMATS if one.name == "timers"]
     (run,) = read(io.BytesIO(LOG.encode()), formats)
     assert [type(record) for record in run.records] == [Timers]

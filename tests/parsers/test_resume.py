@@ -88,7 +88,7 @@ def rotated(log: Path) -> None:
 
 
 def truncated(log: Path) -> None:
-    """Empty the log, as `copytruncate` does, and go on with it."""
+    """Empty the log, as `copytruncate` does, and continue it."""
     with log.open("r+") as file:
         file.truncate()
         file.write(OWN_STEP.format(1))
@@ -130,7 +130,7 @@ def test_another_log_is_read_from_its_beginning(tmp_path: Path, change, reason: 
 
 
 def test_a_line_too_long_to_be_read_is_passed_over_once(tmp_path: Path) -> None:
-    """Its rest is no line when it comes."""
+    """Its rest does not count as a line when it comes."""
     log = tmp_path / "log"
     log.write_bytes(b"#" * (5 * 2**20))
     state = read_appended(log, ALL_FORMATS).state

@@ -76,7 +76,7 @@ OUTCOMES = {
 
 @pytest.mark.parametrize(("log", "kind"), OUTCOMES.values(), ids=OUTCOMES)
 def test_steps_show_how_a_run_ended_too(log: str, kind: OutcomeKind) -> None:
-    """Where no line says so."""
+    """If no line reports it."""
     (run,) = runs_of(log)
     assert run.outcome is not None
     assert run.outcome.kind is kind
@@ -129,7 +129,7 @@ def test_what_looks_like_a_report_and_is_none_is_counted(
 
 @pytest.mark.parametrize("before", ["# ", "  3: # ", "+ echo '", "0: ++ printf '"])
 def test_a_report_that_a_script_quotes_is_none(before: str) -> None:
-    """In a comment, or in a command that `set -x` prints; wherever it stands in the log."""
+    """In a comment, or in a command that `set -x` prints, anywhere in the log."""
     real = megatron(10, 20, 30)
     quoted = before + megatron(5, loss=9.0)
     for log in (quoted + real, real + quoted):

@@ -80,7 +80,7 @@ def test_a_line_with_the_anchors_of_two_formats_is_read_by_both(tmp_path: Path) 
 
 
 def test_an_empty_log_contains_nothing(tmp_path: Path) -> None:
-    """A run that has not written yet is no error."""
+    """An empty log is valid: a run may not have written yet."""
     (tmp_path / "log").touch()
     assert list(read_records(tmp_path / "log", FORMATS)) == []
 

@@ -1,4 +1,4 @@
-"""What a log tells of its configuration."""
+"""The configuration in a log."""
 
 import pytest
 from hypothesis import given
@@ -183,7 +183,7 @@ LABELS = st.sampled_from(["", "0: ", "127: ", "[rank0]: ", "[default7]:", "node2
 def test_a_setting_has_the_project_s_name_and_the_line_s_value(
     line: str, source: str, settings: list[tuple[str, str]]
 ) -> None:
-    """And says where it stands; what is no setting is none."""
+    """With the offset of its line; other text gives no setting."""
     assert parse(decode(line.encode())) == [(*setting, source) for setting in settings]
 
 
@@ -201,7 +201,7 @@ def test_a_setting_is_read_whatever_its_label_and_colour(
 def test_a_torn_line_shows_no_other_number(
     case: tuple[str, str, list[tuple[str, str]]], end: int
 ) -> None:
-    """As a setting goes to the end of its line, its text may end early, but is no other."""
+    """A setting extends to the end of its line, so its text may end early, but never changes."""
     line, _, settings = case
     known = dict(settings)
     for name, value, _ in parse(line[:end]):

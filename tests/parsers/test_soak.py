@@ -145,7 +145,7 @@ class Text:
 
 
 def check(log: bytes) -> None:
-    """Read a log, and check what is said of it."""
+    """Read a log, and check the records and notes."""
     begun = time.process_time()
     runs = read(io.BytesIO(log))
     steps = [run.steps for run in runs]

@@ -90,7 +90,7 @@ def test_standard_input_says_the_same(tmp_path: Path, pack: Pack) -> None:
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_of_a_log_that_is_cut_off_the_beginning_counts(tmp_path: Path, pack: Pack) -> None:
-    """And the run says so."""
+    """The run has a note about it."""
     noise = bytes(range(33, 127)) * 50_000
     packed = pack(LOG + noise)
     log = tmp_path / "log"
@@ -102,7 +102,7 @@ def test_of_a_log_that_is_cut_off_the_beginning_counts(tmp_path: Path, pack: Pac
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_of_a_log_that_is_damaged_the_beginning_counts(pack: Pack) -> None:
-    """What stands behind a whole member need not be one."""
+    """The bytes after a whole member may be anything."""
     found, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
     assert found == LOG
     assert notes == ["is damaged: its compressed data cannot be read to the end"]

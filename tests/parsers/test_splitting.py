@@ -167,7 +167,7 @@ SPLITS = {
 
 @pytest.mark.parametrize(("log", "expected"), SPLITS.values(), ids=SPLITS)
 def test_runs_and_restarts_are_distinguished(log: str, expected: list[list[list[int]]]) -> None:
-    """By what a launch begins with, and by iterations that begin anew."""
+    """By the lines at a launch's start, and by iterations that start over."""
     assert iterations(runs_of(log)) == expected
 
 
@@ -208,7 +208,7 @@ def test_what_a_script_echoes_at_its_end_is_no_launch() -> None:
 
 @pytest.mark.parametrize("samples", [QUERY, "gpt0 max memory usage: 5603.00M\n"])
 def test_samples_of_a_device_are_no_run_that_has_no_end(samples: str) -> None:
-    """They are taken beside one; in a run's log they change nothing."""
+    """They are sampled next to a run; in a run's log they change nothing."""
     (run,) = runs_of(samples)
     assert run.outcome is not None
     assert run.outcome.kind is OutcomeKind.UNKNOWN

@@ -151,7 +151,7 @@ def test_nothing_is_read_otherwise(
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("front", FRONTS)
 def test_usual_reports_are_read_at_once(layout: str, newline: str, front: str) -> None:
-    """Whatever stands in front of them."""
+    """Whatever text precedes them."""
     learn()
     lines = [line(layout, at, front=front) for at in range(5, 25)]
     (run,) = runs_of((newline.join(lines) + newline).encode())

@@ -69,7 +69,7 @@ def total_ms(steps: list[Step]) -> float:
 @pytest.mark.parametrize("reports", [2, 3, 7])
 @pytest.mark.parametrize("interval", [1, 5, 100])
 def test_each_iteration_is_counted_once(interval: int, reports: int, start: int, dump: bool):
-    """Whether the interval is told or not, from the beginning and from a checkpoint."""
+    """Whether the interval is known or not, from the beginning and from a checkpoint."""
     end = (start // interval + reports) * interval
     run = run_of(core_016(interval, start, end, dump=dump))
     regular = [n for n in range(start + 1, end + 1) if n % interval == 0]

@@ -201,7 +201,7 @@ RESULT = {
 
 
 def test_a_trainer_state_is_read_as_a_log() -> None:
-    """Its batch is that of a device, and its evaluations are no steps."""
+    """Its batch is that of a device, and its evaluations give no steps."""
     run = run_of(trainer_state(result=RESULT))
     assert [(step.iteration, step.loss) for step in run.steps] == [(10, 2.5), (20, 2.0)]
     (total,) = run.totals

@@ -121,7 +121,7 @@ def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
 
 
 def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
-    """The mean is the same as where the batch is told: 3 batches of 8 in 0.1 + 0.1 + 0.4 s."""
+    """The mean is the same as with a known batch: 3 batches of 8 in 0.1 + 0.1 + 0.4 s."""
     steps = "".join(
         "[2023-09-15 00:09:01,317] [INFO] [timer.py:260:stop] epoch=0/micro_step=2/"
         f"global_step={at}, RunningAvgSamplesPerSec=80.0, CurrSamplesPerSec={rate}, "
@@ -168,7 +168,7 @@ def test_the_claimed_tflops_are_the_mean_of_the_reports_that_count(log: Path) ->
 
 
 def test_every_launch_of_a_run_has_its_warm_up(log: Path) -> None:
-    """A restart compiles and allocates anew."""
+    """A restart compiles and allocates again."""
     resumed = "  successfully loaded checkpoint from /checkpoints at iteration 3\n"
     start = "------------------------ arguments ------------------------\n"
     first = start + "".join(line(at, ms) for at, ms in ((1, 9000), (2, 1000), (3, 1000)))
@@ -219,7 +219,7 @@ SAMPLES = (
 def test_the_peak_of_a_device_is_one_of_the_training(
     log: Path, before: int, after: int | None, peak_mib: int | None
 ) -> None:
-    """What nvidia-smi prints at the beginning of a job is no peak, and 0 is no knowledge."""
+    """Samples before the training do not count, and 0 means unknown."""
     later = "" if after is None else SAMPLES.format(after, 90)
     found = summary(log, SAMPLES.format(before, 0) + line(1, 9000) + later)
     assert found.peak_memory_mib == peak_mib
@@ -235,7 +235,7 @@ def test_a_log_of_no_run_contains_nothing(log: Path) -> None:
 
 
 def test_formats_are_those_of_reports(log: Path) -> None:
-    """Every log has its arguments and versions; they are no format of a report."""
+    """Every log has arguments and versions; these are not formats of a report."""
     dump = "---------- arguments ----------\n  hidden_size ....... 64\n"
     assert summary(log, dump + line(1, 9000)).formats == ("Megatron",)
     assert summary(log, dump).formats == ()
@@ -318,7 +318,7 @@ def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
 
 
 def test_reports_of_memory_are_a_frame(log: Path) -> None:
-    """Those of programs and of devices, with who says so."""
+    """Those of programs and of devices, with their source."""
     log.write_text(line(1, 9000) + SAMPLES.format(14336, 90))
     frame = usage_frame(read(log))
     assert list(frame.columns) == list(USAGE_NAMES) == list(usage_frame([]).columns)

@@ -130,14 +130,14 @@ def test_each_format_is_given_the_lines_that_it_asks_for(tmp_path: Path) -> None
 
 
 def test_lines_of_a_block_are_plain_text(tmp_path: Path) -> None:
-    """Without line ends and colours, as a line alone is."""
+    """Without line ends and colours, like a single line."""
     log = tmp_path / "log"
     log.write_bytes(b"BEGIN \x1b[92mb\x1b[0m\r\n\xffc\r\nd\r\n")
     assert texts(log, BLOCK) == ["BEGIN b\n\ufffdc\nd"]
 
 
 def test_blocks_may_overlap(tmp_path: Path) -> None:
-    """A line with an anchor is looked at, whatever block it stands in."""
+    """A line with an anchor is read, whatever block contains it."""
     log = tmp_path / "log"
     log.write_text("BEGIN a\nBEGIN b\nc")
     assert texts(log, BLOCK) == ["BEGIN a\nBEGIN b\nc", "BEGIN b\nc"]

@@ -91,7 +91,7 @@ def test_a_program_may_count_its_iterations_from_zero(value: int | str, last: in
 
 @pytest.mark.parametrize("value", ["5", "10%", "first", "auto"])
 def test_without_reports_nothing_is_left_out(value: str) -> None:
-    """A log without a step is no error."""
+    """A log without a step is valid."""
     warmup = Warmup.parse(value)
     assert warmup.end([], []) == WarmupEnd(warmup.iterations)
 
@@ -135,7 +135,7 @@ def test_auto_passes_over_reports_without_a_time() -> None:
 
 
 def test_a_run_that_never_settles_is_reported_as_unsteady() -> None:
-    """Its step time falls to the end; half of it is left out, and the number is no measure."""
+    """Its step time falls to the end; half of it is left out, and the number is unreliable."""
     falling = [10.0 - 0.01 * number for number in range(400)]
     assert steady_state(falling) == (200, False)
 

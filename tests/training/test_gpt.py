@@ -267,7 +267,7 @@ def test_bf16_trains(name: str, all_trained: dict[str, Finished], reference_loss
 
 
 def free_job_id() -> int:
-    """Return a job number whose port nobody uses."""
+    """Return a job number whose port is free."""
     for job_id in range(4_321, 10_000):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", 20_000 + job_id)):
@@ -322,7 +322,7 @@ def test_a_mistake_is_reported_once_and_ends_every_rank(tmp_path: Path) -> None:
 
 
 def test_a_launcher_does_not_swallow_the_sentence() -> None:
-    """The other ranks wait a moment, lest torchrun stops rank 0 before it has spoken."""
+    """The other ranks wait a moment, so that torchrun does not stop rank 0 before it prints."""
     run = train(*arguments(hidden_size=66))
     assert run.exit_code == 1
     assert run.stderr.count("gpt.py: ") == 1
@@ -431,7 +431,7 @@ def test_cuda_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[st
 def test_a_host_list_that_cannot_be_read_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Without MASTER_ADDR and without scontrol the reader is told what to set."""
+    """Without MASTER_ADDR and without scontrol, the message names the variable to set."""
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.setenv(name, "")  # so that it is put back afterwards
         monkeypatch.delenv(name)

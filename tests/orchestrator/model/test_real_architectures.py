@@ -1,8 +1,8 @@
 """Counts are those of the real classes of transformers: parameters, and the products torch sees.
 
 Attention is eager, which multiplies each query with all keys (`keys="full"`). Experts are a loop
-over those that tokens were sent to, whose products together are top-k per token, wherever the
-router sends them. What differs from that is set right here:
+over those that received tokens; their products together are top-k per token, whatever the router
+chooses. Differences from that are corrected here:
 
 - a depthwise convolution's backward pass: the counter ignores its groups. Convolutions are compared
   forward only, where the class computes `kernel - 1` positions more and drops them;
@@ -10,7 +10,7 @@ router sends them. What differs from that is set right here:
   which kernels do with a scan: `_pairs_of_chunks`;
 - the plain path of the gated delta rule solves triangular systems, which the counter does not see:
   here they are products with an inverse. Its first chunk reads a state of zeros, which needs no
-  gradient, and nobody reads the state after the last: `_ends_of_chunks`;
+  gradient, and the state after the last is never read: `_ends_of_chunks`;
 - windows: `test_windows_...` runs attention that multiplies each query with its own keys only.
 """
 

@@ -16,7 +16,7 @@ MATRIX = "matrix: {strategy: [ddp, zero1], seed: [1, 2]}\nrepeats: 2\n"
 
 
 def log(seconds: float, device: str = "cpu") -> str:
-    """Return the lines of a run that made two steps of so many seconds."""
+    """Return the lines of a run that made two steps of this duration in seconds."""
     start = (
         f"[teralog] start | strategy ddp | world_size 2 | backend gloo | device {device} "
         "| precision fp16 | parameters 136960 | torch 2.13.0\n"
@@ -46,7 +46,7 @@ def rows(reported: Callable[..., Reported]) -> Callable[..., list[dict[str, Any]
 
 
 def test_a_configuration_is_a_row_of_medians(rows: Callable[..., list[dict[str, Any]]]) -> None:
-    """Seed and repeat are no columns; the range is of the TFLOPs."""
+    """Seed and repeat have no columns; the range is that of the TFLOPs."""
     attempts = [ended(seconds) for seconds in (1, 2, 4, 5, 3, 3, 3, 3)]
     ddp, zero1 = rows(MATRIX, *attempts)
     assert [row["strategy"] for row in (ddp, zero1)] == ["ddp", "zero1"]
@@ -60,7 +60,7 @@ def test_a_configuration_is_a_row_of_medians(rows: Callable[..., list[dict[str, 
 
 
 def test_only_runs_that_completed_count(rows: Callable[..., list[dict[str, Any]]]) -> None:
-    """How the others ended is said."""
+    """The ends of the others are reported."""
     attempts = (ended(1), ended(1, "FAILED"), ended(3), None, *[ended(3, "FAILED")] * 4)
     ddp, zero1 = rows(MATRIX, *attempts)
     assert ddp["step_seconds_median"] == pytest.approx(2)

@@ -102,7 +102,7 @@ ENDS: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
 def test_every_run_keeps_its_row_however_it_ended(
     reported: Callable[..., Reported], attempt: dict[str, Any] | None, cells: dict[str, Any]
 ):
-    """Its end is in it, and a dash where there is no number."""
+    """The row shows the end, with a dash for each missing number."""
     _, _, report = reported("matrix: {seed: [1, 2]}\n", COMPLETED, attempt)
     rows = as_records(report.table)
     assert [row["seed"] for row in rows] == [1, 2]
@@ -207,8 +207,8 @@ def on_gpus(folder: Path, profile: str) -> str:
     )
 
 
-def test_where_the_gpu_is_known_there_is_an_mfu(reported: Callable[..., Reported], tmp_path: Path):
-    """Model FLOPs over the peak of the run's precision; a dash and the reason where it has none."""
+def test_a_known_gpu_gives_an_mfu(reported: Callable[..., Reported], tmp_path: Path):
+    """Model FLOPs over the peak for the run's precision; a dash and the reason without a peak."""
     text = on_gpus(tmp_path, "gpu: V100-SXM2-32GB")
     campaign, runs, report = reported(text, COMPLETED, COMPLETED)
     names = list(report.table.names)
@@ -237,10 +237,10 @@ def test_the_gpu_is_the_one_that_the_log_names(reported: Callable[..., Reported]
     assert "112 TFLOP/s in dense fp16, V100 PCIe" in report.provenance
 
 
-def test_where_no_mfu_is_known_there_is_no_column_and_the_reason(
+def test_without_a_known_mfu_the_reason_replaces_the_column(
     reported: Callable[..., Reported], tmp_path: Path
 ):
-    """A GPU that nobody knows is named, for its peak to be given."""
+    """An unknown GPU is named, so that the user can give its peak."""
     campaign, runs, report = reported(on_gpus(tmp_path, "gpu: Foo"), COMPLETED, COMPLETED)
     assert "mfu_percent" not in report.table.names
     assert report.provenance.count("'Foo' is not in the table of GPUs; give gpu_peak_tf") == 1
@@ -256,10 +256,10 @@ def test_where_no_tflops_are_known_nothing_is_reported_about_mfu(
     assert "Narayanan" in report.provenance
 
 
-def test_what_is_not_in_the_table_is_not_explained(
+def test_only_columns_in_the_table_are_explained(
     reported: Callable[..., Reported], monkeypatch: pytest.MonkeyPatch
 ):
-    """A framework's own column stands in place of the common one, and says how it is made."""
+    """A framework's own column replaces the common one, and has its own explanation."""
     own = (
         "tflops_per_gpu",
         "running_samples_per_second",
@@ -278,7 +278,7 @@ def test_what_is_not_in_the_table_is_not_explained(
 
 
 def test_without_a_gpu_nothing_is_reported_about_mfu(reported: Callable[..., Reported]):
-    """A run on a CPU has no peak that anybody has measured against."""
+    """For a run on a CPU no peak is defined."""
     on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
     campaign, runs, report = reported("", on_cpu)
     assert "mfu_percent" not in report.table.names

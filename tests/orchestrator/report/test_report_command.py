@@ -133,7 +133,7 @@ def test_each_format_goes_to_stdout_alone(campaign: Path) -> None:
 
 
 def test_what_is_sorted_and_filtered_is_printed_and_written_so(campaign: Path) -> None:
-    """A hyphen before a column is no option."""
+    """A hyphen before a column is not read as an option."""
     folder = campaign.parent
     for name in ("some.csv", "some.json", "some.md"):
         done = report("--sort", "-seed", "--filter", "strategy == 'zero1'", "-o", name)
@@ -173,7 +173,7 @@ def test_looking_writes_nothing(campaign: Path, options: list[str]) -> None:
 
 @pytest.mark.parametrize("option", ["--write", "--html"])
 def test_a_table_of_some_runs_never_replaces_that_of_all(campaign: Path, option: str) -> None:
-    """The refusal names the option to use, and a file of its own is fine, but for that of all."""
+    """The refusal names the option to use. Another file is accepted, except that of all runs."""
     report("--write")
     before = files(campaign.parent)
     assert "`-o FILE." in report(option, "--filter", "seed == 1", code=2).stderr
@@ -240,8 +240,8 @@ def test_values_missing_in_the_table_are_reported(campaign: Path) -> None:
     )
 
 
-def test_a_table_says_what_its_numbers_know_nothing_of(playground) -> None:
-    """As `plan` does; who reads the table has not seen that."""
+def test_a_table_names_arguments_that_its_numbers_ignore(playground) -> None:
+    """As `plan` does, which a reader of the table has not seen."""
     playground.write_campaign(
         "true",
         matrix="seed: [1], extra_args: [[--swiglu]]",
@@ -298,7 +298,7 @@ def test_reports_with_skipped_updates_are_left_out_and_told(
 
 @pytest.mark.parametrize("warmup", [4, 500])
 def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int) -> None:
-    """Else runs completed with a dash for each time, and nobody says why."""
+    """Otherwise a completed run would have dashes without an explanation."""
     assert "warm-up (" not in report().stderr
     campaign.write_text(CAMPAIGN.replace("warmup: 1", f"warmup: {warmup}"))
     assert report().stderr.splitlines() == [
@@ -332,7 +332,7 @@ def test_a_page_of_one_s_own_is_updated(campaign: Path) -> None:
 
 
 def test_a_page_without_its_place_stays_as_it_is(campaign: Path) -> None:
-    """What to paste is said, and nothing is written, the files of the report neither."""
+    """A message shows what to paste, and no file is written, not even the report's."""
     page = campaign.parent / "page.md"
     page.write_text("# Mine\n")
     result = report("--update", "page.md", code=1)

@@ -62,7 +62,7 @@ ORDERS = {
 
 @pytest.mark.parametrize(("by", "order"), ORDERS.values(), ids=ORDERS)
 def test_rows_are_sorted_by_columns(four: Reported, by: str, order: list[str]) -> None:
-    """Runs go with their rows, there are no groups, and the line below tells of the order."""
+    """Runs move with their rows, groups disappear, and the line below names the order."""
     campaign, runs, report = four
     made, sorted_runs = arranged(campaign, report, runs, by=by)
     assert labels(made) == order
@@ -96,7 +96,7 @@ CHOSEN = {
 def test_rows_are_chosen_by_an_expression(
     four: Reported, only: str, rows: list[str] | None
 ) -> None:
-    """Over all that report.json has; the columns stay, and the line below tells of it."""
+    """Over all names of report.json; the columns stay, and the line below contains it."""
     campaign, runs, report = four
     made, chosen = arranged(campaign, report, runs, only=only)
     assert labels(made) == (labels(report) if rows is None else rows)

@@ -45,9 +45,9 @@ def flops(name: str, model: ModelShape, **changed: Any) -> int:
     return counted
 
 
-# What torch's FlopCounterMode counts (math attention kernel), measured once on real models of
+# The counts of torch's FlopCounterMode (math attention kernel), measured once on real models of
 # (num_layers, hidden_size, vocab_size, seq_length, sequences): a training step, and one with every
-# layer recomputed. Many more are counted anew in test_real_models.py, where torch is installed.
+# layer recomputed. Many more are counted again in test_real_models.py, if torch is installed.
 COUNTED = {
     "2 layers of 64": ((2, 64, 512, 64, 4), 226_492_416, 285_212_672),
     "4 layers of 256": ((4, 256, 512, 128, 2), 5_435_817_984, 7_180_648_448),
@@ -93,7 +93,7 @@ def test_the_approximation_of_bigscience(model: ModelShape):
 
 @pytest.mark.parametrize("model", SHAPES.values(), ids=SHAPES)
 def test_appendix_b_of_palm(model: ModelShape):
-    """6N + 12LHQT a token; the position table multiplies nothing and is no part of N."""
+    """6N + 12LHQT per token; the position table multiplies nothing and is left out of N."""
     size = model.hidden_size // model.num_attention_heads
     per_head = 12 * model.num_layers * model.num_attention_heads * size * model.seq_length
     n = model.parameters(model.vocab_size) - model.seq_length * model.hidden_size
@@ -107,7 +107,7 @@ def test_megatron_core_takes_half_of_attention_off(model: ModelShape):
     assert flops("megatron-core", model) == flops("model", model) - attention // 2
 
 
-# How far they are apart on the same run, as worked out beforehand: with recomputation over
+# The ratios of the conventions on the same run, computed by hand: with recomputation over
 # `hardware`, without over `model`.
 APART = {
     "gpt2": (0.937, 0.874, 1.001, 0.934),

@@ -44,6 +44,6 @@ products = st.tuples(st.integers(1, 999), st.lists(letters, min_size=1, max_size
 
 @given(st.lists(products, min_size=1, max_size=5).map(" + ".join))
 def test_the_numbers_shown_give_the_value(formula: str):
-    """Whoever types them into a calculator gets the number beside them."""
+    """A user who types them into a calculator gets the number next to them."""
     typed = substitute_numbers(formula, SYMBOLS).replace("·", "*").replace("²", "**2")
     assert eval(typed) == value(formula, SYMBOLS)

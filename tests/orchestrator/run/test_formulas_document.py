@@ -18,7 +18,7 @@ APART = re.findall(r"^\| ([^|]+) \| (\d+), (\d+), (\d+), (\d+) \| (.+) \|$", TEX
 
 @pytest.mark.parametrize("row", APART, ids=lambda row: row[0])
 def test_conventions_are_as_far_apart_as_it_says(row: tuple[str, ...]):
-    """Worked out anew: 8P over `hardware`, the others over `model`."""
+    """Computed again: 8P over `hardware`, the others over `model`."""
     layers, hidden, seq, vocab = (int(size) for size in row[1:5])
     model = ModelShape(layers, hidden, 1, vocab, seq)
 

@@ -71,13 +71,13 @@ CHANGES: dict[str, tuple[dict[str, Any], int]] = {
 
 @pytest.mark.parametrize(("changed", "more"), CHANGES.values(), ids=CHANGES)
 def test_every_field_of_a_shape_counts(changed: dict[str, Any], more: int):
-    """None is accepted and then forgotten; heads only split what is there."""
+    """No field is accepted and then ignored; heads only split existing sizes."""
     other = dataclasses.replace(TINY, **changed)
     assert other.parameters(512) - TINY.parameters(512) == more
 
 
 def test_the_padding_of_the_vocabulary_counts():
-    """Once where the head is tied, twice where it is not."""
+    """Once if the head is tied, twice if it is not."""
     assert TINY.parameters(640) - TINY.parameters(512) == 128 * 64
     untied = dataclasses.replace(TINY, untied_head=True)
     assert untied.parameters(640) - untied.parameters(512) == 2 * 128 * 64
@@ -94,7 +94,7 @@ def test_the_padding_of_the_vocabulary_counts():
     ids=str,
 )
 def test_tables_are_looked_up_and_multiply_nothing(changed: dict[str, Any], looked_up: int):
-    """The token embedding does where it is the head too."""
+    """The token embedding multiplies if it is the head too."""
     assert dataclasses.replace(TINY, **changed).looked_up_parameters(512) == looked_up
 
 

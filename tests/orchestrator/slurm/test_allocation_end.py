@@ -52,7 +52,7 @@ def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answers(scontrol: Path, text: str, code: int = 0) -> None:
-    """Have scontrol print a text, as an error if it fails."""
+    """Make scontrol print a text, as an error if it fails."""
     scontrol.write_text(f"#!/bin/sh\necho '{text}' >&{2 if code else 1}\nexit {code}\n")
     scontrol.chmod(0o755)
 
@@ -77,7 +77,7 @@ def test_an_allocation_that_slurm_has_forgotten_is_gone(scontrol: Path) -> None:
 def test_the_end_of_an_allocation_is_that_of_its_runs(
     scontrol: Path, state: str, expected: str | None
 ) -> None:
-    """In Slurm's words if a node failed or somebody came first."""
+    """In Slurm's words if a node failed or another job preempted it."""
     answers(scontrol, LINE.format(f"JobState={state}"))
     assert interrupted_by_end("7", "Traceback\n") == expected
 
@@ -97,7 +97,7 @@ def test_the_end_of_an_allocation_is_that_of_its_runs(
     ],
 )
 def test_if_slurm_is_silent_the_log_must_do(scontrol: Path, log: str, expected: str | None) -> None:
-    """By what srun and slurmstepd print if there is no allocation any more."""
+    """By the messages of srun and slurmstepd about an ended allocation."""
     answers(scontrol, "Unable to contact slurm controller", code=1)
     with pytest.raises(SilenceError):
         standing("7")

@@ -21,12 +21,12 @@ from orchestrator.slurm.lists import compact, compact_ids, expand
         ("7_3.0", []),
         ("7+0", []),
         ("", []),
-        # Slurm cuts long lists short where it is not told not to; the rest is not guessed.
+        # Slurm shortens long lists unless it is told not to; the missing part is not guessed.
         ("7_[0-2,...]", []),
     ],
 )
 def test_ids_that_slurm_has_put_into_one_are_taken_apart(text: str, ids: list[str]) -> None:
-    """What is no job's id gives none."""
+    """Text that is not a job's id gives none."""
     assert list(expand(text)) == ids
 
 

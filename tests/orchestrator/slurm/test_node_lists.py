@@ -28,7 +28,7 @@ def test_a_list_is_all_its_names_in_order(text: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["g[001", "g]1[", "g[]", "g[a-b]", "g[3-1]", "a,,b", ","])
 def test_text_that_is_not_a_node_list_is_unchanged(text: str) -> None:
-    """A name nobody has heard of is better than a wrong one."""
+    """An unknown name is better than a wrong one."""
     assert expand_nodes(text) == (text,)
 
 
@@ -37,7 +37,7 @@ numbers = st.sets(st.integers(0, 200), min_size=1, max_size=9)
 
 
 def bracket(chosen: set[int], width: int) -> str:
-    """Write numbers as Slurm does, as 001-003,007; those of other widths as spans of their own."""
+    """Write numbers in Slurm's form, e.g. 001-003,007; other widths become separate spans."""
     texts = [f"{number:0{width}}" for number in sorted(chosen)]
     spans = []
     for _, same_width in groupby(texts, key=len):

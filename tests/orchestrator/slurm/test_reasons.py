@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.slurm.reasons import is_ordinary, meaning, reason_lines
 
-# A part of the meaning, and whether the job starts without anybody's help.
+# A part of the meaning, and whether the job starts without any action by the user.
 REASONS = {
     "Priority": ("higher priority", True),
     "Resources": ("no nodes are free", True),
@@ -41,7 +41,7 @@ REASONS = {
 
 @pytest.mark.parametrize(("reason", "expected"), REASONS.items(), ids=REASONS)
 def test_a_reason_has_a_meaning(reason: str, expected: tuple[str, bool]) -> None:
-    """And some need somebody's help."""
+    """Some reasons require an action by the user."""
     part, ordinary = expected
     assert part in meaning(reason)
     assert is_ordinary(reason) == ordinary

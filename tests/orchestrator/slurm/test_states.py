@@ -95,7 +95,7 @@ MINE = "7|mine|FAILED|1:0|2026-01-01T00:00:00|2026-01-01T00:00:05|5|n2|None"
 
 @pytest.mark.parametrize("lines", [(SOMEONE_S, MINE), (MINE, SOMEONE_S)])
 def test_another_job_that_had_the_same_id_is_none_of_a_job_s_starts(lines: tuple[str, ...]):
-    """Accounting keeps those of before a cluster counted from 1 again."""
+    """Accounting keeps jobs from before a cluster counted from 1 again."""
     [one] = read_sacct(lines, {"mine"}).values()
     assert (one.name, one.word, one.seconds) == ("mine", "FAILED", 5.0)
     assert (one.restarts, one.earlier_seconds) == (0, 0.0)
@@ -144,8 +144,8 @@ SQUEUE = {
 
 
 @pytest.mark.parametrize(("line", "expected"), SQUEUE.values(), ids=SQUEUE)
-def test_squeue_shows_only_what_has_happened(line: str, expected: tuple) -> None:
-    """A start or an end that Slurm only expects is no start or end."""
+def test_squeue_times_in_the_future_are_ignored(line: str, expected: tuple) -> None:
+    """A start or an end that Slurm only expects does not count."""
     [one] = read_squeue([line]).values()
     assert (
         one.state,
@@ -226,8 +226,8 @@ def test_scontrol_lists_the_tasks_that_wait() -> None:
         ("A_STATE_OF_TOMORROW", "A_STATE_OF_TOMORROW", False),
     ],
 )
-def test_a_state_is_final_only_where_it_is_known_to_be(state: str, word: str, final: bool) -> None:
-    """A word that we do not know is no end."""
+def test_only_known_states_are_final(state: str, word: str, final: bool) -> None:
+    """An unknown word does not mean an end."""
     one = JobState(job_id="1", name="a", state=state, by="sacct")
     assert (one.word, one.final) == (word, final)
     assert (word in FINAL) == final

@@ -39,7 +39,7 @@ STEP = (
 
 
 def steps(seconds: float, every: int = 1, reports: int = 6) -> str:
-    """Return a log of so many reports, one `every` so many steps."""
+    """Return a log of this many reports, each after `every` steps."""
     numbers = range(every, every * reports + 1, every)
     return "".join(STEP.format(number=number, seconds=seconds) for number in numbers)
 
@@ -61,7 +61,7 @@ Begin = Callable[..., Attempt]
 
 @pytest.fixture
 def begin(campaign: Campaign, store: CampaignStore, attempt_in: AttemptIn) -> Iterator[Begin]:
-    """Return a function that begins a run, whose log was last written so many seconds ago."""
+    """Return a function that starts a run, whose log was last written some seconds ago."""
     held: list[int | None] = []
 
     def start(index: int, log: str, age: float) -> Attempt:
@@ -262,7 +262,7 @@ def test_what_cannot_be_done_about_hung_runs_is_refused_first(
 def test_each_start_of_a_run_is_dealt_with_once(
     campaign: Campaign, store: CampaignStore, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failure is told once, too, and does not end the watch."""
+    """A failure is reported once, too, and does not end the watch."""
     begin(0, steps(0.2), 100)
     act = OnHang(campaign, store, "cancel")
 

@@ -93,7 +93,7 @@ def test_bytes_that_were_read_are_not_read_again(tmp_path: Path, planned: Planne
 def test_a_log_that_does_not_grow_gives_the_very_same_records(
     tmp_path: Path, planned: PlannedRun
 ) -> None:
-    """So nobody reckons anew for nothing."""
+    """So nothing is computed again."""
     log = tmp_path / "log"
     log.write_text(STEP.format(number=1))
     first = read_on(log, planned, LogSoFar(), complete=False)

@@ -1,4 +1,4 @@
-"""Which node is slow: what its runs took beside their siblings."""
+"""Find slow nodes by comparing the step times of their runs with those of siblings."""
 
 import pytest
 from hypothesis import given

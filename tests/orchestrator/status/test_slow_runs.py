@@ -65,7 +65,7 @@ def test_a_machine_whose_steps_vary_much_makes_no_run_slow() -> None:
 
 
 def test_only_runs_of_one_kind_are_compared() -> None:
-    """A larger model is no slow one."""
+    """A larger model does not make a run slow."""
     runs = {"a": run(0.2), "b": run(0.2), "c": run(0.8, kind="other"), "d": run(0.8, kind="other")}
     assert slow_runs(runs) == {}
 

@@ -1,4 +1,4 @@
-"""Where a campaign stands: a line a run, and totals."""
+"""The status of a campaign: a line per run, and totals."""
 
 import json
 from dataclasses import replace

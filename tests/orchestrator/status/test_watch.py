@@ -42,7 +42,7 @@ STEP = (
 
 
 def steps(last: int, seconds: float = 0.2) -> str:
-    """Return a log of so many iterations."""
+    """Return a log of this many iterations."""
     return "".join(STEP.format(number=number, seconds=seconds) for number in range(1, last + 1))
 
 
@@ -182,7 +182,7 @@ def test_of_many_other_campaigns_those_last_submitted_count(
 def test_a_watch_goes_on_until_all_have_ended(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """As long as a run runs, or a submit is at work that will start the next one."""
+    """While a run runs, or an active submit will start the next one."""
     watch = Watch(campaign, store)
     assert not watch.look().under_way
     runs.begin(0, "")
@@ -199,7 +199,7 @@ def test_a_watch_goes_on_until_all_have_ended(
 def test_a_log_that_cannot_be_read_is_a_note(
     campaign: Campaign, store: CampaignStore, runs: Supervised
 ) -> None:
-    """The other runs go on being told of."""
+    """The other runs are still shown."""
     log = runs.begin(0, "").log
     log.unlink()
     log.mkdir()
@@ -253,7 +253,7 @@ def test_slurm_is_asked_every_ten_seconds_and_its_logs_are_read_each_time(
         file.write(STEP.format(number=4, seconds=0.2))
     look = watch.look()
     assert look.runs[0].progress.iteration == 4
-    # What was not answered is said as long as it is not.
+    # A missing answer is reported as long as it is missing.
     assert look.notes == first.notes
     assert len(asked.read_text().splitlines()) == calls
     clock.now = 10.0
@@ -281,12 +281,12 @@ def said(looks: list[Look]) -> tuple[list[str], list[str]]:
 
 
 def labels(text: str) -> list[str]:
-    """Return the numbers of the runs that a table tells of."""
+    """Return the numbers of the runs in a table."""
     return re.findall(r"^[0-9a-f]{12}  gpt (r\d)", text, re.MULTILINE)
 
 
 def test_a_pipe_gets_only_changes(look: Look) -> None:
-    """All runs at first and at the end; nothing where there is nothing new."""
+    """All runs at first and at the end; nothing if nothing has changed."""
     going = replace(look.runs[0], progress=Progress(iteration=13, iterations=20))
     later = replace(look, runs=(going, *look.runs[1:]))
     texts, _ = said([look, look, later, replace(later, under_way=False)])
@@ -300,7 +300,7 @@ def test_a_pipe_gets_only_changes(look: Look) -> None:
 
 
 def test_a_note_is_reported_once(look: Look) -> None:
-    """Again where it is another one."""
+    """Again if it has changed."""
     noted = [replace(look, notes=(note,)) for note in ("silent", "silent", "still silent")]
     assert said(noted)[1] == ["silent", "still silent"]
 
@@ -373,7 +373,7 @@ def test_a_state_is_in_slurms_words(
 
 
 def test_where_not_all_fit_those_that_run_and_ended_lately_are_shown(look: Look) -> None:
-    """In the campaign's order; how many others there are is said."""
+    """In the campaign's order, with the number of others."""
     going, ended, failed, waiting = look.runs
     runs = (waiting, ended, *([waiting] * 5), going, failed)
     assert chosen(runs, 99) == list(runs)

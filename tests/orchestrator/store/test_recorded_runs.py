@@ -1,4 +1,4 @@
-"""Runs made again from what run.json tells of them."""
+"""Make runs again from their run.json."""
 
 import json
 from collections.abc import Callable

@@ -74,7 +74,7 @@ def test_attempts_are_numbered_from_one(run: RunFolder) -> None:
 
 
 def test_an_attempt_is_read_back_as_recorded(run: RunFolder) -> None:
-    """Its start and its end; its log lies in its folder."""
+    """Its start and its end; its log is in its folder."""
     end = Ended("FAILED", "2026-01-02T03:05:05+00:00", 60.5, exit_code=None, signal="SIGKILL")
     made = attempt(run, STARTED, end)
     assert run.attempts() == [Attempt(1, made.folder, STARTED, end)]
@@ -85,7 +85,7 @@ def test_an_attempt_is_read_back_as_recorded(run: RunFolder) -> None:
     "name", ["attempt-", "attempt-0", "attempt-01", "attempt--1", "attempt-²", "attempt-1.tmp"]
 )
 def test_folders_that_are_not_attempts_are_ignored(run: RunFolder, name: str) -> None:
-    """Folders that somebody else has made are left alone."""
+    """Folders made by other programs are left alone."""
     (run.path / name).mkdir(parents=True)
     assert run.attempts() == []
     assert run.new_attempt().number == 1
@@ -127,7 +127,7 @@ def test_attempts_have_no_doublets_when_many_are_made_at_once(run: RunFolder) ->
 def test_the_state_is_that_of_the_last_attempt(
     run: RunFolder, attempts: Sequence[Sequence[Started | Ended]], supervised: bool, state: str
 ) -> None:
-    """Where it has no end, the run's lock tells whether somebody still supervises it."""
+    """If it has no end, the run's lock shows whether a supervisor is alive."""
     for records in attempts:
         attempt(run, *records)
     run.path.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ def test_a_job_state_is_read_as_it_was_written(submitted: CampaignStore) -> None
 
 
 def test_a_run_whose_batch_was_withdrawn_was_not_submitted(submitted: CampaignStore) -> None:
-    """There is no job, and so no id."""
+    """It has neither a job nor an id."""
     submitted.batch("batch").withdraw()
     submitted.batch("batch").close(Receipt(None, "2026-01-02T03:04:06+00:00"))
     assert submitted.run("one").attempts()[0].job is None
@@ -291,7 +291,7 @@ def test_a_submission_is_remembered(campaign_of: Callable[[str], Campaign], tmp_
 def test_runs_that_have_left_the_campaign_are_reported(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """If they were started; the rest of them is no result."""
+    """Only if they were started; others have no results."""
     text = "name: c\ndefaults: {framework: gpt, model: s}\nmatrix: {seed: [%s]}\n"
     before = campaign_of(text % "1, 2, 3")
     found = CampaignStore(tmp_path / "results")
@@ -322,7 +322,7 @@ def test_a_refusal_of_the_disk_is_reported_in_a_sentence(number: int, remedy: st
 
 
 def test_a_record_of_a_later_version_is_read_and_a_damaged_one_is_reported(tmp_path: Path) -> None:
-    """A key that this version does not know is let be; one that lacks is a sentence."""
+    """An unknown key is ignored; a missing key is reported in a sentence."""
     attempt = tmp_path / "attempt-1"
     attempt.mkdir()
     (attempt / "ended.json").write_text('{"state": "FAILED", "ended_at": "t", "new": 1}')

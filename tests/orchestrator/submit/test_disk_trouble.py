@@ -124,7 +124,7 @@ def test_a_run_is_not_started_where_its_attempt_cannot_be_written(disk: Disk) ->
 
 
 def test_a_run_that_fills_the_disk_does_not_count_as_done(disk: Disk) -> None:
-    """Its end could not be recorded, which is said; the next submit runs it again."""
+    """Its end could not be recorded, which is reported; the next submit runs it again."""
     disk.playground.write_campaign(
         'test -e "$LEDGER.once" || { touch "$LEDGER.once"; cat /dev/zero > big; }',
         matrix="seed: [1]",

@@ -1,4 +1,4 @@
-"""A campaign that was edited after it ran: what was changed is said."""
+"""If a campaign was edited after it ran, its changes are reported."""
 
 from pathlib import Path
 

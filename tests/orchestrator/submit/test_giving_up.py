@@ -49,7 +49,7 @@ def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_fa
 
 
 def test_a_parameter_in_which_no_two_runs_differ_is_reported(campaign_of: CampaignOf):
-    """The rule would never act; whoever wrote it meant another."""
+    """The rule would never act, so the user meant another parameter."""
     told = (
         "give_up: no two runs differ only in {}; give a parameter with several values under "
         "matrix, or remove give_up"

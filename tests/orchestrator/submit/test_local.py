@@ -148,7 +148,7 @@ def test_processes_left_by_a_job_are_ended(playground) -> None:
 
 
 def test_a_failed_run_is_run_again_only_by_retry_which_keeps_its_log(playground) -> None:
-    """A failure is an end; a retry makes a further attempt beside it."""
+    """A failure is an end; a retry makes another attempt next to it."""
     playground.write_campaign('test -e "$LEDGER.go" || exit 3', matrix="seed: [1, 2]")
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
     assert playground.teralog("submit", "campaign.yaml").returncode == 1
@@ -164,7 +164,7 @@ def test_a_failed_run_is_run_again_only_by_retry_which_keeps_its_log(playground)
 
 
 def test_retry_starts_only_runs_with_the_given_outcomes(playground) -> None:
-    """`--only` leaves the others as they are, and a word that is no outcome is refused."""
+    """`--only` leaves the others unchanged, and an unknown outcome is refused."""
     playground.write_campaign("exit 1", matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
     nothing = playground.teralog("retry", "campaign.yaml", "--only", "oom,timeout")
@@ -197,7 +197,7 @@ def test_a_retry_before_any_failure_is_reported(playground) -> None:
 
 
 def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
-    """A run that had ended before is left alone, and not named."""
+    """A run that had ended before stays unchanged, and is not named."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [1, 2, 3]")
@@ -250,7 +250,7 @@ def test_cancel_ends_what_runs_and_keeps_what_waits_from_starting(playground) ->
 
 
 def test_a_run_is_cancelled_by_its_label_or_the_beginning_of_its_id(playground) -> None:
-    """One run is ended, the others go on; a name that fits none is said to."""
+    """One run is ended, the others go on; a name that fits none is reported."""
     playground.write_campaign('test -e "$LEDGER.go" || sleep 600', matrix="seed: [1, 2]")
     submit = playground.start("submit", "campaign.yaml")
     wait_until(lambda: len(playground.events()) == 2)
@@ -265,7 +265,7 @@ def test_a_run_is_cancelled_by_its_label_or_the_beginning_of_its_id(playground) 
 
 
 def test_two_submits_of_one_campaign_do_not_double_anything(playground) -> None:
-    """The second says that the first is at work, and starts nothing."""
+    """The second reports that the first is active, and starts nothing."""
     playground.write_campaign("sleep 1")
     first = playground.start("submit", "campaign.yaml")
     wait_until(lambda: bool(playground.events()))
@@ -323,7 +323,7 @@ def test_gpus_are_shared_out_and_never_handed_twice(playground) -> None:
 
 
 def test_a_campaign_edited_after_it_ran_is_not_run_by_mistake(playground) -> None:
-    """What is new and what is gone is said, everything is kept, and going on is asked for."""
+    """New and removed runs are reported, everything is kept, and the user must confirm."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml")
     playground.write_campaign("true", matrix="seed: [2, 3]")
@@ -410,7 +410,7 @@ def test_more_gpus_than_there_are_is_reported_before_anything_starts(playground)
 
 
 def kill_supervisors(playground) -> None:
-    """End the supervising processes as the kernel would: without a word."""
+    """End the supervising processes as the kernel would, without a message."""
     for process, words in playground.command_lines():
         if "submitit.core._submit" in " ".join(words):
             with contextlib.suppress(psutil.Error):

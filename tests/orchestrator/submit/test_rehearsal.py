@@ -36,10 +36,10 @@ def bash(script: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
         ({"framework": "hf_deepspeed"}, "hf_gpt.py"),
     ],
 )
-def test_what_our_programs_import_is_reported(
+def test_all_imports_of_our_programs_are_declared(
     run_of: Any, values: dict[str, Any], program: str
 ) -> None:
-    """All that is not Python's own, at its head or where it is needed, and what starts it."""
+    """All modules outside the standard library, those of the launcher included."""
     source = (Path(workloads.__file__).parent / program).read_text()
     loaded = re.findall(r"^(?:import|from) (\w+)|\bload_module\(\s*\"(\w+)", source, re.MULTILINE)
     imported = {name for names in loaded for name in names if name} - sys.stdlib_module_names
@@ -128,7 +128,7 @@ def test_gpus_that_are_rehearsed_here_need_not_be_there(playground) -> None:
 
 @pytest.mark.train
 def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playground) -> None:
-    """The ranks of each start meet in a folder of their own beside it, and nothing is left."""
+    """The ranks of each start meet in a separate folder, which is removed."""
     pytest.importorskip("torch")
     playground.write_campaign("true", matrix="seed: [1]")
     elsewhere = playground.path / "elsewhere"
@@ -145,7 +145,7 @@ def test_a_script_can_be_rehearsed_again_by_hand_wherever_its_setup_leads(playgr
 
 @pytest.mark.train
 def test_a_configuration_that_is_gone_fails_the_rehearsal(playground) -> None:
-    """DeepSpeed's lies beside the job script, which opens it also when it is started by hand."""
+    """DeepSpeed's is next to the job script, which also opens it if it is started by hand."""
     pytest.importorskip("deepspeed")
     playground.write_campaign("true", matrix="strategy: [zero1]")
     call_this_python(playground)

@@ -19,9 +19,9 @@ from parsers.summary.warmup import Warmup
 def test_deepspeeds_launcher_takes_the_gpus_that_were_given(
     run_of: Callable[..., Run], tmp_path: Path
 ) -> None:
-    """It would take the first ones by itself, and two runs would share them.
+    """By default it would take the first ones, and two runs would share them.
 
-    LOCAL_SIZE is how many accelerators DeepSpeed believes in where there is none.
+    LOCAL_SIZE is the number of accelerators that DeepSpeed assumes on a machine without any.
     """
     pytest.importorskip("deepspeed")
     program = tmp_path / "program.py"

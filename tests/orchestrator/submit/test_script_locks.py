@@ -1,4 +1,4 @@
-"""A job script takes away the lock of an extension's compilation that nobody will release."""
+"""A job script removes the abandoned lock of an extension's compilation."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ JOB = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "here"}
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Path:
-    """The lock of one extension, as torch makes it, in a folder whose name is no pattern."""
+    """The lock of one extension, made by torch, in a folder whose name has pattern characters."""
     path = tmp_path / "a [cache]" / "cpu_adam" / "lock"
     path.parent.mkdir(parents=True)
     path.touch()
@@ -57,7 +57,7 @@ def start(run_of: Callable[..., Run], tmp_path: Path, lock: Path) -> Start:
 
 @contextmanager
 def compiling(lock: Path) -> Iterator[None]:
-    """Hold a lock open, as a process that compiles does."""
+    """Hold a lock open, like a compiling process."""
     with lock.open():
         yield
 

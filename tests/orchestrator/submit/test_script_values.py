@@ -113,7 +113,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
 def script_of(
     run: Run, cluster: Cluster, folder: Path, name: str = "name", label: str = "label"
 ) -> str:
-    """Return the script of a run, whose campaign file lies in /campaigns."""
+    """Return the script of a run, whose campaign file is in /campaigns."""
     planned = PlannedRun(run, "0123456789ab", label, ())
     path = Path("/campaigns/campaign.yaml")
     return job_script(planned, Campaign(path, name, cluster, Warmup(), (planned,), ()), folder)
@@ -148,9 +148,9 @@ def sbatch_options(script: str) -> dict[str, str]:
 
 
 def output_file(pattern: str, job: str) -> str:
-    """Return the file that a job writes to, as Slurm makes it of --output's value.
+    """Return the file that Slurm makes from the value of --output.
 
-    Where there is a backslash in it the backslashes are taken out and nothing else is replaced.
+    If it contains a backslash, the backslashes are removed and nothing else is replaced.
     """
     if "\\" in pattern:
         return re.sub(r"\\(.)", r"\1", pattern)
@@ -186,7 +186,7 @@ def test_a_program_gets_its_arguments_as_they_were_written(
     results = Path("/results") / folder
     cluster = sandbox.cluster(scheduler=scheduler, gpus_per_node=gpus)
     sandbox.run(script_of(run, cluster, results, name, label))
-    # A home or a variable in a path is that of whoever renders the script.
+    # A home or a variable in a path is that of the user who renders the script.
     path = Path("/campaigns") / os.path.expanduser(os.path.expandvars(script))  # noqa: PTH111
     program = [str(path), *arguments]
     expected = [*program, "--deepspeed_config", f"{results}/ds_config.json"]

@@ -124,7 +124,7 @@ def test_shellcheck_finds_nothing(framework: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hole", ["{{ absent }}", "{{ run.absent }}", "{{ run['absent'] }}"])
 def test_a_hole_that_is_not_filled_is_an_error(hole: str, run_of: Callable[..., Run]) -> None:
-    """A name that a run does not have is no empty text in its script."""
+    """A name that a run does not have must not become an empty text."""
     template = module._environment().from_string(hole)
     with pytest.raises(UndefinedError, match="absent"):
         template.render(run=run_of())
@@ -146,8 +146,8 @@ def test_a_filled_hole_is_quoted_without_being_asked_to(value: object, text: str
     assert module._environment().from_string("{{ value }}").render(value=value) == text
 
 
-def test_what_escapes_the_shells_quoting_is_listed_here() -> None:
-    """A profile's set-up lines are shell; what stands in #SBATCH lines is quoted for sbatch."""
+def test_all_values_without_shell_quoting_are_listed_here() -> None:
+    """A profile's set-up lines are shell; values in #SBATCH lines are quoted for sbatch."""
     lines = [line for path in TEMPLATES for line in path.read_text().splitlines()]
     assert [line for line in lines if re.search(r"\|\s*raw", line)] == ["{{ line | raw }}"]
     for line in lines:
@@ -174,7 +174,7 @@ def v100() -> Campaign:
 def test_sbatch_writes_into_the_runs_folder_whatever_its_name(
     folder: str, pattern: str, v100: Campaign
 ) -> None:
-    """For sbatch %j is the job, unless a backslash stands in the path; %% is a %."""
+    """For sbatch %j is the job, unless the path has a backslash; %% is a %."""
     script = job_script(v100.runs[0], v100, Path(folder))
     assert f"\n#SBATCH --output={pattern}\n" in script
 

@@ -1,4 +1,4 @@
-"""The checker that stands in for a rank: what it looks at, and how it ends."""
+"""The checker that replaces a rank: its checks, and how it ends."""
 
 import json
 import os
@@ -128,7 +128,7 @@ def test_the_program_itself_is_opened_though_no_file_is_named(tmp_path: Path) ->
 def test_a_program_has_to_be_python_whatever_it_is_called(
     tmp_path: Path, files: dict[str, str], said: str | None
 ) -> None:
-    """Nothing is left beside it."""
+    """No file is left next to it."""
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -194,8 +194,8 @@ def test_a_module_that_python_does_not_find_is_reported(module: str, said: list[
     assert found == [f"ModuleNotFoundError: {one}" for one in said]
 
 
-def test_a_python_without_what_the_module_imports_fails_as_it_would() -> None:
-    """Of a program that is no module it is not known what it imports first."""
+def test_a_python_without_the_module_s_imports_fails_as_in_training() -> None:
+    """For a program that is not a module, its first import is unknown."""
     order = {**ORDER, "launcher": "node", "accepted": None, "imports": ["json", "no_torch"]}
     (said,) = rehearsal._problems(order, "-m json.tool", [])
     assert said == "ModuleNotFoundError: No module named 'no_torch'"

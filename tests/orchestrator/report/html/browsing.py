@@ -23,7 +23,7 @@ def until(holds: Callable[[], bool], page: Any) -> None:
 
 
 def wait_for_rows(page: Any, rows: int) -> None:
-    """Wait until the table has so many rows."""
+    """Wait until the table has this many rows."""
     until(lambda: page.locator("#table tbody tr").count() == rows, page)
 
 

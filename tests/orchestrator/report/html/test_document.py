@@ -70,7 +70,7 @@ class Elements(HTMLParser):
             self.scripts.append("")
 
     def handle_data(self, data: str) -> None:
-        """Keep it where it is in a script."""
+        """Collect the text if it is in a script."""
         if self.tags and self.tags[-1] == "script" and self.scripts:
             self.scripts[-1] += data
 

@@ -93,7 +93,7 @@ def test_runs_are_grouped_where_all_else_is_equal(
     expected: list[int | None],
     way: str,
 ):
-    """What follows from the size may follow in one of two ways, which is told."""
+    """Dependent values may change in one of two ways, and the group names the way."""
     found = groups([sizes(run_of(**values)) for values in given], size)
     assert list(found.of) == expected
     assert way in found.way

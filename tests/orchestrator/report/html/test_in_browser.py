@@ -123,7 +123,7 @@ def test_scaling_is_compared_to_the_fewest_gpus(stages: Path, opened: Opened):
         ("matrix: {strategy: [zero1, zero2]}", "strategy"),
         ("matrix: {gpus_per_node: [1, 2]}", "one"),
         ("matrix: {seed: [1, 2]}", "one"),
-        # What no column is of is told by the name of the run.
+        # A value without a column is shown under the name of the run.
         ("matrix: {deepspeed: [{}, {comet: {name: x}}], strategy: [zero1]}", "one"),
     ],
 )
@@ -245,7 +245,7 @@ def test_a_log_that_is_gone_is_not_one_that_was_never_written(
 
 
 def test_an_address_opens_its_run(stages: Path, opened: Opened, tmp_path: Path):
-    """With its curves, its script where there is one, its sizes and the ones before and after."""
+    """With its curves, its script if there is one, its sizes and the neighbouring runs."""
     first = min(path for path in (tmp_path / "results").iterdir() if path.is_dir())
     page = opened(stages, f"#run-{first.name}")
     page.locator("#run h1").wait_for()
@@ -264,7 +264,7 @@ def test_an_address_of_no_run_is_that_of_all(stages: Path, opened: Opened):
 
 
 def test_curves_shade_the_warm_up_and_say_what_they_leave_out(written: Written, opened: Opened):
-    """Of a long run only the extremes are drawn, and that is said."""
+    """For a long run only the extremes are drawn, and a note reports it."""
     page = opened(written("", {"log": log(1.0, steps=2000), "state": "COMPLETED"}))
     page.locator("#table tbody a").click()
     plot = page.locator("#run .plot").first

@@ -28,7 +28,7 @@ Reported = tuple[Campaign, list[Collected], Report]
 
 
 def log(seconds: float, device: str = "cpu") -> str:
-    """Return the lines of a run that made two steps of so many seconds."""
+    """Return the lines of a run that made two steps of this duration in seconds."""
     start = (
         f"[teralog] start | strategy ddp | world_size 2 | backend gloo | device {device} "
         "| precision fp16 | parameters 136960 | torch 2.13.0\n"
@@ -95,7 +95,7 @@ def test_where_nothing_completed_none_is_best(reported: Callable[..., Reported])
 
 
 def test_a_crowded_run_is_never_the_best(reported: Callable[..., Reported]):
-    """It shows how fast it is beside others."""
+    """Its speed is that next to other runs."""
     matrix = "matrix: {strategy: [ddp, zero1]}\n"
     campaign, runs, report = reported(matrix, ended(1.0), ended(2.0))
     started = Started(1, "here", "t", "2026", 60, (), ranks=8, cores=2)
@@ -227,7 +227,7 @@ def test_every_framework_s_campaign_is_a_page(example: Path, tmp_path: Path):
 
 
 def test_tflops_of_a_framework_s_own_are_plotted(tmp_path: Path, attempt_in: Callable[..., Any]):
-    """ColossalAI's benchmarks print some for each phase, and tell of no steps."""
+    """ColossalAI's benchmarks print some for each phase, and report no steps."""
     path = tmp_path / "campaign.yaml"
     path.write_text(
         "name: phases\ndefaults: {framework: colossalai_gpt, model: s, source: .}\n"
@@ -259,7 +259,7 @@ def test_a_run_shows_its_node_and_its_attempts(reported: Callable[..., Reported]
 def test_reports_with_a_skipped_update_are_no_part_of_the_curve(
     reported: Callable[..., Reported],
 ):
-    """They are drawn beside it, whether in the warm-up or after."""
+    """They are drawn separately, during the warm-up and after it."""
     campaign, (run,), _ = reported("", ended(1.0))
     skips = (1, 0, 1, 0)
     steps = [

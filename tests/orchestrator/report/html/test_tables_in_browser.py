@@ -51,7 +51,7 @@ def test_sizes_are_sorted_as_numbers_and_shown_as_printed(gpt2: Path, opened: Op
 
 
 def test_a_number_that_compares_is_sorted_by_itself(published: Published, opened: Opened):
-    """Whatever stands in parentheses behind it."""
+    """The text in parentheses after it does not matter."""
     page = opened(published("oneflow-megatron-lm"))
     page.locator("#table thead button", has_text="Throughput").click()
     until(lambda: column(page, "Throughput (samples/s)")[0] == "89(↓14.4%)", page)
@@ -99,7 +99,7 @@ def test_a_row_has_a_view_of_its_own(gpt2: Path, opened: Opened):
 
 
 def test_an_address_opens_its_row(gpt2: Path, opened: Opened):
-    """And how it ended stands in it; from there to the next."""
+    """With how it ended; from there a link leads to the next."""
     page = opened(gpt2, "#line-149")
     page.locator("#run h1").wait_for()
     assert page.locator("#run .ended").inner_text() == "OOM"

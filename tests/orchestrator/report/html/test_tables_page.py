@@ -49,7 +49,7 @@ def test_the_page_says_what_it_is_of():
 
 
 def test_a_row_has_its_table_and_its_cells_as_printed():
-    """And a dash where there is nothing."""
+    """With a dash for an empty cell."""
     page, _ = made(f"{TABLE}| 8 | 7.50B | 64 | 30.0 |\n")
     assert [column.title for column in page.columns] == [
         *("table", "GPUs", "Size", "Global batch", "TFLOPs", "Outcome"),
@@ -61,7 +61,7 @@ def test_a_row_has_its_table_and_its_cells_as_printed():
 
 
 def test_rows_that_ran_out_of_memory_are_counted_and_kept():
-    """What says nothing of its end is no end."""
+    """A row without a word about its end does not count as ended."""
     page, _ = made(f"{TABLE}| 8 | 7B | 64 | 30 | — |\n| 8 | 7B | 128 | — | OOM |\n")
     assert page.ended == (("OOM", 1),)
     assert [run.ended for run in page.runs] == ["", "OOM"]
@@ -138,7 +138,7 @@ def test_rows_that_differ_in_anything_else_are_not_compared(page: str):
 
 
 def test_the_view_of_a_row_shows_where_it_stands_and_what_is_wrong():
-    """As check-tables does, without the row's name; and what the page says beside the table."""
+    """As in check-tables, without the row's name; and the page's notes outside the table."""
     page, details = published("gpt2-experiments")
     place = next(at for at, run in enumerate(page.runs) if run.run_id == "16")
     detail = details[place]
@@ -152,7 +152,7 @@ def test_the_view_of_a_row_shows_where_it_stands_and_what_is_wrong():
 
 
 def test_a_page_without_a_contradiction_has_no_column_of_them():
-    """And says so."""
+    """A sentence reports it."""
     page, details = published("deepspeed-cifar")
     assert page.columns[-1].name != "findings"
     assert "finds no contradiction" in page.provenance
@@ -245,7 +245,7 @@ def test_a_page_that_is_not_there_is_reported(page: Path):
 
 
 def test_without_plotly_nothing_is_written(page: Path, monkeypatch: pytest.MonkeyPatch):
-    """But what to install is said."""
+    """A message shows what to install."""
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     done = report("speed.md", "--html")
     assert done.exit_code == 1
@@ -260,10 +260,8 @@ def test_without_plotly_nothing_is_written(page: Path, monkeypatch: pytest.Monke
         "include: [{framework: deepspeed, script: a/train.py}, {strategy: ddp}]\n",
     ],
 )
-def test_what_a_report_of_ours_measured_is_nothing_to_choose_from(
-    reported: Callable[..., Any], line: str
-):
-    """Every column of it that does not tell runs apart, but for how they ended."""
+def test_measured_columns_of_our_own_report_have_no_filter(reported: Callable[..., Any], line: str):
+    """No filter for its columns that do not distinguish runs, except how they ended."""
     campaign, runs, report = reported(line, None, None)
     page, _ = made(report_markdown(campaign, report, runs, ()))
     told = report.table.titles[: len(report.describing)]
@@ -271,7 +269,7 @@ def test_what_a_report_of_ours_measured_is_nothing_to_choose_from(
 
 
 @pytest.mark.parametrize("framework", [one for one in FRAMEWORKS.values() if one.report.measures])
-def test_what_a_framework_measures_is_nothing_to_choose_from(framework: Framework):
+def test_columns_measured_by_a_framework_have_no_filter(framework: Framework):
     """By its titles, which are the framework's own."""
     titles = [column.title for column in framework.report.measures]
     cells = f"| n |{'|'.join(titles)}|\n|--|{'--|' * len(titles)}\n| 1 |{'2|' * len(titles)}\n"
