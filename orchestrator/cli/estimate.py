@@ -49,10 +49,10 @@ class _Count(click.ParamType[int]):
 
 
 def _preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Return the name of a preset; print a note if another differs from it in case only."""
-    from orchestrator.run.presets import other_preset_note
+    """Return the name of a model; print a note if two presets of that name differ in case."""
+    from orchestrator.run.presets import is_preset, other_preset_note
 
-    note = value and other_preset_note(value)
+    note = value and is_preset(value) and other_preset_note(value)
     if note:
         click.echo(f"--model: {note}", err=True)
     return value
@@ -68,8 +68,14 @@ _campaign = click.argument(
 model_options = options(
     _option(
         "--model",
-        "Preset to start from, e.g. 52B; sizes that you give change it.",
+        "Preset to start from, e.g. 52B, whose sizes you may change; or a name that `teralog "
+        "models` lists, e.g. llama3-8b.",
         callback=_preset,
+    ),
+    _option(
+        "--config",
+        "config.json of a Hugging Face model, or its folder.",
+        type=click.Path(path_type=Path),
     ),
     _option("--num-layers", "Transformer layers.", type=_SIZE),
     _option("--hidden-size", "Width of the model.", type=_SIZE),
@@ -99,6 +105,17 @@ model_options = options(
     ),
     _option("--tensor-parallel-size", "Ranks that share each layer.", type=_SIZE),
 )
+_adapters = options(
+    _option(
+        "--lora-rank", "Train only LoRA adapters of this rank; the model is frozen.", type=_SIZE
+    ),
+    _option(
+        "--lora-target",
+        "A part with adapters, e.g. 'MLP up'; may be repeated.  [default: query, value]",
+        multiple=True,
+        default=None,
+    ),
+)
 _recomputed = _option(
     "--activation-checkpointing",
     "Layers run forward twice, to save memory.",
@@ -117,6 +134,7 @@ def estimate() -> None:
 @estimate.command()
 @_campaign
 @model_options
+@_adapters
 @format_option
 def params(campaign: Path | None, layout: str, **options: Any) -> None:
     """Count the parameters of a model, or of every run of CAMPAIGN."""
@@ -140,6 +158,7 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
 @estimate.command()
 @_campaign
 @model_options
+@_adapters
 @_option("--global-batch-size", "Sequences per iteration.", type=_SIZE)
 @_recomputed
 @_world_size
@@ -151,8 +170,20 @@ def params(campaign: Path | None, layout: str, **options: Any) -> None:
     "Dense peak in TFLOP/s of a GPU that teralog does not know.",
     type=_POSITIVE,
 )
+@_option(
+    "--conventions",
+    "Show what Megatron core, Megatron-Bridge, torchtitan, nanotron and others would print, and "
+    "why they differ.",
+    is_flag=True,
+)
 @format_option
-def flops(campaign: Path | None, layout: str, step_seconds: float | None, **options: Any) -> None:
+def flops(
+    campaign: Path | None,
+    layout: str,
+    step_seconds: float | None,
+    conventions: bool,
+    **options: Any,
+) -> None:
     """Count the FLOPs of an iteration by every convention, of a model or CAMPAIGN's runs.
 
     With --world-size and --step-seconds also TFLOP/s per GPU; with --gpu also MFU and HFU.
@@ -163,6 +194,20 @@ def flops(campaign: Path | None, layout: str, step_seconds: float | None, **opti
     timed = step_seconds is not None and cases[0].world_size is not None
     if campaign is None and not timed and (step_seconds is not None or cases[0].peak is not None):
         complain("TFLOP/s per GPU, MFU and HFU need both --world-size and --step-seconds")
+    if conventions:
+        from orchestrator.estimate.conventions import (
+            convention_records,
+            conventions_table,
+            conventions_text,
+        )
+
+        print_table(
+            layout,
+            lambda: conventions_table(cases, step_seconds),
+            lambda: convention_records(cases, step_seconds),
+            text=lambda: conventions_text(cases, step_seconds),
+        )
+        return
     print_table(
         layout,
         lambda: flops_table(cases, step_seconds),
@@ -287,7 +332,7 @@ def _cases(campaign: Path | None, options: dict[str, Any]) -> "list[Case]":
 
 def _refuse_model(options: dict[str, Any]) -> None:
     """Raise UsageError if a model is given in addition to a campaign."""
-    given = [name for name, value in options.items() if value is not None]
+    given = [name for name, value in options.items() if value not in (None, ())]
     if given:
         name = given[0].replace("_", "-")
         raise click.UsageError(

@@ -2,19 +2,27 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from orchestrator.campaign.campaign import Campaign, PlannedRun
-from orchestrator.common.errors import UserError
+from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.hardware.gpus import Figure, peak_tflops
+from orchestrator.model.description import Adapters, Model
+from orchestrator.model.huggingface import model_of_config, read_model_config
+from orchestrator.model.named import is_named, named_model, named_models
+from orchestrator.model.parts import ADAPTER_TARGETS
+from orchestrator.run.described import described_shape
 from orchestrator.run.flops import Iteration
-from orchestrator.run.presets import preset
+from orchestrator.run.presets import PRESETS, is_preset, preset
 from orchestrator.run.shape import ModelShape, padded_vocab_size
 from orchestrator.workloads.precision import Precision
 
 # Of a model on the command line; the help of `teralog estimate` names it.
 ESTIMATED_PRECISION: Precision = "fp16"
 _NEEDED = ("num_layers", "hidden_size", "vocab_size", "seq_length")
+# Sizes of a described model that may be given: the rest is in its file.
+_OF_ANY_MODEL = ("vocab_size", "seq_length")
 
 
 class Labelled(Protocol):
@@ -51,7 +59,7 @@ def first_label(labels: Sequence[str]) -> str:
 class Case:
     """One model to estimate for; absent is None.
 
-    label: a run's, a preset's key, or empty. padded_vocab_size: the vocabulary that counts.
+    label: a run's, a model's name, or empty. padded_vocab_size: the vocabulary that counts.
     recomputed: with activation checkpointing. peak: of the GPU, if one is named.
     """
 
@@ -94,14 +102,15 @@ def campaign_cases(campaign: Campaign) -> list[Case]:
 
 
 def option_case(values: Mapping[str, Any]) -> Case:
-    """Return the case of a command line: a preset as `model`, sizes that replace its own, etc.
+    """Return the case of a command line: a model, how it is trained, and on what.
 
-    Raises UserError, with everything that is missing or contradictory.
+    The model is a preset's key as `model` and sizes over it, or one that a file or name describes.
+    Raises UserError, with all that is missing or does not go together.
     """
     model = _shape(values)
     multiple = (values.get("vocab_size_multiple") or 1) * (values.get("tensor_parallel_size") or 1)
     return Case(
-        label=values.get("model") or "",
+        label=values.get("model") or str(values.get("config") or ""),
         model=model,
         padded_vocab_size=padded_vocab_size(model.vocab_size, multiple),
         recomputed=bool(values.get("activation_checkpointing")),
@@ -132,11 +141,16 @@ def _run_case(campaign: Campaign, planned: PlannedRun) -> list[Case]:
 def _shape(values: Mapping[str, Any]) -> ModelShape:
     names = {field.name for field in fields(ModelShape)}
     given = {name: value for name, value in values.items() if name in names and value is not None}
+    described = _described(values, given)
+    if described is not None:
+        return described_shape(described)
     key = values.get("model")
     missing = [name for name in _NEEDED if name not in given]
     if key is None and missing:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in missing)
-        raise UserError(f"the model lacks {options}; give them, a preset as --model, or a campaign")
+        raise UserError(
+            f"the model lacks {options}; give them, a name as --model, a --config, or a campaign"
+        )
     # How many heads there are changes no count, as long as keys and values are not grouped.
     model = (
         replace(preset(key), **given) if key else ModelShape(**{"num_attention_heads": 1, **given})
@@ -148,6 +162,63 @@ def _shape(values: Mapping[str, Any]) -> ModelShape:
             f"and that hidden_size={model.hidden_size}"
         )
     return model
+
+
+def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | None:
+    """Return a model that a file or a name describes, with adapters; None if there is neither.
+
+    A preset comes before a model with the same name. Raises UserError if both are given, or sizes
+    that only the file can have.
+    """
+    sources = {
+        "--model": values.get("model"),
+        "--config": values.get("config"),
+        "--megatron-arguments": values.get("megatron_arguments"),
+    }
+    chosen = {option: value for option, value in sources.items() if value is not None}
+    if len(chosen) > 1:
+        raise UserError(f"{' and '.join(chosen)} each give a model: leave out all but one of them")
+    key, rank = values.get("model"), values.get("lora_rank")
+    if not chosen or (key is not None and is_preset(key)):
+        if rank is not None:
+            raise UserError("--lora-rank: goes with --config or a model of `teralog models`")
+        return None
+    (option,) = chosen
+    wrong = [name for name in given if name not in _OF_ANY_MODEL]
+    if wrong:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in wrong)
+        raise UserError(f"{options}: not with {option}, which gives the whole model")
+    model = _read(values)
+    model = replace(model, **given)
+    targets = tuple(values.get("lora_target") or ())
+    if rank is None:
+        if targets:
+            raise UserError("--lora-target: needs --lora-rank")
+        return model
+    return replace(model, adapters=Adapters(rank=rank, targets=_known_targets(targets)))
+
+
+def _read(values: Mapping[str, Any]) -> Model:
+    if (config := values.get("config")) is not None:
+        return model_of_config(read_model_config(Path(config)))
+    name = values["model"]
+    if not is_named(name):
+        known = (*PRESETS, *named_models())
+        raise UserError(
+            f"there is no model {name!r}{did_you_mean(name, known)}; `teralog models` lists them"
+        )
+    return named_model(name).model()
+
+
+def _known_targets(targets: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the parts that LoRA trains, by default query and value (Hu et al. 2021)."""
+    for target in targets:
+        if target not in ADAPTER_TARGETS:
+            raise UserError(
+                f"--lora-target: {target!r} is not a part that can have adapters"
+                f"{did_you_mean(target, ADAPTER_TARGETS)}; known are {', '.join(ADAPTER_TARGETS)}"
+            )
+    return targets or ("query", "value")
 
 
 def _peak(values: Mapping[str, Any]) -> Figure | None:

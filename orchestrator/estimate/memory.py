@@ -84,6 +84,11 @@ def memory_estimate(values: Mapping[str, Any]) -> MemoryEstimate:
     buckets. Raises UserError, with everything that is missing or contradictory.
     """
     case = option_case(values)
+    if case.model.described is not None:
+        raise UserError(
+            f"{case.label}: the memory of a described model is not forecast; give sizes, as "
+            "--num-layers and --hidden-size"
+        )
     run = Run(
         framework="",
         cluster="",

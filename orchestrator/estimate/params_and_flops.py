@@ -1,5 +1,6 @@
 """Estimate parameters and FLOPs, with their derivations, as text and as JSON."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,16 @@ from orchestrator.common.terminal import terminal_width
 from orchestrator.common.text import printable
 from orchestrator.estimate.case import Case, distinct, first_label
 from orchestrator.estimate.size_labels import label_sentence, label_unit
+from orchestrator.model.counting import (
+    Flops,
+    Term,
+    active_parameters,
+    count_flops,
+    trained_parameters,
+)
+from orchestrator.model.description import Model
+from orchestrator.model.parts import derivation, parts
+from orchestrator.run.described import description
 from orchestrator.run.flops import CONVENTIONS, Convention, Iteration, tflops_per_gpu, utilization
 from orchestrator.run.formulas import substitute_numbers, symbols_used, value
 from orchestrator.run.shape import GPT2_PARAMETERS
@@ -67,25 +78,59 @@ def parameters_record(case: Case) -> dict[str, Any]:
     `label_unit` is the unit of the size in the model's name, if it agrees with the parameters:
     10**9, 2**30 (the old way) or neither; null if the name contains no size.
     """
-    formulas = case.model.parameter_formulas()
+    model = description(case.model, case.padded_vocab_size)
     return {
         "label": case.label,
         "parameters": case.parameters,
+        "active_parameters": active_parameters(model),
+        "trained_parameters": trained_parameters(model),
         "billions": case.parameters / 1e9,
         "label_unit": label_unit(case.label, case.parameters),
         "padded_vocab_size": case.padded_vocab_size,
         "parts": {part.name: part.parameters for part in _parts(case)},
-        "formulas": formulas,
+        "formulas": {part.name: part.formula for part in _parts(case)},
     }
 
 
 def _parts(case: Case) -> list[_Part]:
+    """Return the parts with parameters; of a described model each with its factors as formula."""
+    if case.model.described is not None:
+        return _described_parts(description(case.model, case.padded_vocab_size))
     symbols = case.model.symbols(case.padded_vocab_size)
     formulas = case.model.parameter_formulas().items()
     return [_Part(name, formula, value(formula, symbols)) for name, formula in formulas]
 
 
+def _described_parts(model: Model) -> list[_Part]:
+    stored = [part for part in parts(model) if part.stored]
+    names = Counter(part.name for part in stored)
+    numbers: Counter[str] = Counter()
+    found = []
+    for part in stored:
+        name = part.name if names[part.name] == 1 else f"{part.name} ({part.place})"
+        numbers[name] += 1
+        # Layers may differ in the sizes of a part, e.g. with several kinds of attention.
+        name = name if numbers[name] == 1 else f"{name} {numbers[name]}"
+        formula = derivation((*part.counted_factors, *part.stored))
+        found.append(_Part(name, formula, part.parameters))
+    return found
+
+
+def _described_sentences(case: Case) -> Iterator[str]:
+    """Yield the sums of a described model: all, active and trained parameters."""
+    model = description(case.model, case.padded_vocab_size)
+    yield f"{case.parameters:,} parameters = {case.parameters / 1e9:.4g} * 10**9"
+    active, trained = active_parameters(model), trained_parameters(model)
+    if active != case.parameters:
+        yield f"{active:,} of them for each token = {active / 1e9:.4g} * 10**9"
+    if trained != case.parameters:
+        yield f"{trained:,} of them are trained; the others are frozen"
+
+
 def _parameters_derived(case: Case) -> str:
+    if case.model.described is not None:
+        table = fitted_text(make_table(_PARTS, _parts(case)), terminal_width())
+        return "\n".join((table, "", *_described_sentences(case)))
     symbols = case.model.symbols(case.padded_vocab_size)
     formula = " + ".join(case.model.parameter_formulas().values())
     told = label_sentence(case.label, case.parameters)
@@ -188,7 +233,7 @@ def flops_records(cases: Sequence[Case], step_seconds: float | None) -> list[dic
             "flops": count.flops,
             "formula": count.formula,
             "assumes": count.convention.assumes or None,
-            "symbols": count.case.iteration and count.case.iteration.symbols,
+            "symbols": _symbols(count.case),
             "tflops_per_gpu": count.tflops_per_gpu,
             "mfu": count.mfu,
             "hfu": count.hfu,
@@ -199,6 +244,11 @@ def flops_records(cases: Sequence[Case], step_seconds: float | None) -> list[dic
     ]
 
 
+def _symbols(case: Case) -> dict[str, int] | None:
+    described = case.iteration is None or case.model.described is not None
+    return None if described or case.iteration is None else case.iteration.symbols
+
+
 def _counts(cases: Sequence[Case], step_seconds: float | None) -> list[_Count]:
     if all(case.iteration is None for case in cases):
         raise UserError("the global batch is not known; give --global-batch-size")
@@ -207,7 +257,7 @@ def _counts(cases: Sequence[Case], step_seconds: float | None) -> list[_Count]:
 
 
 def _count(case: Case, convention: Convention, step_seconds: float | None) -> _Count:
-    iteration = case.iteration
+    iteration, described = case.iteration, case.model.described is not None
     flops = convention.flops(iteration) if iteration else None
     speed = None
     if case.world_size is not None:
@@ -217,7 +267,7 @@ def _count(case: Case, convention: Convention, step_seconds: float | None) -> _C
     return _Count(
         case=case,
         convention=convention,
-        formula=convention.formula(iteration) if iteration else None,
+        formula=None if iteration is None or described else convention.formula(iteration),
         flops=flops,
         tflops_per_gpu=speed,
         mfu=None if hardware else part,
@@ -229,10 +279,44 @@ def _flops_derived(case: Case) -> str:
     iteration = case.iteration
     if iteration is None:
         return "the global batch is not known"
+    if case.model.described is not None:
+        return _terms_derived(case)
     formulas = (convention.formula(iteration) for convention in CONVENTIONS.values())
     blocks = (_counted(convention, iteration) for convention in CONVENTIONS.values())
     used = " + ".join(filter(None, formulas))
     return "\n\n".join((*blocks, f"with {_letters(used, iteration.symbols)}"))
+
+
+_TERMS: tuple[Column[Term], ...] = (
+    Column("part", "part", lambda term: term.part.name),
+    Column("forward", "forward", lambda term: float(term.forward), _WHOLE),
+    Column("backward", "backward", lambda term: float(term.backward), _WHOLE),
+    Column("recomputed", "recomputed", lambda term: float(term.recomputed), _WHOLE),
+    Column("forward is", "derivation", lambda term: term.derivation),
+)
+
+
+def described_flops(case: Case) -> Flops | None:
+    """Return the terms of a case's iteration; None if the global batch is not known."""
+    if case.global_batch_size is None:
+        return None
+    model = description(case.model, case.padded_vocab_size)
+    return count_flops(model, sequences=case.global_batch_size, recomputed=case.recomputed)
+
+
+def _terms_derived(case: Case) -> str:
+    flops = described_flops(case)
+    if flops is None:
+        return "the global batch is not known"
+    columns = [column for column in _TERMS if column.name != "recomputed" or case.recomputed]
+    lines = (
+        fitted_text(make_table(columns, flops.terms), terminal_width()),
+        "",
+        f"model FLOPs: {flops.forward:,} forward + {flops.backward:,} backward = {flops.model:,}",
+        f"{flops.model_per_token / 1e9:,.4g} * 10**9 of them per token",
+        *([f"hardware FLOPs: {flops.recomputed:,} more, recomputed"] if case.recomputed else []),
+    )
+    return "\n".join(lines)
 
 
 def _counted(convention: Convention, iteration: Iteration) -> str:

@@ -10,6 +10,7 @@ from orchestrator.campaign.campaign import load_campaign
 from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.common.validation import field_problems, field_types
 from orchestrator.estimate.case import Case, campaign_cases, option_case
+from orchestrator.estimate.conventions import convention_records
 from orchestrator.estimate.memory import (
     MemoryEstimate,
     campaign_estimates,
@@ -32,9 +33,13 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ModelOptions(TypedDict, total=False):
-    """A model: a preset as `model`, or sizes, or both; the sizes change the preset's."""
+    """A model: a preset as `model`, or sizes, or both; the sizes change the preset's.
+
+    Or a name that `teralog models` lists as `model`, or a `config.json` or its folder as `config`.
+    """
 
     model: str
+    config: str
     num_layers: _Size
     hidden_size: _Size
     num_attention_heads: _Size
@@ -52,9 +57,20 @@ class ModelOptions(TypedDict, total=False):
     tensor_parallel_size: _Size
 
 
-class FlopsOptions(ModelOptions, total=False):
-    """A model, one iteration of its training, and its speed."""
+class AdapterOptions(ModelOptions, total=False):
+    """A model, and the LoRA adapters that alone are trained: their rank, and parts that have one."""
 
+    lora_rank: _Size
+    lora_target: list[str]
+
+
+class FlopsOptions(AdapterOptions, total=False):
+    """A model, one iteration of its training, and how fast it is.
+
+    conventions: return what other programs would print, and why they differ.
+    """
+
+    conventions: bool
     global_batch_size: _Size
     activation_checkpointing: bool
     world_size: _Size
@@ -93,14 +109,14 @@ class TimeOptions(ModelOptions, total=False):
 
 
 OPTIONS: dict[str, type] = {
-    "params": ModelOptions,
+    "params": AdapterOptions,
     "flops": FlopsOptions,
     "memory": MemoryOptions,
     "time": TimeOptions,
 }
 # What may be given with a campaign, because no campaign file has it.
 _WITH_A_CAMPAIGN = {
-    "flops": {"step_seconds"},
+    "flops": {"step_seconds", "conventions"},
     "time": {"tokens", "tflops_per_gpu", "step_seconds"},
 }
 
@@ -123,7 +139,8 @@ def estimate_records(
         case "params":
             return [parameters_record(case) for case in _cases(campaign, values)]
         case "flops":
-            return flops_records(_cases(campaign, values), values["step_seconds"])
+            records = convention_records if values.pop("conventions") else flops_records
+            return records(_cases(campaign, values), values["step_seconds"])
         case "memory":
             return [estimate_record(one) for one in _memory_estimates(campaign, values)]
     speed = {name: values.pop(name) for name in ("tokens", "tflops_per_gpu", "step_seconds")}

@@ -60,9 +60,12 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
 
     Of the pipeline stages, the first keeps most activations and the last has the logits; the larger
     one counts. For a program that may save some memory, only the high end is known. None if the
-    model's shape is not known, or the ranks do not divide into copies of it.
+    model's shape is not known, or described by other kinds of layers, or the ranks do not divide
+    into copies of it.
     """
     if run.model is None or run.padded_vocab_size is None or run.data_parallel_size is None:
+        return None
+    if run.model.described is not None:
         return None
     if not gpu:
         placement = _in_host(placement, run.model.parameters(run.padded_vocab_size))

@@ -47,7 +47,8 @@ class LatentAttention:
 
     query_rank: None if queries have one matrix. rope_size: width of the part of queries and keys
     with positions, whose key all heads share; nope_size: of the part without.
-    biases: of the output and of the matrices into latent vectors.
+    biases: of the output and of the matrices into latent vectors. latent_norms: both latent vectors
+    have a norm.
     """
 
     heads: int
@@ -57,6 +58,7 @@ class LatentAttention:
     value_size: int
     query_rank: int | None = None
     biases: bool = False
+    latent_norms: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

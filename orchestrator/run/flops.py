@@ -61,6 +61,17 @@ class Convention:
 
     def flops(self, iteration: Iteration) -> int | None:
         """Return the FLOPs of an iteration, or None if there is no formula for its model."""
+        described = iteration.model.described
+        if described is not None:
+            from orchestrator.model.conventions import MODEL_CONVENTIONS, count_by_convention
+
+            model = described.with_vocabulary(iteration.padded_vocab_size)
+            return count_by_convention(
+                MODEL_CONVENTIONS[self.name],
+                model,
+                sequences=iteration.global_batch_size,
+                recomputed=iteration.recomputed,
+            ).flops
         formula = self.formula(iteration)
         return None if formula is None else value(formula, iteration.symbols)
 

@@ -105,6 +105,11 @@ def preset(key: str) -> ModelShape:
     raise UserError(f"there is no model preset {key!r}{did_you_mean(key, PRESETS)}")
 
 
+def is_preset(key: str) -> bool:
+    """Return whether there is a preset called `key`, in this case or another."""
+    return key in PRESETS or bool(_in_other_case(key))
+
+
 def other_preset_note(key: str) -> str | None:
     """Return a sentence if another preset differs from `key` only in case; None if none does."""
     others = [other for other in _in_other_case(key) if PRESETS[other] != preset(key)]

@@ -4,9 +4,14 @@ The values of options and keys are here too, because the command line needs only
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from orchestrator.run.choices import Biases, Norm
 from orchestrator.run.formulas import value
+
+# Most models have only a shape; a plan of them loads no other way to count.
+if TYPE_CHECKING:
+    from orchestrator.model.description import Model
 
 GPT2_PARAMETERS = "l·(12·h² + 13·h) + V·h + s·h + 2·h"
 
@@ -23,7 +28,8 @@ class ModelShape:
     embedding. position_table: learned positions; False for rotary ones and ALiBi, which have no
     parameters. embedding_norm: a norm after the token embedding, as in BLOOM. biases: of all
     matrices, of query, key and value only (Qwen2), or of none (LLaMA). norm: LayerNorm has a weight
-    and a bias, RMSNorm a weight.
+    and a bias, RMSNorm a weight. described: the layers of a model that these sizes do not describe,
+    e.g. with experts; then it is counted, not the formulas, and the sizes are its own.
     """
 
     num_layers: int
@@ -39,6 +45,7 @@ class ModelShape:
     embedding_norm: bool = False
     biases: Biases = "all"
     norm: Norm = "layernorm"
+    described: "Model | None" = None
 
     @property
     def ffn_width(self) -> int:
@@ -48,6 +55,8 @@ class ModelShape:
     @property
     def key_value_width(self) -> int:
         """Width of the keys, and of the values, of all heads together."""
+        if self.described is not None:
+            return self.described.key_value_width
         heads = self.num_key_value_heads or self.num_attention_heads
         return self.hidden_size * heads // self.num_attention_heads
 
@@ -55,12 +64,16 @@ class ModelShape:
     def is_gpt2(self) -> bool:
         """Whether the parameters are GPT2_PARAMETERS: only sizes differ from GPT-2."""
         sizes = (self.num_layers, self.hidden_size, self.num_attention_heads)
+        if self.described is not None:
+            return False
         gpt2 = ModelShape(*sizes, self.vocab_size, self.seq_length)
         return self.parameter_formulas() == gpt2.parameter_formulas() and self.has_gpt2_layers
 
     @property
     def has_gpt2_layers(self) -> bool:
         """Whether the matrices of a layer are GPT-2's: an MLP of two, 4h wide, and k = h."""
+        if self.described is not None:
+            return False
         usual = (4 * self.hidden_size, self.hidden_size)
         return not self.gated_mlp and (self.ffn_width, self.key_value_width) == usual
 
@@ -109,7 +122,11 @@ class ModelShape:
         return formulas
 
     def parameters(self, padded_vocab_size: int) -> int:
-        """Return the exact number of trained parameters; see `parameter_formulas`."""
+        """Return the exact number of parameters; see `parameter_formulas`."""
+        if self.described is not None:
+            from orchestrator.model import counting
+
+            return counting.parameters(self.described.with_vocabulary(padded_vocab_size))
         symbols = self.symbols(padded_vocab_size)
         return sum(value(formula, symbols) for formula in self.parameter_formulas().values())
 
@@ -118,6 +135,11 @@ class ModelShape:
 
         The embedding of a tied head is the head's matrix.
         """
+        if self.described is not None:
+            from orchestrator.model import counting
+
+            model = self.described.with_vocabulary(padded_vocab_size)
+            return counting.parameters(model) - counting.multiplying_parameters(model)
         positions = self.seq_length if self.position_table else 0
         tokens = padded_vocab_size if self.untied_head else 0
         return (positions + tokens) * self.hidden_size

@@ -306,7 +306,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], int, str]] = {
     "no such preset": (
         ("params", "--model=52C"),
         1,
-        "there is no model preset '52C'; did you mean",
+        "there is no model '52C'; did you mean '52B'?",
     ),
     "no batch": (
         ("flops", "--model=52B"),

@@ -1,0 +1,344 @@
+"""Count the FLOPs of an iteration by the conventions of other programs, and explain differences.
+
+A convention is a list of rules: each compares a part of the model with the exact count and yields
+how many FLOPs of a forward pass the other program adds or leaves out, and why. So the reasons of a
+difference always add up to it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from orchestrator.model.counting import Keys, causal_pairs, count_flops, repetitions
+from orchestrator.model.description import (
+    Attention,
+    GatedDeltaNet,
+    Mamba2,
+    Mlp,
+    Model,
+    layer_counts,
+)
+from orchestrator.model.parts import ModelPart, parts
+
+Deviation = tuple[str, int]
+Rule = Callable[[Model, ModelPart], Iterable[Deviation]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConvention:
+    """A named way to count the FLOPs of any model.
+
+    title: what is counted, and after whom. source: the function that was read.
+    counts_recomputation: it counts forward passes that are done again, and is compared with the
+        exact hardware FLOPs; else with the exact model FLOPs.
+    all_recomputed: with recomputation, all parts run forward again, the head included.
+    rules: see the module. unsuited: why it does not count a model at all, or None.
+    """
+
+    name: str
+    title: str
+    source: str = ""
+    counts_recomputation: bool = False
+    all_recomputed: bool = False
+    rules: tuple[Rule, ...] = ()
+    unsuited: Callable[[Model], str | None] = lambda model: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConventionCount:
+    """The FLOPs of an iteration by a convention, and why they differ from the exact ones.
+
+    flops: None if the convention does not count such a model; `unsuited` is the reason.
+    deviations: what it counts differently, and how many FLOPs that is in an iteration; their sum
+        is `flops - exact`.
+    """
+
+    convention: ModelConvention
+    exact: int
+    flops: int | None
+    deviations: tuple[Deviation, ...] = ()
+    unsuited: str | None = None
+
+
+def count_by_convention(
+    convention: ModelConvention, model: Model, *, sequences: int, recomputed: bool = False
+) -> ConventionCount:
+    """Return what `convention` counts in an iteration over `sequences` sequences."""
+    counted = count_flops(model, sequences=sequences, recomputed=recomputed)
+    exact = counted.hardware if convention.counts_recomputation else counted.model
+    if (unsuited := convention.unsuited(model)) is not None:
+        return ConventionCount(convention=convention, exact=exact, flops=None, unsuited=unsuited)
+    again = recomputed and convention.counts_recomputation
+    found: dict[str, int] = {}
+    for part in parts(model):
+        for rule in convention.rules:
+            for reason, forward in rule(model, part):
+                passes = 4 if again and (convention.all_recomputed or _in_layers(part)) else 3
+                found[reason] = found.get(reason, 0) + passes * forward * sequences
+    if convention.rules:
+        for term in counted.terms:
+            if not term.part.trained and term.part.kind != "product":
+                found[_FROZEN] = found.get(_FROZEN, 0) + term.forward
+            if again and convention.all_recomputed and not term.recomputed:
+                found[_HEAD_AGAIN] = found.get(_HEAD_AGAIN, 0) + term.forward
+    deviations = tuple((reason, flops) for reason, flops in found.items() if flops)
+    flops = exact + sum(flops for _, flops in deviations)
+    return ConventionCount(convention=convention, exact=exact, flops=flops, deviations=deviations)
+
+
+_FROZEN = "counts gradients of frozen weights"
+_HEAD_AGAIN = "counts the head as recomputed"
+_HALF = "counts half of all keys in attention: the causal part"
+_NO_WINDOWS = "knows no attention windows"
+_WINDOWS = "counts the keys that the causal mask leaves of a window"
+_VECTORS = "counts norms, biases and other vectors as matrices"
+_SCANS = "leaves out the products of scans"
+_SHARED_HEAD = "leaves out the pass of prediction heads through the shared head"
+
+
+def _in_layers(part: ModelPart) -> bool:
+    return part.place in {"layers", "prediction heads"} and part.name != "head"
+
+
+def _forward(model: Model, part: ModelPart) -> int:
+    """Return the exact FLOPs of a part in the forward pass of a sequence."""
+    return 2 * repetitions(part, model.seq_length, "window") * part.multiplications
+
+
+def _restricted(part: ModelPart) -> bool:
+    return part.window is not None or part.chunk is not None
+
+
+# Megatron core and Megatron-Bridge
+
+
+def _half_of_the_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    if part.pairs:
+        half = model.seq_length**2 * part.multiplications
+        reason = f"{_NO_WINDOWS}: half of all keys" if _restricted(part) else _HALF
+        yield reason, half - _forward(model, part)
+
+
+def _causal_windows(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    """Yield as the rule above, with windows counted exactly; chunks are unknown."""
+    if part.pairs and part.window is not None and part.window < model.seq_length:
+        seen = 2 * causal_pairs(model.seq_length, part.window, None) * part.multiplications
+        yield _WINDOWS, seen - _forward(model, part)
+    else:
+        yield from _half_of_the_keys(model, replace(part, window=None))
+
+
+_LEFT_OUT_BY_MEGATRON = {
+    "router": "leaves out routers",
+    "shared expert's gate": "leaves out the gates of shared experts",
+    "embedding projection": "leaves out projections of the embedding",
+    "head projection": "leaves out projections of the embedding",
+}
+_NORMS_OF_MEGATRON = {
+    "latent norms": "counts norms of latent vectors as matrices",
+    "prediction norms": "counts norms of prediction heads as matrices",
+}
+
+
+def _small_matrices(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    if reason := _LEFT_OUT_BY_MEGATRON.get(part.name):
+        yield reason, -_forward(model, part)
+    if reason := _NORMS_OF_MEGATRON.get(part.name):
+        (*_, (_, width)) = part.stored
+        yield reason, 2 * model.seq_length * part.count * width
+
+
+def _linear_mixers(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    """Yield differences of Mamba-2 and gated delta net layers; once, at the token embedding."""
+    if part.name != "token embedding":
+        return
+    for layer, count in layer_counts((*model.layers, *model.prediction_heads)):
+        exact = {
+            one.name: _forward(model, one)
+            for one in parts(replace(model, layers=(replace(layer, mlp=None),), adapters=None))
+            if one.place == "layers"
+        }
+        scans = sum(flops for name, flops in exact.items() if name.startswith(("scan", "delta")))
+        tokens = 2 * model.seq_length * count
+        match layer.mixer:
+            case Mamba2() as mixer:
+                inner = 2 * model.hidden_size
+                states = 2 * mixer.groups * mixer.state_size
+                wide = model.hidden_size * (2 * inner + states + mixer.heads + inner)
+                yield (
+                    "takes Mamba layers to be twice as wide as the model",
+                    tokens * wide - count * (exact["input"] + exact["output"]),
+                )
+                yield "leaves out convolutions of Mamba layers", -count * exact["convolution"]
+                scan = 7 * model.seq_length * inner * mixer.state_size * count
+                yield "counts 7 operations per state in a scan", scan - count * scans
+            case GatedDeltaNet() as mixer:
+                rule = tokens * 4 * mixer.value_heads * mixer.value_size**2
+                yield "counts 4 products per state in a delta rule", rule - count * scans
+
+
+# torchtitan and PaLM
+
+
+def _all_keys(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    if part.pairs and _restricted(part):
+        full = 2 * model.seq_length**2 * part.multiplications
+        yield _NO_WINDOWS, full - _forward(model, part)
+
+
+def _per_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    """Yield differences of counts of a multiply-add for each active parameter."""
+    if part.kind == "vector":
+        yield _VECTORS, 2 * model.seq_length * part.active_parameters
+    elif part.kind == "product" and not part.pairs:
+        yield _SCANS, -_forward(model, part)
+    elif part.name == "head" and part.place == "prediction heads":
+        yield _SHARED_HEAD, -_forward(model, part)
+
+
+def _position_table_if_tied(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    if model.tied_head and part.name == "position embedding":
+        yield (
+            "counts the table of positions as a matrix if the head is tied",
+            2 * model.seq_length * part.parameters,
+        )
+
+
+# nanotron
+
+
+def _unknown_to_nanotron(model: Model) -> str | None:
+    simple = all(
+        isinstance(layer.mixer, Attention) and isinstance(layer.mlp, Mlp) for layer in model.layers
+    )
+    if simple and not model.prediction_heads:
+        return None
+    return "it counts attention and a dense MLP in every layer, nothing else"
+
+
+def _always_gated(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    if part.name == "MLP up" and not model.gated_mlp:
+        yield "counts every MLP as gated", _forward(model, part)
+
+
+def _narrow_heads(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    """Yield differences if heads times their size is not the hidden size."""
+    if part.place != "layers":
+        return
+    factors = dict(part.multiplied)
+    if part.name in {"query", "output", "key", "value", "scores", "weighted values"}:
+        actual = factors["head size"]
+        taken = model.hidden_size // model.num_attention_heads
+        keys: Keys = "full" if part.pairs else "window"
+        forward = 2 * repetitions(part, model.seq_length, keys) * part.multiplications
+        if taken != actual:
+            yield (
+                "takes heads to be hidden size / heads wide",
+                forward * taken // actual - forward,
+            )
+        if "with gate" in factors:
+            yield "leaves out output gates", -forward * taken // actual // 2
+
+
+def _embedding_projections(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    if part.name in {"embedding projection", "head projection"}:
+        yield _LEFT_OUT_BY_MEGATRON[part.name], -_forward(model, part)
+
+
+# BigScience and Narayanan et al.
+
+
+def _every_parameter(model: Model, part: ModelPart) -> Iterator[Deviation]:
+    """Yield differences of a count of a multiply-add for every parameter, and of no other."""
+    tokens = 2 * model.seq_length
+    if part.kind == "product":
+        yield "leaves out the products of attention and scans", -_forward(model, part)
+    elif part.kind == "vector":
+        yield _VECTORS, tokens * part.parameters
+    elif part.kind == "table":
+        yield "counts embeddings as matrices", tokens * part.parameters
+    elif part.name == "head" and not part.stored:
+        # A tied head is the token embedding, which is counted once.
+        reason = "counts embeddings as matrices" if part.place == "head" else _SHARED_HEAD
+        yield reason, -_forward(model, part)
+    elif part.parameters != part.active_parameters:
+        yield (
+            "counts all experts, not only those that a token takes",
+            tokens * (part.parameters - part.active_parameters),
+        )
+
+
+def _unlike_gpt2(model: Model) -> str | None:
+    h = model.hidden_size
+    for layer in model.layers:
+        mixer, mlp = layer.mixer, layer.mlp
+        if (
+            not isinstance(mixer, Attention)
+            or mixer.output_gate
+            or not mixer.heads * mixer.head_size == mixer.key_value_heads * mixer.head_size == h
+            or not isinstance(mlp, Mlp)
+            or mlp.gated
+            or mlp.width != 4 * h
+        ):
+            return "it assumes an MLP of two matrices 4h wide, and keys and values for every head"
+    if model.prediction_heads or model.embedding_size is not None:
+        return "it assumes one embedding and one head of the model's width"
+    return None
+
+
+_MEGATRON_RULES: tuple[Rule, ...] = (_small_matrices, _linear_mixers)
+
+MODEL_CONVENTIONS: dict[str, ModelConvention] = {
+    convention.name: convention
+    for convention in (
+        ModelConvention(name="model", title="exact matrix products of forward and backward"),
+        ModelConvention(
+            name="hardware",
+            title="exact matrix products, recomputed ones too",
+            counts_recomputation=True,
+        ),
+        ModelConvention(
+            name="narayanan",
+            title="Narayanan et al. 2021 (arXiv 2104.04473), equation 3",
+            counts_recomputation=True,
+            rules=(_all_keys,),
+            unsuited=_unlike_gpt2,
+        ),
+        ModelConvention(
+            name="bigscience",
+            title="BigScience's approximation (2021): a multiply-add a parameter, no attention",
+            counts_recomputation=True,
+            all_recomputed=True,
+            rules=(_every_parameter,),
+        ),
+        ModelConvention(
+            name="megatron-core",
+            title="Megatron-LM core",
+            source="num_floating_point_operations of megatron/training/training.py, 0.19",
+            rules=(_half_of_the_keys, *_MEGATRON_RULES),
+        ),
+        ModelConvention(
+            name="megatron-bridge",
+            title="Megatron-Bridge",
+            source="num_floating_point_operations of its training/utils/flop_utils.py, August 2026",
+            rules=(_causal_windows, *_MEGATRON_RULES),
+        ),
+        ModelConvention(
+            name="torchtitan",
+            title="torchtitan",
+            source="get_moe_model_nparams_and_flops of its models/utils.py, August 2026",
+            rules=(_all_keys, _per_parameter, _position_table_if_tied),
+        ),
+        ModelConvention(
+            name="nanotron",
+            title="nanotron",
+            source="get_flops of its models/llama.py, April 2026",
+            rules=(_all_keys, _always_gated, _narrow_heads, _embedding_projections),
+            unsuited=_unknown_to_nanotron,
+        ),
+        ModelConvention(
+            name="palm",
+            title="PaLM (arXiv 2204.02311), appendix B",
+            rules=(_all_keys, _per_parameter),
+        ),
+    )
+}

@@ -1,0 +1,149 @@
+"""Conventions of other programs, against what their own functions return for the same models."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.model.conventions import MODEL_CONVENTIONS, count_by_convention
+from orchestrator.model.counting import count_flops
+from orchestrator.model.description import Adapters, Model
+from orchestrator.model.named import named_model, named_models
+from orchestrator.run.described import described_shape, description
+from orchestrator.run.flops import CONVENTIONS, Iteration
+from orchestrator.run.shape import ModelShape
+
+# FLOPs of 4 sequences, returned by the function that the convention names as its source, of the
+# checkouts: Megatron-LM core_v0.19.0, Megatron-Bridge 067f987df, torchtitan b5bcd76c6, nanotron
+# 2411b022. Each got the model's own sizes; torchtitan's the tensors of transformers' class on the
+# meta device, or with experts the tensors of the description under torchtitan's names.
+PRINTED = {
+    ("deepseek-v2-lite", "megatron-core"): 268_471_174_692_864,
+    ("deepseek-v3", "megatron-bridge"): 4_092_920_692_998_144,
+    ("deepseek-v3", "megatron-core"): 4_092_920_692_998_144,
+    ("falcon-7b", "nanotron"): 499_381_753_085_952,
+    ("gemma3-12b", "megatron-bridge"): 2_427_774_019_043_328,
+    ("gemma3-27b", "megatron-core"): 5_719_005_578_919_936,
+    ("gemma3-27b", "nanotron"): 6_635_302_491_783_168,
+    ("gpt-oss-120b", "megatron-bridge"): 534_616_549_097_472,
+    ("gpt-oss-20b", "megatron-bridge"): 375_388_077_293_568,
+    ("gpt-oss-20b", "megatron-core"): 393_961_512_370_176,
+    ("gpt2", "megatron-core"): 3_267_851_452_416,
+    ("gpt2", "nanotron"): 4_195_564_388_352,
+    ("kimi-k2", "megatron-core"): 3_350_157_638_762_496,
+    ("llama3-70b", "nanotron"): 15_775_655_396_376_576,
+    ("llama3-8b", "megatron-bridge"): 1_686_582_117_531_648,
+    ("llama3-8b", "megatron-core"): 1_686_582_117_531_648,
+    ("llama3.1-405b", "megatron-core"): 82_704_989_763_403_776,
+    ("llama4-scout", "megatron-bridge"): 3_567_893_757_296_640,
+    ("mistral-7b", "megatron-bridge"): 1_556_302_874_542_080,
+    ("mixtral-8x7b", "megatron-core"): 1_305_910_576_152_576,
+    ("nemotron-h-8b", "megatron-core"): 1_530_520_185_864_192,
+    ("nemotron3-nano", "megatron-core"): 730_008_611_979_264,
+    ("nemotron4-15b", "megatron-core"): 1_460_838_636_453_888,
+    ("qwen2.5-7b", "megatron-core"): 735_444_429_963_264,
+    ("qwen3-235b-a22b", "megatron-bridge"): 2_425_402_391_789_568,
+    ("qwen3-30b-a3b", "megatron-core"): 376_934_919_831_552,
+    ("qwen3-8b", "nanotron"): 862_721_490_812_928,
+    ("qwen3-next-80b-a3b", "megatron-core"): 372_566_938_091_520,
+    ("llama3-8b", "torchtitan"): 1_897_740_694_978_560,
+    ("llama3.2-1b", "torchtitan"): 348_524_113_821_696,
+    ("qwen3-0.6b", "torchtitan"): 104_773_579_702_272,
+    ("gemma3-1b", "torchtitan"): 282_347_484_217_344,
+    ("deepseek-v3", "torchtitan"): 4_606_496_474_136_576,
+    ("gpt-oss-20b", "torchtitan"): 433_875_874_480_128,
+}
+
+
+@pytest.mark.parametrize(("name", "convention"), PRINTED)
+def test_convention_is_what_the_program_counts(name: str, convention: str):
+    """Attention, latent attention, windows, experts, Mamba-2 and the delta rule are among them."""
+    found = count_by_convention(
+        MODEL_CONVENTIONS[convention], named_model(name).model(), sequences=4
+    )
+    assert found.flops == PRINTED[name, convention]
+
+
+@pytest.mark.parametrize("convention", MODEL_CONVENTIONS.values(), ids=MODEL_CONVENTIONS)
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_reasons_add_up_to_the_difference(convention, recomputed: bool):
+    """Each difference has a reason, and a model that is not counted has one too."""
+    for named in named_models().values():
+        model = replace(named.model(), adapters=Adapters(rank=8, targets=("query", "MLP up")))
+        for one in (named.model(), model):
+            found = count_by_convention(convention, one, sequences=2, recomputed=recomputed)
+            exact = count_flops(one, sequences=2, recomputed=recomputed)
+            assert found.exact == (
+                exact.hardware if convention.counts_recomputation else exact.model
+            )
+            assert (found.flops is None) == (found.unsuited is not None)
+            if found.flops is not None:
+                assert found.flops == found.exact + sum(more for _, more in found.deviations)
+                assert found.flops > 0
+
+
+SHAPES = st.builds(
+    ModelShape,
+    num_layers=st.integers(1, 4),
+    hidden_size=st.sampled_from([64, 96, 128]),
+    num_attention_heads=st.sampled_from([4, 8]),
+    vocab_size=st.integers(10, 600),
+    seq_length=st.integers(1, 300),
+    ffn_hidden_size=st.sampled_from([None, 100, 256, 384]),
+    num_key_value_heads=st.sampled_from([None, 1, 2, 4]),
+    gated_mlp=st.booleans(),
+    untied_head=st.booleans(),
+    position_table=st.booleans(),
+    embedding_norm=st.booleans(),
+    biases=st.sampled_from(["all", "qkv", "none"]),
+    norm=st.sampled_from(["layernorm", "rmsnorm"]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(shape=SHAPES, padded=st.integers(0, 50), recomputed=st.booleans())
+def test_formulas_and_parts_count_the_same(shape: ModelShape, padded: int, recomputed: bool):
+    """A shape is counted by formulas in letters, a description part by part."""
+    vocabulary = shape.vocab_size + padded
+    described = description(shape, vocabulary)
+    other = described_shape(described)
+    assert other.parameters(vocabulary) == shape.parameters(vocabulary)
+    assert other.looked_up_parameters(vocabulary) == shape.looked_up_parameters(vocabulary)
+    for name, convention in CONVENTIONS.items():
+        iterations = [
+            Iteration(
+                model=one, padded_vocab_size=vocabulary, global_batch_size=3, recomputed=recomputed
+            )
+            for one in (shape, other)
+        ]
+        by_formula, by_parts = map(convention.flops, iterations)
+        assert by_formula == by_parts, name
+
+
+def test_every_convention_of_formulas_is_one_of_descriptions():
+    """Both have the same title, and count the same passes."""
+    for name, convention in CONVENTIONS.items():
+        other = MODEL_CONVENTIONS[name]
+        assert other.counts_recomputation == convention.counts_recomputation
+
+
+def trained_and_frozen() -> tuple[Model, Model]:
+    """Return a model, and the same one frozen beside adapters of rank 8."""
+    model = named_model("llama3-8b").model(128)
+    return model, replace(model, adapters=Adapters(rank=8, targets=("query", "value")))
+
+
+def test_frozen_matrices_cost_no_gradients_of_weights():
+    """Of two products backward one is left; attention's products are of activations."""
+    model, frozen = (count_flops(one, sequences=1) for one in trained_and_frozen())
+    kinds = {term.part.name: term for term in model.terms}
+    for term in frozen.terms:
+        if term.part.name in kinds:
+            other = kinds[term.part.name]
+            assert term.forward == other.forward
+            product = term.part.kind == "product"
+            assert term.backward == (other.backward if product else other.forward)
+        else:
+            assert "adapter" in term.part.name
+            assert term.backward == 2 * term.forward
