@@ -58,7 +58,7 @@ class ModelOptions(TypedDict, total=False):
 
 
 class AdapterOptions(ModelOptions, total=False):
-    """A model, and the LoRA adapters that alone are trained: their rank, and parts that have one."""
+    """A model; lora_rank: only LoRA adapters of this rank are trained, of the parts given."""
 
     lora_rank: _Size
     lora_target: list[str]
