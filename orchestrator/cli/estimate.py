@@ -77,6 +77,12 @@ model_options = options(
         "config.json of a Hugging Face model, or its folder.",
         type=click.Path(path_type=Path),
     ),
+    _option(
+        "--megatron-arguments",
+        "File with Megatron core's arguments, as in a script; others than the model's are ignored.",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+    ),
     _option("--num-layers", "Transformer layers.", type=_SIZE),
     _option("--hidden-size", "Width of the model.", type=_SIZE),
     _option("--num-attention-heads", "Attention heads per layer.", type=_SIZE),

@@ -198,17 +198,16 @@ def _given(options: dict[str, Any]) -> "Given":
     """Return values from the user that logs may lack. Raises UserError for an unknown preset."""
     from dataclasses import fields
 
+    from orchestrator.estimate.case import given_shape
     from orchestrator.logs.figures import Given
-    from orchestrator.run.presets import preset
     from orchestrator.run.shape import ModelShape
 
-    if options["model"] is not None:
-        preset(options["model"])
     names = {one.name for one in fields(ModelShape)}
     return Given(
         global_batch_size=options["global_batch_size"],
         world_size=options["world_size"],
-        model=options["model"],
+        model=options["model"] or (options["config"] and str(options["config"])),
+        shape=given_shape(options),
         sizes={name: one for name, one in options.items() if name in names and one is not None},
         vocab_size_multiple=options["vocab_size_multiple"],
         recomputed=options["activation_checkpointing"],

@@ -10,6 +10,7 @@ from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.hardware.gpus import Figure, peak_tflops
 from orchestrator.model.description import Adapters, Model
 from orchestrator.model.huggingface import model_of_config, read_model_config
+from orchestrator.model.megatron import read_megatron_arguments
 from orchestrator.model.named import is_named, named_model, named_models
 from orchestrator.model.parts import ADAPTER_TARGETS
 from orchestrator.run.described import described_shape
@@ -110,7 +111,7 @@ def option_case(values: Mapping[str, Any]) -> Case:
     model = _shape(values)
     multiple = (values.get("vocab_size_multiple") or 1) * (values.get("tensor_parallel_size") or 1)
     return Case(
-        label=values.get("model") or str(values.get("config") or ""),
+        label=model_label(values) or "",
         model=model,
         padded_vocab_size=padded_vocab_size(model.vocab_size, multiple),
         recomputed=bool(values.get("activation_checkpointing")),
@@ -201,6 +202,8 @@ def _described(values: Mapping[str, Any], given: Mapping[str, Any]) -> Model | N
 def _read(values: Mapping[str, Any]) -> Model:
     if (config := values.get("config")) is not None:
         return model_of_config(read_model_config(Path(config)))
+    if (arguments := values.get("megatron_arguments")) is not None:
+        return read_megatron_arguments(Path(arguments))
     name = values["model"]
     if not is_named(name):
         known = (*PRESETS, *named_models())
@@ -219,6 +222,24 @@ def _known_targets(targets: tuple[str, ...]) -> tuple[str, ...]:
                 f"{did_you_mean(target, ADAPTER_TARGETS)}; known are {', '.join(ADAPTER_TARGETS)}"
             )
     return targets or ("query", "value")
+
+
+def model_label(values: Mapping[str, Any]) -> str | None:
+    """Return how a model was given: its name, or the path of its file; None if by sizes."""
+    given = (values.get(name) for name in ("model", "config", "megatron_arguments"))
+    return next((str(value) for value in given if value is not None), None)
+
+
+def given_shape(values: Mapping[str, Any]) -> ModelShape | None:
+    """Return the model that a name or a file stands for, without other sizes; None if neither.
+
+    Raises UserError if several are given, or there is no such model.
+    """
+    described = _described(values, {})
+    if described is not None:
+        return described_shape(described)
+    key = values.get("model")
+    return None if key is None else preset(key)
 
 
 def _peak(values: Mapping[str, Any]) -> Figure | None:

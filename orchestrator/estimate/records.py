@@ -35,11 +35,13 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class ModelOptions(TypedDict, total=False):
     """A model: a preset as `model`, or sizes, or both; the sizes change the preset's.
 
-    Or a name that `teralog models` lists as `model`, or a `config.json` or its folder as `config`.
+    Or a name that `teralog models` lists as `model`, or a `config.json` or its folder as `config`,
+    or a file with Megatron's arguments.
     """
 
     model: str
     config: str
+    megatron_arguments: str
     num_layers: _Size
     hidden_size: _Size
     num_attention_heads: _Size

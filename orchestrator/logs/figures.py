@@ -5,8 +5,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from orchestrator.hardware.gpus import Figure, matching, peak_tflops
+from orchestrator.model.description import Model
+from orchestrator.model.huggingface import ConfigError
+from orchestrator.model.megatron import model_of_megatron
+from orchestrator.run.described import described_shape
 from orchestrator.run.flops import CONVENTIONS, Iteration, tflops_per_gpu, utilization
-from orchestrator.run.presets import preset
 from orchestrator.run.shape import ModelShape, padded_vocab_size
 from parsers.fields import whole
 from parsers.summary.run import RunSummary
@@ -39,12 +42,14 @@ _OFF = frozenset({"", "0", "[0]", "[1]", "1", "False", "false", "None", "none"})
 class Given:
     """Values from the user that logs may lack; None if not given. A log's values take precedence.
 
-    model: the key of a preset. sizes: fields of ModelShape, by name, without those not given.
+    model: how the user names a model. shape: the model with that name. sizes: fields of ModelShape,
+    by name, without those not given.
     """
 
     global_batch_size: int | None = None
     world_size: int | None = None
     model: str | None = None
+    shape: ModelShape | None = None
     sizes: Mapping[str, Any] = field(default_factory=dict)
     vocab_size_multiple: int | None = None
     recomputed: bool | None = None
@@ -173,7 +178,7 @@ def counted_flops(summary: RunSummary, given: Given = NOTHING_GIVEN) -> Mapping[
 def with_tokens(summary: RunSummary, given: Given) -> RunSummary:
     """Return the summary with tokens per second, if only the sequence length was missing."""
     length = given.sizes.get("seq_length") or (
-        None if given.model is None else preset(given.model).seq_length
+        None if given.shape is None else given.shape.seq_length
     )
     samples = summary.samples_per_second
     if summary.tokens_per_second is not None or samples is None or length is None:
@@ -197,27 +202,29 @@ def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
 
 
 def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:
-    """Return whether a log states layers or a width that differ from the given preset."""
-    if given.model is None:
+    """Return whether a log states layers or a width that the model given does not have."""
+    if given.shape is None:
         return False
     stated = stated_sizes(config)
-    sizes = asdict(preset(given.model))
-    return any(stated.get(name, sizes[name]) != sizes[name] for name in _OF_ONE_MODEL)
+    sizes = {name: getattr(given.shape, name) for name in _OF_ONE_MODEL}
+    return any(stated.get(name, size) != size for name, size in sizes.items())
 
 
 def _shape(
     config: Mapping[str, str], given: Given
 ) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
     """Return the model; or None, with the options that it lacks, or why none can help."""
-    for name in _OTHER_LAYERS:
-        if config.get(name, "") not in _OFF:
-            return None, (), f"the log states {name} {config[name]}, which no formula here counts"
+    fits = given.shape is not None and not contradicts_preset(config, given)
+    if fits and given.shape is not None and given.shape.described is not None:
+        return _with_stated_length(given.shape.described, config, given), (), None
+    if _needs_description(config):
+        return _shape_of_arguments(config, given)
     for name, usual in _NEOX_LAYERS.items():
         if "pos_emb" in config and config.get(name, usual) != usual:
             return None, (), f"the log states {name} {config[name]}, which no formula here counts"
     values: dict[str, Any] = {}
-    if given.model is not None and not contradicts_preset(config, given):
-        values = asdict(preset(given.model))
+    if fits and given.shape is not None:
+        values = asdict(given.shape)
     values |= {**given.sizes, **stated_sizes(config), **_variants(config)}
     padded = whole(config.get("padded_vocab_size"))
     if padded and "vocab_size" not in values:
@@ -228,15 +235,45 @@ def _shape(
     # How many heads there are changes no count, as long as keys and values are not grouped.
     values.setdefault("num_attention_heads", 1)
     heads, width = values["num_attention_heads"], values["hidden_size"]
-    head_size = whole(config.get("kv_channels"))
-    if width % heads or (head_size and head_size * heads != width):
-        sizes = f"{heads} heads{f' of {head_size}' if head_size else ''} and hidden_size {width}"
-        return None, (), f"the log states {sizes}, which no formula here counts"
+    if width % heads:
+        reason = f"{heads} heads and hidden_size {width}, which no formula here counts"
+        return None, (), f"the log states {reason}"
     groups = values.get("num_key_value_heads")
     if groups and heads % groups:
         return None, (), f"{heads} heads cannot share {groups} heads of keys and values"
     shape = ModelShape(**{name: one for name, one in values.items() if name in _SHAPE_FIELDS})
     return shape, (), None
+
+
+def _needs_description(config: Mapping[str, str]) -> bool:
+    """Return whether a log states layers, or a size of heads, that the shape does not have."""
+    if any(config.get(name, "") not in _OFF for name in _OTHER_LAYERS):
+        return True
+    heads, width, size = (
+        whole(config.get(name)) for name in ("num_attention_heads", "hidden_size", "kv_channels")
+    )
+    return bool(heads and width and size and heads * size != width)
+
+
+def _shape_of_arguments(
+    config: Mapping[str, str], given: Given
+) -> tuple[ModelShape | None, tuple[str, ...], str | None]:
+    """Return the model that Megatron's arguments build, or why they are not understood."""
+    sizes = {name: str(given.sizes[name]) for name in _SIZES if name in given.sizes}
+    # Megatron core prints it always; programs with other experts, which take one each, never.
+    if config.get("num_experts", "") not in _OFF and "moe_router_topk" not in config:
+        experts = config["num_experts"]
+        return None, (), f"the log states num_experts {experts}, but not how many a token takes"
+    try:
+        return described_shape(model_of_megatron({**sizes, **config})), (), None
+    except ConfigError as error:
+        return None, (), f"the log's arguments describe no model that is counted: {error}"
+
+
+def _with_stated_length(model: Model, config: Mapping[str, str], given: Given) -> ModelShape:
+    """Return the shape of a described model, with the length of sequences that the log states."""
+    length = whole(config.get("seq_length")) or given.sizes.get("seq_length") or model.seq_length
+    return described_shape(replace(model, seq_length=length))
 
 
 def _variants(config: Mapping[str, str]) -> dict[str, Any]:

@@ -232,12 +232,14 @@ def _latent_attention(model: Model, mixer: LatentAttention, h: Factor) -> Iterat
     else:
         rank: Factor = ("query rank", mixer.query_rank)
         yield _matrix(model, "query down", (h,), (rank,))
-        yield from _Norm(model).of("latent norms", "layers", rank)
+        if mixer.latent_norms:
+            yield from _Norm(model).of("latent norms", "layers", rank)
         yield from _with_adapter(model, "query", (rank,), (heads, key))
         if mixer.biases:
             yield _vector("query down bias", "layers", (rank,), trained=trained)
     yield _matrix(model, "key-value down", (h,), (latent_and_rope,))
-    yield from _Norm(model).of("latent norms", "layers", latent)
+    if mixer.latent_norms:
+        yield from _Norm(model).of("latent norms", "layers", latent)
     both: Factors = (heads, ("nope and value size", mixer.nope_size + mixer.value_size))
     yield _matrix(model, "key-value up", (latent,), both)
     yield from _with_adapter(model, "output", values, (h,))

@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from orchestrator.cli.main import main
+from orchestrator.model.counting import count_flops
+from orchestrator.model.named import named_model
 from orchestrator.run.flops import narayanan_flops
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "logs"
@@ -90,7 +92,7 @@ def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
         ({"num_experts": "8"}, {"tflops_per_gpu": None, "mfu": None}),
         ({"multi_latent_attention": "True"}, {"tflops_per_gpu": None}),
         ({"hybrid_override_pattern": "M-M*-"}, {"tflops_per_gpu": None}),
-        ({"kv_channels": "128"}, {"tflops_per_gpu": None}),
+        ({"kv_channels": "128"}, {"recomputed": True}),
         ({"num_experts": "[1]"}, {"recomputed": True}),
         ({"fp16": "False"}, {"mfu": None}),
     ],
@@ -139,6 +141,52 @@ def test_what_is_lacking_is_named_as_options(folder: Path) -> None:
         "2 runs, e.g. a.log: no TFLOPs: to compute them, give --num-layers --hidden-size "
         "--vocab-size --seq-length --global-batch-size"
     ) in result.stderr
+
+
+EXPERTS = {
+    **ARGUMENTS,
+    "num_experts": "8",
+    "moe_router_topk": "2",
+    "moe_layer_freq": "([0]*1+[1]*39)",
+    "moe_ffn_hidden_size": "1024",
+    "swiglu": "True",
+    "add_bias_linear": "False",
+    "normalization": "RMSNorm",
+    "position_embedding_type": "rope",
+    "untie_embeddings_and_output_weights": "True",
+    "group_query_attention": "True",
+    "num_query_groups": "8",
+    "kv_channels": "128",
+    "checkpoint_activations": "False",
+}
+
+
+def test_experts_are_counted_by_what_megatron_prints(folder: Path) -> None:
+    """Each token takes 2 of 8 experts; one layer is dense."""
+    Path("run.log").write_text(log(EXPERTS))
+    found = figures("run.log")
+    h, tokens = 6144, 4 * 1024
+    attention = 2 * h * 32 * 128 + 2 * h * 8 * 128 + 2 * 1024 * 32 * 128
+    dense, experts = 3 * h * 24576, 2 * 3 * h * 1024 + 8 * h
+    per_token = 6 * (40 * attention + dense + 39 * experts + h * 50688)
+    assert found["model_tflops_per_gpu"] == pytest.approx(per_token * tokens / 1.5 / 16 / 1e12)
+    assert found["mfu"] == pytest.approx(found["model_tflops_per_gpu"] / 125)
+    norms = 81 * h
+    stored = 40 * (2 * h * 32 * 128 + 2 * h * 8 * 128) + dense + 39 * (8 * 3 * h * 1024 + 8 * h)
+    assert found["parameters"] == stored + norms + 2 * h * 50688
+
+
+def test_a_model_is_given_by_name_or_by_its_config(folder: Path) -> None:
+    """The length of sequences is the log's, if it states one."""
+    Path("bare.log").write_text(log({"world_size": "16"}))
+    Path("config.json").write_text(json.dumps(named_model("mixtral-8x7b").config))
+    more = ("--global-batch-size=4", "--no-activation-checkpointing", "--seq-length=2048")
+    by_name = figures("bare.log", "--model=Mixtral 8x7B", *more)
+    assert by_name["parameters"] == 46_702_792_704
+    model = named_model("mixtral-8x7b").model(2048)
+    expected = count_flops(model, sequences=4).model / 1.5 / 16 / 1e12
+    assert by_name["model_tflops_per_gpu"] == pytest.approx(expected)
+    assert figures("bare.log", "--config=config.json", *more) == by_name
 
 
 def test_an_unknown_preset_is_named(folder: Path) -> None:
@@ -191,8 +239,11 @@ def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"num_experts": "8"}, "the log states num_experts 8, which no formula here counts"),
-        ({"kv_channels": "128"}, "the log states 32 heads of 128 and hidden_size 6144, which no"),
+        ({"num_experts": "8"}, "the log states num_experts 8, but not how many a token takes"),
+        (
+            {"hybrid_override_pattern": "M-M*-"},
+            "the log's arguments describe no model that is counted: hybrid_layer_pattern: has 5",
+        ),
         (
             {"num_attention_heads": "31", "kv_channels": "None"},
             "the log states 31 heads and hidden",

@@ -1,0 +1,524 @@
+"""Turn the arguments of Megatron-LM core into a description of the model, and back.
+
+Arguments are read under the names that Megatron's own namespace has (`num_layers`), with values as
+text, as its logs print them: `None`, `False` and an absent name are the same. The defaults are
+those of its parser; a model from a description states everything that differs from them.
+"""
+
+import ast
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orchestrator.common.errors import UserError
+from orchestrator.model.description import (
+    Attention,
+    AttentionBiases,
+    Experts,
+    GatedDeltaNet,
+    LatentAttention,
+    Layer,
+    Mamba2,
+    Mixer,
+    Mlp,
+    Model,
+)
+from orchestrator.model.huggingface import ConfigError
+
+_UNSET = frozenset({"", "None", "none", "False", "false", "[]"})
+# What changes layers in a way that is not described.
+_UNKNOWN = ("heterogeneous_layers_config_path", "decoder_seq_length", "retro_add_retriever")
+_MTP_SEPARATOR = "/"
+_MOST_LAYERS = 10_000
+# Options whose absence the namespace shows as True.
+_NEGATIVE = {
+    "--disable-bias-linear": "add_bias_linear",
+    "--no-position-embedding": "add_position_embedding",
+}
+_RENAMED = {
+    "tensor_model_parallel_size": "tensor_parallel_size",
+    "hybrid_override_pattern": "hybrid_layer_pattern",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """The arguments of one run by the names of Megatron's namespace."""
+
+    values: Mapping[str, str]
+
+    def given(self, name: str) -> str | None:
+        value = self.values.get(name)
+        return None if value is None or value in _UNSET else value
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self.values.get(name)
+        return default if value is None else value not in _UNSET
+
+    def optional(self, name: str) -> int | None:
+        """Return a whole number from 1 on; None if it is not set or 0."""
+        text = self.given(name)
+        if text is None or text == "0":
+            return None
+        if not text.isdecimal():
+            raise ConfigError(f"{name}: must be a whole number from 1 on ({text!r})")
+        return int(text)
+
+    def size(self, name: str, default: int | None = None) -> int:
+        value = self.optional(name)
+        if value is None:
+            value = default
+        if value is None:
+            raise ConfigError(f"{name}: is missing")
+        return value
+
+    def pattern(self, name: str, layers: int) -> list[int] | int | None:
+        """Return a number, or one 0 or 1 per layer, e.g. of ([0]*3+[1]*58)."""
+        text = self.given(name)
+        if text is None:
+            return None
+        if text.isdecimal():
+            return int(text)
+        found = _list_of(text)
+        if found is None or len(found) < layers:
+            raise ConfigError(f"{name}: must be a number or a list of {layers} ({text!r})")
+        return found[:layers]
+
+
+def _list_of(text: str) -> list[int] | None:
+    """Return the list that an expression of lists, + and * stands for; None for anything else."""
+    try:
+        return _list_node(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _list_node(node: ast.expr) -> list[int] | None:
+    match node:
+        case ast.List(elts=items):
+            numbers = [item.value for item in items if isinstance(item, ast.Constant)]
+            whole = [number for number in numbers if isinstance(number, int)]
+            return whole if len(whole) == len(items) else None
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            first, second = _list_node(left), _list_node(right)
+            return None if first is None or second is None else first + second
+        case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant(value=int(times))):
+            found = _list_node(left)
+            fits = found is not None and 0 <= times * len(found) <= _MOST_LAYERS
+            return found * times if found is not None and fits else None
+    return None
+
+
+def model_of_megatron(values: Mapping[str, str]) -> Model:
+    """Return the model that arguments of Megatron core build.
+
+    The vocabulary is `padded_vocab_size`, or `vocab_size` if that is not stated. Raises ConfigError
+    for what is missing, has a wrong value, or is not described.
+    """
+    a = _Arguments({_RENAMED.get(name, name): value for name, value in values.items()})
+    for name in _UNKNOWN:
+        if a.given(name):
+            raise ConfigError(f"{name}: {a.values[name]} changes layers in a way that is not known")
+    if a.flag("is_hybrid_model") and not a.given("hybrid_layer_pattern"):
+        raise ConfigError("hybrid_layer_pattern: is missing, although is_hybrid_model is set")
+    hidden = a.size("hidden_size")
+    vocabulary = a.optional("padded_vocab_size")
+    position = (a.given("position_embedding_type") or "learned_absolute").lower()
+    sequence = a.size("seq_length")
+    learned = position == "learned_absolute" and a.flag("add_position_embedding", default=True)
+    rows = a.optional("max_position_embeddings") or sequence
+    layers = _hybrid_layers(a) if a.given("hybrid_layer_pattern") else _transformer_layers(a)
+    ahead = a.optional("mtp_num_layers") or 0
+    return Model(
+        hidden_size=hidden,
+        vocab_size=vocabulary if vocabulary is not None else a.size("vocab_size"),
+        seq_length=sequence,
+        layers=layers,
+        norm="rmsnorm" if a.values.get("normalization", "").lower() == "rmsnorm" else "layernorm",
+        tied_head=not a.flag("untie_embeddings_and_output_weights"),
+        position_rows=rows if learned else None,
+        prediction_heads=(layers[-1],) * ahead,
+    )
+
+
+def _transformer_layers(a: _Arguments) -> tuple[Layer, ...]:
+    count = a.size("num_layers")
+    mixers = _mixers(a, count)
+    mlps = _mlps(a, count)
+    return tuple(Layer(mixer=mixer, mlp=mlp) for mixer, mlp in zip(mixers, mlps, strict=True))
+
+
+def _mixers(a: _Arguments, count: int) -> list[Mixer]:
+    if a.flag("multi_latent_attention"):
+        return [_latent(a)] * count
+    usual = _attention(a)
+    mixers: list[Mixer] = [usual] * count
+    if window := a.given("window_size"):
+        frequency = a.pattern("window_attn_skip_freq", count)
+        windowed = replace(usual, window=_window(window))
+        for index in range(count):
+            if frequency is None or _in_pattern(frequency, index, skips=True):
+                mixers[index] = windowed
+    variant = a.given("experimental_attention_variant") or a.given("linear_attention_type")
+    if variant is None:
+        return mixers
+    if variant not in {"gated_delta_net", "gdn"}:
+        raise ConfigError(f"experimental_attention_variant: {variant!r} is not known")
+    frequency = a.pattern("linear_attention_freq", count)
+    if frequency is None:
+        raise ConfigError("linear_attention_freq: is missing")
+    linear = _delta_net(a)
+    return [
+        linear if _in_pattern(frequency, index, skips=True) else mixers[index]
+        for index in range(count)
+    ]
+
+
+def _in_pattern(frequency: list[int] | int, index: int, *, skips: bool) -> bool:
+    """Return whether a layer has the special kind.
+
+    A number n is all but every nth layer (skips), or the first of every n.
+    """
+    if isinstance(frequency, list):
+        return bool(frequency[index])
+    if skips:
+        return (index + 1) % max(frequency, 1) != 0
+    return index % max(frequency, 1) == 0
+
+
+def _window(text: str) -> int:
+    """Return the keys that a query sees: Megatron's pair of those before it and after it, and 1."""
+    numbers = text.strip("()[] ").replace(" ", "").split(",")
+    if len(numbers) != 2 or not numbers[0].isdecimal():
+        raise ConfigError(f"window_size: must be two numbers, e.g. 127,0 ({text!r})")
+    return int(numbers[0]) + 1
+
+
+def _attention(a: _Arguments) -> Attention:
+    heads = a.size("num_attention_heads")
+    # Without the flag the number of groups is one that is printed and not used.
+    groups = a.size("num_query_groups", 1) if a.flag("group_query_attention") else heads
+    biases: AttentionBiases = "none"
+    if a.flag("add_bias_linear", default=True):
+        biases = "all"
+    elif a.flag("add_qkv_bias"):
+        biases = "qkv"
+    return Attention(
+        heads=heads,
+        key_value_heads=groups,
+        head_size=a.optional("kv_channels") or a.size("hidden_size") // heads,
+        biases=biases,
+        query_key_norm="head" if a.flag("qk_layernorm") else "none",
+        output_gate=a.flag("attention_output_gate"),
+        sinks=a.given("softmax_type") == "learnable",
+    )
+
+
+def _latent(a: _Arguments) -> LatentAttention:
+    if a.flag("add_bias_linear", default=True):
+        raise ConfigError("multi_latent_attention: is described with --disable-bias-linear only")
+    return LatentAttention(
+        heads=a.size("num_attention_heads"),
+        query_rank=a.optional("q_lora_rank"),
+        key_value_rank=a.size("kv_lora_rank", 32),
+        nope_size=a.size("qk_head_dim", 128),
+        rope_size=a.size("qk_pos_emb_head_dim", 64),
+        value_size=a.size("v_head_dim", 128),
+        latent_norms=a.flag("qk_layernorm"),
+    )
+
+
+def _delta_net(a: _Arguments) -> GatedDeltaNet:
+    return GatedDeltaNet(
+        key_heads=a.size("linear_num_key_heads", 16),
+        value_heads=a.size("linear_num_value_heads", 32),
+        key_size=a.size("linear_key_head_dim", 128),
+        value_size=a.size("linear_value_head_dim", 128),
+        convolution=a.size("linear_conv_kernel_dim", 4),
+    )
+
+
+def _mlps(a: _Arguments, count: int) -> list[Mlp | Experts]:
+    dense = _dense(a)
+    if a.optional("num_experts") is None:
+        return [dense] * count
+    frequency = a.pattern("moe_layer_freq", count) or 1
+    experts = _experts(a)
+    return [
+        experts if _in_pattern(frequency, index, skips=False) else dense for index in range(count)
+    ]
+
+
+def _gated(a: _Arguments) -> bool:
+    return a.flag("swiglu") or a.flag("gated_linear_unit") or a.flag("quick_geglu")
+
+
+def _dense(a: _Arguments) -> Mlp:
+    hidden = a.size("hidden_size")
+    width = a.optional("ffn_hidden_size")
+    if width is None:
+        # Megatron keeps the parameters of three matrices near those of two 4h wide.
+        width = 4 * hidden * 2 // 3 // 64 * 64 if a.flag("swiglu") else 4 * hidden
+    return Mlp(width=width, gated=_gated(a), biases=a.flag("add_bias_linear", default=True))
+
+
+def _experts(a: _Arguments) -> Experts:
+    biases = a.flag("add_bias_linear", default=True)
+    return Experts(
+        number=a.size("num_experts"),
+        top_k=a.size("moe_router_topk", 2),
+        width=a.optional("moe_ffn_hidden_size") or _dense(a).width,
+        gated=_gated(a),
+        biases=biases,
+        router_bias=biases,
+        shared_width=a.optional("moe_shared_expert_intermediate_size"),
+        shared_gate=a.flag("moe_shared_expert_gate"),
+        latent_size=a.optional("moe_latent_size"),
+    )
+
+
+def _hybrid_layers(a: _Arguments) -> tuple[Layer, ...]:
+    """Return layers of one block each: M Mamba-2, * attention, - MLP, E experts, G delta net."""
+    pattern = (a.given("hybrid_layer_pattern") or "").split(_MTP_SEPARATOR)[0].replace("|", "")
+    stated = a.optional("num_layers")
+    if stated is not None and stated != len(pattern):
+        raise ConfigError(
+            f"hybrid_layer_pattern: has {len(pattern)} layers, and num_layers is {stated}"
+        )
+    blocks: dict[str, Layer] = {}
+    for letter in dict.fromkeys(pattern):
+        match letter:
+            case "M":
+                blocks[letter] = Layer(mixer=_mamba(a), mlp=None, norms=1)
+            case "*":
+                blocks[letter] = Layer(mixer=_attention(a), mlp=None, norms=1)
+            case "-":
+                blocks[letter] = Layer(mixer=None, mlp=_dense(a), norms=1)
+            case "E":
+                blocks[letter] = Layer(mixer=None, mlp=_experts(a), norms=1)
+            case "G":
+                blocks[letter] = Layer(mixer=_delta_net(a), mlp=None, norms=1)
+            case _:
+                raise ConfigError(f"hybrid_layer_pattern: {letter!r} is not a layer that is known")
+    return tuple(blocks[letter] for letter in pattern)
+
+
+def _mamba(a: _Arguments) -> Mamba2:
+    size = a.size("mamba_head_dim", 64)
+    return Mamba2(
+        heads=a.optional("mamba_num_heads") or 2 * a.size("hidden_size") // size,
+        head_size=size,
+        state_size=a.size("mamba_state_dim", 128),
+        groups=a.size("mamba_num_groups", 8),
+        convolution=4,
+        chunk=128,
+        biases=False,
+    )
+
+
+def named_arguments(arguments: Sequence[str]) -> dict[str, str]:
+    """Return command-line arguments by the names of Megatron's namespace.
+
+    `--swiglu` becomes swiglu True, `--disable-bias-linear` add_bias_linear False; an option without
+    a value after another one ends it; `--option=value` is one option.
+    """
+    found: dict[str, str] = {}
+    option: str | None = None
+    for word in arguments:
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            if name in _NEGATIVE:
+                found[_NEGATIVE[name]] = "False"
+                option = None
+                continue
+            option = name[2:].replace("-", "_")
+            found[option] = value if equals else "True"
+            if equals:
+                option = None
+        elif option is not None:
+            found[option] = word if found[option] == "True" else f"{found[option]} {word}"
+    return found
+
+
+def read_megatron_arguments(path: Path) -> Model:
+    """Return the model of arguments in a file, written as in a shell script; # begins a comment.
+
+    Raises UserError if it cannot be read, and ConfigError, with the file, as `model_of_megatron`.
+    """
+    try:
+        text = path.read_text("utf-8").replace("\\\n", " ")
+        arguments = shlex.split(text, comments=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"{path}: is not a list of arguments: {error}") from error
+    try:
+        return model_of_megatron(named_arguments(arguments))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def megatron_arguments(model: Model) -> list[str]:
+    """Return the arguments of Megatron core that build a model, without vocabulary and length.
+
+    Raises ConfigError with all reasons if Megatron has no arguments for it.
+    """
+    arguments = [word for group in _groups(model) for word in group]
+    found = {
+        **named_arguments(arguments),
+        "seq_length": str(model.seq_length),
+        "padded_vocab_size": str(model.vocab_size),
+    }
+    # What is built is what its own reader makes of the arguments; a difference has no argument.
+    built = replace(model_of_megatron(found), adapters=model.adapters)
+    if built != model:
+        differences = ", ".join(_differences(built, model))
+        raise ConfigError(f"Megatron core has no arguments for this model: {differences}")
+    return arguments
+
+
+def _differences(built: Model, model: Model) -> list[str]:
+    fields = ("norm", "tied_head", "head_bias", "position_rows", "embedding_norm",
+              "embedding_size", "final_norm", "prediction_heads")  # fmt: skip
+    found = [name for name in fields if getattr(built, name) != getattr(model, name)]
+    if built.layers != model.layers:
+        kinds = {
+            f"{name} of layers"
+            for one, other in zip(built.layers, model.layers, strict=False)
+            for name in ("mixer", "mlp", "norms")
+            if getattr(one, name) != getattr(other, name)
+        }
+        found += sorted(kinds) or ["the number of layers"]
+    return found
+
+
+def _groups(model: Model) -> list[list[str]]:
+    first = next((layer for layer in model.layers if layer.mixer is not None), None)
+    mixers = [layer.mixer for layer in model.layers if layer.mixer is not None]
+    if any(isinstance(mixer, Mamba2) for mixer in mixers) or any(
+        layer.mixer is None or layer.mlp is None for layer in model.layers
+    ):
+        raise ConfigError("Megatron core has no arguments for hybrid models here; give extra_args")
+    if first is None:
+        raise ConfigError("the model has no layer that mixes tokens")
+    groups = [
+        ["--num-layers", str(model.num_layers)],
+        ["--hidden-size", str(model.hidden_size)],
+        ["--num-attention-heads", str(model.num_attention_heads)],
+        ["--normalization", "RMSNorm" if model.norm == "rmsnorm" else "LayerNorm"],
+    ]
+    if not model.tied_head:
+        groups.append(["--untie-embeddings-and-output-weights"])
+    if model.position_rows is None:
+        groups.append(["--position-embedding-type", "rope"])
+    else:
+        groups.append(["--max-position-embeddings", str(model.position_rows)])
+    groups += _mixer_groups([layer.mixer for layer in model.layers])
+    groups += _mlp_groups(model)
+    if model.prediction_heads:
+        groups.append(["--mtp-num-layers", str(len(model.prediction_heads))])
+    return groups
+
+
+def _mixer_groups(mixers: Sequence[Mixer | None]) -> list[list[str]]:
+    latent = next((mixer for mixer in mixers if isinstance(mixer, LatentAttention)), None)
+    if latent is not None:
+        return [
+            ["--multi-latent-attention", "--disable-bias-linear"],
+            *([["--q-lora-rank", str(latent.query_rank)]] if latent.query_rank else []),
+            ["--kv-lora-rank", str(latent.key_value_rank)],
+            ["--qk-head-dim", str(latent.nope_size)],
+            ["--qk-pos-emb-head-dim", str(latent.rope_size)],
+            ["--v-head-dim", str(latent.value_size)],
+            *([["--qk-layernorm"]] if latent.latent_norms else []),
+        ]
+    groups: list[list[str]] = []
+    full = [mixer for mixer in mixers if isinstance(mixer, Attention)]
+    if full:
+        one = full[0]
+        groups.append(["--kv-channels", str(one.head_size)])
+        if one.key_value_heads != one.heads:
+            groups.append(
+                ["--group-query-attention", "--num-query-groups", str(one.key_value_heads)]
+            )
+        if one.biases != "all":
+            groups.append(["--disable-bias-linear"])
+        if one.biases == "qkv":
+            groups.append(["--add-qkv-bias"])
+        if one.query_key_norm == "head":
+            groups.append(["--qk-layernorm"])
+        if one.output_gate:
+            groups.append(["--attention-output-gate"])
+        if one.sinks:
+            groups.append(["--softmax-type", "learnable"])
+        groups += _window_groups(mixers)
+    linear = next((mixer for mixer in mixers if isinstance(mixer, GatedDeltaNet)), None)
+    if linear is not None:
+        pattern = [int(isinstance(mixer, GatedDeltaNet)) for mixer in mixers]
+        groups += [
+            ["--experimental-attention-variant", "gated_delta_net"],
+            ["--linear-attention-freq", list_text(pattern)],
+            ["--linear-num-key-heads", str(linear.key_heads)],
+            ["--linear-num-value-heads", str(linear.value_heads)],
+            ["--linear-key-head-dim", str(linear.key_size)],
+            ["--linear-value-head-dim", str(linear.value_size)],
+            ["--linear-conv-kernel-dim", str(linear.convolution)],
+        ]
+    return groups
+
+
+def _window_groups(mixers: Sequence[Mixer | None]) -> list[list[str]]:
+    windows = [mixer.window if isinstance(mixer, Attention) else None for mixer in mixers]
+    window = next((one for one in windows if one is not None), None)
+    if window is None:
+        return []
+    groups = [["--window-size", f"{window - 1},0"]]
+    if None in windows:
+        pattern = [int(one is not None) for one in windows]
+        groups.append(["--window-attn-skip-freq", list_text(pattern)])
+    return groups
+
+
+def _mlp_groups(model: Model) -> list[list[str]]:
+    mlps = [layer.mlp for layer in model.layers]
+    dense = next((mlp for mlp in mlps if isinstance(mlp, Mlp)), None)
+    groups = [["--ffn-hidden-size", str(model.ffn_width)]]
+    if model.gated_mlp:
+        groups.append(["--swiglu"])
+    experts = model.experts
+    if experts is None:
+        return groups
+    groups += [
+        ["--num-experts", str(experts.number)],
+        ["--moe-router-topk", str(experts.top_k)],
+        ["--moe-ffn-hidden-size", str(experts.width)],
+    ]
+    if dense is not None:
+        groups.append(["--moe-layer-freq", list_text([int(isinstance(m, Experts)) for m in mlps])])
+    if experts.shared_width is not None:
+        groups.append(["--moe-shared-expert-intermediate-size", str(experts.shared_width)])
+    if experts.shared_gate:
+        groups.append(["--moe-shared-expert-gate"])
+    if experts.latent_size is not None:
+        groups.append(["--moe-latent-size", str(experts.latent_size)])
+    return groups
+
+
+def list_text(pattern: Sequence[int]) -> str:
+    """Return a pattern of layers as Megatron writes it: `([0]*3+[1]*58)`."""
+    parts: list[str] = []
+    start = 0
+    for index in range(1, len(pattern) + 1):
+        if index == len(pattern) or pattern[index] != pattern[start]:
+            parts.append(f"[{pattern[start]}]*{index - start}")
+            start = index
+    if len(parts) <= 8:
+        return f"({'+'.join(parts)})"
+    for length in range(2, 9):
+        unit, times = pattern[:length], len(pattern) // length
+        rest = pattern[times * length :]
+        if [*unit] * times == [*pattern[: times * length]]:
+            more = f"+{[*rest]}".replace(" ", "") if rest else ""
+            return f"({[*unit]}*{times}{more})".replace(" ", "")
+    return f"({[*pattern]})".replace(" ", "")

@@ -1,0 +1,95 @@
+"""Estimates of models that a name, a config.json or Megatron's arguments describe."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator.cli.main import main
+from orchestrator.model.counting import count_flops
+from orchestrator.model.megatron import megatron_arguments
+from orchestrator.model.named import named_model
+
+
+def run(*arguments: str) -> Result:
+    """Call `teralog estimate` in-process."""
+    return CliRunner().invoke(main, ["estimate", *arguments])
+
+
+DESCRIBED: dict[str, tuple[str, ...]] = {
+    "named": ("--model=Mixtral 8x7B",),
+    "config": ("--config=config.json",),
+    "folder": ("--config=.",),
+    "Megatron's arguments": ("--megatron-arguments=run.sh",),
+}
+
+
+@pytest.mark.parametrize("options", DESCRIBED.values(), ids=DESCRIBED)
+def test_a_described_model_is_counted(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """By its name, its config.json, that folder, or Megatron's arguments."""
+    monkeypatch.chdir(tmp_path)
+    named = named_model("mixtral-8x7b")
+    Path("config.json").write_text(json.dumps(named.config))
+    arguments = " ".join(megatron_arguments(named.model()))
+    Path("run.sh").write_text(
+        f"# sizes\n{arguments} --padded-vocab-size 32000 \\\n --seq-length 4096 --lr 1e-4\n"
+    )
+    length = "--seq-length=4096"
+    (record,) = [json.loads(run("params", *options, length, "--json").stdout)]
+    assert record["parameters"] == sum(record["parts"].values()) == 46_702_792_704
+    assert record["active_parameters"] == 12_879_925_248
+    flops = json.loads(run("flops", *options, length, "--global-batch-size=2", "--json").stdout)
+    model = named.model(4096)
+    by_name = {one["convention"]: one for one in flops}
+    assert by_name["model"]["flops"] == count_flops(model, sequences=2).model
+    assert by_name["narayanan"]["flops"] is None
+    text = run("flops", *options, length, "--global-batch-size=2").stdout
+    assert "top-k 2" in text
+
+
+def test_conventions_are_explained():
+    """Side by side, each with the reasons for its difference, which add up to it."""
+    options = ("--model=gpt-oss-20b", "--global-batch-size=2")
+    text = run("flops", *options, "--conventions").stdout
+    assert "knows no attention windows" in text
+    assert "not for this model" in text
+    records = json.loads(run("flops", *options, "--conventions", "--json").stdout)
+    for one in records:
+        if one["flops"] is None:
+            assert one["unsuited"]
+        else:
+            assert one["flops"] == one["exact_flops"] + sum(one["deviations"].values())
+
+
+MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
+    "a size": (("--model=llama3-8b", "--hidden-size=8"), "--hidden-size: not with --model"),
+    "two": (("--model=llama3-8b", "--config=."), "--model and --config each give a model"),
+    "no file": (("--config=nowhere.json",), "nowhere.json: cannot be read"),
+    "rank alone": (("--model=52B", "--lora-rank=8"), "--lora-rank: goes with --config"),
+    "target alone": (("--model=llama3-8b", "--lora-target=query"), "needs --lora-rank"),
+    "no such target": (
+        ("--model=llama3-8b", "--lora-rank=8", "--lora-target=querry"),
+        "--lora-target: 'querry' is not a part that can have adapters; did you mean 'query'?",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "sentence"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_with_a_described_model_is_a_sentence(
+    options: tuple[str, ...], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Not a traceback."""
+    monkeypatch.chdir(tmp_path)
+    result = run("params", *options)
+    assert result.exit_code == 1
+    assert sentence in result.stderr
+
+
+def test_adapters_alone_are_trained():
+    """LoRA of rank 16 beside query and value: r(h + h) + r(h + k) per layer."""
+    options = ("--model=llama3-8b", "--lora-rank=16", "--json")
+    record = json.loads(run("params", *options).stdout)
+    assert record["trained_parameters"] == 32 * 16 * (2 * 4096 + 4096 + 1024)

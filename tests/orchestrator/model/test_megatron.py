@@ -1,0 +1,166 @@
+"""Megatron's arguments to descriptions, and back."""
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.model.counting import active_parameters, parameters
+from orchestrator.model.description import Attention, Experts, Mamba2, Mlp
+from orchestrator.model.huggingface import ConfigError
+from orchestrator.model.megatron import (
+    list_text,
+    megatron_arguments,
+    model_of_megatron,
+    named_arguments,
+)
+from orchestrator.model.named import named_model, named_models
+
+TINY = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 128 --vocab-size 100"
+
+
+def model_of(more: str = ""):
+    """Return the model of some small sizes and further arguments."""
+    return model_of_megatron(named_arguments(f"{TINY} {more}".split()))
+
+
+# Has layers or norms that Megatron core has no arguments for: norms after layers, norms as wide as
+# all heads, an embedding norm, chunks, one norm per layer, layers of one block each.
+IMPOSSIBLE = {
+    *("bloom-7b", "bloom-176b", "gpt-j-6b", "falcon-7b", "llama4-scout", "llama4-maverick"),
+    *("olmo2-7b", "olmo2-13b", "olmo2-32b", "olmoe-7b", "minimax-m2"),
+    *("gemma3-1b", "gemma3-4b", "gemma3-12b", "gemma3-27b", "nemotron3-nano", "nemotron-h-8b"),
+}
+
+
+@pytest.mark.parametrize("name", named_models())
+def test_arguments_build_the_model_that_they_are_from(name: str):
+    """Or a sentence names what has no argument."""
+    model = named_model(name).model()
+    if name in IMPOSSIBLE:
+        with pytest.raises(ConfigError, match="Megatron core has no arguments for"):
+            megatron_arguments(model)
+        return
+    found = named_arguments(megatron_arguments(model))
+    sizes = {"seq_length": str(model.seq_length), "padded_vocab_size": str(model.vocab_size)}
+    assert model_of_megatron({**found, **sizes}) == model
+
+
+def test_defaults_are_those_of_megatron():
+    """GPT-2's layers; SwiGLU has two thirds of the width."""
+    model = model_of()
+    assert model.tied_head
+    assert model.position_rows == 128
+    assert model.norm == "layernorm"
+    attention = Attention(heads=4, key_value_heads=4, head_size=16, biases="all")
+    assert {layer.mixer for layer in model.layers} == {attention}
+    assert {layer.mlp for layer in model.layers} == {Mlp(width=256, biases=True)}
+    gated = model_of("--swiglu --hidden-size 6144")
+    assert gated.ffn_width == 16384
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changed"),
+    [
+        ("--group-query-attention --num-query-groups 2", {"key_value_heads": 2}),
+        ("--num-query-groups 2", {}),
+        ("--kv-channels 32", {"head_size": 32}),
+        ("--disable-bias-linear", {"biases": "none"}),
+        ("--disable-bias-linear --add-qkv-bias", {"biases": "qkv"}),
+        ("--qk-layernorm", {"query_key_norm": "head"}),
+        ("--attention-output-gate", {"output_gate": True}),
+        ("--softmax-type learnable", {"sinks": True}),
+        ("--window-size 31,0", {"window": 32}),
+        ("--window-size (31,0)", {"window": 32}),
+    ],
+)
+def test_an_argument_changes_attention(arguments: str, changed: dict[str, object]):
+    """As its layers are built."""
+    usual = Attention(heads=4, key_value_heads=4, head_size=16, biases="all")
+    assert model_of(arguments).layers[0].mixer == replace(usual, **changed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sparse"),
+    [
+        ("", "1111"),
+        ("--moe-layer-freq 2", "1010"),
+        ("--moe-layer-freq ([0]*1+[1]*3)", "0111"),
+        ("--moe-layer-freq [0,1,0,1]", "0101"),
+        ("--moe-layer-freq ([0]+[1])*2", "0101"),
+    ],
+)
+def test_pattern_of_experts(arguments: str, sparse: str):
+    """A number n is every nth layer from the first."""
+    model = model_of(f"--num-experts 8 --moe-ffn-hidden-size 32 {arguments}")
+    found = "".join(str(int(isinstance(layer.mlp, Experts))) for layer in model.layers)
+    assert found == sparse
+
+
+def test_windows_skip_every_nth_layer():
+    """The last of each group sees everything."""
+    model = model_of("--window-size 31,0 --window-attn-skip-freq 2")
+    windows = [layer.mixer.window for layer in model.layers if isinstance(layer.mixer, Attention)]
+    assert windows == [32, None, 32, None]
+
+
+def test_deepseek_v3_with_its_prediction_layer():
+    """671 B without it; the layer repeats the last one, and shares embedding and head."""
+    arguments = megatron_arguments(named_model("deepseek-v3").model())
+    sizes = ["--seq-length", "4096", "--padded-vocab-size", "129280", "--mtp-num-layers", "1"]
+    model = model_of_megatron(named_arguments([*arguments, *sizes]))
+    without = replace(model, prediction_heads=())
+    assert parameters(without) == 671_026_404_352
+    assert model.prediction_heads == (model.layers[-1],)
+    layer = parameters(without) - parameters(replace(without, layers=without.layers[:-1]))
+    assert parameters(model) - parameters(without) == layer + 2 * 7168 * 7168 + 3 * 7168
+    assert active_parameters(model) > active_parameters(without)
+
+
+def test_hybrid_pattern_has_one_block_per_letter():
+    """A bar separates pipeline stages; a slash ends the layers."""
+    model = model_of("--hybrid-layer-pattern M-|M* --mamba-num-heads 8 --num-layers 4")
+    assert [type(layer.mixer or layer.mlp) for layer in model.layers] == [
+        *(Mamba2, Mlp, Mamba2, Attention)
+    ]
+    assert {layer.norms for layer in model.layers} == {1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--num-layers two", "num_layers: must be a whole number from 1 on ('two')"),
+        ("--num-experts [8]", "num_experts: must be a whole number from 1 on ('[8]')"),
+        ("--num-experts 8 --moe-layer-freq [0,1]", "moe_layer_freq: must be a number or a list"),
+        ("--num-experts 8 --moe-layer-freq f()", "moe_layer_freq: must be a number or a list"),
+        ("--window-size 31", "window_size: must be two numbers"),
+        ("--multi-latent-attention", "multi_latent_attention: is described with --disable-bias"),
+        ("--hybrid-layer-pattern MX --num-layers 2", "hybrid_layer_pattern: 'X' is not a layer"),
+        ("--hybrid-layer-pattern M- ", "has 2 layers, and num_layers is 4"),
+        ("--is-hybrid-model", "hybrid_layer_pattern: is missing"),
+        ("--experimental-attention-variant dsa", "'dsa' is not known"),
+    ],
+)
+def test_a_mistake_is_a_sentence(arguments: str, message: str):
+    """With the argument, and its value."""
+    with pytest.raises(ConfigError) as caught:
+        model_of(arguments)
+    assert message in str(caught.value)
+
+
+@given(st.lists(st.integers(0, 1), min_size=1, max_size=100))
+def test_patterns_are_read_as_written(pattern: list[int]):
+    """However long."""
+    more = f"--num-layers {len(pattern)} --num-experts 4 --moe-layer-freq {list_text(pattern)}"
+    model = model_of(more)
+    assert [int(isinstance(layer.mlp, Experts)) for layer in model.layers] == pattern
+
+
+@given(st.dictionaries(st.text(max_size=12), st.text(max_size=12), max_size=6))
+def test_any_text_is_read_or_refused(values: dict[str, str]):
+    """Never a traceback."""
+    sizes = named_arguments(TINY.split())
+    with contextlib.suppress(ConfigError):
+        assert model_of_megatron({**sizes, **values})
