@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     help="Convention for the FLOPs of an iteration.",
 )
 @click.option(
+    "--attention",
+    type=click.Choice(["causal", "window", "full"]),
+    help="Keys that count in the attention of published models.  [default: as the page counts]",
+)
+@click.option(
     "--decimals",
     type=click.IntRange(0, 6),
     help="Decimals of TFLOPs.  [default: as the cell has them]",
@@ -69,6 +74,7 @@ def regenerate_tflops(
     seq_length: int | None,
     factor: str,
     formula: str,
+    attention: Literal["causal", "window", "full"] | None,
     decimals: int | None,
     gpu: str | None,
     gpu_peak_tflops: float | None,
@@ -96,6 +102,7 @@ def regenerate_tflops(
     settings = PageSettings(
         formula=Formula(formula),
         factor=int(factor),
+        attention=attention,
         decimals=decimals,
         gpu=gpu,
         gpu_peak_tflops=gpu_peak_tflops,

@@ -10,7 +10,7 @@ A table has:
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class NamedModel:
     size: float
     active: float | None
     seq_length: int
-    config: dict[str, Any]
+    config: dict[str, Any] = field(hash=False)
 
     def model(self, seq_length: int | None = None) -> Model:
         """Return its description, for sequences of `seq_length` or its usual ones."""

@@ -16,6 +16,8 @@ class FindingKind(StrEnum):
     TFLOPS_ABOVE_PEAK = "tflops-above-peak"
     TFLOPS_TOO_HIGH = "tflops-too-high"
     TFLOPS_MISTUNED = "tflops-mistuned"
+    MODEL_FLOPS = "model-flops"
+    UNEQUAL_FLOPS = "unequal-flops"
     MODEL_SIZE = "model-size"
     RELATIVE_CHANGE = "relative-change"
 

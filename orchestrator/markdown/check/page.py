@@ -11,6 +11,7 @@ from orchestrator.hardware.gpus import Gpu, matching
 from orchestrator.markdown.check.changes import relative_changes
 from orchestrator.markdown.check.findings import TableFinding
 from orchestrator.markdown.check.formulas import tflops_unlike_the_others
+from orchestrator.markdown.check.model_flops import named_model_flops
 from orchestrator.markdown.check.peaks import named_gpus, tflops_range
 from orchestrator.markdown.check.products import global_batch_size, world_size
 from orchestrator.markdown.check.rates import throughput
@@ -36,5 +37,6 @@ def check_page(page: BenchmarkPage, gpus: Sequence[Gpu] = ()) -> list[TableFindi
             findings += tflops_range(row, measured_on, judge_tuning=bool(gpus))
             findings += model_size(row) if gpt_only else ()
     findings += relative_changes(page.tables)
+    findings += named_model_flops(page.tables)
     findings += tflops_unlike_the_others(page.tables)
     return sorted(findings, key=lambda finding: finding.line)

@@ -19,6 +19,11 @@ def heading(line: str) -> str | None:
     return closed.rstrip() if closed[-1:] in ("", " ", "\t") else text
 
 
+def heading_level(line: str) -> int:
+    """Return the level of a heading, 1 of the highest; the line must be one."""
+    return len(line.lstrip(" ")) - len(line.lstrip(" ").lstrip("#"))
+
+
 def markdown_lines(data: bytes, document: Document) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line outside of code, comments and raw HTML."""
     covered = {

@@ -45,7 +45,7 @@ def read_page(data: bytes) -> BenchmarkPage:
     for table, name, noted in zip(
         document.tables, _table_names([noted.heading for noted in notes]), notes, strict=True
     ):
-        columns = BenchmarkColumns.of(table, noted.sizes)
+        columns = BenchmarkColumns.of(table, noted.sizes, headings=noted.headings)
         rows = tuple(benchmark_rows(table, columns))
         tables.append(BenchmarkTable(name=name, columns=columns, rows=rows, gpu=noted.gpu))
     title = printed_text(sections[1].heading) if len(sections) > 1 else ""

@@ -21,6 +21,7 @@ from orchestrator.markdown.meaning.cells import (
     Pace,
     is_blank,
     read_count,
+    read_length,
     read_pace,
     read_parameters,
 )
@@ -30,9 +31,11 @@ from orchestrator.markdown.meaning.columns import (
     read_columns,
     without_markup,
 )
+from orchestrator.markdown.meaning.model_names import model_called
 from orchestrator.markdown.meaning.notes import SIZES, Note
 from orchestrator.markdown.meaning.printed_numbers import Printed, exact_count, printed_number
 from orchestrator.markdown.meaning.units import Quantity, Unit
+from orchestrator.model.named import NamedModel
 
 _Read = TypeVar("_Read")
 
@@ -50,7 +53,13 @@ _NAMES = {
 # The cells of a row that name it in a message, and how much of each.
 _NAMING_CELLS, _NAMING_LENGTH = 2, 24
 _DIGIT = re.compile(rb"[0-9]")
+_COMPUTED = (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU)
 _TFLOPS = re.compile(rf"(?:{NUMERAL})\s*(?:t(?:era)?flops?(?:/s)?)?\s*(?:\(.*\))?", re.IGNORECASE)
+_LETTER = re.compile(r"[A-Za-z]")
+_MODEL_HEADING = re.compile(r"^\s*model\s*:\s*(?P<name>.+)", re.IGNORECASE)
+_SYSTEM_HEADING = re.compile(r"\b(?:system|hardware|gpu)\s*:\s*(?P<name>[^,;]+)", re.IGNORECASE)
+_PRECISION_HEADING = re.compile(r"\bprecision\s*:\s*(?P<name>[^,;]+)", re.IGNORECASE)
+_ADAPTERS = re.compile(r"(?<![A-Za-z])(?:q?lora|peft)(?![A-Za-z])", re.IGNORECASE)
 # A number that says itself that it is not exact contradicts nothing.
 _VAGUE = re.compile(r"[~≈≃±<>≤≥]|\+/?-|\b(?:about|approx|ca|circa)\b", re.IGNORECASE)
 
@@ -70,6 +79,7 @@ class BenchmarkColumns:
     in_order: Sequence[TableColumn]
     by_meaning: Mapping[Meaning, Sequence[TableColumn]]
     notes: Mapping[Meaning, Note]
+    headings: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -77,15 +87,19 @@ class BenchmarkColumns:
         table: MarkdownTable,
         notes: Mapping[Meaning, Note],
         given: Mapping[str, str] | None = None,
+        headings: tuple[str, ...] = (),
     ) -> "BenchmarkColumns":
-        """Return the columns of a table; `given` as for `read_columns`."""
+        """Return the columns of a table; `given` as for `read_columns`.
+
+        headings: those above the table, from the highest level to the nearest.
+        """
         in_order = read_columns([cell.text for cell in table.header.cells], given)
         by_meaning: dict[Meaning, list[TableColumn]] = {}
         for column in in_order:
             if column.meaning:
                 by_meaning.setdefault(column.meaning, []).append(column)
         by_meaning.get(Meaning.PACE, []).sort(key=lambda column: (column.rank, _is_rate(column)))
-        return cls(in_order=in_order, by_meaning=by_meaning, notes=notes)
+        return cls(in_order=in_order, by_meaning=by_meaning, notes=notes, headings=headings)
 
     @cached_property
     def titles(self) -> tuple[str, ...]:
@@ -171,13 +185,58 @@ class BenchmarkRow:
         raws = self.raw_cells
         return cell_text(raws[column.index]) if column.index < len(raws) else ""
 
+    @property
+    def model_name(self) -> str | None:
+        """The model that its cell names, or else the nearest heading that names one."""
+        return self._named(
+            Meaning.MODEL, _MODEL_HEADING, lambda text: model_called(text) is not None
+        )
+
+    @property
+    def model(self) -> NamedModel | None:
+        """The published model that the row is about, if it is one."""
+        name = self.model_name
+        return model_called(name) if name is not None else None
+
+    @property
+    def gpu_name(self) -> str | None:
+        """The GPU that its cell names, or else the nearest heading that says `System: ...`."""
+        return self._named(Meaning.GPU, _SYSTEM_HEADING, lambda _: False)
+
+    @property
+    def precision(self) -> str | None:
+        """The number format that its cell names, or else a heading that says `Precision: ...`."""
+        return self._named(Meaning.PRECISION, _PRECISION_HEADING, lambda _: False)
+
+    @cached_property
+    def trains_adapters(self) -> bool:
+        """Whether a cell or a heading says that only adapters (LoRA) are trained."""
+        texts = (*self.columns.headings, *map(cell_text, self.raw_cells))
+        return any(map(_ADAPTERS.search, texts))
+
+    def _named(
+        self, meaning: Meaning, pattern: "re.Pattern[str]", is_name: Callable[[str], bool]
+    ) -> str | None:
+        columns = self.columns.by_meaning.get(meaning, ())
+        texts = [plain(self.text(column)) for column in columns]
+        cells = [text for text in texts if not is_blank(text) and _LETTER.search(text)]
+        if cells or len(columns) > 1:
+            return cells[0] if len(cells) == 1 else None
+        for heading in reversed(self.columns.headings):
+            text = without_markup(heading)
+            if found := pattern.search(text):
+                return printable(found["name"].strip())
+            if is_name(text):
+                return printable(text)
+        return None
+
     def count(self, meaning: Meaning) -> int:
         """Return an integer of a column, or the one that applies to the whole table."""
         columns = self.columns
         if meaning in columns.notes and meaning not in columns.by_meaning:
             value = columns.notes[meaning].value
             return self.count(value) if isinstance(value, Meaning) else value
-        return self._read(columns.column(meaning), _counted)
+        return self._read(columns.column(meaning), _reader(meaning))
 
     def parameters(self) -> int:
         """Return the number of parameters: the size as printed, or in the model's name."""
@@ -264,12 +323,12 @@ class BenchmarkRow:
         printed: Printed | None = None
         try:
             if meaning in SIZES:
-                printed = exact_count(self._read(column, _counted))
+                printed = exact_count(self._read(column, _reader(meaning)))
             elif _VAGUE.search(text):
                 return None
             elif meaning is Meaning.PARAMETERS:
                 printed = printed_number(text, self._read(column, _sized))
-            elif meaning is Meaning.TFLOPS_PER_GPU and _TFLOPS.fullmatch(plain(text)):
+            elif meaning in _COMPUTED and _TFLOPS.fullmatch(plain(text)):
                 printed = printed_number(text)
         except NotUnderstoodError:
             return None
@@ -372,6 +431,15 @@ def plain(text: str) -> str:
 @lru_cache(maxsize=4096)
 def _counted(raw: bytes, _unit: Unit | None) -> int:
     return read_count(cell_text(raw))
+
+
+@lru_cache(maxsize=4096)
+def _long(raw: bytes, unit: Unit | None) -> int:
+    return read_length(cell_text(raw), unit)
+
+
+def _reader(meaning: Meaning | None) -> Callable[[bytes, Unit | None], int]:
+    return _long if meaning is Meaning.SEQ_LENGTH else _counted
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,13 @@ import re
 from typing import NamedTuple
 
 from orchestrator.markdown.meaning.columns import without_markup
-from orchestrator.markdown.meaning.units import Quantity, Unit, pace_unit, size_unit
+from orchestrator.markdown.meaning.units import (
+    Quantity,
+    Unit,
+    length_unit,
+    pace_unit,
+    size_unit,
+)
 
 NUMERAL = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
 _BLANK = re.compile(
@@ -22,6 +28,7 @@ _SIZE = re.compile(rf"{_ABOUT}(?P<number>{NUMERAL})\s*(?P<unit>[a-z ]*?){_REMARK
 _SIZE_IN_NAME = re.compile(rf"(?<![\w.,])(?P<number>{NUMERAL})\s?(?P<unit>[bmt])\b", re.IGNORECASE)
 _COUNT = re.compile(rf"(?P<number>{NUMERAL})(?P<times>(?:\s*[x\u00d7*]\s*\d+)*)(?P<rest>.*)")
 _THINGS = re.compile(r"(?:\s*[x\u00d7]?\s*[A-Z][\w./-]*)*(?:\s+[a-z]+)?(?:\s*\(.*\))?\s*")
+_LENGTH = re.compile(rf"(?P<number>{NUMERAL})\s*(?P<unit>ki?)?(?:[\s-]*tokens)?", re.IGNORECASE)
 _PACE = re.compile(
     rf"{_ABOUT}(?P<number>{NUMERAL})(?:e(?P<exponent>[+-]?\d\d?))?"
     rf"\s*(?P<unit>[a-zµμ][a-zµμ/ ]*?)?{_REMARK}",
@@ -98,6 +105,21 @@ def read_count(text: str) -> int:
     if not 1 <= number < _LARGEST or number != int(number):
         raise NotUnderstoodError(f"{text!r} is no whole number above zero")
     return int(number)
+
+
+def read_length(text: str, unit: Unit | None = None) -> int:
+    """Return the tokens of a sequence in a cell: `4096`, `4,096`, `8K`; K is 1024.
+
+    `unit` is what the title names. Raises NotUnderstoodError.
+    """
+    found = _LENGTH.fullmatch(_plain(text))
+    if found is None:
+        return read_count(text)
+    told = length_unit(found["unit"]) if found["unit"] else unit
+    tokens = as_number(found["number"]) * (told.scale if told else 1)
+    if not 1 <= tokens < _LARGEST or tokens != int(tokens):
+        raise NotUnderstoodError(f"{text!r} is not a number of tokens")
+    return int(tokens)
 
 
 def read_pace(text: str, unit: Unit | None = None) -> Pace:

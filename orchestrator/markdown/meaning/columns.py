@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
-from orchestrator.markdown.meaning.units import Quantity, Unit, pace_unit, size_unit
+from orchestrator.markdown.meaning.units import (
+    Quantity,
+    Unit,
+    length_unit,
+    pace_unit,
+    size_unit,
+)
 
 
 class Meaning(StrEnum):
@@ -16,6 +22,8 @@ class Meaning(StrEnum):
     MODEL: a name that may contain the size, `GPT-2 XL (1.5B)`. GPU: its name, `V100`; people also
     write the number of GPUs there. REPORTED_TFLOPS: as printed by a program. STATISTIC: the spread
     of measurements, or the number of reports.
+    MODEL_TFLOPS_PER_GPU: TFLOPs without recomputation, if the title says so. PRECISION: the number
+    format of products, e.g. FP8.
     """
 
     PARAMETERS = "parameters"
@@ -38,11 +46,13 @@ class Meaning(StrEnum):
     ZERO_STAGE = "zero_stage"
     PACE = "pace"
     TFLOPS_PER_GPU = "tflops_per_gpu"
+    MODEL_TFLOPS_PER_GPU = "model_tflops_per_gpu"
     REPORTED_TFLOPS = "reported_tflops"
     MFU = "mfu"
     HFU = "hfu"
     MEMORY = "memory"
     GPU = "gpu"
+    PRECISION = "precision"
     ID = "id"
     OUTCOME = "outcome"
     NOTES = "notes"
@@ -80,9 +90,10 @@ COLUMN_NAMES = (*(str(meaning) for meaning in Meaning if meaning is not Meaning.
 _SPELLINGS = {
     Meaning.PARAMETERS: """size modelsize msize params parameters nparams numparams
         numparameters numberofparameters modelparams modelparameters""",
-    Meaning.MODEL: "model modelname",
+    Meaning.MODEL: "model modelname models llm network architecture",
     Meaning.WORLD_SIZE: """gpus ngpus ngpu numgpus totalgpus gpucount numberofgpus worldsize
-        devices numdevices ranks numranks""",
+        devices ndevices numdevices ranks numranks chips nchips numchips numberofchips accelerators
+        numofgpus nofgpus""",
     Meaning.NODES: "nodes node nnodes numnodes numberofnodes",
     Meaning.GPUS_PER_NODE: "gpuspernode gpusnode gpupernode gpunode ngpuspernode",
     Meaning.DATA_PARALLEL_SIZE: "dp dpsize dataparallel dataparallelsize dpdegree",
@@ -97,18 +108,21 @@ _SPELLINGS = {
         nummicrobatches""",
     Meaning.GLOBAL_BATCH_SIZE: """globbs gbs globalbs globalbatch globalbatchsize globbatch
         trainbatchsize totalbatchsize""",
-    Meaning.SEQ_LENGTH: "seq seqlen seqlength sequencelength sequencelen context contextlength ctx",
+    Meaning.SEQ_LENGTH: """seq seqlen seqlength sequencelength sequencelen context contextlength ctx
+        packedsequencelength packedseqlength maxseqlen maxseqlength maxsequencelength""",
     Meaning.NUM_LAYERS: "layers nlayers numlayers numberoflayers",
     Meaning.HIDDEN_SIZE: "hidden nhidden hiddensize dmodel hiddendim",
     Meaning.NUM_ATTENTION_HEADS: "heads nheads numheads attentionheads numattentionheads",
     Meaning.PADDED_VOCAB_SIZE: "vocab vocabsize paddedvocab paddedvocabsize",
     Meaning.ZERO_STAGE: "zero zerostage stage",
     Meaning.PACE: """throughput speed time steptime timeperstep timestep iterationtime itertime
-        timeperiteration timeperiter timeiter timeit througput throuthput""",
+        timeperiteration timeperiter timeiter timeit througput throuthput timeperglobalstep
+        globalsteptime throughputpergpu""",
     Meaning.MFU: "mfu modelflopsutilization modelflopsutilisation",
     Meaning.HFU: "hfu hardwareflopsutilization hardwareflopsutilisation",
     Meaning.MEMORY: "mem memory gpumem gpumemory peakmem peakmemory maxmem",
-    Meaning.GPU: "gpu gputype gpumodel gpuname accelerator",
+    Meaning.GPU: "gpu gputype gpumodel gpuname accelerator system hardware chip chiptype device",
+    Meaning.PRECISION: "precision dtype datatype numberformat numerics computeprecision",
     Meaning.ID: "id no nr run runid job jobid date",
     Meaning.OUTCOME: "outcome ended status",
     Meaning.NOTES: "notes note comment comments remark remarks",
@@ -128,11 +142,12 @@ _UNIT = re.compile(
 _NUMBER_OF = re.compile(r"^(?:#|\u2116)\s*")
 _LONGEST = 100
 _NO_LETTER = re.compile(r"[^a-z0-9]+")
-_TFLOPS = re.compile(r"t(?:era)?flops?")
+_TFLOPS = re.compile(r"t(?:era)?flop(?:s(?!ec))?")
 # Words that a title may have next to TFLOPs and still mean the computed ones.
 _PLAIN = re.compile(
-    r"(?:per|ps|s|sec|second|a|gpus?|device|card|rank|achieved|computed|calculated)*"
+    r"(?:per|ps|s|sec|second|a|gpus?|device|card|rank|chip|achieved|computed|calculated)*"
 )
+_MODEL = re.compile(rf"model(?P<rest>{_PLAIN.pattern})")
 _REPORTED = re.compile(r"report|log|print|measured|megatron|deepspeed")
 _MEMORY_UNIT = re.compile(r"[kmgt]i?b", re.IGNORECASE)
 # A table with all of these is a report of ours. Elsewhere they may mean anything, as n does.
@@ -217,6 +232,8 @@ def _column(index: int, title: str) -> TableColumn:
     meaning = _MEANINGS.get(_NO_LETTER.sub("", name.lower()))
     if meaning is Meaning.PARAMETERS:
         return TableColumn(index, title, meaning, size_unit(told))
+    if meaning is Meaning.SEQ_LENGTH:
+        return TableColumn(index, title, meaning, length_unit(told))
     if meaning is Meaning.PACE:
         # A time without a unit is in seconds; a throughput without a unit may be anything.
         unit = _SECONDS if "time" in name.lower() and not told else None
@@ -231,4 +248,6 @@ def _column(index: int, title: str) -> TableColumn:
 def _meaning_of_tflops(rest: str) -> Meaning | None:
     if _PLAIN.fullmatch(rest):
         return Meaning.TFLOPS_PER_GPU
+    if _MODEL.fullmatch(rest):
+        return Meaning.MODEL_TFLOPS_PER_GPU
     return Meaning.REPORTED_TFLOPS if _REPORTED.search(rest) else None

@@ -9,7 +9,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from orchestrator.markdown.document.headings import heading, markdown_lines
+from orchestrator.markdown.document.headings import (
+    heading,
+    heading_level,
+    markdown_lines,
+)
 from orchestrator.markdown.document.tables import Document
 from orchestrator.markdown.meaning.columns import Meaning, read_columns
 from orchestrator.markdown.meaning.settings import PageSettings, with_comment
@@ -46,19 +50,24 @@ class Note(NamedTuple):
 
 
 class Section(NamedTuple):
-    """The content below one heading: its first line, and its list items."""
+    """The content below one heading: its first line, and its list items.
+
+    headings: this heading and those above it, from the highest level to its own.
+    """
 
     line: int
     heading: str
     sizes: dict[Meaning, Note]
+    headings: tuple[str, ...] = ()
 
 
 class TableNotes(NamedTuple):
-    """A page's notes about one table: the heading above it, sizes, and the GPU."""
+    """A page's notes about one table: the headings above it, sizes, and the GPU."""
 
     heading: str
     sizes: dict[Meaning, Note]
     gpu: str | None
+    headings: tuple[str, ...] = ()
 
 
 _ITEM = re.compile(r"\s*[-*+]\s+(?P<text>.*)")
@@ -99,7 +108,8 @@ def read_notes(data: bytes, document: Document, sections: Sequence[Section]) -> 
                 if before.constants.get(meaning) != value:
                     said[meaning] = Note(comment.line, meaning, value)
         section = sections[bisect_right(begins, table.header.line) - 1]
-        notes.append(TableNotes(section.heading, {**section.sizes, **said}, settings.gpu))
+        sizes = {**section.sizes, **said}
+        notes.append(TableNotes(section.heading, sizes, settings.gpu, section.headings))
     return notes
 
 
@@ -107,9 +117,12 @@ def read_sections(data: bytes, document: Document) -> list[Section]:
     """Return the section above the first heading of a document, and that of each heading."""
     sections = [Section(0, "", {})]
     contradicted: set[tuple[int, Meaning]] = set()
+    above: list[tuple[int, str]] = []
     for number, line in markdown_lines(data, document):
         if (text := heading(line)) is not None:
-            sections.append(Section(number, text, {}))
+            level = heading_level(line)
+            above = [*(one for one in above if one[0] < level), (level, text)]
+            sections.append(Section(number, text, {}, tuple(each for _, each in above)))
         section = sections[-1]
         for meaning, note in _notes(number, line):
             if section.sizes.setdefault(meaning, note).value != note.value:

@@ -16,6 +16,8 @@ from orchestrator.common.errors import UserError, did_you_mean
 from orchestrator.markdown.document.tables import Document, Text
 from orchestrator.markdown.meaning.cells import NotUnderstoodError, read_count, read_parameters
 from orchestrator.markdown.meaning.columns import Meaning
+from orchestrator.markdown.meaning.ways_to_count import COUNTED_KEYS, Group, Way
+from orchestrator.model.counting import Keys
 
 Choice = TypeVar("Choice")
 
@@ -38,6 +40,8 @@ class PageSettings:
     None keeps those that a cell has. gpu, gpu_peak_tflops: for utilizations; the peak takes
     precedence over the name's. constants: numbers for tables that have no column for them. columns:
     the meanings of columns, by the key of their title, if the title does not show it.
+    attention: the keys that count in the attention of published models; None for the page's own.
+    ways: the way to count each model of the page, by its rows.
     """
 
     formula: Formula = Formula.BIGSCIENCE
@@ -47,6 +51,8 @@ class PageSettings:
     gpu_peak_tflops: float | None = None
     constants: Mapping[Meaning, int] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
+    attention: Keys | None = None
+    ways: Mapping[Group, Way] = field(default_factory=dict)
 
 
 # Numbers that a page may give once instead of in a column.
@@ -72,9 +78,12 @@ KEYS = (
     "decimals",
     "gpu",
     "gpu_peak_tflops",
+    "attention",
     *(one.value for one in CONSTANTS),
 )
 
+# Fields that no comment sets by their own name.
+_NO_SETTINGS = ("constants", "columns", "ways")
 _COMMENT = re.compile(r"<!--\s*teralog\s*:(?P<settings>.*?)(?:-->|\Z)", re.DOTALL)
 _SETTING = re.compile(
     r"(?P<key>[^\s=]+)\s*=\s*(?:\"(?P<quoted>[^\"]*)\"|(?P<plain>\S+))|(?P<other>\S+)"
@@ -120,7 +129,7 @@ def overridden(options: PageSettings, page: PageSettings) -> Iterator[str]:
 
 
 def _values(settings: PageSettings) -> dict[str, object]:
-    names = (one.name for one in fields(settings) if one.name not in ("constants", "columns"))
+    names = (one.name for one in fields(settings) if one.name not in _NO_SETTINGS)
     constants = {str(meaning): number for meaning, number in settings.constants.items()}
     return {**{name: getattr(settings, name) for name in names}, **constants}
 
@@ -151,6 +160,8 @@ def _with_setting(settings: PageSettings, key: str, value: str) -> PageSettings:
         case "decimals":
             choices = {str(number): number for number in range(MOST_DECIMALS + 1)}
             return replace(settings, decimals=_one_of(value, choices))
+        case "attention":
+            return replace(settings, attention=_one_of(value, {one: one for one in COUNTED_KEYS}))
         case "gpu":
             return replace(settings, gpu=value)
         case "gpu_peak_tflops":

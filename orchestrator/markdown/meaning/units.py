@@ -14,6 +14,7 @@ class Quantity(StrEnum):
     TOKENS_PER_SECOND = "tokens_per_second"
     ITERATIONS_PER_SECOND = "iterations_per_second"
     PARAMETERS = "parameters"
+    TOKENS = "tokens"
 
 
 class Unit(NamedTuple):
@@ -43,7 +44,9 @@ _PARAMETERS = {
     **dict.fromkeys(("b", "bn", "billion", "billions"), 1e9),
     **dict.fromkeys(("t", "trillion", "trillions"), 1e12),
 }
-_GPU = {"gpu", "gpus", "device", "card", "rank"}
+_GPU = {"gpu", "gpus", "device", "card", "rank", "chip", "accelerator"}
+# Tokens per second, as a word, and tokens per second and GPU.
+_SHORT = {"tps": "tokens/s", "wps": "tokens/s", "tgs": "tokens/s/gpu"}
 _PER = re.compile(r"\s*/\s*|\s+per\s+")
 _WORDS_OF_SIZE = re.compile(r"\s*\b(?:of\s+)?(?:params?|parameters)\b")
 
@@ -51,7 +54,8 @@ _WORDS_OF_SIZE = re.compile(r"\s*\b(?:of\s+)?(?:params?|parameters)\b")
 @cache
 def pace_unit(text: str) -> Unit | None:
     """Return the unit of a time or a rate, `s/it`, `ms`, `samples/sec`, `tokens/s/GPU`."""
-    parts = _PER.split(text.strip().lower())
+    words = _PER.split(text.strip().lower())
+    parts = [part for word in words for part in _PER.split(_SHORT.get(word, word))]
     per_gpu = any(part in _GPU for part in parts[1:])
     match [part for part in parts if part not in _GPU]:
         case [time] if time in _SECONDS and not per_gpu:
@@ -69,3 +73,9 @@ def size_unit(text: str) -> Unit | None:
     """Return the unit of a number of parameters, `B`, `M params`, `billions`."""
     scale = _PARAMETERS.get(_WORDS_OF_SIZE.sub("", text.strip().lower()))
     return Unit(Quantity.PARAMETERS, scale) if scale else None
+
+
+def length_unit(text: str) -> Unit | None:
+    """Return the unit of a sequence length, `K` for 1024 tokens; None for single tokens."""
+    words = text.strip().lower().removesuffix("tokens").strip()
+    return Unit(Quantity.TOKENS, 1024.0) if words in {"k", "ki"} else None

@@ -1,7 +1,7 @@
 """Compute columns of a benchmark table from its other columns."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import MappingProxyType
 
@@ -10,8 +10,20 @@ from orchestrator.hardware.gpus import peak_tflops
 from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, NotInTableError
 from orchestrator.markdown.meaning.cells import NotUnderstoodError
 from orchestrator.markdown.meaning.columns import Meaning, TableColumn
+from orchestrator.markdown.meaning.flops_per_token import (
+    fits_way,
+    group_of,
+    rated_row,
+    tokens_per_second_per_gpu,
+)
 from orchestrator.markdown.meaning.settings import Formula, PageSettings
 from orchestrator.markdown.meaning.units import Quantity, Unit
+from orchestrator.markdown.meaning.ways_to_count import (
+    ADAPTERS,
+    PACKED_ADAPTERS,
+    Way,
+    flops_per_token,
+)
 from orchestrator.markdown.regenerate.cells import Form
 from orchestrator.run.flops import bigscience_flops, narayanan_flops, tflops_per_gpu
 
@@ -65,6 +77,31 @@ def _tflops(row: BenchmarkRow, settings: PageSettings, factor: int) -> float:
     return tflops
 
 
+def _published_tflops(row: BenchmarkRow, settings: PageSettings) -> float | None:
+    """Return the model TFLOPs of a row from its speed and the description of its model.
+
+    Those that it has are kept if they are right but for rounding. None if it names no published
+    model, or has no speed from which tokens/s per GPU follow.
+    """
+    model, speed = row.model, tokens_per_second_per_gpu(row)
+    length = row.numbers.get(Meaning.SEQ_LENGTH)
+    if model is None or speed is None or length is None:
+        return None
+    group = group_of(row, length.whole)
+    way = settings.ways.get(group, Way(settings.attention or "window")) if group else None
+    if way is None:
+        return None
+    ways = [way]
+    if row.trains_adapters:
+        ways = [replace(way, differences=(each,)) for each in (ADAPTERS, PACKED_ADAPTERS)]
+    printed = rated_row(row)
+    if printed and any(fits_way(printed, each) for each in ways):
+        return float(printed.tflops.printed.value)
+    way = ways[0]
+    _, tokens = speed
+    return float(tokens.middle) * flops_per_token(model, length.whole, way) / 1e12
+
+
 def _flops(row: BenchmarkRow, settings: PageSettings, factor: int) -> int:
     seq_length, global_batch_size = row.count(Meaning.SEQ_LENGTH), row.global_batch_size()
     if settings.formula is Formula.BIGSCIENCE:
@@ -98,12 +135,29 @@ def _raise_all(row: BenchmarkRow, settings: PageSettings) -> None:
     raise NotUnderstoodError("; ".join(dict.fromkeys(map(str, errors))))
 
 
+def _model_tflops(row: BenchmarkRow, settings: PageSettings) -> float:
+    published = _published_tflops(row, settings)
+    if published is not None:
+        return published
+    if row.model_name and row.model is None and not _has_size(row):
+        raise NotUnderstoodError(f"{row.model_name!r} is not a model that `teralog models` lists")
+    return _tflops(row, settings, MODEL_FACTOR)
+
+
 def _hardware_tflops(row: BenchmarkRow, settings: PageSettings) -> float:
+    if any(number.per_gpu for _, number in row.paces) and not _has_size(row):
+        published = _published_tflops(row, settings)
+        if published is not None:
+            return published
     return _tflops(row, settings, settings.factor)
 
 
+def _has_size(row: BenchmarkRow) -> bool:
+    return row.columns.has(Meaning.PARAMETERS)
+
+
 def _mfu(row: BenchmarkRow, settings: PageSettings) -> float:
-    return _tflops(row, settings, MODEL_FACTOR) / _peak_tflops(settings)
+    return _model_tflops(row, settings) / _peak_tflops(settings)
 
 
 def _hfu(row: BenchmarkRow, settings: PageSettings) -> float:
@@ -133,6 +187,12 @@ COMPUTED: Mapping[str, Computed] = MappingProxyType(
             form=Form(decimals=1),
             value=_hardware_tflops,
             is_in=_means(Meaning.TFLOPS_PER_GPU),
+        ),
+        "model_tflops": Computed(
+            title="Model TFLOPs",
+            form=Form(decimals=1),
+            value=_model_tflops,
+            is_in=_means(Meaning.MODEL_TFLOPS_PER_GPU),
         ),
         "mfu": Computed(
             title="MFU", form=_IN_PERCENT, value=_mfu, is_in=_means(Meaning.MFU), is_share=True

@@ -1,11 +1,15 @@
 """Compute the TFLOPs columns of a page's tables again; change nothing else of the page."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.common.errors import UserError
 from orchestrator.markdown.document.tables import Document, MarkdownTable, edited, read_document
+from orchestrator.markdown.meaning.benchmark_pages import read_page
 from orchestrator.markdown.meaning.columns import Meaning, title_key
+from orchestrator.markdown.meaning.flops_per_token import RatedRow, rated_rows, ways_of_page
+from orchestrator.markdown.meaning.notes import read_sections
 from orchestrator.markdown.meaning.settings import (
     PageSettings,
     overridden,
@@ -57,13 +61,18 @@ def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> R
     these over its prose. Raises UserError, with all problems, each after its line.
     """
     document = read_document(data)
+    rated = _rated_rows(data)
     notes: list[Remark] = []
     problems: list[str] = []
     first_lines: dict[str, int] = {}
     tables: list[RegeneratedTable] = []
+    sections = read_sections(data, document)
+    begins = [section.line for section in sections]
     for table, settings in _with_settings(document, data, options, notes, problems):
+        section = sections[bisect_right(begins, table.header.line) - 1]
+        counted = _with_ways(settings, rated)
         try:
-            made = regenerate_table(table, settings, add)
+            made = regenerate_table(table, counted, add, section.headings)
         except UserError as error:
             for problem in error.problems:
                 first_lines.setdefault(problem, table.header.line)
@@ -75,6 +84,20 @@ def regenerate(data: bytes, options: PageSettings, add: Sequence[str] = ()) -> R
         raise UserError(*problems)
     edits = [edit for table in tables for edit in table.edits]
     return Regenerated(data=edited(data, edits), tables=tuple(tables), notes=tuple(sorted(notes)))
+
+
+def _rated_rows(data: bytes) -> list[RatedRow]:
+    """Return the rows of published models; none if a comment of the page is wrong."""
+    try:
+        return rated_rows(read_page(data).tables)
+    except UserError:
+        # It is reported where the comment is read.
+        return []
+
+
+def _with_ways(settings: PageSettings, rated: Sequence[RatedRow]) -> PageSettings:
+    """Return settings with the way to count each published model."""
+    return replace(settings, ways=ways_of_page(rated, settings.attention)) if rated else settings
 
 
 def title_keys(data: bytes) -> set[str]:

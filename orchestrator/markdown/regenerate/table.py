@@ -20,7 +20,7 @@ from orchestrator.markdown.regenerate.cells import ColumnForm, common_form
 from orchestrator.markdown.regenerate.columns import COMPUTED, Computed
 
 _DIGIT = re.compile(rb"[0-9]")
-_TFLOPS = COMPUTED["tflops"]
+_TFLOPS = (COMPUTED["tflops"], COMPUTED["model_tflops"])
 # More TFLOPs, or tokens per second, than anything has: the row says something else than we think.
 _ABSURD = 1e12
 
@@ -74,11 +74,18 @@ class _Result(NamedTuple):
 
 
 def regenerate_table(
-    table: MarkdownTable, settings: PageSettings, add: Sequence[str]
+    table: MarkdownTable,
+    settings: PageSettings,
+    add: Sequence[str],
+    headings: tuple[str, ...] = (),
 ) -> RegeneratedTable:
-    """Return the edits of a table. Raises UserError if a GPU's peak is needed and not known."""
+    """Return the edits of a table. Raises UserError if a GPU's peak is needed and not known.
+
+    headings: those above it, which may name the model of its rows.
+    """
     line = table.header.line
-    columns = BenchmarkColumns.of(table, as_notes(settings.constants), settings.columns)
+    constants = as_notes(settings.constants)
+    columns = BenchmarkColumns.of(table, constants, settings.columns, headings)
     unclear: list[Remark] = []
     try:
         targets = _targets(columns, add)
@@ -91,7 +98,7 @@ def regenerate_table(
     made = RegeneratedTable(unclear=unclear, rows=len(results), new_columns=len(new))
     for number, (computed, column) in enumerate(targets):
         if column is not None:
-            decimals = settings.decimals if computed is _TFLOPS else None
+            decimals = settings.decimals if computed in _TFLOPS else None
             form = _column_form(table, results, computed, column, decimals)
             _regenerate_column(number, column, form, results, made)
     if new:
@@ -110,12 +117,12 @@ def regenerate_table(
 def _targets(columns: BenchmarkColumns, add: Sequence[str]) -> list[_Target]:
     known = [column for same in columns.by_meaning.values() for column in same]
     targets = []
-    for name in dict.fromkeys(("tflops", *add)):
+    for name in dict.fromkeys(("tflops", "model_tflops", *add)):
         computed = COMPUTED[name]
         match [column for column in known if computed.is_in(column)]:
             case [first, second, *_]:
                 titles = f"{first.title!r} and {second.title!r}"
-                hint = ": say Reported in the title of one" if computed is _TFLOPS else ""
+                hint = ": say Reported in the title of one" if computed in _TFLOPS else ""
                 raise NotInTableError(f"{titles} both hold {computed.title}{hint}")
             case [column]:
                 targets.append(_Target(computed, column))
@@ -126,7 +133,7 @@ def _targets(columns: BenchmarkColumns, add: Sequence[str]) -> list[_Target]:
 
 def _looks_like_a_benchmark(columns: BenchmarkColumns) -> bool:
     meanings = columns.by_meaning.keys()
-    return Meaning.TFLOPS_PER_GPU in meanings or (
+    return bool(meanings & {Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU}) or (
         Meaning.PACE in meanings
         and bool(meanings & {Meaning.PARAMETERS, Meaning.MODEL, Meaning.GLOBAL_BATCH_SIZE})
     )
@@ -228,7 +235,7 @@ def _last_column(columns: BenchmarkColumns) -> int:
     """Return the column after which new ones go: TFLOPs, or else times and rates."""
     return max(
         column.index
-        for meaning in (Meaning.TFLOPS_PER_GPU, Meaning.PACE)
+        for meaning in (Meaning.TFLOPS_PER_GPU, Meaning.MODEL_TFLOPS_PER_GPU, Meaning.PACE)
         for column in columns.by_meaning.get(meaning, ())
     )
 

@@ -13,7 +13,9 @@ SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
     [
         (Meaning.PARAMETERS, ["Size", "Model Size", "MSIZE", "#Params", "Parameters"]),
         (Meaning.WORLD_SIZE, ["GPUs", "#GPU", "# GPUs", "NGPUS", "**GPUs**", "World-Size"]),
-        (Meaning.GPU, ["GPU", "GPU type"]),
+        (Meaning.GPU, ["GPU", "GPU type", "System", "Hardware"]),
+        (Meaning.PRECISION, ["Precision", "dtype"]),
+        (Meaning.MODEL, ["Model", "**Models**"]),
         (Meaning.NODES, ["Nodes", "NNODES", "`Nodes`"]),
         (Meaning.GPUS_PER_NODE, ["GPUs/node", "GPUs per node"]),
         (Meaning.GLOBAL_BATCH_SIZE, ["Glob-BS", "GBS", "Global BS", "global_batch_size"]),
@@ -34,6 +36,15 @@ SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
             Meaning.TFLOPS_PER_GPU,
             ["TeraFLOPs", "[TFLOPs](#how)", "TFLOPs[^1]", "TFlops<br>per GPU", "Achieved TFLOPs"],
         ),
+        (
+            Meaning.MODEL_TFLOPS_PER_GPU,
+            [
+                "Model TFLOP / sec / GPU",
+                "Model TFLOPs/sec/GPU",
+                "Model TFLOPs",
+                "model TFLOP/s/chip",
+            ],
+        ),
         (Meaning.REPORTED_TFLOPS, ["Reported TFLOPs", "TFLOPs (logged)", "Megatron TFLOPs"]),
         (Meaning.MFU, ["MFU", "MFU (%)"]),
         (Meaning.HFU, ["HFU"]),
@@ -41,7 +52,7 @@ SECONDS = Unit(Quantity.STEP_SECONDS, 1.0)
         (Meaning.ID, ["ID", "Nr."]),
         (Meaning.NOTES, ["Notes"]),
         (Meaning.OUTCOME, ["Outcome", "ended"]),
-        (None, ["", "BS", "Batch size", "Peak TFLOPs", "Total TFLOPs", "Model TFLOPs", "PFLOPs"]),
+        (None, ["", "BS", "Batch size", "Peak TFLOPs", "Total TFLOPs", "PFLOPs"]),
         (None, ["Opt Offl", "ScatEmb", "Date of TFLOPs", "x" * 200, "[[[", "野"]),
     ],
 )

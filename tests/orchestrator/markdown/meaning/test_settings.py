@@ -84,7 +84,8 @@ def test_all_problems_in_a_comment_are_reported_at_once() -> None:
 @pytest.mark.parametrize("key", KEYS)
 def test_every_key_can_be_set(key: str) -> None:
     """The list of keys is that of the settings."""
-    value = {"formula": "narayanan", "factor": "3", "gpu": "V100"}.get(key, "2")
+    values = {"formula": "narayanan", "factor": "3", "gpu": "V100", "attention": "causal"}
+    value = values.get(key, "2")
     assert settings_of(f"<!-- teralog: {key}={value} -->".encode()) != PageSettings()
 
 

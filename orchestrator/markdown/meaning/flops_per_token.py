@@ -1,0 +1,176 @@
+"""Work out the FLOPs per token that rows of performance tables imply, and how a page counts.
+
+TFLOP/s per GPU over tokens/s per GPU is FLOPs per token, whatever the batch and the parallelism.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from orchestrator.markdown.meaning.benchmark_pages import BenchmarkTable
+from orchestrator.markdown.meaning.benchmark_rows import BenchmarkRow, RowNumber
+from orchestrator.markdown.meaning.columns import Meaning, title_key
+from orchestrator.markdown.meaning.printed_numbers import NumberRange, Printed, most_common
+from orchestrator.markdown.meaning.units import Quantity
+from orchestrator.markdown.meaning.ways_to_count import (
+    COUNTED_KEYS,
+    Group,
+    Way,
+    flops_per_token,
+    honest_ways,
+)
+from orchestrator.model.counting import Keys
+from orchestrator.model.named import NamedModel
+
+_TERA = 10**12
+# Both numbers of a row are averages, each over its own steps; and routers are often left out.
+SLACK = Fraction(1, 100)
+# The usual count of model FLOPs, if a page has no row that says otherwise.
+_USUAL: Keys = "window"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatedRow:
+    """A row with a model, TFLOP/s per GPU and tokens/s per GPU, and what follows from both.
+
+    tokens: tokens/s per GPU; rate: the number that they are from. flops: FLOPs per token.
+    """
+
+    row: BenchmarkRow
+    group: Group
+    model: NamedModel | None
+    seq_length: int
+    tflops: RowNumber
+    rate: RowNumber
+    tokens: NumberRange
+    flops: NumberRange
+
+    @property
+    def says_model_flops(self) -> bool:
+        """Whether its title says that recomputation is not counted."""
+        return Meaning.MODEL_TFLOPS_PER_GPU in self.row.numbers
+
+    def tflops_if(self, flops: float) -> Fraction:
+        """Return the TFLOP/s per GPU at its speed if a token takes `flops`."""
+        return self.tokens.middle * Fraction(flops) / _TERA
+
+
+def rated_rows(tables: Iterable[BenchmarkTable]) -> list[RatedRow]:
+    """Return the rows from which FLOPs per token of a model that has a name follow."""
+    return [rated for table in tables for row in table.rows if (rated := rated_row(row))]
+
+
+def rated_row(row: BenchmarkRow) -> RatedRow | None:
+    """Return a row with its FLOPs per token; None if they do not follow from it."""
+    length = row.numbers.get(Meaning.SEQ_LENGTH)
+    found = list(_tflops(row))
+    if length is None or len(found) != 1:
+        return None
+    group, speed = group_of(row, length.whole), tokens_per_second_per_gpu(row)
+    if group is None or speed is None:
+        return None
+    rate, tokens = speed
+    work = found[0].printed.interval() / tokens
+    return RatedRow(
+        row=row,
+        group=group,
+        model=row.model,
+        seq_length=length.whole,
+        tflops=found[0],
+        rate=rate,
+        tokens=tokens,
+        flops=NumberRange(work.low * _TERA, work.high * _TERA),
+    )
+
+
+def tokens_per_second_per_gpu(row: BenchmarkRow) -> tuple[RowNumber, NumberRange] | None:
+    """Return the tokens per second of one GPU, and the number they are from; None if unknown.
+
+    Programs that print whole sequences per second give a speed that is coarser than its digits
+    say: such a number stands for all that round to it.
+    """
+    length, world = (row.numbers.get(each) for each in (Meaning.SEQ_LENGTH, Meaning.WORLD_SIZE))
+    batch = row.numbers.get(Meaning.GLOBAL_BATCH_SIZE)
+    for quantity, number in sorted(row.paces, key=lambda pace: not pace[1].per_gpu):
+        speed = number.printed.interval()
+        by = world.printed.interval() if world else None
+        match quantity:
+            case Quantity.TOKENS_PER_SECOND if number.per_gpu:
+                unit = Fraction(length.whole, world.whole) if length and world else Fraction(0)
+                coarse = unit and (number.printed.value / unit).denominator == 1
+                unit = max(number.printed.unit, unit) if coarse else number.printed.unit
+                return number, Printed(number.printed.value, unit).interval()
+            case Quantity.TOKENS_PER_SECOND if by:
+                return number, speed / by
+            case Quantity.SAMPLES_PER_SECOND if length and (by or number.per_gpu):
+                tokens = speed * length.printed.interval()
+                return number, tokens if number.per_gpu or not by else tokens / by
+            case Quantity.STEP_SECONDS if length and batch and by:
+                return number, batch.printed.interval() * length.printed.interval() / speed / by
+    return None
+
+
+def keys_of_page(rated: Sequence[RatedRow]) -> Keys:
+    """Return which keys most rows of a page count, or the usual ones if no row tells."""
+    fitting = Counter[Keys]()
+    for one in rated:
+        counts = {keys: _fits(one, keys) for keys in COUNTED_KEYS}
+        # Without windows, all keys are those of the window.
+        if not all(counts.values()):
+            fitting.update(keys for keys, fits in counts.items() if fits)
+    return max((_USUAL, *COUNTED_KEYS), key=lambda keys: fitting[keys]) if fitting else _USUAL
+
+
+def ways_of_page(rated: Sequence[RatedRow], keys: Keys | None = None) -> Mapping[Group, Way]:
+    """Return the way to count each model of a page: with all that the description has.
+
+    The page says which keys it counts, and if its rows fit better with a layer of multi-token
+    prediction, it is counted. keys: those to count, if not the page's.
+    """
+    keys = keys or keys_of_page(rated)
+    ways = {}
+    for group in {one.group: None for one in rated}:
+        rows = [one for one in rated if one.group == group and one.model]
+        if rows and rows[0].model:
+            ways[group] = max(
+                honest_ways(rows[0].model, keys),
+                key=lambda way: sum(fits_way(one, way) for one in rows),
+            )
+    return ways
+
+
+def fits_way(one: RatedRow, way: Way, slack: Fraction = SLACK) -> bool:
+    """Return whether the FLOPs per token of a row are those of a way, but for rounding."""
+    if one.model is None:
+        return False
+    flops = Fraction(flops_per_token(one.model, one.seq_length, way))
+    return one.flops.meets(NumberRange(flops * (1 - slack), flops * (1 + slack)))
+
+
+def common_flops(rated: Sequence[RatedRow]) -> tuple[int, NumberRange]:
+    """Return how many rows may have the same FLOPs per token, and which; there must be a row."""
+    half = SLACK / 2
+    return most_common(
+        NumberRange(one.flops.low * (1 - half), one.flops.high * (1 + half)) for one in rated
+    )
+
+
+def group_of(row: BenchmarkRow, seq_length: int) -> Group | None:
+    """Return the group of rows that ought to have the same FLOPs per token; None without model."""
+    name = row.model_name
+    if name is None:
+        return None
+    return title_key(name).removeprefix("model"), seq_length, row.trains_adapters
+
+
+def _fits(one: RatedRow, keys: Keys) -> bool:
+    if one.model is None or one.row.trains_adapters:
+        return False
+    return any(fits_way(one, way) for way in honest_ways(one.model, keys))
+
+
+def _tflops(row: BenchmarkRow) -> Iterator[RowNumber]:
+    for meaning in (Meaning.MODEL_TFLOPS_PER_GPU, Meaning.TFLOPS_PER_GPU):
+        if number := row.numbers.get(meaning):
+            yield number

@@ -1,0 +1,220 @@
+"""Ways in which counters are known to count the FLOPs of a model.
+
+A way says which keys a query is multiplied with, and in what the counter differs from the model's
+description. Each difference is one that a published counter has, or had:
+
+- Megatron core and Megatron-Bridge count causal attention, half of the square; PaLM's appendix B
+  and torchtitan count all of it;
+- older counters of both gave gated experts two matrices and ignored attention windows; their count
+  of Mamba takes an inner width of 2h whatever the heads are, and 7 operations per state;
+- 6N counts no attention; some count the embedding as if it were a product.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
+
+from orchestrator.model.counting import Keys, Term, count_flops, looked_up_parameters
+from orchestrator.model.description import (
+    Attention,
+    Experts,
+    Layer,
+    Mamba2,
+    Mlp,
+    Model,
+)
+from orchestrator.model.named import NamedModel
+
+# Model families whose published models are trained with one layer of multi-token prediction.
+_PREDICTING = frozenset({"deepseek_v3", "glm4_moe"})
+_MOST_DIFFERENCES = 2
+# The model as a page calls it, the length of its sequences, and whether only adapters are trained.
+Group = tuple[str, int, bool]
+COUNTED_KEYS: tuple[Keys, ...] = ("causal", "window", "full")
+_KEYS_SAID = {
+    "causal": "attention counted once per pair, as it is causal",
+    "window": "attention counted over all keys of its window",
+    "full": "attention counted over all keys",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """In what a counter differs from a model's description.
+
+    said: follows "a counter that". change: makes the model that it counts. counts: whether it
+    counts a term. adds: FLOPs per token that it counts besides, of the model as described. frozen:
+    weights have no gradients. recomputes: layers run forward once more.
+    """
+
+    said: str
+    change: Callable[[Model], Model] = lambda model: model
+    counts: Callable[[Term], bool] = lambda _: True
+    adds: Callable[[Model], float] = lambda _: 0.0
+    frozen: bool = False
+    recomputes: bool = False
+
+
+def _without_windows(model: Model) -> Model:
+    return _each_layer(model, _unwindowed)
+
+
+def _unwindowed(layer: Layer) -> Layer:
+    if not isinstance(layer.mixer, Attention):
+        return layer
+    return replace(layer, mixer=replace(layer.mixer, window=None, chunk=None))
+
+
+def _ungated_experts(model: Model) -> Model:
+    return _each_layer(
+        model,
+        lambda layer: (
+            replace(layer, mlp=replace(layer.mlp, gated=False))
+            if isinstance(layer.mlp, Experts)
+            else layer
+        ),
+    )
+
+
+def _ungated(model: Model) -> Model:
+    return _each_layer(
+        model,
+        lambda layer: (
+            replace(layer, mlp=replace(layer.mlp, gated=False))
+            if isinstance(layer.mlp, Mlp | Experts)
+            else layer
+        ),
+    )
+
+
+def _without_mamba(model: Model) -> Model:
+    return _each_layer(
+        model,
+        lambda layer: replace(layer, mixer=None) if isinstance(layer.mixer, Mamba2) else layer,
+    )
+
+
+def _mamba_by_megatron(model: Model) -> float:
+    """Return the FLOPs per token that Megatron's counter gives to the Mamba layers of a model.
+
+    Forward 2h(2d + 2gn + heads) + 7dn + 2dh with d = 2h, and three times as much in all.
+    """
+    hidden = model.hidden_size
+    inner = 2 * hidden
+    forward = 0
+    for mixer in (layer.mixer for layer in model.layers):
+        if isinstance(mixer, Mamba2):
+            projected = 2 * inner + 2 * mixer.groups * mixer.state_size + mixer.heads
+            forward += 2 * hidden * projected + 7 * inner * mixer.state_size + 2 * inner * hidden
+    return 3.0 * forward
+
+
+def _each_layer(model: Model, change: Callable[[Layer], Layer]) -> Model:
+    return replace(
+        model,
+        layers=tuple(map(change, model.layers)),
+        prediction_heads=tuple(map(change, model.prediction_heads)),
+    )
+
+
+DIFFERENCES = (
+    Difference(
+        "takes an inner width of 2h for Mamba and 7 operations per state (as Megatron does)",
+        change=_without_mamba,
+        adds=_mamba_by_megatron,
+    ),
+    Difference(
+        "gives gated experts two matrices (as older Megatron-Bridge does)", _ungated_experts
+    ),
+    Difference("ignores attention windows", _without_windows),
+    Difference("gives gated MLPs two matrices", _ungated),
+    Difference("counts no products of queries and keys (6N)", counts=lambda t: not t.part.pairs),
+    Difference(
+        "counts the embedding as a product",
+        adds=lambda model: 6.0 * looked_up_parameters(model),
+    ),
+    Difference("leaves the output head out", counts=lambda term: term.part.name != "head"),
+    Difference("counts recomputed layers (hardware FLOPs)", recomputes=True),
+)
+PACKED_ADAPTERS = Difference(
+    "counts no gradients of frozen weights, and no attention between packed samples",
+    counts=lambda term: not term.part.pairs,
+    frozen=True,
+)
+ADAPTERS = Difference("counts no gradients of frozen weights", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to count; predicting: a layer of multi-token prediction is counted as well."""
+
+    keys: Keys
+    differences: tuple[Difference, ...] = ()
+    predicting: bool = False
+
+    @property
+    def said(self) -> str:
+        """What is counted, without the differences, in words."""
+        return _KEYS_SAID[self.keys] + (
+            ", with its layer of multi-token prediction" if self.predicting else ""
+        )
+
+    @property
+    def counter(self) -> str:
+        """The differences in words: `a counter that ... and ...`; empty if there is none."""
+        if not self.differences:
+            return ""
+        return "a counter that " + " and ".join(one.said for one in self.differences)
+
+
+def honest_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
+    """Return the ways that count all of a model as it is described."""
+    plain = (Way(keys),)
+    predicts = named.config.get("model_type") in _PREDICTING
+    return (*plain, Way(keys, predicting=True)) if predicts else plain
+
+
+def other_ways(named: NamedModel, keys: Keys) -> tuple[Way, ...]:
+    """Return ways that differ from the description, fewest differences first.
+
+    keys: those that the page counts; the others follow.
+    """
+    order = (keys, *(one for one in COUNTED_KEYS if one != keys))
+    return tuple(
+        Way(each, some, way.predicting)
+        for count in range(_MOST_DIFFERENCES + 1)
+        for each in order
+        for way in honest_ways(named, each)
+        for some in combinations(DIFFERENCES, count)
+        if count or each != keys
+    )
+
+
+@cache
+def flops_per_token(named: NamedModel, seq_length: int, way: Way) -> float:
+    """Return the model FLOPs per token that a way of counting gives."""
+    described = _described(named, seq_length, way.predicting)
+    model = described
+    for one in way.differences:
+        model = one.change(model)
+    recomputes = any(one.recomputes for one in way.differences)
+    frozen = any(one.frozen for one in way.differences)
+    flops = count_flops(model, sequences=1, keys=way.keys, recomputed=recomputes)
+    total = sum(
+        _work(term, frozen)
+        for term in flops.terms
+        if all(one.counts(term) for one in way.differences)
+    )
+    return total / flops.tokens + sum(one.adds(described) for one in way.differences)
+
+
+def _work(term: Term, frozen: bool) -> int:
+    backward = term.forward if frozen and term.part.kind != "product" else term.backward
+    return term.forward + backward + term.recomputed
+
+
+@cache
+def _described(named: NamedModel, seq_length: int, predicting: bool) -> Model:
+    model = named.model(seq_length)
+    return replace(model, prediction_heads=model.layers[-1:]) if predicting else model

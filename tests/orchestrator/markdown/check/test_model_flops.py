@@ -1,0 +1,125 @@
+"""TFLOP/s of named models on performance pages."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.markdown.check.findings import FindingKind
+from orchestrator.markdown.check.page import check_page
+from orchestrator.markdown.meaning.benchmark_pages import read_page
+
+TITLES = "| System | #-GPUs | Sequence Length | Tokens / sec / GPU | Model TFLOP / sec / GPU |"
+DASHES = "|---|---|---|---|---|"
+# GFLOPs per token with causal attention, by hand: 6 · (parameters without embedding and norms) + 6 · layers ·
+# width of heads · (s + 1) for Llama 3 8B, 4,096 wide, at 8,192 tokens.
+LLAMA3_8B = 6 * (8_030_261_248 - (128_256 + 65) * 4096) + 6 * 32 * 4096 * 8193
+
+
+def page(model: str, *rows: str, titles: str = TITLES, above: str = "") -> bytes:
+    """Return a page with one table below a heading that names the model."""
+    return "\n".join([above, f"#### Model: {model}", "", titles, DASHES, *rows, ""]).encode()
+
+
+def found(data: bytes) -> list[tuple[FindingKind, str]]:
+    """Return kind and message of the findings on a page."""
+    return [(one.kind, one.message) for one in check_page(read_page(data))]
+
+
+def row(tokens: str, tflops: str, seq: str = "8192", gpus: int = 7) -> str:
+    """Return a row of a page; 7 GPUs, so that no speed is a number of whole sequences."""
+    return f"| DGX-H100 | {gpus} | {seq} | {tokens} | {tflops} |"
+
+
+def llama(tokens: int, factor: float = 1.0) -> str:
+    """Return a row of Llama 3 8B, its TFLOP/s off by a factor."""
+    return row(str(tokens), f"{tokens * LLAMA3_8B * factor / 1e12:.0f}")
+
+
+def test_tflops_that_follow_from_the_model_are_right() -> None:
+    """Thousands separators, bold, footnotes and K do not matter."""
+    tflops = f"**{12_345 * LLAMA3_8B / 1e12:.0f}**[^1]"
+    assert found(page("LLAMA3_8B", llama(12_345), row("12,345", tflops, "8K"))) == []
+
+
+def test_a_row_off_by_a_fifth_is_found() -> None:
+    """The message has both numbers of FLOPs per token, and the TFLOP/s that would be right."""
+    [(kind, message)] = found(page("Llama 3 8B", llama(12_345), llama(12_345, 1.3)))
+    assert kind is FindingKind.MODEL_FLOPS
+    assert "implies 66.91 GFLOPs per token" in message
+    assert "llama3-8b has 51.47 at 8192 tokens" in message
+    assert "makes 635 TFLOP/s" in message
+    assert "no known way to count" in message
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "tflops", "why"),
+    [
+        ("GPT OSS 120B", 19_366, 526, "two matrices"),
+        ("GPT OSS 120B", 19_366, 526, "ignores attention windows"),
+        ("Nemotron_3_Nano", 39_749, 885, "inner width of 2h"),
+        ("DeepSeekV3", 1_000, 281, "over all keys"),
+        ("DeepSeekV3", 1_000, 334, "recomputed"),
+        ("Mixtral 8x7B", 1_000, 77.3, "6N"),
+    ],
+)
+def test_a_known_convention_is_named(model: str, tokens: int, tflops: float, why: str) -> None:
+    """Counters leave things out, or counted otherwise in the past."""
+    length = "8192" if "Nano" in model else "4096"
+    causal = page("Llama3 8B", llama(12_345), llama(10_007)).decode()
+    data = causal + page(model, row(str(tokens), str(tflops), length)).decode()
+    [(kind, message)] = found(data.encode())
+    assert kind is FindingKind.MODEL_FLOPS
+    assert why in message
+
+
+def test_multi_token_prediction_counts() -> None:
+    """260.0 GFLOPs per token with the layer, 250.5 without; both are right for DeepSeek-V3."""
+    rows = [row("6289", f"{6289 * 0.2600:.0f}", "4096"), row("4912", "1277", "4096")]
+    assert found(page("DeepSeekV3", *rows)) == []
+    assert found(page("DeepSeekV3 (w/o MTP)", row("6289", f"{6289 * 0.2498:.0f}", "4096"))) == []
+
+
+def test_adapters_have_no_gradients_of_frozen_weights() -> None:
+    """A heading or a cell says that LoRA is trained; then two thirds of the work are right."""
+    rows = [row("7481", "2086", "4096"), row("7447", "2072", "4096")]
+    assert found(page("LLAMA3_70B", *rows, above="### LoRA Performance")) == []
+    assert len(found(page("LLAMA3_70B", *rows))) == 2
+
+
+def test_rows_of_a_model_that_is_not_known_must_agree() -> None:
+    """TFLOP/s over tokens/s is one number for one model and sequence length."""
+    rows = [row(str(tokens), str(tokens // 10)) for tokens in (1000, 2000, 3000)]
+    [(kind, message)] = found(page("Secret 1T", *rows, row("1000", "120")))
+    assert kind is FindingKind.UNEQUAL_FLOPS
+    assert "120 GFLOPs per token, but 3 other rows" in message
+    assert found(page("Secret 1T", *rows, row("1000", "120", "4096"))) == []
+
+
+def test_speeds_in_whole_sequences_are_coarse() -> None:
+    """39 sequences of 8192 by 8 GPUs may be 38.5, or 39.5."""
+    rows = [row("39936", "1000", gpus=8), row("39936", "1024", gpus=8)]
+    assert found(page("Secret 1T", *rows)) == []
+    assert len(found(page("Secret 1T", row("39937", "1000"), row("39937", "1024")))) == 1
+
+
+def test_tflops_from_step_time_and_batch() -> None:
+    """A table without tokens/s has them from time, batch, length and GPUs."""
+    titles = "| Model | GPUs | GBS | Seq Length | Time per Global Step (s) | Model TFLOPs/sec/GPU |"
+    dashes = "|---|---|---|---|---|---|"
+    tflops = 512 * 8192 * LLAMA3_8B / 20 / 16 / 1e12
+    right = f"| Llama3 8B | 16 | 512 | 8192 | 20.000 | {tflops:.0f} |"
+    wrong = f"| Llama3 8B | 16 | 512 | 8192 | 20.000 | {tflops * 1.2:.0f} |"
+    messages = found(f"# P\n{titles}\n{dashes}\n{right}\n{wrong}\n".encode())
+    assert [kind for kind, _ in messages] == [FindingKind.MODEL_FLOPS]
+
+
+PAGE = Path(__file__).parents[5] / "shared/data/tables/megatron-bridge-performance-summary.md"
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="the shared page is not here")
+def test_the_shared_page_has_one_model_counted_otherwise() -> None:
+    """Of its nine models, Mamba layers are counted otherwise."""
+    [(kind, message)] = found(PAGE.read_bytes())
+    assert kind is FindingKind.MODEL_FLOPS
+    assert "nemotron3-nano" in message
+    assert "inner width of 2h" in message
