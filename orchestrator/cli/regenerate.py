@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     "--add",
     metavar="mfu,hfu,...",
     default="",
-    help="Columns to add: tflops, mfu, hfu, tokens_per_second, samples_per_second.",
+    help="Columns to add: tflops, model_tflops, mfu, hfu, tokens_per_second, samples_per_second.",
 )
 @click.option(
     "--column",
