@@ -10,8 +10,8 @@ from orchestrator.markdown.meaning.benchmark_pages import read_page
 
 TITLES = "| System | #-GPUs | Sequence Length | Tokens / sec / GPU | Model TFLOP / sec / GPU |"
 DASHES = "|---|---|---|---|---|"
-# GFLOPs per token with causal attention, by hand: 6 · (parameters without embedding and norms) + 6 · layers ·
-# width of heads · (s + 1) for Llama 3 8B, 4,096 wide, at 8,192 tokens.
+# FLOPs per token with causal attention, by hand: 6 · (parameters without embedding and norms) +
+# 6 · layers · width of heads · (s + 1) for Llama 3 8B, 4,096 wide, at 8,192 tokens.
 LLAMA3_8B = 6 * (8_030_261_248 - (128_256 + 65) * 4096) + 6 * 32 * 4096 * 8193
 
 
