@@ -65,7 +65,7 @@ def fits(forecast: MemoryForecast | None, room: Capacity | None) -> str | None:
     """Return `yes`, `no`, `maybe` for an interval and the capacity, or None if not known."""
     if forecast is None or room is None:
         return None
-    if forecast.high_gib <= room.gib:
+    if forecast.high_gib <= room.gib and not forecast.is_open:
         return "yes"
     return "no" if forecast.low_gib > room.gib else "maybe"
 

@@ -91,10 +91,28 @@ def _layer_activations(rank: Rank) -> Range:
     whole = t if rank.placement.sequence_parallel else 1
     masks = 2 * _hidden(rank) / rank.placement.activation_bytes / whole
     attention = 2 + 2 * model.key_value_width / h
-    inner = scaled((3, 4) if model.gated_mlp else (2, 2), model.ffn_width / h)
     each = 4 / whole
-    least, most = (_hidden(rank) * (each + (attention + mlp) / t) for mlp in inner)
+    least, most = (_hidden(rank) * (each + (attention + mlp) / t) for mlp in _mlp_activations(rank))
     return added((least, most + masks), scores)
+
+
+def _mlp_activations(rank: Rank) -> Range:
+    """Return what an MLP, or experts, keep: elements per element of the hidden states.
+
+    2f/h of an MLP, 3f/h to 4f/h if it is gated. Of experts f is the width that a token takes, and
+    each of its top_k copies is kept before and after the experts, up to 4h; ranks whose experts get
+    more tokens than others keep up to twice as much.
+    """
+    model, experts = rank.model, rank.placement.experts
+    each: Range = (3, 4) if model.gated_mlp else (2, 2)
+    dense = scaled(each, model.ffn_width / model.hidden_size)
+    if experts is None or not rank.expert_layers:
+        return dense
+    least, most = scaled(each, experts.active_width() / model.hidden_size)
+    least, most = least + experts.top_k, 2 * (most + 4 * experts.top_k)
+    if rank.expert_layers == rank.layers:
+        return least, most
+    return min(dense[0], least), max(dense[1], most)
 
 
 def _scores(rank: Rank) -> Range:

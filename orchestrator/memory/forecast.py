@@ -43,6 +43,7 @@ class MemoryForecast:
     parts: tuple[Part, ...]
     low_gib: float
     high_gib: float
+    is_open: bool = False
 
     @property
     def middle_gib(self) -> float:
@@ -81,7 +82,8 @@ def forecast(run: Run, placement: Placement, *, gpu: bool = True) -> MemoryForec
     )
     spare = _ALLOCATOR_SHARE * tensors.high_gib
     share = f"cached and fragmented: up to {_ALLOCATOR_SHARE:.0%} of the tensors"
-    return _forecast((*tensors.parts, Part("allocator", 0.0, spare, share), context))
+    whole = _forecast((*tensors.parts, Part("allocator", 0.0, spare, share), context))
+    return replace(whole, is_open=placement.may_hold_more)
 
 
 def _in_host(placement: Placement, parameters: int) -> Placement:

@@ -6,6 +6,8 @@ Two numbers are (least, most): versions of a framework differ, and the forecast 
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from orchestrator.memory.experts import ExpertPlacement
+
 Range = tuple[float, float]
 # DeepSpeed's defaults, in elements: reduce_bucket_size, stage3_max_live_parameters and
 # stage3_prefetch_bucket_size.
@@ -33,6 +35,8 @@ class Placement:
     live_elements: the most weights that ZeRO-3 keeps gathered.
     may_save: whether options ask the program to keep less by an unknown amount; then the low end
         of a rank's need is unknown.
+    may_hold_more: whether the model has parts of unknown size; then a run is never said to fit.
+    experts: mixtures of experts in place of the MLPs, or None.
     """
 
     weight_bytes: Range
@@ -55,6 +59,8 @@ class Placement:
     buckets: Range = (0, 0)
     live_elements: int = 0
     may_save: bool = False
+    may_hold_more: bool = False
+    experts: ExpertPlacement | None = None
 
 
 def recomputation(activation_checkpointing: bool) -> Recomputation:

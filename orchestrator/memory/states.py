@@ -46,9 +46,26 @@ class Rank:
         return stage_layers(self.model, self.run.parallelism)
 
     @property
+    def expert_layers(self) -> int:
+        """The number of its layers that have experts."""
+        experts = self.placement.experts
+        return experts.on_stage(self.run.parallelism, self.stage) if experts else 0
+
+    @property
+    def expert_parameters(self) -> int:
+        """The number of parameters of its routed experts before ZeRO divides them."""
+        experts = self.placement.experts
+        return self.expert_layers * experts.rank_parameters(self.model) if experts else 0
+
+    @property
     def parameters(self) -> int:
-        """Number of parameters on this rank before ZeRO divides them."""
-        return rank_parameters(self.model, self.padded_vocab_size, self.run.parallelism, self.stage)
+        """The number of its parameters before ZeRO divides them, without routed experts."""
+        held = rank_parameters(self.model, self.padded_vocab_size, self.run.parallelism, self.stage)
+        experts = self.placement.experts
+        if experts is None:
+            return held
+        beyond_mlp = experts.beyond_mlp(self.model, self.tensor_parallel_size)
+        return held + self.expert_layers * beyond_mlp
 
     @property
     def largest_matrix(self) -> int:
@@ -63,6 +80,14 @@ class Rank:
         # Ranks that share a sequence have copies of the weights, as those of other sequences do.
         copies = (self.run.data_parallel_size or 1) * self.run.parallelism.context_parallel_size
         return copies if divided else 1
+
+    def expert_shards(self, zero_stage: int) -> int:
+        """Return the number of ranks that ZeRO divides an expert over, from a stage on."""
+        experts, parallelism = self.placement.experts, self.run.parallelism
+        if experts is None or (self.placement.zero_stage or 0) < zero_stage:
+            return 1
+        copies = (self.run.data_parallel_size or 1) * parallelism.context_parallel_size
+        return experts.copies(copies * parallelism.tensor_parallel_size)
 
 
 def rank_parameters(
@@ -106,12 +131,12 @@ def weights(rank: Rank) -> Size:
     """Return the weights that are always in memory."""
     if rank.placement.offload_parameters:
         return NOTHING, "in the host's memory"
-    return _states(rank, rank.placement.weight_bytes, rank.shards(3))
+    return _states(rank, rank.placement.weight_bytes, 3)
 
 
 def gradients(rank: Rank) -> Size:
     """Return the gradients; those of an offloaded optimizer may already be in the host."""
-    sizes, why = _states(rank, rank.placement.gradient_bytes, rank.shards(2))
+    sizes, why = _states(rank, rank.placement.gradient_bytes, 2)
     if rank.placement.offload_optimizer:
         return (0.0, sizes[1]), f"{why}, or in the host's memory"
     return sizes, why
@@ -119,21 +144,21 @@ def gradients(rank: Rank) -> Size:
 
 def gradient_copies(rank: Rank) -> Size:
     """Return the copies of gradients that stay from step to step."""
-    return _states(rank, rank.placement.gradient_copy_bytes, rank.shards(2))
+    return _states(rank, rank.placement.gradient_copy_bytes, 2)
 
 
 def optimizer(rank: Rank) -> Size:
     """Return the optimizer's states and master weights."""
     if rank.placement.offload_optimizer:
         return NOTHING, "in the host's memory"
-    return _states(rank, rank.placement.optimizer_bytes, rank.shards(1))
+    return _states(rank, rank.placement.optimizer_bytes, 1)
 
 
 def step(rank: Rank) -> Size:
     """Return the memory that the optimizer needs only while it steps."""
     if rank.placement.offload_optimizer:
         return NOTHING, "in the host's memory"
-    return _states(rank, rank.placement.step_bytes, rank.shards(1))
+    return _states(rank, rank.placement.step_bytes, 1)
 
 
 def gathered_weights(rank: Rank) -> Size:
@@ -141,7 +166,7 @@ def gathered_weights(rank: Rank) -> Size:
     if rank.shards(3) == 1 and not rank.placement.offload_parameters:
         return NOTHING, "of ZeRO-3 over several ranks"
     least = rank.largest_matrix
-    most = min(rank.parameters, max(least, rank.placement.live_elements))
+    most = min(rank.parameters + rank.expert_parameters, max(least, rank.placement.live_elements))
     each = rank.placement.weight_bytes[1]
     return scaled((least, most), each), f"{least:,} to {most:,} parameters"
 
@@ -155,10 +180,17 @@ def buckets(rank: Rank) -> Size:
     return (low, high + one * each), f"{held}; a gradient of {one:,} on its way"
 
 
-def _states(rank: Rank, each: Range, shards: int) -> Size:
+def _states(rank: Rank, each: Range, zero_stage: int) -> Size:
+    shards = rank.shards(zero_stage)
     over = f", over {shards} ranks" if shards > 1 else ""
     why = f"{rank.parameters:,} parameters of {numbers(each)} bytes{over}"
-    return scaled(each, rank.parameters / shards), why
+    held = rank.parameters / shards
+    if rank.expert_parameters:
+        shards = rank.expert_shards(zero_stage)
+        over = f", over {shards} ranks" if shards > 1 else ""
+        why = f"{why}; {rank.expert_parameters:,} of experts{over}"
+        held += rank.expert_parameters / shards
+    return scaled(each, held), why
 
 
 def scaled(sizes: Range, factor: float) -> Range:

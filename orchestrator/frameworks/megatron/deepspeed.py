@@ -101,6 +101,8 @@ def placed(run: Run, states: Placement) -> Placement:
         partition_activations=options.partition_activations,
         fused_attention=False,
         may_save=memory.may_save(run),
+        may_hold_more=memory.may_hold_more(run),
+        experts=memory.experts(run),
     )
 
 

@@ -197,6 +197,8 @@ def placement(run: Run) -> Placement:
         checkpoint_num_layers=options.checkpoint_num_layers,
         sequence_parallel=options.sequence_parallel,
         may_save=memory.may_save(run),
+        may_hold_more=memory.may_hold_more(run),
+        experts=memory.experts(run),
         fused_attention=fused,
         fused_since=memory.FUSED_ATTENTION if fused else None,
     )

@@ -4,11 +4,13 @@ They need a compute capability, request selective recomputation, or save memory 
 does not include.
 """
 
+import re
 from collections.abc import Iterator
 
-from orchestrator.frameworks.arguments import given
+from orchestrator.frameworks.arguments import Given, given, whole_number
 from orchestrator.frameworks.megatron import pipeline, shared
 from orchestrator.hardware.gpus import Capability
+from orchestrator.memory.experts import ExpertPlacement
 from orchestrator.memory.placement import Recomputation, recomputation
 from orchestrator.run.model import Run
 
@@ -71,9 +73,74 @@ _SAVES = (
 )  # fmt: skip
 
 
+# The model has more parameters, or other layers, than its shape says.
+_GROWS = (
+    "--num-experts", "--mtp-num-layers", "--spec", "--heterogeneous-layers-config-path",
+    "--heterogeneous-layers-config-encoded-json", "--hybrid-layer-pattern",
+    "--hybrid-override-pattern", "--kv-channels", "--experimental-attention-variant",
+    "--num-moe-experts", "--swiglu", "--untie-embeddings-and-output-weights",
+)  # fmt: skip
+
+
+def may_hold_more(run: Run) -> bool:
+    """Return whether arguments give the model parts whose size the forecast does not know."""
+    known = {"--num-experts"} if experts(run) else set()
+    model = run.model
+    if model is not None and model.gated_mlp:
+        known.add("--swiglu")
+    if model is not None and model.untied_head:
+        known.add("--untie-embeddings-and-output-weights")
+    return bool(run.options.gives(*(option for option in _GROWS if option not in known)))
+
+
+def experts(run: Run) -> ExpertPlacement | None:
+    """Return the experts that arguments give a run; None if there are none, or not understood."""
+    options, model = given(run.options.extra_args), run.model
+    number = whole_number(options, "--num-experts")
+    if model is None or not number:
+        return None
+    layers = _expert_layers(options, model.num_layers)
+    if layers is None:
+        return None
+    tensor = run.parallelism.tensor_parallel_size
+    return ExpertPlacement(
+        number=number,
+        # Megatron's defaults: moe_router_topk 2, the width of the MLP, the tensor parallelism.
+        top_k=whole_number(options, "--moe-router-topk") or 2,
+        width=whole_number(options, "--moe-ffn-hidden-size") or model.ffn_width,
+        layers=layers,
+        shared_width=whole_number(options, "--moe-shared-expert-intermediate-size") or 0,
+        ranks=whole_number(options, "--expert-model-parallel-size") or 1,
+        tensor_ranks=whole_number(options, "--expert-tensor-parallel-size") or tensor,
+    )
+
+
+_REPEATED = re.compile(r"\[([01])\]\*([0-9]{1,4})|\[([01](?:,[01])*)\]")
+_FREQUENCY = "--moe-layer-freq"
+
+
+def _expert_layers(options: Given, count: int) -> tuple[bool, ...] | None:
+    """Return whether each layer has experts, by --moe-layer-freq: 2, or ([0]*3+[1]*58)."""
+    (text,) = (
+        options.get(_FREQUENCY, ("1",)) if len(options.get(_FREQUENCY, ("1",))) == 1 else ("",)
+    )
+    if text.isdecimal() and int(text):
+        return tuple(index % int(text) == 0 for index in range(count))
+    flat = re.sub(r"[\s()'\"]", "", text)
+    pattern: list[bool] = []
+    for piece in flat.split("+"):
+        found = _REPEATED.fullmatch(piece)
+        if found is None:
+            return None
+        values = [found[1]] * int(found[2]) if found[1] else found[3].split(",")
+        pattern += [value == "1" for value in values]
+    return tuple(pattern) if len(pattern) == count else None
+
+
 def may_save(run: Run) -> bool:
     """Return whether a run may need less memory than forecast, because of these arguments."""
-    return bool(run.options.gives(*_SAVES, *pipeline.UNEVEN))
+    saves = [option for option in _SAVES if option != "--num-experts" or not experts(run)]
+    return bool(run.options.gives(*saves, *pipeline.UNEVEN))
 
 
 def warnings(run: Run) -> Iterator[str]:

@@ -1,0 +1,60 @@
+"""Parameters and activations of mixtures of experts on a rank.
+
+Of E experts a rank has E/e with e expert-parallel ranks, each split over e_t ranks of its own
+tensor parallelism. The ranks that have copies of the same experts are
+(tensor · context · data) / (e · e_t), so ZeRO divides experts over fewer ranks than the rest.
+"""
+
+from dataclasses import dataclass
+
+from orchestrator.run.model import Parallelism
+from orchestrator.run.shape import ModelShape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertPlacement:
+    """The experts of a run, and how ranks share them.
+
+    layers: whether each layer has them, from the first to the last. width: of one expert;
+    shared_width: of an MLP that every token takes as well, 0 for none. ranks: over how many ranks
+    the experts are divided; tensor_ranks: over how many ranks each one is split.
+    """
+
+    number: int
+    top_k: int
+    width: int
+    layers: tuple[bool, ...]
+    shared_width: int = 0
+    ranks: int = 1
+    tensor_ranks: int = 1
+
+    def on_stage(self, parallelism: Parallelism, stage: int) -> int:
+        """Return how many layers of a pipeline stage have experts; of uneven stages the most."""
+        size = -(-len(self.layers) // parallelism.pipeline_parallel_size)
+        return sum(self.layers[stage * size : (stage + 1) * size])
+
+    def rank_parameters(self, model: ModelShape) -> int:
+        """Return the parameters of the routed experts that a rank has in a layer."""
+        return self._matrices(model, self.width) * self.number // (self.ranks * self.tensor_ranks)
+
+    def beyond_mlp(self, model: ModelShape, tensor_parallel_size: int) -> int:
+        """Return by how many parameters a layer's router and shared expert exceed a dense MLP.
+
+        That is below zero for most: the dense MLP is not there.
+        """
+        dense = self._matrices(model, model.ffn_width)
+        if model.biases == "all":
+            dense += model.ffn_width * (2 if model.gated_mlp else 1)
+        split = self._matrices(model, self.shared_width) - dense
+        return split // tensor_parallel_size + self.number * model.hidden_size
+
+    def copies(self, ranks: int) -> int:
+        """Return how many of a stage's ranks have the same part of the experts."""
+        return max(1, ranks // (self.ranks * self.tensor_ranks))
+
+    def active_width(self) -> int:
+        """Return the width of all that one token takes."""
+        return self.top_k * self.width + self.shared_width
+
+    def _matrices(self, model: ModelShape, width: int) -> int:
+        return (3 if model.gated_mlp else 2) * model.hidden_size * width

@@ -1,0 +1,89 @@
+"""Mixtures of experts on the ranks that hold them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.campaign.fit import Capacity, fits
+from orchestrator.memory.experts import ExpertPlacement
+from orchestrator.memory.forecast import MemoryForecast, forecast
+from orchestrator.memory.placement import Placement, megatron_placement
+from orchestrator.memory.states import Rank, rank_parameters
+from orchestrator.model.counting import parameters
+from orchestrator.model.named import named_model
+from orchestrator.run.model import Run
+from orchestrator.run.shape import ModelShape
+
+RunOf = Callable[..., Run]
+MIXTRAL = ModelShape(
+    32, 4096, 32, 32_000, 4096, ffn_hidden_size=14_336, num_key_value_heads=8, gated_mlp=True,
+    untied_head=True, position_table=False, biases="none", norm="rmsnorm",
+)  # fmt: skip
+
+
+def experts(ranks: int = 1, tensor_ranks: int = 1, layers: int = 32) -> ExpertPlacement:
+    """Return Mixtral's experts over so many ranks, in the first `layers` layers."""
+    return ExpertPlacement(
+        number=8,
+        top_k=2,
+        width=14_336,
+        layers=tuple(index < layers for index in range(32)),
+        ranks=ranks,
+        tensor_ranks=tensor_ranks,
+    )
+
+
+def placed(some: ExpertPlacement | None, zero_stage: int = 1) -> Placement:
+    """Return Megatron's placement with fused attention and some experts."""
+    usual = megatron_placement("bf16")
+    return replace(usual, experts=some, zero_stage=zero_stage, fused_attention=True)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_experts_of_all_ranks_are_those_of_the_model(split_run: RunOf, ranks: int) -> None:
+    """What one rank has without experts, and the experts of all ranks, are 46.7B."""
+    run = split_run(MIXTRAL, 8, vocab_size_multiple=1)
+    rank = Rank(run, MIXTRAL, 32_000, placed(experts(ranks)), 0)
+    whole = rank.parameters + ranks * rank.expert_parameters
+    assert whole == parameters(named_model("mixtral-8x7b").model(4096))
+
+
+def test_layers_without_experts_keep_their_mlp(split_run: RunOf) -> None:
+    """With no layer of experts nothing differs from a dense model."""
+    run = split_run(MIXTRAL, 8, vocab_size_multiple=1)
+    rank = Rank(run, MIXTRAL, 32_000, placed(experts(8, layers=0)), 0)
+    assert rank.parameters == rank_parameters(MIXTRAL, 32_000, run.parallelism, 0)
+    assert rank.expert_parameters == 0
+    half = Rank(run, MIXTRAL, 32_000, placed(experts(8, layers=16)), 0)
+    assert half.expert_parameters == 16 * 3 * 4096 * 14_336
+
+
+def test_zero_divides_experts_over_the_ranks_that_share_them(split_run: RunOf) -> None:
+    """Of 64 ranks with TP 2 and PP 4, 16 have copies of a stage; EP 4 leaves 2 · 8 / (4 · 2)."""
+    run = split_run(MIXTRAL, 64, tensor=2, pipeline=4)
+    rank = Rank(run, MIXTRAL, 32_000, placed(experts(4, 2)), 0)
+    assert (rank.shards(1), rank.expert_shards(1), rank.expert_shards(2)) == (8, 2, 1)
+
+
+def needs(split_run: RunOf, some: ExpertPlacement | None) -> MemoryForecast:
+    """Return the forecast of Mixtral on 64 GPUs with TP 2 and PP 4."""
+    found = forecast(split_run(MIXTRAL, 64, tensor=2, pipeline=4), placed(some))
+    assert found is not None
+    return found
+
+
+def test_experts_need_more_than_one_mlp(split_run: RunOf) -> None:
+    """Of 8 experts on 4 ranks each has 2, and each token takes 2."""
+    with_experts, without = needs(split_run, experts(4, 2)), needs(split_run, None)
+    assert with_experts.low_gib > 1.5 * without.low_gib
+    assert with_experts.high_gib > 1.5 * without.high_gib
+
+
+def test_a_model_that_is_not_known_wholly_is_never_said_to_fit(split_run: RunOf) -> None:
+    """It may fit; what does not fit at the least still does not."""
+    run = split_run(MIXTRAL, 64, tensor=2, pipeline=4)
+    some = forecast(run, replace(placed(None), may_hold_more=True))
+    assert fits(some, Capacity(1000.0, "a GPU")) == "maybe"
+    assert fits(some, Capacity(1.0, "a GPU")) == "no"
+    assert fits(needs(split_run, None), Capacity(1000.0, "a GPU")) == "yes"
