@@ -71,6 +71,7 @@ class Start:
         otherwise something that the program finds by its name.
     files: return the files that the program opens, given `paths`; a rehearsal checks them.
     config_files: return the files to write next to the job script: JSON objects by file name.
+    without_gpus: return such a file as it is on a cluster without GPUs.
     program: return the record in `known_options` of the options that the run's program accepts;
         None if the program is the user's own.
     own_program: return the script in the user's checkout from which its accepted options can be
@@ -89,12 +90,20 @@ class Start:
     paths_or_names: tuple[str, ...] = ()
     files: Callable[[Mapping[str, str]], Iterable[str]] = lambda paths: paths.values()
     config_files: Callable[[Run], Mapping[str, dict[str, Any]]] = lambda run: {}
+    without_gpus: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda config: config
     program: Callable[[Run], str | None] = lambda run: None
     own_program: Callable[[Mapping[str, str]], str | None] = lambda paths: None
     further: Callable[[Run], FurtherArguments | None] = lambda run: None
     imports: Callable[[Run], Iterable[str]] = lambda run: ()
     asks: Callable[[Run], str | None] = lambda run: None
     steps_on_cpu: Callable[[Run], bool] = lambda run: False
+
+    def files_on(self, run: Run, *, gpus: bool) -> Mapping[str, Mapping[str, Any]]:
+        """Return the configuration files of a run on a cluster with or without GPUs."""
+        files = self.config_files(run)
+        if gpus:
+            return files
+        return {name: self.without_gpus(config) for name, config in files.items()}
 
 
 @dataclass(frozen=True, slots=True)

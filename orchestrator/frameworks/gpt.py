@@ -9,6 +9,7 @@ from pydantic import Field
 from orchestrator.common.tables import Column
 from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
 from orchestrator.frameworks.deepspeed import zero
+from orchestrator.frameworks.deepspeed.config import without_fused_adam
 from orchestrator.frameworks.limits import unsplit
 from orchestrator.memory.placement import Placement, ddp_placement, recomputation
 from orchestrator.run.model import Run
@@ -86,6 +87,7 @@ GPT = Framework(
     start=Start(
         template="gpt.sh.j2",
         config_files=zero.config_files,
+        without_gpus=without_fused_adam,
         steps_on_cpu=zero.steps_on_cpu,
         program=lambda run: "gpt",
         imports=_imports,

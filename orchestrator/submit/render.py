@@ -45,7 +45,8 @@ def _texts(
 ) -> dict[str, str]:
     """Return the files of a run's folder, by name."""
     folder = store.run(planned.run_id)
-    files = FRAMEWORKS[planned.run.framework].start.config_files(planned.run)
+    start = FRAMEWORKS[planned.run.framework].start
+    files = start.files_on(planned.run, gpus=campaign.cluster.has_gpus)
     if campaign.rehearsal:
         paths = user_paths(planned.run, campaign.path.parent)
         written = [str(folder.path / name) for name in files]

@@ -6,6 +6,7 @@ from typing import Any
 from orchestrator.run.model import Run
 
 FILE_NAME = "ds_config.json"
+_ADAM = ("adam", "adamw")
 
 
 def deepspeed_config(
@@ -18,8 +19,7 @@ def deepspeed_config(
     """Return the configuration of a run, with `extra` merged into it, section by section.
 
     `steps_per_print` 1 and `log_level` "info" make DeepSpeed print its throughput line at every
-    step: since 0.17.6 it prints none at its default level. If the optimizer is not offloaded,
-    `torch_adam` selects torch's AdamW, which computes the same and needs no compiled extension.
+    step: since 0.17.6 it prints none at its default level.
     """
     adam: dict[str, Any] = {
         "lr": run.training.learning_rate,
@@ -32,7 +32,7 @@ def deepspeed_config(
         "gradient_accumulation_steps": run.num_microbatches,
         "steps_per_print": 1,
         "log_level": "info",
-        "optimizer": _optimizer_section(adam, offload_optimizer, extra),
+        "optimizer": _optimizer_section(adam, extra),
         "zero_optimization": _zero_section(run, offload_optimizer, offload_param),
     }
     if run.training.precision != "fp32":
@@ -90,7 +90,7 @@ def trainer_config(
         "train_micro_batch_size_per_gpu": "auto",
         "gradient_accumulation_steps": "auto",
         "gradient_clipping": "auto",
-        "optimizer": _optimizer_section(adam, offload_optimizer, extra),
+        "optimizer": _optimizer_section(adam, extra),
         "zero_optimization": zero,
     }
     if run.training.precision != "fp32":
@@ -110,23 +110,38 @@ def trainer_sizes(hidden_size: int) -> dict[str, int]:
     }
 
 
-def _optimizer_section(
-    adam: Mapping[str, Any], offload_optimizer: str, extra: Mapping[str, Any]
-) -> dict[str, Any]:
+def without_fused_adam(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration with torch's AdamW in place of DeepSpeed's FusedAdam.
+
+    FusedAdam is for GPUs, and a CPU would have to compile it. An offloaded optimizer is another
+    one. What the user says of it stays.
+    """
+    kind = str(value_at(config, "optimizer.type")).lower()
+    offloaded = value_at(config, "zero_optimization.offload_optimizer.device", absent="none")
+    if kind not in _ADAM or offloaded != "none":
+        return dict(config)
+    usual = {"optimizer": {"params": {"torch_adam": True}}}
+    return _overlay(config, _overlay(usual, {"optimizer": config["optimizer"]}))
+
+
+def _optimizer_section(adam: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return AdamW; without its keys if `extra` asks for an optimizer without them."""
     asked = str(value_at(extra, "optimizer.type", absent="AdamW"))
-    if asked.lower() not in ("adam", "adamw"):
+    if asked.lower() not in _ADAM:
         return {"params": {"lr": adam["lr"]}}
-    own = {"torch_adam": True} if offload_optimizer == "none" else {}
-    return {"type": "AdamW", "params": {**adam, **own}}
+    return {"type": "AdamW", "params": {**adam}}
 
 
 def _zero_section(run: Run, offload_optimizer: str, offload_param: str) -> dict[str, Any]:
+    """Return the section of ZeRO; what is offloaded goes through pinned host memory.
+
+    DeepSpeed's default is memory that the system can page out, which copies more slowly.
+    """
     zero: dict[str, Any] = {"stage": run.zero_stage}
     if offload_optimizer != "none":
-        zero["offload_optimizer"] = {"device": offload_optimizer}
+        zero["offload_optimizer"] = {"device": offload_optimizer, "pin_memory": True}
     if offload_param != "none":
-        zero["offload_param"] = {"device": offload_param}
+        zero["offload_param"] = {"device": offload_param, "pin_memory": True}
     return zero
 
 

@@ -10,7 +10,12 @@ from orchestrator.common.tables import Column
 from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
 from orchestrator.frameworks.deepspeed import zero
-from orchestrator.frameworks.deepspeed.config import FILE_NAME, trainer_config, trainer_sizes
+from orchestrator.frameworks.deepspeed.config import (
+    FILE_NAME,
+    trainer_config,
+    trainer_sizes,
+    without_fused_adam,
+)
 from orchestrator.frameworks.limits import said_twice, unsplit
 from orchestrator.frameworks.options.checks import FurtherArguments
 from orchestrator.memory.placement import Placement, recomputation
@@ -200,6 +205,7 @@ HF_DEEPSPEED = Framework(
     start=Start(
         template="hf_deepspeed.sh.j2",
         config_files=config_files,
+        without_gpus=without_fused_adam,
         steps_on_cpu=zero.steps_on_cpu,
         paths=("script",),
         paths_or_names=("dataset", "tokenizer"),

@@ -11,6 +11,7 @@ from orchestrator.common.tables import Column
 from orchestrator.frameworks.arguments import Arguments
 from orchestrator.frameworks.base import Checks, Framework, ModelUse, OwnColumns, ProgramLog, Start
 from orchestrator.frameworks.deepspeed import zero
+from orchestrator.frameworks.deepspeed.config import without_fused_adam
 from orchestrator.memory.placement import Placement
 from orchestrator.run.model import Run
 from orchestrator.run.run_columns import PRECISION
@@ -82,6 +83,7 @@ DEEPSPEED = Framework(
     start=Start(
         template="deepspeed.sh.j2",
         config_files=zero.config_files,
+        without_gpus=without_fused_adam,
         steps_on_cpu=zero.steps_on_cpu,
         paths=("script",),
         imports=lambda run: ("torch", "deepspeed"),

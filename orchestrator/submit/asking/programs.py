@@ -117,7 +117,8 @@ def _order(campaign: Campaign, planned: PlannedRun, folder: Path) -> dict[str, A
     """Return the order for a run; write the run's configuration files below `folder`."""
     place = folder / planned.run_id
     place.mkdir()
-    files = FRAMEWORKS[planned.run.framework].start.config_files(planned.run)
+    start = FRAMEWORKS[planned.run.framework].start
+    files = start.files_on(planned.run, gpus=campaign.cluster.has_gpus)
     for name, content in files.items():
         (place / name).write_text(json_text(content), encoding="utf-8")
     program, arguments = handed_words(job_script(planned, campaign, place))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fixture_types import RunOf
 
-from orchestrator.frameworks.deepspeed.config import FILE_NAME
+from orchestrator.frameworks.deepspeed.config import FILE_NAME, value_at
 from orchestrator.frameworks.table import FRAMEWORKS
 from orchestrator.run.model import Run
 
@@ -45,16 +45,41 @@ def test_a_configuration_is_complete(run_of: RunOf):
         },
         "zero_optimization": {
             "stage": 3,
-            "offload_optimizer": {"device": "cpu"},
-            "offload_param": {"device": "cpu"},
+            "offload_optimizer": {"device": "cpu", "pin_memory": True},
+            "offload_param": {"device": "cpu", "pin_memory": True},
         },
         "bf16": {"enabled": True},
     }
 
 
-def test_without_offload_torchs_own_adam_is_taken(run_of: RunOf):
-    """It needs no compiled extension; an offloaded one has DeepSpeed's."""
-    assert config(run_of(strategy="zero2"))["optimizer"]["params"]["torch_adam"] is True
+@pytest.mark.parametrize(
+    ("values", "without_gpus"),
+    [
+        ({"strategy": "zero2"}, True),
+        ({"framework": "hf_deepspeed", "zero_stage": 3}, True),
+        ({"framework": "deepspeed", "script": "train.py", "zero_stage": 0}, True),
+        # An offloaded optimizer is DeepSpeed's CPU Adam.
+        ({"strategy": "zero2", "offload_optimizer": "cpu"}, None),
+        ({"strategy": "zero2", "deepspeed": {"optimizer": {"type": "SGD"}}}, None),
+        ({"strategy": "zero2", "deepspeed": {"optimizer": None}}, None),
+        (
+            {"strategy": "zero2", "deepspeed": {"optimizer": {"params": {"torch_adam": False}}}},
+            False,
+        ),
+    ],
+)
+def test_torchs_own_adam_is_taken_only_without_gpus(
+    run_of: RunOf, values: dict[str, Any], without_gpus: bool | None
+):
+    """On GPUs it is FusedAdam, which everybody measures; the user's word counts on both."""
+    run = run_of(**values)
+    start = FRAMEWORKS[run.framework].start
+    [there], [here] = (start.files_on(run, gpus=gpus).values() for gpus in (True, False))
+    asked = value_at({"deepspeed": run.options.deepspeed}, "deepspeed.optimizer.params.torch_adam")
+    assert value_at(there, "optimizer.params.torch_adam") is asked
+    assert value_at(here, "optimizer.params.torch_adam") is without_gpus
+    changed = {key for key in there if there[key] != here[key]}
+    assert changed <= {"optimizer"}
 
 
 def test_ddp_has_no_configuration(run_of: RunOf):
@@ -80,7 +105,6 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str, Any]] = {
                 "betas": [0.8, 0.9],
                 "eps": 1e-6,
                 "weight_decay": 0.01,
-                "torch_adam": True,
             },
         },
     ),

@@ -190,8 +190,8 @@ def test_what_the_trainer_knows_is_left_to_it(run_of: RunOf):
         },
         "zero_optimization": {
             "stage": 3,
-            "offload_optimizer": {"device": "cpu"},
-            "offload_param": {"device": "cpu"},
+            "offload_optimizer": {"device": "cpu", "pin_memory": True},
+            "offload_param": {"device": "cpu", "pin_memory": True},
             "overlap_comm": True,
             "contiguous_gradients": True,
             "reduce_bucket_size": "auto",

@@ -355,7 +355,7 @@ def test_lower_stages_have_no_sizes_of_stage_3(run_of: RunOf):
         "stage": 2,
         "contiguous_gradients": True,
         "reduce_bucket_size": 67_108_864,
-        "offload_optimizer": {"device": "cpu"},
+        "offload_optimizer": {"device": "cpu", "pin_memory": True},
     }
 
 
