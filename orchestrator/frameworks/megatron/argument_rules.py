@@ -4,9 +4,11 @@ Only parameters of a run are checked here. The program itself decides whether ar
 together: `orchestrator/workloads/ask_megatron.py` asks it.
 """
 
+import math
 from collections.abc import Iterator
 
 from orchestrator.frameworks.arguments import given, number, whole_number
+from orchestrator.frameworks.megatron.shared import DATA_PATH
 from orchestrator.run.model import Run
 
 _NOT_FOR_RUNS = {
@@ -19,7 +21,7 @@ _NOT_FOR_RUNS = {
 }
 _SPLIT_DATA = ("--train-data-path", "--valid-data-path", "--test-data-path")
 # Options that give Megatron core data of the user's own.
-OWN_DATA = (*_SPLIT_DATA, "--data-args-path", "--per-split-data-args-path")
+OWN_DATA = (DATA_PATH, *_SPLIT_DATA, "--data-args-path", "--per-split-data-args-path")
 _BY_SAMPLES = ("--lr-decay-samples", "--lr-warmup-samples", "--rampup-batch-size")
 
 
@@ -70,10 +72,37 @@ def data_source_problems(run: Run) -> Iterator[str]:
 
     A file of paths excludes `data_path`; files per split next to it are not checked.
     """
-    options, has_path = given(run.options.extra_args), run.options.data_path is not None
-    sources = ["data_path"] * has_path + ["--mock-data"] * ("--mock-data" in options)
+    options = given(run.options.extra_args)
+    paths = ["data_path"] * (run.options.data_path is not None)
+    paths += [DATA_PATH] * (not paths and DATA_PATH in options)
+    sources = paths + ["--mock-data"] * ("--mock-data" in options)
     sources += [option for option in _SPLIT_DATA if options.get(option)][:1]
-    if has_path and "--data-args-path" in options:
+    if paths and "--data-args-path" in options:
         sources.append("--data-args-path")
     if len(sources) > 1:
         yield f"extra_args: {' and '.join(sources)} are several sources of data; keep one of them"
+
+
+def blend_problems(run: Run) -> Iterator[str]:
+    """Yield that data sets of Megatron 2 are not weights and prefixes in turn, or one prefix.
+
+    It refuses them only where it builds its data, after the model is on all GPUs.
+    """
+    words = given(run.options.extra_args).get(DATA_PATH)
+    if words is None or len(words) == 1:
+        return
+    # Texts that are not numbers become nan, which is not above 0.
+    total = sum(map(_weight, words[::2]))
+    if len(words) % 2 or not 0 < total < math.inf:
+        yield (
+            f"extra_args: {DATA_PATH} needs a weight before each prefix, for instance "
+            f"[{DATA_PATH}, 0.3, /data/a, 0.7, /data/b]"
+        )
+
+
+def _weight(word: str) -> float:
+    try:
+        weight = float(word)
+    except ValueError:
+        return math.nan
+    return weight if weight >= 0 else math.nan

@@ -68,6 +68,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from deepspeed.version_1_problems(run)
     else:
         yield from argument_rules.common_problems(run)
+        yield from argument_rules.blend_problems(run)
     if options.engine == "megatron":
         yield from _without_deepspeed(run)
     else:

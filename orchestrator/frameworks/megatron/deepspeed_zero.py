@@ -71,6 +71,12 @@ def problems(run: Run) -> Iterator[str]:
         )
     if run.training.precision == "fp32":
         yield f"zero_stage={options.zero_stage} of 2021's DeepSpeed needs precision=fp16"
+    if options.zero_stage == 1 and options.offload_optimizer != "none":
+        # Its optimizer of stage 1 takes no setting of offload (engine.py of DeepSpeed 0.3.16).
+        yield (
+            f"offload_optimizer={options.offload_optimizer} needs zero_stage=2 or 3: DeepSpeed of "
+            "2021 keeps the optimizer states of stage 1 on the GPU"
+        )
     yield from shared.split_problems(run)
     yield from shared.data_problems(run)
     yield from limits.whole_sequences(run)

@@ -83,6 +83,7 @@ def problems(run: Run) -> Iterator[str]:
         yield from pipeline.checkpoint_problems_of_2(run, chunks)
         yield from _missing_in_2(run)
         yield from shared.data_problems(run)
+        yield from argument_rules.blend_problems(run)
     else:
         yield from pipeline.core_stage_problems(run, chunks)
         overlaps = not options.gives(pipeline.NO_OVERLAP)

@@ -18,6 +18,8 @@ MegatronLauncher = Literal["torchrun", "launch", "srun"]
 
 # The vocabulary is padded to a multiple of this and of the tensor-parallel size.
 VOCAB_SIZE_MULTIPLE = 128
+# Further arguments may give it in place of `data_path`: weights and prefixes in turn.
+DATA_PATH = "--data-path"
 PATHS = ("source", "data_path", "vocab_file", "merge_file", "options_record")
 # In the order of the GPT2 experiments' tables.
 COLUMNS = (
@@ -57,7 +59,7 @@ _SAID_BY_PARAMETERS = {
     "--checkpoint-activations": "activation_checkpointing",
     "--recompute-activations": "activation_checkpointing",
     "--recompute-granularity": "activation_checkpointing",
-    "--data-path": "data_path",
+    DATA_PATH: "data_path",
     "--vocab-file": "vocab_file",
     "--merge-file": "merge_file",
     "--zero-stage": "zero_stage",
@@ -190,6 +192,8 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
             "needs activation_checkpointing=true"
         )
     own = {option: name for option, name in _SAID_BY_OPTIONS.items() if hasattr(options, name)}
+    # A blend of data sets is more than `data_path` can say.
+    free = {*free, DATA_PATH} if options.data_path is None else free
     said = {
         option: name for option, name in (_SAID_BY_PARAMETERS | own).items() if option not in free
     }
@@ -198,8 +202,11 @@ def megatron_option_problems(run: Run, free: Collection[str] = ()) -> Iterator[s
 
 def data_problems(run: Run) -> Iterator[str]:
     """Yield the missing files of a program that has no dummy data."""
-    names = ("data_path", "vocab_file", "merge_file")
-    if missing := [name for name in names if getattr(run.options, name) is None]:
+    options: MegatronOptions = run.options
+    names = ["vocab_file", "merge_file"]
+    if not options.gives(DATA_PATH):
+        names.insert(0, "data_path")
+    if missing := [name for name in names if getattr(options, name) is None]:
         yield f"framework {run.framework} makes up no tokens: give {', '.join(missing)}"
 
 

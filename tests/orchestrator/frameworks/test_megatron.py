@@ -231,10 +231,11 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "arguments that parameters have said": (
         core(
+            data_path="tokens",
             extra_args=[
                 *("--micro-batch-size=2", "--bf16", "--data-path", "x", "--train-samples", "5"),
                 *("--num-virtual-stages-per-pipeline-rank", "2"),
-            ]
+            ],
         ),
         [
             "extra_args: --micro-batch-size is what micro_batch_size says; take it out",

@@ -162,6 +162,14 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         **CORE,
         "extra_args": ["--train-data-path", "a", "b", "--valid-data-path", "c"],
     },
+    "a blend of data sets": {
+        **CORE,
+        "extra_args": ["--data-path", "0.3", "a", "0.7", "b"],
+    },
+    "data sets that are as large as they are": {
+        **CORE,
+        "extra_args": ["--data-path", "a", "b", "c"],
+    },
     "dummy data, in so many words": {**CORE, "extra_args": ["--mock-data"]},
     "a file of paths for each split, which data_path goes before": {
         **CORE,
@@ -208,6 +216,14 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "data for each split beside data for all": (
         {**CORE, "data_path": "t", "extra_args": ["--valid-data-path", "a"]},
         ["data_path and --valid-data-path are several sources of data; keep one of them"],
+    ),
+    "dummy data beside a blend": (
+        {**CORE, "extra_args": ["--mock-data", "--data-path", "0.3", "a", "0.7", "b"]},
+        ["--data-path and --mock-data are several sources of data; keep one of them"],
+    ),
+    "a blend beside data": (
+        {**CORE, "data_path": "t", "extra_args": ["--data-path", "0.3", "a", "0.7", "b"]},
+        ["--data-path is what data_path says; take it out"],
     ),
     "dummy data beside data": (
         {**CORE, "data_path": "t", "extra_args": ["--mock-data"]},
@@ -286,6 +302,7 @@ def test_what_every_megatron_since_2_refuses(
         ([], True),
         (["--train-data-path", "a"], False),
         (["--data-args-path", "paths"], False),
+        (["--data-path", "0.3", "a", "0.7", "b"], False),
     ],
     ids=str,
 )
@@ -313,3 +330,48 @@ def test_chunks_of_two_stages_need_communication_that_overlaps(run_of: RunOf):
             "pipeline of 3 stages or more, not pipeline_parallel_size=2"
         )
     ]
+
+
+BLEND = "needs a weight before each prefix, for instance [--data-path, 0.3, /data/a, 0.7, /data/b]"
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "refused"),
+    [
+        (program, words, refused)
+        for program in (
+            {"framework": "megatron", "version": "2"},
+            {"framework": "megatron_deepspeed_3d", "branch": "new"},
+        )
+        for words, refused in (
+            (["0.3", "a", "0.7", "b"], False),
+            ([3, "a", 7, "b"], False),
+            (["a"], False),
+            (["a", "b"], True),
+            (["0.3", "a", "b"], True),
+            (["0.3", "a", "0", "b"], False),
+            (["0", "a", "0", "b"], True),
+            (["2", "a", "-1", "b"], True),
+            ([], True),
+            (["nan", "a", "1", "b"], True),
+        )
+    ],
+    ids=str,
+)
+def test_megatron_2_takes_weights_and_prefixes_in_turn(
+    run_of: RunOf, program: dict[str, Any], words: list[Any], *, refused: bool
+):
+    """In place of data_path."""
+    files = {name: value for name, value in DATA.items() if name != "data_path"}
+    arguments = ["--data-path", *map(str, words)]
+    run = run_of(**program, **files, source="m", model="s", precision="fp16", extra_args=arguments)
+    assert problems_of(run) == ([f"extra_args: --data-path {BLEND}"] if refused else [])
+
+
+def test_a_blend_is_the_only_data_of_a_script_of_2021(campaign_of: Callable[[str], Campaign]):
+    run = {"framework": "megatron", "version": "2", **DATA, "source": "m", "model": "s"}
+    del run["data_path"]
+    run["extra_args"] = ["--data-path", "0.3", "a", "0.7", "b"]
+    campaign = campaign_of(f"name: data\ninclude: [{run}]\n")
+    words = job_script(campaign.runs[0], campaign, Path("/results/data/run")).split()
+    assert words.count("--data-path") == 1

@@ -77,6 +77,16 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ),
         [],
     ),
+    "an optimizer of stage 1 in host memory, which 2021's DeepSpeed has not": (
+        zero(zero_stage=1, offload_optimizer="cpu"),
+        [
+            (
+                "offload_optimizer=cpu needs zero_stage=2 or 3: DeepSpeed of 2021 keeps the "
+                "optimizer states of stage 1 on the GPU"
+            )
+        ],
+    ),
+    "an optimizer of stage 2 in host memory": (zero(zero_stage=2, offload_optimizer="cpu"), []),
     "no data": (
         {key: value for key, value in three_d().items() if key not in ("data_path", "vocab_file")},
         ["framework megatron_deepspeed_3d makes up no tokens: give data_path, vocab_file"],
