@@ -40,7 +40,7 @@ begin() {
   # end a run, e.g. by SIGILL: each kind has a folder of its own.
   if [[ -z "${TORCH_EXTENSIONS_DIR:-}" ]]; then
     local kind
-    kind="$("$python" -c '"""Print a name for what extensions of torch are compiled for: Python, torch, CUDA, CPU and GPUs."""
+    kind="$("$python" -c '"""Print a name for the target of compiled torch extensions: Python, torch, CUDA, CPU and GPUs."""
 
 # Job scripts contain this text, for Pythons from 3.6 on. Arguments: files on the CPU and the GPUs.
 import hashlib
