@@ -1,5 +1,6 @@
 """Parse numbers in log lines, and split lines into the parts that are not quoted."""
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,14 @@ def finite(text: str | None) -> float | None:
     """Convert a match of NUMBER to a finite number; None for nan, inf and None."""
     value = math.nan if text is None else float(text)
     return value if math.isfinite(value) else None
+
+
+def parse_json(text: str) -> object:
+    """Return a value of JSON; None for text that is none, and for numbers too large for a float."""
+    try:
+        return json.loads(text, parse_float=parse_number)
+    except (ValueError, RecursionError):
+        return None
 
 
 def json_float(value: object) -> float | None:

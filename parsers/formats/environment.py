@@ -5,6 +5,7 @@ Every rank or node may print the same line again.
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 
 from parsers.fields import line_parts
 from parsers.formats.settings import setting_format
@@ -91,14 +92,14 @@ def _hosts(offset: int, line: str) -> Iterator[Setting]:
 # Device: NVIDIA A100-SXM4-80GB, Device peak Flops/s: 312000000000000     OLMo-core
 _PEAK = re.compile(
     r"(?:Peak FLOPS used for computing MFU|Peak FLOPS \(BF16\)|Device peak Flops/s): "
-    r"(?P<flops>[0-9](?:\.[0-9]{1,6})?e\+[0-9]{2}|[0-9]{12,18})(?![0-9.])"
+    r"(?P<flops>[0-9](?:\.[0-9]{1,6})?e\+[0-9]{2}|[0-9]{12,18})(?![0-9.e])"
 )
 
 
 def _peaks(offset: int, line: str) -> Iterator[Setting]:
     for part in line_parts(line):
         if match := _PEAK.search(part):
-            tflops = f"{float(match['flops']) / 1e12:.10g}"
+            tflops = f"{Decimal(match['flops']).scaleb(-12).normalize():f}"
             yield Setting(name="mfu_peak_tflops", value=tflops, source="report", offset=offset)
 
 

@@ -15,11 +15,10 @@ the training. The file's own `train_batch_size` is that of a device. An evaluati
 its own name.
 """
 
-import json
 import re
 from collections.abc import Iterator
 
-from parsers.fields import LABELS, finite_json, json_float
+from parsers.fields import LABELS, finite_json, json_float, parse_json
 from parsers.formats.declared.json_lines import count_of
 from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
 from parsers.records import RunTotals, Setting, Step
@@ -40,9 +39,8 @@ def _parse(offset: int, text: str) -> Iterator[Step | RunTotals]:
         rows.append(row["row"])
     else:
         return  # the file, or the object, is cut off
-    try:
-        values = json.loads("{" + "\n".join(rows) + "}")
-    except (ValueError, RecursionError):
+    values = parse_json("{" + "\n".join(rows) + "}")
+    if not isinstance(values, dict):
         return
     step, loss = count_of(values.get("step")), json_float(values.get("loss"))
     if step is not None and loss is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from parsers.records import Outcome, Record, RunTotals, SkippedStep, Step, Usage, UsageSource
 from parsers.runs.outcome import EndDetector
-from parsers.steps.blocks import Part, StepBlock, record_parts
+from parsers.steps.blocks import Part, StepBlock, record_parts, reports_among, settings_among
 from parsers.steps.merge import merge_settings, merge_skipped, merge_totals, merged_steps
 
 
@@ -24,6 +24,7 @@ class RunSegment:
     resumed_from: int | None = None
     outcome: Outcome | None = None
     ends: EndDetector = field(default_factory=EndDetector, compare=False, repr=False)
+    _merged: list[StepBlock] = field(init=False, default_factory=list, compare=False, repr=False)
 
     @property
     def steps(self) -> list[Step]:
@@ -33,7 +34,9 @@ class RunSegment:
     @property
     def step_columns(self) -> StepBlock:
         """The same as columns, which takes a fraction of the time."""
-        return merged_steps(self.records, resumed_from=self.resumed_from)
+        if not self._merged:
+            self._merged.append(merged_steps(self.records, resumed_from=self.resumed_from))
+        return self._merged[0]
 
     @property
     def skipped_steps(self) -> list[SkippedStep]:
@@ -81,6 +84,11 @@ class LogRun:
         return [part for segment in self.segments for part in record_parts(segment.records)]
 
     @property
+    def reports(self) -> list[Part]:
+        """The same without settings."""
+        return [part for segment in self.segments for part in reports_among(segment.records)]
+
+    @property
     def steps(self) -> list[Step]:
         """One Step per iteration of each launch: an iteration trained twice occurs twice."""
         return [step for segment in self.segments for step in segment.steps]
@@ -98,13 +106,15 @@ class LogRun:
     @property
     def memory_reports(self) -> list[Usage]:
         """The memory reports of processes, without the samples of nvidia-smi."""
-        usages = [record for record in self.parts if isinstance(record, Usage)]
+        usages = [record for record in self.reports if isinstance(record, Usage)]
         return [usage for usage in usages if usage.source is not UsageSource.NVIDIA_SMI]
 
     @property
     def config(self) -> dict[str, str]:
         """Its configuration, one value per name."""
-        return merge_settings(self.parts)
+        return merge_settings(
+            [one for part in self.segments for one in settings_among(part.records)]
+        )
 
     @property
     def outcome(self) -> Outcome | None:

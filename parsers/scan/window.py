@@ -5,6 +5,7 @@ Memory is bounded whatever the log: a line longer than a limit is left out.
 
 import threading
 from dataclasses import dataclass
+from itertools import takewhile
 
 import stringzilla
 
@@ -112,15 +113,13 @@ class Window:
         """
         lookahead = self._bounds.lookahead_bytes
         region = min(self._whole, end + 1 + lookahead)
-        last = end
-        for _ in range(count):
-            newline = self.buffer.find(b"\n", last + 1, region)
-            if newline < 0:
-                break
-            if newline - last - 1 > self.line_limit:
-                return last
-            last = newline
-        else:
+        pieces = self.buffer[end + 1 : region].split(b"\n", count)
+        lengths = [*map(len, pieces[:-1])]
+        if lengths and max(lengths) > self.line_limit:
+            whole = [*takewhile(lambda length: length <= self.line_limit, lengths)]
+            return end + sum(whole) + len(whole)
+        last = end + sum(lengths) + len(lengths)
+        if len(lengths) == count:
             return last
         if self.filled - end > lookahead:
             return last

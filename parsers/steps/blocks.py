@@ -6,11 +6,12 @@ Making a record takes some microseconds, making a number of a column a tenth of 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from itertools import chain, compress
 from operator import attrgetter, lt
 from typing import Any, overload
 
-from parsers.records import Record, Step
+from parsers.records import Record, Setting, Step
 
 STEP_FIELDS = tuple(field.name for field in fields(Step))
 _NO_STEPS: Mapping[str, Sequence[Any]] = {"iteration": (), "offset": ()}
@@ -111,6 +112,16 @@ class Records(Sequence[Record]):
         self.parts = tuple(parts)
         self._records: tuple[Record, ...] | None = None
 
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """The settings among them, of which there may be far more than of all others."""
+        return [part for part in self.parts if isinstance(part, Setting)]
+
+    @cached_property
+    def reports(self) -> list[Part]:
+        """The other records and blocks."""
+        return [part for part in self.parts if not isinstance(part, Setting)]
+
     def _all(self) -> tuple[Record, ...]:
         if self._records is None:
             self._records = tuple(_expanded(self.parts))
@@ -145,6 +156,16 @@ class Records(Sequence[Record]):
 def record_parts(records: Iterable[Part]) -> Iterable[Part]:
     """Return records in the form in which they are stored."""
     return records.parts if isinstance(records, Records) else records
+
+
+def settings_among(records: Iterable[Part]) -> list[Setting]:
+    """Return the settings among some records."""
+    return (records if isinstance(records, Records) else Records(records)).settings
+
+
+def reports_among(records: Iterable[Part]) -> list[Part]:
+    """Return all other records, as they are kept."""
+    return (records if isinstance(records, Records) else Records(records)).reports
 
 
 def step_column(parts: Iterable[Part], name: str) -> list[Any]:

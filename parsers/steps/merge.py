@@ -9,8 +9,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from parsers.records import RunTotals, Setting, SkippedStep, Step
-from parsers.steps.blocks import STEP_FIELDS, Part, StepBlock, record_parts, step_column
+from parsers.records import RunTotals, SkippedStep, Step
+from parsers.steps.blocks import (
+    STEP_FIELDS,
+    Part,
+    StepBlock,
+    reports_among,
+    settings_among,
+    step_column,
+)
 from parsers.steps.means import step_means
 
 # The source that counts if a name has several values: the program's dump, then its sentences, then
@@ -43,7 +50,8 @@ def merged_steps(records: Iterable[Part], *, resumed_from: int | None = None) ->
     launch continued from, if known. If there are reports of the whole iteration, those of single
     engines keep no time and no rate.
     """
-    means = step_means(_whole_iterations(tuple(record_parts(records))), resumed_from)
+    interval = [one for one in settings_among(records) if one.name == "log_interval"]
+    means = step_means([*_whole_iterations(reports_among(records)), *interval], resumed_from)
     if means.rises:
         return means
     unlike = _without_copies(means)
@@ -87,7 +95,7 @@ def merge_skipped(records: Iterable[Part]) -> list[SkippedStep]:
     If several ranks report them, those of the rank with the most reports.
     """
     told: dict[int | None, list[SkippedStep]] = {}
-    for record in record_parts(records):
+    for record in reports_among(records):
         if isinstance(record, SkippedStep):
             told.setdefault(record.rank, []).append(record)
     return max(told.values(), key=len, default=[])
@@ -100,7 +108,7 @@ def merge_totals(records: Iterable[Part]) -> list[RunTotals]:
     second or two percent.
     """
     kept: list[RunTotals] = []
-    for record in record_parts(records):
+    for record in reports_among(records):
         if isinstance(record, RunTotals) and not any(_is_copy(record, one) for one in kept):
             kept.append(record)
     return kept
@@ -112,7 +120,7 @@ def merge_settings(records: Iterable[Part]) -> dict[str, str]:
     Of several values, the first one of the most credible source counts. Hosts and GPUs are listed,
     with commas.
     """
-    settings = [record for record in record_parts(records) if isinstance(record, Setting)]
+    settings = settings_among(records)
     merged: dict[str, str] = {}
     for source in _SOURCES:
         for setting in settings:

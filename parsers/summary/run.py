@@ -192,7 +192,7 @@ def _batch_by_rates(run: LogRun) -> int | None:
     Both are rounded. So the middle half of the products must differ by less than a quarter from
     the same whole number; None if it does not, or if no report gives both.
     """
-    parts = run.parts
+    parts = run.reports
     columns = (step_column(parts, name) for name in ("step_seconds", "samples_per_second"))
     products = sorted(
         seconds * rate
@@ -244,7 +244,7 @@ def _mean_rate(reports: RunReports, name: str) -> float | None:
 
 def _rate_of_losses(run: LogRun) -> float | None:
     """Return the mean rate of reports without an iteration, except the first one."""
-    rates = (one.tokens_per_second_per_gpu for one in run.parts if isinstance(one, LossReport))
+    rates = (one.tokens_per_second_per_gpu for one in run.reports if isinstance(one, LossReport))
     known = [rate for rate in _known(rates) if rate > 0][1:]
     return harmonic_mean(known) if known else None
 
@@ -262,10 +262,10 @@ def _tokens_a_sample(reports: RunReports) -> float | None:
 
 def _engine_rate(run: LogRun) -> float | None:
     """Return the samples per second that single engines report, if others are end to end."""
-    whole_iterations = step_column(run.parts, "end_to_end")
+    whole_iterations = step_column(run.reports, "end_to_end")
     if not any(whole_iterations):
         return None
-    rates = zip(step_column(run.parts, "samples_per_second"), whole_iterations, strict=True)
+    rates = zip(step_column(run.reports, "samples_per_second"), whole_iterations, strict=True)
     known = [rate for rate in _known(rate for rate, is_whole in rates if not is_whole) if rate > 0]
     return harmonic_mean(known) if known else None
 
@@ -298,7 +298,7 @@ def _total(run: LogRun, name: str) -> float | None:
 
 
 def _peak_gib(run: LogRun) -> float | None:
-    parts = run.parts
+    parts = run.reports
     reports = [one for one in parts if isinstance(one, Usage | RunTotals)]
     losses = [one for one in parts if isinstance(one, LossReport)]
     peaks = _known(step_column(parts, "max_memory_allocated_gib"))

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -289,3 +290,38 @@ def test_a_rate_of_gpt_neox_that_is_no_float_is_no_rate() -> None:
     )
     (step,) = run_of(line).steps
     assert (step.step_seconds, step.samples_per_second) == (24.8218, None)
+
+
+AUTOMODEL_LINE = (
+    '{{"step": {at}, "timestamp": "2026-04-01T16:06:{at:02}.5Z", "mem": {mem}, "tps_per_gpu": 2}}'
+)
+CURRENT = (
+    '{{"current_steps": {at}, "total_steps": 90, "lr": {mem}, "elapsed_time": "0:00:{at:02}"}}'
+)
+
+
+@pytest.mark.parametrize("form", [AUTOMODEL_LINE, CURRENT])
+@pytest.mark.parametrize("odd", ["1.5e999", "NaN", "01", "1.2.3", "null", '"7"', '7, "x": 1'])
+def test_lines_of_json_read_together_say_what_they_say_alone(form: str, odd: str) -> None:
+    """Also a line among them whose numbers are odd, or no numbers of JSON at all."""
+    lines = [form.format(at=at, mem=odd if at == 20 else f"{at}.25") for at in range(10, 40)]
+    alone = [step for line in lines for step in run_of("", line, "").records]
+    together = run_of(*lines).records
+    assert [replace(one, offset=0) for one in together] == [replace(one, offset=0) for one in alone]
+    assert len(together) in {29, 30}
+
+
+def test_a_number_of_json_that_no_float_can_hold_is_not_infinite() -> None:
+    """It is torn: the loss is neither that nor infinite."""
+    (step,) = run_of('{"step": 1, "loss": 2.5e99999, "mem": Infinity, "tps_per_gpu": 5}').steps
+    assert (step.loss, step.max_memory_allocated_gib) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "tflops"),
+    [("3.120e+14", "312"), ("312000000000001", "312.000000000001"), ("95371441969135e+14", None)],
+)
+def test_a_peak_for_the_mfu_has_all_its_digits(text: str, tflops: str | None) -> None:
+    """A number that goes on is none."""
+    run = run_of(f"[titan] INFO - Peak FLOPS used for computing MFU: {text}")
+    assert run.config.get("mfu_peak_tflops") == tflops

@@ -55,35 +55,27 @@ class Example:
 class LinePattern:
     """Reads lines that are like an example."""
 
-    def __init__(self, example: Example) -> None:
-        """Raises ValueError if the parts of the line overlap."""
-        self.names = [*example.counts]
-        self.converts: list[Callable[[Sequence[str]], Sequence[Any]]] = [_counts] * len(
-            example.counts
-        )
-        parts = [
-            (example.head_begin, 0, example.head_begin, rf"(?={example.head})"),
-            (example.whole_begin, 1, example.whole_begin, rf"(?={example.whole})"),
-            *((one.begin, 2, one.end, one.pattern) for one in example.fields),
-        ]
-        pieces: list[str] = []
-        place = 0
-        for begin, _, end, pattern in sorted(parts):
-            if begin < place:
-                raise ValueError("fields overlap")
-            pieces += (_alike(example.line[place:begin]), pattern)
-            place = end
-        for one in sorted(example.fields, key=lambda field: field.begin):
-            self.names.append(one.name)
-            self.converts.append(one.convert)
-        # What follows the last field means nothing: of each field the first one counts.
-        self._pattern = re.compile("".join(["^", *pieces, r"[^\n]*$"]), re.MULTILINE)
+    def __init__(
+        self,
+        pattern: str,
+        names: Sequence[str],
+        converts: Sequence[Callable[[Sequence[str]], Sequence[Any]]],
+    ) -> None:
+        """Prepare to read lines.
+
+        pattern: an expression of a whole line, with a group for each of `names`. converts: make a
+        column of the texts of each group, or raise ValueError.
+        """
+        self.names, self.converts = names, converts
+        self._pattern = re.compile(pattern, re.MULTILINE)
 
     def columns(self, text: str, count: int) -> dict[str, Sequence[Any]] | None:
         """Return the values of the first lines, while they are alike; None if the first is not."""
         if not self._pattern.match(text):
             return None
         rows = self._pattern.findall(text)
+        if len(self.names) == 1:
+            rows = [(row,) for row in rows]
         if len(rows) != count:
             lines = takewhile(self._pattern.fullmatch, text.split("\n"))
             rows = rows[: sum(1 for _ in lines)]
@@ -95,6 +87,29 @@ class LinePattern:
             }
         except ValueError:
             return None
+
+
+def example_pattern(example: Example) -> LinePattern:
+    """Return a pattern for lines like an example. Raises ValueError if parts of it overlap."""
+    parts = [
+        (example.head_begin, 0, example.head_begin, rf"(?={example.head})"),
+        (example.whole_begin, 1, example.whole_begin, rf"(?={example.whole})"),
+        *((one.begin, 2, one.end, one.pattern) for one in example.fields),
+    ]
+    pieces: list[str] = []
+    place = 0
+    for begin, _, end, pattern in sorted(parts):
+        if begin < place:
+            raise ValueError("fields overlap")
+        pieces += (_alike(example.line[place:begin]), pattern)
+        place = end
+    fields = sorted(example.fields, key=lambda field: field.begin)
+    # What follows the last field means nothing: of each field the first one counts.
+    return LinePattern(
+        "".join(["^", *pieces, r"[^\n]*$"]),
+        [*example.counts, *(one.name for one in fields)],
+        [*[_counts] * len(example.counts), *(one.convert for one in fields)],
+    )
 
 
 def _counts(texts: Sequence[str]) -> Sequence[int]:
@@ -123,25 +138,21 @@ class LinePatterns:
         self,
         text: str,
         count: int,
-        example: Callable[[str], Example | None],
-        is_all: Callable[[Container[str], str], bool],
+        make: Callable[[str], LinePattern | None],
+        is_all: Callable[[Container[str], str], bool] = lambda names, text: True,
     ) -> dict[str, Sequence[Any]] | None:
-        """Return the values of the first of `count` lines; None if no pattern fits.
+        """Return the columns of the first of the lines; None if nothing can be read at once.
 
-        example: reads a line, for a pattern that fits it. is_all: takes the names of columns and
+        make: takes a line; returns a pattern that fits it. is_all: takes the names of columns and
         their lines; returns whether these have no other field.
         """
         for pattern in self._patterns.values():
             if (columns := pattern.columns(text, count)) and is_all(columns, text):
                 return columns
         line = text[: text.index("\n")]
-        if not (read := example(line)):
-            return None
-        try:
-            pattern = LinePattern(read)
-        except ValueError:
+        if (made := make(line)) is None:
             return None
         latest = [*self._patterns.items()][1 - _MOST_PATTERNS :]
-        self._patterns = dict([*latest, (line, pattern)])
-        columns = pattern.columns(text, count)
+        self._patterns = dict([*latest, (line, made)])
+        columns = made.columns(text, count)
         return columns if columns and is_all(columns, text) else None

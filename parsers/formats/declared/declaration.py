@@ -14,7 +14,13 @@ from functools import partial
 from typing import Any
 
 from parsers.fields import COUNT, line_parts
-from parsers.formats.declared.blocks import Example, LinePatterns, ReadField
+from parsers.formats.declared.blocks import (
+    Example,
+    LinePattern,
+    LinePatterns,
+    ReadField,
+    example_pattern,
+)
 from parsers.records import Step
 from parsers.scan.reader import LogFormat
 from parsers.steps.blocks import StepBlock
@@ -110,7 +116,7 @@ class DeclarationReader:
         text = text.replace("\r\n", "\n")
         if "\r" in text or "#" in text or "+ " in text or self.never.search(text):
             return None
-        columns = self.line_patterns.columns(text, len(offsets), self._example, self._is_all)
+        columns = self.line_patterns.columns(text, len(offsets), self._pattern_for, self._is_all)
         if columns is None:
             return None
         count = len(columns["iteration"])
@@ -125,6 +131,14 @@ class DeclarationReader:
         return not any(
             one.name not in names and pattern.search(text) for one, pattern in self.patterns
         )
+
+    def _pattern_for(self, line: str) -> LinePattern | None:
+        """Return a pattern for lines like this one; None if it is not a plain report."""
+        try:
+            example = self._example(line)
+            return None if example is None else example_pattern(example)
+        except ValueError:
+            return None
 
     def _example(self, line: str) -> Example | None:
         """Return the places of a line's parts; None if it is not a plain report."""

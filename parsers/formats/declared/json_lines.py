@@ -17,16 +17,20 @@
 The keys of the last but one two are those of Hugging Face's Trainer and its integrations.
 """
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from parsers.fields import LABELS, finite_json, is_quoted, json_float, json_numbers
+from parsers.fields import LABELS, finite_json, is_quoted, json_float, json_numbers, parse_json
+from parsers.formats.declared.blocks import LinePatterns
+from parsers.formats.declared.json_blocks import Keys, json_pattern
 from parsers.formats.hf_keys import ELAPSED, STEPS, integration_fields, step_of
 from parsers.records import Step
 from parsers.scan.reader import LogFormat
+from parsers.steps.blocks import StepBlock
 
 _OBJECT = re.compile(rf"{LABELS}\s*(?P<object>\{{.*\}})\s*$")
 # What may be nan or inf.
@@ -38,10 +42,7 @@ Json = dict[str, Any]
 def json_object(text: str) -> Json | None:
     """Return the JSON object after the labels of a line; None if it has none."""
     match = None if is_quoted(text) else _OBJECT.match(text)
-    try:
-        value = json.loads(match["object"]) if match else None
-    except (ValueError, RecursionError):
-        return None
+    value = parse_json(match["object"]) if match else None
     return value if isinstance(value, dict) else None
 
 
@@ -68,7 +69,8 @@ class JsonLines:
     """A format of one object for each report.
 
     name: for people. keys: of which each such line has one, with its quote. fields: of a Step, by
-    key, with what the value is divided by. step: takes an object; returns its iteration and how
+    key, with what the value is divided by. counts: keys of the iteration and of how many there are
+    to be. step: takes an object; returns its iteration and how
     many there are to be. inner: the key under which the metrics are. only: values that an object
     must have. integrations: the keys of Hugging Face's integrations count, too.
     """
@@ -76,6 +78,7 @@ class JsonLines:
     name: str
     keys: tuple[str, ...]
     fields: Mapping[str, tuple[str, float]]
+    counts: Keys = field(default_factory=lambda: {"step": ("iteration", 1.0)})
     step: Callable[[Json], tuple[int | None, int | None]] = _own_step
     inner: str | None = None
     only: Mapping[str, str] = field(default_factory=dict)
@@ -88,6 +91,19 @@ class _ObjectReader:
     """Reads the lines of a format; unlike a closure, it can be sent to processes."""
 
     declared: JsonLines
+    line_patterns: LinePatterns = field(default_factory=LinePatterns)
+
+    def read_lines(self, offsets: Sequence[int], text: str) -> StepBlock | None:
+        """Return the steps of the first lines that are alike."""
+        keys = {**self.declared.fields, **self.declared.counts}
+        make = partial(json_pattern, keys=keys, parse=self)
+        columns = self.line_patterns.columns(text, len(offsets), make)
+        if columns is None:
+            return None
+        count = len(columns["iteration"])
+        interval = self.declared.log_interval
+        known = {} if interval is None else {"log_interval": [interval] * count}
+        return StepBlock({**columns, **known, "offset": array("q", offsets[:count])})
 
     def __call__(self, offset: int, line: str) -> Iterator[Step]:
         """Yield the step that a line reports."""
@@ -124,10 +140,12 @@ def _format(declared: JsonLines) -> LogFormat:
     looks = rf"{LABELS}\s*\{{.*(?:{keys})"
     if declared.only:
         looks = r"(?!)"  # Most such objects are events.
+    reader = _ObjectReader(declared)
     return LogFormat(
         name=declared.name,
         anchors=tuple(key.encode() for key in declared.keys),
-        parse=_ObjectReader(declared),
+        parse=reader,
+        parse_lines=reader.read_lines,
         report=re.compile(looks),
     )
 
@@ -186,6 +204,7 @@ LLAMA_FACTORY = _format(
         name="LLaMA-Factory's log",
         keys=('"current_steps"',),
         fields=_OF_TRAINER,
+        counts={"current_steps": ("iteration", 1.0), "total_steps": ("iterations", 1.0)},
         step=_current_steps,
         integrations=True,
     )

@@ -10,12 +10,11 @@ A `throughput` is in samples or in tokens per second, which the line does not sa
 read. `run_stop` has the status of the run.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from parsers.fields import finite_json, json_float, line_parts
+from parsers.fields import finite_json, json_float, line_parts, parse_json
 from parsers.records import Setting, Step
 from parsers.scan.reader import LogFormat
 
@@ -34,10 +33,7 @@ _STEP_TIMES = ("train_step_time", "train_step_timing")
 def _parse(offset: int, line: str) -> Iterator[Step | Setting]:
     for part in line_parts(line):
         _, mark, text = part.partition(_MARK)
-        try:
-            event = json.loads(text) if mark else None
-        except (ValueError, RecursionError):
-            continue
+        event = parse_json(text) if mark else None
         if not isinstance(event, dict):
             continue
         key, value, metadata = (event.get(name) for name in ("key", "value", "metadata"))

@@ -1,0 +1,85 @@
+"""Read many lines of JSON at once, as columns.
+
+The objects of one log differ only in their numbers, and in the digits within their strings. So one
+line gives a pattern for the lines after it, if the pattern reads the same from that line as the
+reader of single lines does.
+"""
+
+import math
+import re
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from parsers.formats.declared.blocks import LinePattern
+from parsers.records import Record, Step
+from parsers.steps.blocks import StepBlock
+
+# What JSON allows, and no number that `int` refuses.
+_NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][-+]?[0-9]{1,3})?"
+_TOKEN = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"|(?P<number>-?[0-9][-+.0-9eE]*)|[^"0-9-]+|-')
+_DIGITS = re.compile(r"[0-9]+")
+_ANY_NUMBER = frozenset({"loss", "grad_norm"})
+
+Keys = Mapping[str, tuple[str, float]]
+"""Field of a Step by key, with the divisor of the value."""
+
+
+def json_pattern(
+    line: str, keys: Keys, parse: Callable[[int, str], Iterator[Record]]
+) -> LinePattern | None:
+    """Return a pattern for lines like this one, without its newline; None if none reads it.
+
+    parse: the reader of single lines.
+    """
+    read = [*parse(0, line)]
+    if len(read) != 1 or not isinstance(step := read[0], Step) or "{" not in line:
+        return None
+    begin = line.index("{")
+    pieces, names = [_alike(line[:begin])], list[str]()
+    converts: list[Callable[[Sequence[str]], Sequence[Any]]] = []
+    key = before = ""
+    for token in _TOKEN.finditer(line, begin):
+        text, string = token[0], token["string"]
+        if token["number"] is None and string is None:
+            key = before if text.strip() == ":" else ""
+            pieces.append(re.escape(text))
+            continue
+        name, divisor = keys.get(key, ("timestamp" if key == "timestamp" else "", 1.0))
+        value = _alike(text) if string is not None else _NUMBER
+        wanted = name not in {"", *names} and (string is None) == (name != "timestamp")
+        if wanted:
+            names.append(name)
+            converts.append(_texts if name == "timestamp" else partial(_column, name, divisor))
+            value = value if string is None else f'"({value[1:-1]})"'
+        pieces.append(f"({value})" if wanted and string is None else value)
+        key, before = "", string or ""
+    pattern = LinePattern("".join(["^", *pieces, "$"]), names, converts)
+    columns = pattern.columns(line + "\n", 1)
+    if columns is None or "iteration" not in columns:
+        return None
+    same = StepBlock({**columns, "offset": [0]}).step(0)
+    return pattern if replace(same, log_interval=step.log_interval) == step else None
+
+
+def _alike(text: str) -> str:
+    """Return an expression for this text with any digits."""
+    return "[0-9]+".join(map(re.escape, _DIGITS.split(text)))
+
+
+def _texts(texts: Sequence[str]) -> Sequence[str]:
+    return texts
+
+
+def _column(name: str, divisor: float, texts: Sequence[str]) -> Sequence[Any]:
+    """Return the numbers of a column. Raises ValueError if one is not finite, or no count."""
+    numbers = array("d", map(float, texts))
+    if not math.isfinite(sum(numbers)):
+        raise ValueError(name)
+    if name in {"iteration", "iterations"}:
+        if min(numbers) < 0 or max(numbers) >= 2**53:
+            raise ValueError(name)
+        return array("q", map(int, numbers))
+    return numbers if divisor == 1 else [number / divisor for number in numbers]
