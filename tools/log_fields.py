@@ -27,15 +27,15 @@ def log_fields() -> str:
     others = sorted(one.name for one in ALL_FORMATS if one.name not in names)
     rows = "".join(map(_row, declared))
     return f"{_HEAD}{rows}\nRead by code of their own:\n\n" + "".join(
-        f"- {one}\n" for one in others
+        f"- {other}\n" for other in others
     )
 
 
 def _row(declaration: Declaration) -> str:
     words = ", ".join(f"`{_escaped(anchor.decode().strip())}`" for anchor in declaration.anchors)
     fields = ", ".join(
-        f"{_label(one)} {one.name}{_factor(one)}{' (needed)' if one.needed else ''}"
-        for one in declaration.fields
+        f"{_label(field)} {field.name}{_factor(field)}{' (needed)' if field.needed else ''}"
+        for field in declaration.fields
     )
     return f"| {declaration.name} | {words} | {fields} |\n"
 

@@ -97,7 +97,7 @@ def frameworks() -> str:
         "| framework | what it runs |\n|---|---|\n"
     )
     rows = (f"| `{name}` | {known.description} |\n" for name, known in FRAMEWORKS.items())
-    sections = (_framework_section(known) for known in FRAMEWORKS.values())
+    sections = (_framework_section(framework) for framework in FRAMEWORKS.values())
     return head + "".join(rows) + "\n" + "\n".join(sections)
 
 

@@ -92,9 +92,9 @@ def _complete_runs(
         campaign = _loaded(ctx.params.get("campaign"))
     except (UserError, OSError):
         return files
-    labels = [one.label for one in campaign.runs if one.label.startswith(incomplete)]
+    labels = [run.label for run in campaign.runs if run.label.startswith(incomplete)]
     # Few people begin to type an id, and a list with both is hard to read.
-    ids = [one.run_id for one in campaign.runs if incomplete and one.run_id.startswith(incomplete)]
+    ids = [run.run_id for run in campaign.runs if incomplete and run.run_id.startswith(incomplete)]
     return [*(CompletionItem(_escaped(one)) for one in (*dict.fromkeys(labels), *ids)), *files]
 
 

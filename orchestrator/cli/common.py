@@ -378,10 +378,10 @@ def table_text(
         case "parquet":
             return as_parquet(all_values())
         case "markdown":
-            paragraphs = (escape_markdown(one) for one in sentences if one)
+            paragraphs = (escape_markdown(sentence) for sentence in sentences if sentence)
             lines = "\n\n".join((as_markdown(table()), *paragraphs))
         case "latex":
-            comments = (latex_comment(one) for one in sentences if one)
+            comments = (latex_comment(sentence) for sentence in sentences if sentence)
             lines = "\n".join((as_latex(table()), *comments))
         case "json":
             lines = _objects(records()) if whole is None else _indented(whole)
@@ -389,7 +389,7 @@ def table_text(
             lines = text()
         case _:
             width = terminal_width()
-            folded = (line for one in sentences for line in wrapped(one, width))
+            folded = (line for sentence in sentences for line in wrapped(sentence, width))
             lines = "\n".join((fitted_text(table(), width), *folded))
     return f"{lines}\n"
 

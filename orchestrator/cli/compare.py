@@ -188,7 +188,7 @@ def _matched(
     pairings, alone = matched(chosen, others)
     if not pairings:
         raise UserError("no run of A has a partner in B that is equal in everything else")
-    return [_named(one, names) for one in pairings], alone
+    return [_named(pairing, names) for pairing in pairings], alone
 
 
 def _named(pairing: "Pairing", names: tuple[str, str] | None) -> "Pairing":

@@ -131,26 +131,26 @@ def parse(
     chosen = None if warmup is None else _warmup(warmup)
     unpack_into = click.get_current_context().with_resource(_temporary_folder())
     with _status() as tell_archive:
-        found = find_logs(paths, unpack_into, tell_archive)
+        logs = find_logs(paths, unpack_into, tell_archive)
     if on_slurm is None and (shards or work):
         raise click.UsageError("--shards and --work are for --on-slurm PROFILE")
     if unparsed:
         if on_slurm is not None:
             raise click.UsageError("--unparsed reads the logs here: leave out --on-slurm")
-        _print_unparsed(found, layout)
+        _print_unparsed(logs, layout)
         return
     given = _given(options)
     keep_skipped, batch = skipped == "keep", given.global_batch_size
-    if on_slurm is not None and found.logs:
+    if on_slurm is not None and logs.logs:
         _refuse_unreadable(paths)
         folder = work or (results or results_folder(Path.cwd())) / ".parse"
         reader = _reader(chosen, keep_skipped=keep_skipped, global_batch_size=batch)
-        said = _read_on_slurm(found.logs, reader, on_slurm, folder, count=shards)
-        read = gather_logs(found.logs, said)
+        said = _read_on_slurm(logs.logs, reader, on_slurm, folder, count=shards)
+        read = gather_logs(logs.logs, said)
     else:
-        with _progress(found.logs) as tell:
+        with _progress(logs.logs) as tell:
             read = read_logs(
-                found.logs, chosen, keep_skipped=keep_skipped, global_batch_size=batch, tell=tell
+                logs.logs, chosen, keep_skipped=keep_skipped, global_batch_size=batch, tell=tell
             )
     if read.summaries or layout not in FOR_PEOPLE:
         print_table(
@@ -163,7 +163,7 @@ def parse(
         width = terminal_width(sys.stderr)
         for sentence in closing_lines(read, given, keep_skipped=keep_skipped):
             click.echo("\n".join(wrapped(printable(sentence), width)), err=True)
-    problems = (*found.problems, *read.problems)
+    problems = (*logs.problems, *read.problems)
     for problem in problems:
         complain(f"teralog: {problem}")
     if problems:
@@ -178,9 +178,9 @@ def _print_unparsed(found: "FoundLogs", layout: str) -> None:
     records = unparsed_records(found.logs, problems)
     if layout == "text":
         printed = False
-        for one in records:
+        for record in records:
             printed = True
-            click.echo(printable(f"{one['path']}:{one['line']}: {one['text']}"))
+            click.echo(printable(f"{record['path']}:{record['line']}: {record['text']}"))
         if not printed and found.logs:
             click.echo("all lines that look like a report were understood", err=True)
     else:
@@ -202,7 +202,7 @@ def _given(options: dict[str, Any]) -> "Given":
     from orchestrator.logs.figures import Given
     from orchestrator.run.shape import ModelShape
 
-    names = {one.name for one in fields(ModelShape)}
+    names = {field.name for field in fields(ModelShape)}
     return Given(
         global_batch_size=options["global_batch_size"],
         world_size=options["world_size"],
@@ -269,8 +269,8 @@ def _read_on_slurm(
 def _bytes_of(log: "Log") -> int:
     parts = (log.path, *([log.errors] if log.errors else []))
     return sum(
-        (one.stat().st_size if one.is_file() else 0) if isinstance(one, Path) else one.size
-        for one in parts
+        (part.stat().st_size if part.is_file() else 0) if isinstance(part, Path) else part.size
+        for part in parts
     )
 
 

@@ -98,9 +98,9 @@ def plan(
 
         runs = collect_campaign(loaded, store)
     states = {
-        one.planned.run_id: (one.outcome or one.state).lower().replace("_", " ")
-        for one in runs
-        if one.state not in (NOT_STARTED, INTERRUPTED)
+        run.planned.run_id: (run.outcome or run.state).lower().replace("_", " ")
+        for run in runs
+        if run.state not in (NOT_STARTED, INTERRUPTED)
     }
     known = calibrations_by(loaded, runs)
     print_table(

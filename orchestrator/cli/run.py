@@ -252,20 +252,20 @@ def status(
     wanted = parse_states(states)
     loaded, store = open_campaign(campaign, results, rehearsed=rehearsed)
     up_to_date = refresh_records(loaded, store)
-    found = run_statuses(loaded, store)
-    slow = slow_runs(timed_runs(loaded, store, found))
+    statuses = run_statuses(loaded, store)
+    slow = slow_runs(timed_runs(loaded, store, statuses))
     # A run that is on record as running may have ended, if Slurm gave no answer.
-    hung = campaign_hung_runs(loaded, store, found) if up_to_date else {}
-    chosen = in_state(found, wanted, hung) if wanted else found
+    hung = campaign_hung_runs(loaded, store, statuses) if up_to_date else {}
+    chosen = in_state(statuses, wanted, hung) if wanted else statuses
     if only is not None:
         kept = _runs_where(only, loaded, store)
         chosen = [one for one in chosen if one.planned.run_id in kept]
     narrowed = bool(wanted) or only is not None
     ids = {one.planned.run_id for one in chosen}
-    total = totals(found, store.other_runs(loaded))
+    total = totals(statuses, store.other_runs(loaded))
     summary = layout == "text" and len(chosen) > MOST_ROWS and not everything and not narrowed
     hanging = [one for identity, one in hung.items() if identity in ids]
-    shown = [f"shown: {len(chosen)} of {counted(len(found), 'run')}"] if narrowed else []
+    shown = [f"shown: {len(chosen)} of {counted(len(statuses), 'run')}"] if narrowed else []
     sentences = [
         *shown,
         *slow_run_lines(one for identity, one in slow.items() if identity in ids),
@@ -274,7 +274,7 @@ def status(
         *filter(None, [held_line(chosen)]),
     ]
     if summary:
-        click.echo(f"{total}\n\n{many_runs_text(found, slow, hung)}")
+        click.echo(f"{total}\n\n{many_runs_text(statuses, slow, hung)}")
         if sentences:
             click.echo("\n" + "\n".join(sentences))
         return
@@ -593,14 +593,14 @@ def _finish_submit(
 ) -> None:
     from orchestrator.status.table import is_complete, run_records, run_statuses, totals
 
-    found = run_statuses(campaign, store)
-    if not campaign.rehearsal and is_complete(found):
+    statuses = run_statuses(campaign, store)
+    if not campaign.rehearsal and is_complete(statuses):
         _write_report(campaign, store)
-    click.echo(totals(found, store.other_runs(campaign)), err=True)
+    click.echo(totals(statuses, store.other_runs(campaign)), err=True)
     if as_json:
-        print_objects(run_records(found, runs))
+        print_objects(run_records(statuses, runs))
     ids = {planned.run_id for planned in runs}
-    failed = [one for one in found if one.planned.run_id in ids and one.unsuccessful]
+    failed = [one for one in statuses if one.planned.run_id in ids and one.unsuccessful]
     exit_for(failed, campaign)
 
 

@@ -83,9 +83,9 @@ def fitted(table: Table, width: int, *, wide_option: bool = True) -> FittedTable
     columns = _columns(table)
     # Rows that are all the same still count as several rows.
     first = columns[0] if all(map(_is_same, columns)) else None
-    same = [one for one in columns if _is_same(one) and one is not first]
+    same = [column for column in columns if _is_same(column) and column is not first]
     above = _same_line(same, width)
-    left = [one for one in columns if one not in same]
+    left = [column for column in columns if column not in same]
     if len(table.rows) == 1 and _total(one.natural for one in left) > width:
         return FittedTable((), (), (tuple(_lines_of_one(columns, width)),), ())
     hidden: list[_Shown] = []
@@ -95,7 +95,9 @@ def fitted(table: Table, width: int, *, wide_option: bool = True) -> FittedTable
         hidden.append(left.pop(_least_wanted(left)))
     below = []
     if hidden:
-        names = ", ".join(one.title for one in columns if one.name in {two.name for two in hidden})
+        names = ", ".join(
+            column.title for column in columns if column.name in {two.name for two in hidden}
+        )
         remedy = "; `--wide` shows all columns" if wide_option else ""
         below = wrapped(f"not shown: {names}{remedy}", width)
     titles, rows = _drawn(left, _widths(left, width), len(table.rows))

@@ -48,7 +48,7 @@ class NoisePage:
 
     def spread(self, name: str) -> float | None:
         """Return the standard deviation of a source, in logarithms."""
-        variances = (one.component.variance for one in self.sources if one.name == name)
+        variances = (source.component.variance for source in self.sources if source.name == name)
         return next((math.sqrt(variance) for variance in variances if variance is not None), None)
 
 
@@ -186,13 +186,13 @@ def noise_record(page: NoisePage) -> dict[str, Any]:
         "runs": page.runs,
         "sources": [
             {
-                "source": one.name,
-                "percent": one.percent,
-                "log_variance": one.component.variance,
-                "degrees_of_freedom": one.component.degrees,
-                "said": one.sentence,
+                "source": source.name,
+                "percent": source.percent,
+                "log_variance": source.component.variance,
+                "degrees_of_freedom": source.component.degrees,
+                "said": source.sentence,
             }
-            for one in page.sources
+            for source in page.sources
         ],
         "not_measured": [
             {"run_id": run.run_id, "label": run.label, "why": run.trouble} for run in page.troubled

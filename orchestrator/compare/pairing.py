@@ -92,7 +92,7 @@ def by_parameter(runs: Sequence[MeasuredRun], name: str) -> tuple[list[Pairing],
         found, left = matched(group, baseline, asked)
         pairings += [_told_apart(one, name) for one in found]
         alone.update(dict.fromkeys(left))
-    in_pairs = {label for one in pairings for label in (one.title, one.baseline)}
+    in_pairs = {label for pairing in pairings for label in (pairing.title, pairing.baseline)}
     if not pairings:
         raise UserError(
             f"--by {name}: no two runs are equal in everything else; choose them with --a and --b"
@@ -174,7 +174,7 @@ def _all_partners(
         return alike
     for size in _BATCHES:
         found = [
-            (kind, [one for one in others if one.size(size) == kind.size(size)])
+            (kind, [other for other in others if other.size(size) == kind.size(size)])
             for kind, others in alike
         ]
         if any(partners for _, partners in found):

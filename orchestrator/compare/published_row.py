@@ -113,7 +113,7 @@ def _pairing(kind: Kind, file: str, row: BenchmarkRow) -> Pairing:
         outcome=None if seconds is None else RunOutcome.COMPLETED,
         step_seconds=() if seconds is None else (seconds,),
     )
-    told = tuple(one.value for one in row.numbers if isinstance(kind.size(one.value), int))
+    told = tuple(number.value for number in row.numbers if isinstance(kind.size(number.value), int))
     return Pairing(kind.label, title, kind.runs, (published,), repeatable=False, told=told)
 
 

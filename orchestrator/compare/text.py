@@ -107,7 +107,7 @@ def all_sentences(found: Sequence[Compared]) -> list[str]:
     shared = [line for line in each[0] if all(line in lines for lines in each)] if each else []
     if len(each) < 2 or not shared:
         return [line for lines in each for line in ("", *lines)]
-    own = [line for lines in each for line in ("", *(one for one in lines if one not in shared))]
+    own = [line for lines in each for line in ("", *(line for line in lines if line not in shared))]
     return [*own, "", "For each of these comparisons:", *shared]
 
 

@@ -86,14 +86,14 @@ def free_line_problem(command: str, line: str) -> str | None:
 
     line: the option in the command's syntax, e.g. `--contiguous` or `--core-spec=2`.
     """
-    found = _OPTION.fullmatch(line)
+    match = _OPTION.fullmatch(line)
     if not line.isprintable():
         return f"{line!r} holds a line break or a control character"
-    if found is None:
+    if match is None:
         words = re.match(r"(--[a-z][a-z0-9_-]*)\s+(.*)", line)
         written = f"{words[1]}={words[2]}" if words else "--name=value, or --name"
         return f"{line!r}: write it as {written}"
-    name, value = found["name"], found["value"]
+    name, value = match["name"], match["value"]
     if (reserved := _reserved(command, name)) is not None:
         return f"--{name}: {reserved}"
     kind = _kind(command, name)

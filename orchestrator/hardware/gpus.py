@@ -187,23 +187,23 @@ def peak_tflops(name: str, precision: str, *, instead: str = _PEAK) -> Figure:
     One of PRECISIONS. Nothing is sparse, and nothing assumed. instead: what a user who knows the
     peak should give.
     """
-    found = matching(name)
-    if not found:
+    gpus = matching(name)
+    if not gpus:
         return _unknown(name, instead)
-    missing = [gpu.name for gpu in found if precision not in gpu.peak_tflops]
+    missing = [gpu.name for gpu in gpus if precision not in gpu.peak_tflops]
     if missing:
         return Figure(None, f"no {precision} peak is known of {_listed(missing)}; give {instead}")
     unit = f"TFLOP/s in dense {precision}"
-    return _agreed(name, found, lambda gpu: (gpu.peak_tflops[precision],), unit, instead)
+    return _agreed(name, gpus, lambda gpu: (gpu.peak_tflops[precision],), unit, instead)
 
 
 @cache  # a campaign asks for each of its runs
 def memory_gib(name: str) -> Figure:
     """Return the memory of the GPU called `name`, by its product size, in GiB."""
-    found = matching(name)
-    if not found:
+    gpus = matching(name)
+    if not gpus:
         return _unknown(name, _CAPACITY)
-    return _agreed(name, found, lambda gpu: _sizes(gpu, name), "GiB", _CAPACITY)
+    return _agreed(name, gpus, lambda gpu: _sizes(gpu, name), "GiB", _CAPACITY)
 
 
 def memory_sizes_gib(name: str) -> list[int]:

@@ -20,7 +20,7 @@ def closing_lines(
 ) -> Iterator[str]:
     """Yield how numbers were computed, which lines were not parsed, what TFLOPs need."""
     summaries = shortly_named(read.summaries)
-    skipped = sum(one.skipped for one in summaries)
+    skipped = sum(summary.skipped for summary in summaries)
     yield (
         f"step times: {', '.join(_warmups(summaries))}; "
         + (
@@ -29,14 +29,14 @@ def closing_lines(
             else f"{counted(skipped, 'report')} with skipped updates left out"
         )
     )
-    lines = sum(one.lines for one in summaries)
-    puzzling = sum(one.not_understood for one in summaries)
+    lines = sum(summary.lines for summary in summaries)
+    puzzling = sum(summary.not_understood for summary in summaries)
     yield (
         f"{counted(lines, 'line')} understood; of those that look like a report, "
         f"{counted(puzzling, 'line')} not understood"
         + ("; `--unparsed` prints them" if puzzling else "")
     )
-    runs = [(log_name(one), one, run_figures(one, given)) for one in summaries]
+    runs = [(log_name(summary), summary, run_figures(summary, given)) for summary in summaries]
     yield from _by_remark((name, line) for name, one, _ in runs for line in time_remarks(one))
     if any(figures.tflops_per_gpu is not None for _, _, figures in runs):
         yield (
@@ -75,9 +75,9 @@ def _by_remark(remarks: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _warmups(summaries: Sequence[RunSummary]) -> Iterator[str]:
     """Yield each warm-up, who chose it if not the user, and the number of reports left out."""
     alike: dict[tuple[str, bool], list[RunSummary]] = {}
-    for one in summaries:
-        by_campaign = one.warmup_source is not None
-        alike.setdefault((str(one.warmup.written or "none"), by_campaign), []).append(one)
+    for summary in summaries:
+        by_campaign = summary.warmup_source is not None
+        alike.setdefault((str(summary.warmup.written or "none"), by_campaign), []).append(summary)
     for (written, by_campaign), these in alike.items():
         dropped = f"{counted(sum(one.dropped for one in these), 'report')} left out"
         if by_campaign:

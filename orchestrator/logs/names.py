@@ -14,7 +14,7 @@ def log_name(summary: RunSummary) -> str:
 
 def shortly_named(summaries: Sequence[RunSummary]) -> list[RunSummary]:
     """Return the runs with the shortest ends of their paths that distinguish the logs."""
-    paths = {one.path: PurePath(one.path).parts for one in summaries}
+    paths = {summary.path: PurePath(summary.path).parts for summary in summaries}
     longest = max(map(len, paths.values()), default=1)
     count = next(
         (
@@ -24,4 +24,6 @@ def shortly_named(summaries: Sequence[RunSummary]) -> list[RunSummary]:
         ),
         longest,
     )
-    return [replace(one, path=str(PurePath(*paths[one.path][-count:]))) for one in summaries]
+    return [
+        replace(summary, path=str(PurePath(*paths[summary.path][-count:]))) for summary in summaries
+    ]

@@ -89,11 +89,11 @@ def gather_logs(logs: Sequence[Log], found: Iterable[Found]) -> ReadLogs:
         if isinstance(runs, OSError):
             problems.append(f"{log.path}: cannot be read: {runs.strerror or runs}")
             continue
-        speaking = [one for one in runs if not one.says_nothing]
+        speaking = [run for run in runs if not run.says_nothing]
         summaries += speaking
-        notes = dict.fromkeys(note for one in runs for note in one.notes)
+        notes = dict.fromkeys(note for run in runs for note in run.notes)
         problems += (f"{log.path}: {note}" for note in notes if speaking or log.named)
-        puzzling = sum(one.not_understood for one in runs)
+        puzzling = sum(run.not_understood for run in runs)
         if speaking:
             continue
         if puzzling:

@@ -99,6 +99,6 @@ def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
         yield f"the log states {whether}; {option} is not used for it"
     gpu = config.get("gpu")
     if gpu is not None and given.gpu is not None and gpu_name(config, given) == gpu:
-        names = {one.name for one in matching(given.gpu)}
+        names = {gpu.name for gpu in matching(given.gpu)}
         if not names & {one.name for one in matching(gpu)}:
             yield f"the log states {gpu}; --gpu {given.gpu} is not used for it"

@@ -30,7 +30,7 @@ def human_table(
     summaries = shortly_named(summaries)
     if steps:
         return _without_empty(rows_table(summaries, steps=True))
-    runs = [(with_tokens(one, given), run_figures(one, given)) for one in summaries]
+    runs = [(with_tokens(summary, given), run_figures(summary, given)) for summary in summaries]
     return _without_empty(make_table(_COLUMNS, runs))
 
 
@@ -57,7 +57,8 @@ def rows(
     if steps:
         return [row for summary in summaries for row in step_rows(summary)]
     return [
-        run_row(with_tokens(one, given)) | run_figures(one, given).record() for one in summaries
+        run_row(with_tokens(summary, given)) | run_figures(summary, given).record()
+        for summary in summaries
     ]
 
 
@@ -69,10 +70,10 @@ def json_objects(
         rows(summaries, steps=True)
         if steps
         else (
-            run_object(with_tokens(one, given))
-            | run_figures(one, given).record()
-            | {"claims": [claim.record() for claim in claims(one, given)]}
-            for one in summaries
+            run_object(with_tokens(summary, given))
+            | run_figures(summary, given).record()
+            | {"claims": [claim.record() for claim in claims(summary, given)]}
+            for summary in summaries
         )
     )
     return [{name: _for_json(value) for name, value in one.items()} for one in objects]

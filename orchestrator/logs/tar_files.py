@@ -59,7 +59,7 @@ def _members(path: Path, is_log: Callable[[str], bool]) -> tuple[dict[str, LogSl
     except _DAMAGED as error:
         return found, [f"{_NOT_WHOLE}: {error}"]
     size = path.stat().st_size
-    if any(one.begin + one.size > size for one in found.values()):
+    if any(part.begin + part.size > size for part in found.values()):
         return found, ["is cut off: its last log stops before its end"]
     return found, []
 

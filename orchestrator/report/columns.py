@@ -143,7 +143,7 @@ _WITHOUT_STEPS = frozenset({"max_memory_allocated_gib", "outcome"})
 def describing_columns(runs: Sequence[Collected]) -> tuple[Column[Collected], ...]:
     """Return the columns that distinguish runs, and their labels if those do not suffice."""
     frameworks = frameworks_of(runs)
-    own = {column.name: column for one in frameworks for column in one.report.chosen}
+    own = {column.name: column for framework in frameworks for column in framework.report.chosen}
     for column in _VARYING:
         # A framework's own title is used if no other framework has a row.
         if len(frameworks) > 1:
@@ -213,8 +213,8 @@ def _common(
 ) -> Iterator[Column[Collected]]:
     """Yield those of `columns` that these runs can have and that no framework replaces."""
     frameworks = frameworks_of(runs)
-    own = {column.name for one in frameworks for column in one.report.measures}
-    steps = any(one.log.reports_steps for one in frameworks)
+    own = {column.name for framework in frameworks for column in framework.report.measures}
+    steps = any(framework.log.reports_steps for framework in frameworks)
     for column in columns:
         if column.name not in own and (steps or column.name in _WITHOUT_STEPS):
             yield column

@@ -95,9 +95,9 @@ def short_ids(run_ids: Sequence[str]) -> dict[str, str]:
     size = next(
         size
         for size in range(_LEAST_ID, longest + 1)
-        if size == longest or len({one[:size] for one in run_ids}) == len(set(run_ids))
+        if size == longest or len({run_id[:size] for run_id in run_ids}) == len(set(run_ids))
     )
-    return {one: one[:size] for one in run_ids}
+    return {run_id: run_id[:size] for run_id in run_ids}
 
 
 def _with_ids(table: Table, ids: Sequence[str]) -> Table:

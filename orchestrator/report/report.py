@@ -204,9 +204,11 @@ def _of_skipped_updates(runs: Sequence[Collected]) -> Iterator[str]:
 
 def _provenance(campaign: Campaign, runs: Sequence[Collected], date: str) -> str:
     frameworks = frameworks_of(runs)
-    steps = any(one.log.reports_steps for one in frameworks)
+    steps = any(framework.log.reports_steps for framework in frameworks)
     own = dict.fromkeys(
-        f"{one.report.measured_by}; " for one in frameworks if one.report.measured_by
+        f"{framework.report.measured_by}; "
+        for framework in frameworks
+        if framework.report.measured_by
     )
     return (
         f"{''.join(_of_steps(campaign, runs)) if steps else ''}{''.join(own)}"

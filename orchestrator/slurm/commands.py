@@ -159,7 +159,9 @@ def ask_jobs(job_ids: Sequence[str], names: Collection[str] | None = None) -> To
                 if names is None or state.name in names
             }
             queue = spread(meant, asked)
-    names = frozenset(one.name for told in (accounted, queue or {}) for one in told.values())
+    names = frozenset(
+        state.name for states in (accounted, queue or {}) for state in states.values()
+    )
     return Told(reconcile(accounted, queue, asked), names, silences, complete=queue is not None)
 
 

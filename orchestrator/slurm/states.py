@@ -63,12 +63,14 @@ def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> di
 def _last(starts: Sequence[JobState]) -> JobState:
     # A cancelled array that waited has a second line, without the user who cancelled it.
     last = starts[-1]
-    same = [one for one in starts if (one.word, one.started_at) == (last.word, last.started_at)]
+    same = [
+        start for start in starts if (start.word, start.started_at) == (last.word, last.started_at)
+    ]
     last = max(same, key=lambda one: len(one.state))
     earlier = {
-        one.started_at: one.seconds or 0.0
-        for one in starts
-        if one.started_at is not None and one.started_at != last.started_at
+        start.started_at: start.seconds or 0.0
+        for start in starts
+        if start.started_at is not None and start.started_at != last.started_at
     }
     # The seconds of a running job differ with every query. Its record would be written each time.
     return replace(

@@ -95,7 +95,7 @@ def job_ids(opened: Sequence[Open], store: CampaignStore) -> dict[str, Open]:
     for name, members in _by_batch(opened).items():
         jobs = store.batch(name).jobs()
         if jobs is not None:
-            found.update((jobs[one.run_id, one.attempt.number], one) for one in members)
+            found.update((jobs[member.run_id, member.attempt.number], member) for member in members)
     return found
 
 
@@ -116,19 +116,19 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
     refusals: list[str] = []
     silences = dict.fromkeys(_adopt(opened, store, refusals))
     jobs = job_ids(opened, store)
-    names = {one.intent.batch for one in jobs.values()}
-    told = ask_jobs(list(jobs), names)
-    states = _own_states(told, jobs)
+    names = {job.intent.batch for job in jobs.values()}
+    answer = ask_jobs(list(jobs), names)
+    states = _own_states(answer, jobs)
     unheard = [
         job_id
         for job_id, one in jobs.items()
         if job_id not in states and one.attempt.slurm_state != UNKNOWN
     ]
-    if told.complete and unheard:
+    if answer.complete and unheard:
         # While an array changes, Slurm may report none of its tasks for a moment.
         time.sleep(_SECOND_LOOK_SECONDS)
-        told = ask_jobs(list(jobs), names)
-        states = _own_states(told, jobs)
+        answer = ask_jobs(list(jobs), names)
+        states = _own_states(answer, jobs)
 
     waiting = {
         job_id: states[job_id]
@@ -152,19 +152,19 @@ def sync(runs: Iterable[PlannedRun], store: CampaignStore) -> Synced:
         one = jobs[job_id]
         if job_id in states:
             return record_job_state(one.attempt, states[job_id])
-        if told.complete and (own := _own_record(one, job_id)) is not None:
+        if answer.complete and (own := _own_record(one, job_id)) is not None:
             return record_job_state(one.attempt, own)
-        if told.complete and one.intent.batch in told.names and not _has_started(one.attempt):
+        if answer.complete and one.intent.batch in answer.names and not _has_started(one.attempt):
             # A task that is cancelled while it waits disappears from its array.
             gone = JobState(job_id, CANCELLED, "squeue", one.intent.batch, reason=_GONE)
             return record_job_state(one.attempt, gone)
-        if told.complete:
+        if answer.complete:
             return _record_unknown(one.attempt, job_id)
         return None
 
-    refusals += filter(None, at_once(write, (one for one in jobs if not is_recorded(one))))
-    if not told.complete:
-        silences.update(dict.fromkeys(told.silences))
+    refusals += filter(None, at_once(write, (job for job in jobs if not is_recorded(job))))
+    if not answer.complete:
+        silences.update(dict.fromkeys(answer.silences))
         keep_again(before)
     return Synced(
         tuple(f"Slurm gave no answer: {reason}" for reason in silences),
@@ -337,7 +337,7 @@ def recover(runs: Iterable[PlannedRun], store: CampaignStore, *, alone: bool) ->
             except SilenceError as silence:
                 notes.append(f"{counted(len(members), 'run')} may have been submitted: {silence}")
                 continue
-        close(receipt, [one.attempt for one in members])
+        close(receipt, [member.attempt for member in members])
     return notes
 
 

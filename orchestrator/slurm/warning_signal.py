@@ -27,13 +27,13 @@ def ended_by_warning_signal(script: str, state: JobState, seconds: float | None)
         for line in directives(script)
         if "=" in (word := shlex.split(line.removeprefix("#SBATCH "))[0])
     )
-    found = _SIGNAL.fullmatch(asked.get("--signal", ""))
-    if found is None or "--time" not in asked or seconds is None:
+    match = _SIGNAL.fullmatch(asked.get("--signal", ""))
+    if match is None or "--time" not in asked or seconds is None:
         return False
-    number = _number(found["name"])
+    number = _number(match["name"])
     if number is None or (state.signal != number and state.exit_code != _OF_A_SHELL + number):
         return False
-    ahead = int(found["seconds"] or _DEFAULT_SECONDS) + _EARLY_SECONDS
+    ahead = int(match["seconds"] or _DEFAULT_SECONDS) + _EARLY_SECONDS
     return seconds >= time_limit_seconds(asked["--time"]) - ahead
 
 

@@ -78,7 +78,7 @@ def _of_results(results: Path) -> Iterator[KnownCampaign]:
 
 def _recorded_states(store: CampaignStore) -> Counter[str]:
     runs = store.submitted_runs() or [one["run_id"] for one in store.run_records()]
-    return Counter(store.run(one).state().lower().replace("_", " ") for one in runs)
+    return Counter(store.run(run).state().lower().replace("_", " ") for run in runs)
 
 
 _COLUMNS: tuple[Column[KnownCampaign], ...] = (

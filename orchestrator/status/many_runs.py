@@ -108,7 +108,7 @@ def _configurations(statuses: Sequence[RunStatus]) -> list[str]:
         return []
     rows = [(label, Counter(map(word, runs))) for label, runs in members.items()]
     # Those that have completed, and those that have not begun, are of least interest.
-    dull = [len({word(one) for one in runs}) == 1 for runs in members.values()]
+    dull = [len({word(run) for run in runs}) == 1 for runs in members.values()]
     order = sorted(range(len(rows)), key=lambda place: dull[place])
     kept = [rows[place] for place in sorted(order[:MOST_ROWS])]
     columns: list[Column[tuple[str, Counter[str]]]] = [

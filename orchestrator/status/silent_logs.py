@@ -58,7 +58,7 @@ def find_hung_runs(
     seconds_per_report: Callable[[RunStatus], float | None],
 ) -> dict[str, HungRun]:
     """Return the runs that hang, by id; `seconds_per_report` is called for silent runs only."""
-    running = [one for one in statuses if one.state == RUNNING and one.outcome is None]
+    running = [status for status in statuses if status.state == RUNNING and status.outcome is None]
     written: dict[str, float] = {}
     for status in running:
         with suppress(OSError, IndexError):

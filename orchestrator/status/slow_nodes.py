@@ -68,7 +68,7 @@ def node_speeds(runs: Mapping[str, TimedRun]) -> list[NodeSpeed]:
         for node, those in found.items()
         if those
     }
-    within = statistics.median(one.deviation for one in compared.values()) if compared else 0.0
+    within = statistics.median(ratio.deviation for ratio in compared.values()) if compared else 0.0
     speeds = [
         NodeSpeed(
             node=node,

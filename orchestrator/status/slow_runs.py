@@ -164,8 +164,8 @@ def slow_runs(runs: Mapping[str, TimedRun]) -> dict[str, SlowRun]:
 def _slow(run: TimedRun, others: Sequence[StepTimes], called: str) -> SlowRun | None:
     if run.times is None or not others:
         return None
-    medians = [one.median_seconds for one in others]
-    within = statistics.median(one.deviation_seconds for one in others)
+    medians = [other.median_seconds for other in others]
+    within = statistics.median(other.deviation_seconds for other in others)
     if not stands_out(run.times.median_seconds, medians, within):
         return None
     return SlowRun(

@@ -43,11 +43,11 @@ def timed_runs(
         times = [
             attempt_times(
                 status.planned,
-                one,
+                attempt,
                 campaign.warmup,
-                complete=status.outcome is not None or one is not attempts[-1],
+                complete=status.outcome is not None or attempt is not attempts[-1],
             )
-            for one in attempts
+            for attempt in attempts
         ]
         *earlier, last = times or [None]
         found[status.planned.run_id] = timed_run(status, kind, last, earlier, elsewhere)

@@ -92,7 +92,7 @@ class RunStatus:
         Every rank is counted, for the time its job had the nodes; ranks are GPUs on a machine with
         GPUs.
         """
-        known = [hours for one in self.attempts if (hours := self._hours(one)) is not None]
+        known = [hours for attempt in self.attempts if (hours := self._hours(attempt)) is not None]
         return sum(known) if known else None
 
     def _hours(self, attempt: Attempt) -> float | None:

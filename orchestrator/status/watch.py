@@ -203,10 +203,10 @@ class Watch:
         return self._earlier[attempt.folder]
 
     def _under_way(self, statuses: list[RunStatus]) -> bool:
-        if any(one.outcome is None and one.state != NOT_STARTED for one in statuses):
+        if any(status.outcome is None and status.state != NOT_STARTED for status in statuses):
             return True
         # A submit on this machine starts one run after another. Without locks its state is unknown.
-        waiting = any(one.state in (NOT_STARTED, INTERRUPTED) for one in statuses)
+        waiting = any(status.state in (NOT_STARTED, INTERRUPTED) for status in statuses)
         with suppress(OSError):
             return waiting and locks.is_held(self._store.submit_lock)
         return False

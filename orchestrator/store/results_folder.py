@@ -46,12 +46,12 @@ def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> li
     """
     near = (*_existing(folder), *_existing(Path.cwd()))
     folders = dict.fromkeys(one for one in near if one.resolve() != used.resolve())
-    stores = [campaign_store(one, name) for one in folders]
-    ids = tuple(run_ids) if any(one.path.is_dir() for one in stores) else ()
+    stores = [campaign_store(folder, name) for folder in folders]
+    ids = tuple(run_ids) if any(store.path.is_dir() for store in stores) else ()
     found = [
-        Elsewhere(one, tuple(run for run in ids if one.run(run).attempts()))
-        for one in stores
-        if one.path.is_dir()
+        Elsewhere(store, tuple(run for run in ids if store.run(run).attempts()))
+        for store in stores
+        if store.path.is_dir()
     ]
     return [one for one in found if one.runs]
 

@@ -35,7 +35,7 @@ def edits(campaign: Campaign, store: CampaignStore) -> list[str]:
             changed.append((planned, same_label.pop(0)))
         else:
             new.append(planned.label)
-    gone = [label for label, runs in lost.items() for one in runs if store.run(one).attempts()]
+    gone = [label for label, runs in lost.items() for run in runs if store.run(run).attempts()]
     found = [f"{len(changed)} changed ({_changes_of(changed, store)})"] if changed else []
     found += [
         f"{len(labels)} {word} ({', '.join(labels[:_LISTED])}{_more(labels)})"

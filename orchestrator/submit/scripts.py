@@ -134,7 +134,9 @@ def _require_printable(path: str) -> None:
 
 def _srun_options(run: Run, cluster: Cluster) -> list[str]:
     options = together(cluster.srun, run.resources.srun)
-    if cluster.binding == "numa" and not any(one.startswith("--cpu-bind=") for one in options):
+    if cluster.binding == "numa" and not any(
+        option.startswith("--cpu-bind=") for option in options
+    ):
         # Each rank chooses among all cores that the job has on its node.
         return ["--cpu-bind=none", *options]
     return options

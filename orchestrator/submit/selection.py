@@ -200,7 +200,7 @@ def log_of(
     attempts = folder.attempts()
     fitting = [one for one in attempts if attempt in (None, one.number)]
     if not fitting:
-        had = ", ".join(str(one.number) for one in attempts)
+        had = ", ".join(str(attempt.number) for attempt in attempts)
         raise UserError(
             f"{runs[0].label}: has no attempt {attempt}; it has had {had}"
             if attempts

@@ -87,7 +87,7 @@ class SlurmSession:
             require_hard_links(self.store.path)
         opened = queued_attempts(self.campaign.runs, self.store)
         places = {one.run_id: Place.of(job) for job, one in job_ids(opened, self.store).items()}
-        scripts = self._scripts(fitting, texts, {one.run_id for one in opened})
+        scripts = self._scripts(fitting, texts, {open_attempt.run_id for open_attempt in opened})
         asked = _with_defaults(options.sbatch, cluster)
         size = cluster.max_array_size or (max_array_size() if len(scripts) > 1 else 1)
         # With a backslash in it, a path cannot hold an array's index.
@@ -95,8 +95,14 @@ class SlurmSession:
         labels = {run.run_id: run.label for run in fitting}
         throttle = throttle_after(asked.throttle, list(job_ids(opened, self.store)))
         done, total, before = 0, len(scripts), set(places)
-        while ready := [one for one in scripts if one.after is None or one.after in places]:
-            scripts = [one for one in scripts if one.after is not None and one.after not in places]
+        while ready := [
+            script for script in scripts if script.after is None or script.after in places
+        ]:
+            scripts = [
+                script
+                for script in scripts
+                if script.after is not None and script.after not in places
+            ]
             for group in batches(ready, size, arrays=arrays, places=places):
                 waits = throttle.waits_for(len(group))
                 ours = replace(asked, dependency=",".join(filter(None, (asked.dependency, waits))))
@@ -134,7 +140,7 @@ class SlurmSession:
     def _refuse_missed(self, runs: Sequence[PlannedRun]) -> None:
         """Raise UserError if runs were not submitted because `teralog cancel` names them."""
         named = self._named()
-        if missed := sum(one.run_id in named for one in runs):
+        if missed := sum(run.run_id in named for run in runs):
             them = "it" if missed == 1 else "them"
             raise UserError(
                 f"{self.store.path}: {counted(missed, 'run was', 'runs were')} not submitted, for "
@@ -169,15 +175,15 @@ class SlurmSession:
             for batch, job_id, run_id, number in self.store.deleted_attempts()
             if run_id in planned
         }
-        told = ask_jobs(list(lost), {batch.name for batch, *_ in lost.values()})
-        if not told.complete:
+        answer = ask_jobs(list(lost), {batch.name for batch, *_ in lost.values()})
+        if not answer.complete:
             raise UserError(
                 f"the folders of {counted(len(lost), 'run')} were deleted, and whether "
                 f"{'it still runs' if len(lost) == 1 else 'they still run'} cannot be known now "
-                f"({'; '.join(told.silences)}): submit again when Slurm answers"
+                f"({'; '.join(answer.silences)}): submit again when Slurm answers"
             )
         for job_id, (batch, run_id, number) in lost.items():
-            state = told.states.get(job_id)
+            state = answer.states.get(job_id)
             if state is None or state.final or state.name != batch.name:
                 continue
             texts = render_runs(self.campaign, [planned[run_id]], self.store)

@@ -101,7 +101,7 @@ class LogRun:
     @property
     def totals(self) -> list[RunTotals]:
         """The totals of the run in its lines, without copies."""
-        return [total for one in self.segments for total in merge_totals(one.records)]
+        return [total for segment in self.segments for total in merge_totals(segment.records)]
 
     @property
     def memory_reports(self) -> list[Usage]:

@@ -111,10 +111,12 @@ class RunSplitter:
                 path=path,
                 index=index,
                 segments=tuple(segments[launch.begin] for launch in launches),
-                lines=sum(one.lines for one in launches),
-                formats=tuple(dict.fromkeys(name for one in launches for name in one.formats)),
+                lines=sum(launch.lines for launch in launches),
+                formats=tuple(
+                    dict.fromkeys(name for launch in launches for name in launch.formats)
+                ),
                 not_understood=tuple(
-                    sum((one.not_understood for one in launches), Counter[str]()).items()
+                    sum((launch.not_understood for launch in launches), Counter[str]()).items()
                 ),
                 notes=tuple(notes),
             )

@@ -186,7 +186,7 @@ def joined_steps(parts: Iterable[Part]) -> StepBlock:
         return blocks[0]
     names = dict.fromkeys(name for block in blocks for name in block.columns)
     return StepBlock(
-        {name: [*chain.from_iterable(one.column(name) for one in blocks)] for name in names}
+        {name: [*chain.from_iterable(block.column(name) for block in blocks)] for name in names}
         or _NO_STEPS
     )
 

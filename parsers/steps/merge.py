@@ -127,7 +127,7 @@ def merge_settings(records: Iterable[Part]) -> dict[str, str]:
             if setting.source == source and setting.name not in _LISTS:
                 merged.setdefault(setting.name, setting.value)
     for name in sorted(_LISTS):
-        values = dict.fromkeys(one.value for one in settings if one.name == name)
+        values = dict.fromkeys(setting.value for setting in settings if setting.name == name)
         if values:
             merged[name] = ", ".join(values)
     return merged

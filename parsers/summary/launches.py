@@ -108,7 +108,11 @@ class RunReports:
         """
         if seconds := self.seconds:
             return StepSeconds.of(seconds)
-        rates = (one.samples_per_second for one in totals if one.phase is None and not one.per_gpu)
+        rates = (
+            total.samples_per_second
+            for total in totals
+            if total.phase is None and not total.per_gpu
+        )
         return StepSeconds(mean=step_seconds(None, batch, next(filter(None, rates), None)))
 
 

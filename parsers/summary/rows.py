@@ -101,11 +101,11 @@ def step_rows(summary: RunSummary) -> Iterator[Row]:
 def usage_rows(run: LogRun) -> Iterator[Row]:
     """Yield a row for each report of memory or of how busy a GPU is: USAGE_NAMES."""
     for launch, segment in enumerate(run.segments):
-        for one in segment.records:
-            if isinstance(one, Usage):
-                values = {field.name: getattr(one, field.name) for field in fields(Usage)}
+        for record in segment.records:
+            if isinstance(record, Usage):
+                values = {field.name: getattr(record, field.name) for field in fields(Usage)}
                 place = {"path": _shown(run.path), "run": run.index, "launch": launch}
-                yield place | values | {"source": one.source.value}
+                yield place | values | {"source": record.source.value}
 
 
 def _shown(path: str) -> str:

@@ -142,7 +142,7 @@ def main() -> None:
         if not shutil.which(program):
             print(f"{program} is left out: it is not on this machine")
     names = ["two", "one", *(["two before", "one before"] if chosen.before else []), "rg"]
-    print(f"{'speed as multiples of perl':48} {'perl MB/s':>9}", *(f"{one:>10}" for one in names))
+    print(f"{'speed as multiples of perl':48} {'perl MB/s':>9}", *(f"{name:>10}" for name in names))
     with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
         log = Path(name) / "repeated.log"
         for original in real_logs():
@@ -151,7 +151,7 @@ def main() -> None:
             repeat(original, int(chosen.megabytes * 1e6), log)
             seconds = measure(log, chosen.before, chosen.rounds)
             perl = seconds.get("perl", 1.0)
-            ratios = (f"{perl / seconds[one]:10.2f}" if one in seconds else "-" for one in names)
+            ratios = (f"{perl / seconds[name]:10.2f}" if name in seconds else "-" for name in names)
             megabytes = log.stat().st_size / 1e6 / perl
             title = f"{original.parent.name}/{original.name}"[:48]
             print(f"{title:48} {megabytes:9.0f}", *ratios, flush=True)

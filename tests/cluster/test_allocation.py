@@ -160,8 +160,8 @@ def test_runs_are_steps_side_by_side_on_nodes_of_their_own(play, launcher: str) 
         ]
         count = 1 if run in runs[:2] else 2
         assert len(words) == count * ranks
-        assert {len(one[4].split(",")) for one in words} == {2}
-        nodes.append({one[2] for one in words})
+        assert {len(word[4].split(",")) for word in words} == {2}
+        nodes.append({word[2] for word in words})
         assert len(nodes[-1]) == count
     assert nodes[0] != nodes[1]
 

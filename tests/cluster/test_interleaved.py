@@ -77,7 +77,7 @@ def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
     )
     assert (told[0]["units_a"], told[0]["allocations"], told[0]["balanced"]) == (2, 2, 2)
     sources = json.loads(play.teralog("noise", "campaign.yaml", "--json").stdout)["sources"]
-    known = {one["source"]: one["percent"] is not None for one in sources}
+    known = {source["source"]: source["percent"] is not None for source in sources}
     assert known["runs"]
     assert known["allocations"]
 

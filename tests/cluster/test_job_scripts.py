@@ -62,9 +62,9 @@ def test_every_launcher_trains_the_same_model_on_one_node_and_on_two(
         log = (folder / f"slurm-{job}.out").read_text()
         assert ended == "COMPLETED", f"{json.loads((folder / 'run.json').read_text())}\n{log}"
         assert re.search(r"^\[teralog\] start .* world_size 2 \| backend gloo", log, re.MULTILINE)
-        found = re.search(
+        match = re.search(
             r"^\[teralog\] finished \| iterations 4 .* final_loss (\S+)", log, re.MULTILINE
         )
-        assert found, log
-        losses.add(found[1])
+        assert match, log
+        losses.add(match[1])
     assert len(losses) == 1

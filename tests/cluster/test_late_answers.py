@@ -53,7 +53,7 @@ def test_a_job_that_slurm_accepts_late_runs_nothing_twice(
         asked = late.path / "results/play/submissions"
         wait_until(lambda: bool([*asked.glob("[!.]*/script.sh")]), lambda: "no script is there")
         wait_until(
-            lambda: any("sbatch" in one.name() for one in late.processes()),
+            lambda: any("sbatch" in process.name() for process in late.processes()),
             lambda: "sbatch does not run",
         )
         os.killpg(first.pid, signal.SIGKILL)

@@ -167,9 +167,9 @@ def test_a_shard_whose_job_fails_is_named(archive: Archive) -> None:
     out, code, errors = archive.parse(*ON_SLURM)
     assert (out, code) == (b"", 1)
     assert len(errors) == 2
-    found = re.fullmatch(r"teralog: shard 3 of 4 \(logs/.*\): FAILED; see (.*/2\.log)", errors[0])
-    assert found
-    assert "no disk" in Path(found[1]).read_text()
+    match = re.fullmatch(r"teralog: shard 3 of 4 \(logs/.*\): FAILED; see (.*/2\.log)", errors[0])
+    assert match
+    assert "no disk" in Path(match[1]).read_text()
     archive.profile()
     assert archive.parse(*ON_SLURM) == archive.parse()
 

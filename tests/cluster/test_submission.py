@@ -353,10 +353,10 @@ def test_held_runs_are_reported_with_the_command_that_releases_them(play, cluste
         file.write("include: [{seed: 4, gpus_per_node: 2}]\n")
     play.teralog("submit", "campaign.yaml", "--hold")
     told = play.teralog("status", "campaign.yaml").stdout.splitlines()[-1]
-    found = re.fullmatch(r"4 runs are held by Slurm until released: (scontrol release .*)", told)
-    assert found, told
+    match = re.fullmatch(r"4 runs are held by Slurm until released: (scontrol release .*)", told)
+    assert match, told
     assert told in play.teralog("watch", "campaign.yaml", "--once").stdout.splitlines()
-    cluster.run("bash", "-c", found[1])
+    cluster.run("bash", "-c", match[1])
     play.wait_for(["COMPLETED"] * 4)
     assert "held" not in play.teralog("status", "campaign.yaml").stdout
 

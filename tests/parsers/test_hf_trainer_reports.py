@@ -147,6 +147,6 @@ def test_reports_that_the_real_callback_holds_back_are_given_no_wrong_step(tmp_p
     """They are all printed at the end."""
     log = trainer_log(tmp_path / "log", buffered=True, seconds=0)
     (run,) = read(io.BytesIO(log))
-    losses = [one.loss for one in run.records if isinstance(one, LossReport)]
+    losses = [record.loss for record in run.records if isinstance(record, LossReport)]
     assert losses == [2.75, 2.5, 2.25, 2.0, 1.75]
     assert run.steps == []

@@ -114,8 +114,8 @@ def test_a_layout_is_learnt_where_two_lines_in_a_row_have_it() -> None:
     names = [f"field {number}" for number in range(9)]
     for name in names:
         for expected in (None, None, "7"):
-            found = known.read(f" iteration 7/ 9 | {name}: 1 | lm loss: 2.0 |")
-            assert (found and str(found["iteration"])) == expected
+            runs = known.read(f" iteration 7/ 9 | {name}: 1 | lm loss: 2.0 |")
+            assert (runs and str(runs["iteration"])) == expected
             known.learn(f" {name}: 1 | lm loss: 2.0 |")
     assert len(known._layouts) == 4
 

@@ -38,7 +38,7 @@ def test_a_run_contains_all_records_of_its_log(tmp_path: Path) -> None:
     assert run.lines == 6
     assert [step.iteration for step in run.steps] == [1, 20]
     assert [usage.rank for usage in run.memory_reports] == [3, 4]
-    assert [one.seconds for one in run.records if isinstance(one, Timers)] == [
+    assert [record.seconds for record in run.records if isinstance(record, Timers)] == [
         (("forward", 0.00525), ("backward", 0.0105))
     ]
     assert run.config["world_size"] == "8"
@@ -184,8 +184,8 @@ def test_what_nvidia_smi_samples_is_no_report_of_a_process() -> None:
         "gpt0 max memory usage: 5603.00M\n"
     )
     (run,) = read(io.BytesIO(log.encode()))
-    usages = [one for one in run.records if isinstance(one, Usage)]
-    assert [one.source for one in usages] == [
+    usages = [record for record in run.records if isinstance(record, Usage)]
+    assert [usage.source for usage in usages] == [
         UsageSource.NVIDIA_SMI,
         UsageSource.NVIDIA_SMI,
         UsageSource.TORCH,

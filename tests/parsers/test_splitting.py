@@ -65,7 +65,7 @@ def iterations(runs: Sequence[LogRun]) -> list[list[list[int]]]:
     """Return the iterations reported in each segment of each run."""
     return [
         [
-            [one.iteration for one in segment.records if isinstance(one, Step)]
+            [record.iteration for record in segment.records if isinstance(record, Step)]
             for segment in segments
         ]
         for segments in (run.segments for run in runs)
@@ -238,7 +238,9 @@ parts = st.sampled_from(
 def test_nothing_is_lost_in_splitting(log: str) -> None:
     """Every byte and every record belongs to one run, in order."""
     runs = runs_of(log)
-    places = [place for run in runs for one in run.segments for place in (one.begin, one.end)]
+    places = [
+        place for run in runs for segment in run.segments for place in (segment.begin, segment.end)
+    ]
     assert places == sorted(places)
     assert places[0] == 0
     assert places[-1] == len(log)
@@ -246,4 +248,4 @@ def test_nothing_is_lost_in_splitting(log: str) -> None:
     assert [run.index for run in runs] == list(range(len(runs)))
     for run in runs:
         for segment in run.segments:
-            assert all(segment.begin <= one.offset < segment.end for one in segment.records)
+            assert all(segment.begin <= record.offset < segment.end for record in segment.records)

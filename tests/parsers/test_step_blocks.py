@@ -91,7 +91,7 @@ def told(runs: Sequence[LogRun]) -> str:
         (
             runs,
             [(run.steps, run.records, run.totals, run.memory_reports) for run in runs],
-            [(run_object(one), list(step_rows(one))) for one in summaries],
+            [(run_object(summary), list(step_rows(summary))) for summary in summaries],
         )
     )
 
@@ -186,7 +186,7 @@ def test_reports_are_read_at_once_around_an_odd_one(odd: dict[str, Any], at_once
     learn()
     values: list[dict[str, Any]] = [{"iteration": at} for at in range(5, 25)]
     values[9] |= odd
-    log = "".join(line(CORE, **one) + "\n" for one in values).encode()
+    log = "".join(line(CORE, **value) + "\n" for value in values).encode()
     runs = runs_of(log)
     blocks = [part for run in runs for part in run.parts if isinstance(part, StepBlock)]
     assert sum(map(len, blocks)) == at_once
@@ -267,7 +267,7 @@ def test_rising_lines_of_a_declaration_are_read_at_once(name: str) -> None:
     printed = {}
     for seed in range(400):
         report = PRINTERS[name][0](Random(seed))
-        (step,) = [one for one in report.records if isinstance(one, Step)]
+        (step,) = [record for record in report.records if isinstance(record, Step)]
         if math.isfinite(step.loss or 0) and step.iteration < (step.iterations or math.inf):
             printed[step.iteration] = report.log
     log = "".join(f"{printed[iteration]}\n" for iteration in sorted(printed))

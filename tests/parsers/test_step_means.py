@@ -96,7 +96,7 @@ def test_each_launch_of_a_run_has_its_own_first_line(dump: bool):
     run = run_of(
         core_016(5, 0, 23, dump=dump) + "Killing subprocess 7\n" + core_016(5, 20, 30, dump=dump)
     )
-    assert [[step.iteration for step in one.steps] for one in run.segments] == [
+    assert [[step.iteration for step in segment.steps] for segment in run.segments] == [
         [5, 10, 15, 20],
         [25, 30],
     ]

@@ -40,9 +40,9 @@ class Finished:
     def final_loss(self) -> float:
         """The loss of the last line, which is there only after all iterations."""
         assert self.exit_code == 0, self.stderr
-        found = re.search(r"^\[teralog\] finished .* final_loss (\S+)", self.reports[-1])
-        assert found, self.stdout
-        return float(found[1])
+        match = re.search(r"^\[teralog\] finished .* final_loss (\S+)", self.reports[-1])
+        assert match, self.stdout
+        return float(match[1])
 
 
 def options(values: dict[str, object]) -> list[str]:

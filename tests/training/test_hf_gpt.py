@@ -153,9 +153,11 @@ def test_the_logs_readers_find_the_steps_and_the_trainers_result(
     log = tmp_path / "log"
     log.write_text(trained.stdout)
     records = list(read_records(log, ALL_FORMATS))
-    steps = [one for one in records if isinstance(one, Step)]
+    steps = [record for record in records if isinstance(record, Step)]
     assert [step.iteration for step in steps] == list(range(1, TRAIN_ITERS + 1))
-    results = [one for one in records if isinstance(one, RunTotals) and one.samples_per_second]
+    results = [
+        record for record in records if isinstance(record, RunTotals) and record.samples_per_second
+    ]
     assert len(results) == 2  # the dictionary and the block
     # The block has its seconds cut off after the second decimal.
     cut = 0.01

@@ -197,10 +197,10 @@ def _user() -> str:
 def _slurm_version() -> tuple[int, int]:
     slurmd = shutil.which("slurmd", path=SEARCH_PATH) or "slurmd"
     printed = subprocess.run([slurmd, "-V"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"(\d+)\.(\d+)", printed)
-    if found is None:
+    match = re.search(r"(\d+)\.(\d+)", printed)
+    if match is None:
         raise PracticeError(f"`slurmd -V` names no version: {printed.strip()}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _accepts(address: int | Path) -> bool:

@@ -22,7 +22,7 @@ def read_shard(folder: ShardFolder) -> None:
     os.chdir(reader.folder)
     found = list(
         summaries_of(
-            [one.log for one in shard.logs],
+            [log.log for log in shard.logs],
             reader.warmup,
             keep_skipped=reader.keep_skipped,
             global_batch_size=reader.global_batch_size,

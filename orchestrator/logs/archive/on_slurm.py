@@ -60,10 +60,12 @@ def read_on_slurm(
         folder = work_folder(work, reader)
         wanted = [stamped(log) for log in logs]
         tasks = _going_on(folder)
-        earlier = [one for one in folder.shards() if _has_result(folder, one) or one.name in tasks]
+        earlier = [
+            shard for shard in folder.shards() if _has_result(folder, shard) or shard.name in tasks
+        ]
         earlier.sort(key=lambda one: not _has_result(folder, one))
         shards = list(in_shards(wanted, count, earlier))
-        missing = [one for one in shards if not _has_result(folder, one)]
+        missing = [shard for shard in shards if not _has_result(folder, shard)]
         new = [one for one in missing if one.name not in tasks]
         at_once(lambda shard: folder.shard(shard.name).save(reader, shard), new)
         for job in _submit(folder, reader, cluster, new, tasks):
@@ -104,12 +106,12 @@ def _going_on(folder: WorkFolder) -> dict[str, Task]:
         for index, shard in enumerate(job.shards)
         if not folder.shard(shard).result.exists()
     }
-    told = ask_jobs([task.task_id for task in tasks.values()])
+    answer = ask_jobs([task.task_id for task in tasks.values()])
     return {
         shard: task
         for shard, task in tasks.items()
-        if ((state := told.states.get(task.task_id)) is not None and not state.final)
-        or (state is None and not told.complete)
+        if ((state := answer.states.get(task.task_id)) is not None and not state.final)
+        or (state is None and not answer.complete)
     }
 
 
@@ -176,13 +178,13 @@ def _wait(
         time.sleep(_LOOK_SECONDS)
         if time.monotonic() - asked_at > _ASK_SECONDS:
             by_task = {tasks[shard.name].task_id: number for number, shard in waiting.items()}
-            told = ask_jobs(list(by_task))
-            if not told.complete:
-                tell(f"Slurm gave no answer: {told.silences[-1]}")
+            answer = ask_jobs(list(by_task))
+            if not answer.complete:
+                tell(f"Slurm gave no answer: {answer.silences[-1]}")
             # Of what Slurm did not know for a moment it may know again.
             ended = {
                 by_task[task]: ended.get(by_task[task], (word, time.monotonic()))
-                for task, word in _ends(told, by_task)
+                for task, word in _ends(answer, by_task)
             }
             asked_at = time.monotonic()
     if failed:

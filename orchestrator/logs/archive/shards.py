@@ -122,7 +122,7 @@ def _balanced(logs: Sequence[StampedLog], count: int) -> Iterator[Shard]:
         least = filled.index(min(filled))
         members[least].append(at)
         filled[least] += _weight(logs[at])
-    yield from (Shard(tuple(logs[at] for at in sorted(one))) for one in members)
+    yield from (Shard(tuple(logs[at] for at in sorted(member))) for member in members)
 
 
 def _weight(log: StampedLog) -> int:

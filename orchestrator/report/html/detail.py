@@ -100,7 +100,7 @@ def make_detail(
         state=run.state,
         ended=run.outcome not in (None, RunOutcome.GIVEN_UP),
         told=told.text if told else None,
-        warmup=max([0, *(one.last_warmup for one in reports.launches[:1])]),
+        warmup=max([0, *(launch.last_warmup for launch in reports.launches[:1])]),
         loss=curve(reports.every("loss")),
         step_seconds=curve(seconds, map(not_, skips)),
         skipped_seconds=curve(seconds, skips),

@@ -106,7 +106,9 @@ def _in_element(script: str) -> str:
 
 def _policy(*scripts: str) -> str:
     """Return a Content-Security-Policy: only these scripts run, and nothing is fetched."""
-    hashes = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
+    hashes = (
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    )
     allowed = " ".join(f"'sha256-{one}'" for one in hashes)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "

@@ -157,7 +157,7 @@ def _best(report: Report, runs: Sequence[Collected]) -> int | None:
         if run.outcome == RunOutcome.COMPLETED and tflops is not None and run.crowded is None
     }
     groups = [
-        sorted(reached[one] for one in group.run_ids if one in reached)
+        sorted(reached[run_id] for run_id in group.run_ids if run_id in reached)
         for group in configurations(runs)
     ]
     # The middle run, or the lower of two: a single lucky run does not count as the best.

@@ -55,13 +55,13 @@ def make_details(
     file: str, tables: JoinedTables, findings: Sequence[TableFinding]
 ) -> Iterator[RowDetail]:
     """Yield the details of each row; `findings` are those of `teralog check-tables`."""
-    found = _by_line(findings)
+    by_line = _by_line(findings)
     for row in tables.rows:
         yield RowDetail(
             run_id=str(row.line),
             place=f"{file}:{row.line}",
             findings=tuple(
-                one.message.removeprefix(f"{row.name}: ") for one in found.get(row.line, ())
+                one.message.removeprefix(f"{row.name}: ") for one in by_line.get(row.line, ())
             ),
             said={
                 number.title: f"{number.text} (line {number.line})"
@@ -75,9 +75,9 @@ def make_tables_page(
     file: str, name: str, tables: JoinedTables, findings: Sequence[TableFinding]
 ) -> Page:
     """Return the page of the tables of a markdown file, `name` its last part."""
-    found = _by_line(findings)
+    by_line = _by_line(findings)
     kinds = [
-        ", ".join(dict.fromkeys(one.kind.value for one in found.get(row.line, ())))
+        ", ".join(dict.fromkeys(one.kind.value for one in by_line.get(row.line, ())))
         for row in tables.rows
     ]
     endings = _endings(tables)
@@ -231,8 +231,8 @@ def _sizes(tables: JoinedTables, place: int) -> dict[str, Any]:
 
 def _by_line(findings: Sequence[TableFinding]) -> dict[int, list[TableFinding]]:
     found: dict[int, list[TableFinding]] = {}
-    for one in findings:
-        found.setdefault(one.line, []).append(one)
+    for finding in findings:
+        found.setdefault(finding.line, []).append(finding)
     return found
 
 

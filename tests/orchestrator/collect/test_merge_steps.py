@@ -81,7 +81,7 @@ reports = st.builds(
 def test_merging_keeps_the_first_word_on_everything(records: list[Step]):
     """In order of iterations; merging again changes nothing."""
     merged = merged_steps(records).steps()
-    assert [one.iteration for one in merged] == sorted({one.iteration for one in records})
+    assert [one.iteration for one in merged] == sorted({record.iteration for record in records})
     assert merged_steps(merged).steps() == merged
     for one in merged:
         for name in ("step_seconds", "loss"):

@@ -122,7 +122,7 @@ def test_a_run_ended_as_its_last_attempt_did(
     attempt_in(folder, **attempt)
     state, word, told, starts = run_outcome(folder)
     assert (state, word, told and told.kind) == expected
-    assert [one.number for one in starts] == [1, 2]
+    assert [start.number for start in starts] == [1, 2]
 
 
 def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):

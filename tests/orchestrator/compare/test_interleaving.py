@@ -48,7 +48,7 @@ def test_a_block_reads_the_same_from_both_ends(
         places = defaultdict(list)
         for placed, kind in zip(block, kinds(block), strict=True):
             places[kind].append(placed.place)
-        assert {fmean(one) for one in places.values()} == {(len(block) + 1) / 2}
+        assert {fmean(value) for value in places.values()} == {(len(block) + 1) / 2}
     started = [placed.planned.run_id for block in found for placed in block]
     assert sorted(started) == sorted(planned.run_id for planned in campaign.runs)
 

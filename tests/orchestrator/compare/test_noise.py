@@ -104,7 +104,7 @@ def run(speed: float, allocation: str | None = None, **more: object) -> Measured
 
 def percents(page: NoisePage) -> dict[str, float | None]:
     """Return the size of every source."""
-    return {one.name: one.percent for one in page.sources}
+    return {source.name: source.percent for source in page.sources}
 
 
 def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
@@ -122,7 +122,9 @@ def test_an_absent_component_has_no_degrees_of_freedom() -> None:
     """If each allocation has a separate hour, the hour's part cannot be estimated."""
     runs = [run(1.0 + hour / 8, f"{hour}", started_at=f"2026-01-01T0{hour}:05") for hour in (1, 2)]
     page = noise_page([*runs, run(1.1, "1", started_at="2026-01-01T01:06")])
-    absent = {one.name: one.component.degrees for one in page.sources if one.percent is None}
+    absent = {
+        source.name: source.component.degrees for source in page.sources if source.percent is None
+    }
     assert absent == {"hours": 0, "nodes": 0}
 
 

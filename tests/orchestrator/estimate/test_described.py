@@ -57,11 +57,11 @@ def test_conventions_are_explained():
     assert "knows no attention windows" in text
     assert "not for this model" in text
     records = json.loads(run("flops", *options, "--conventions", "--json").stdout)
-    for one in records:
-        if one["flops"] is None:
-            assert one["unsuited"]
+    for record in records:
+        if record["flops"] is None:
+            assert record["unsuited"]
         else:
-            assert one["flops"] == one["exact_flops"] + sum(one["deviations"].values())
+            assert record["flops"] == record["exact_flops"] + sum(record["deviations"].values())
 
 
 MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {

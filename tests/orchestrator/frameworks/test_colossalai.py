@@ -189,7 +189,7 @@ def test_the_sweep_has_all_of_gpus_strategies_models_and_batches(sweep: Campaign
 
 def test_the_script_starts_the_command_of_the_benchmarks_page(sweep: Campaign):
     """Torchrun with the options that the page and its shell script give."""
-    planned = next(one for one in sweep.runs if one.label.endswith("gpus2 colossalai_zero2 l mb16"))
+    planned = next(run for run in sweep.runs if run.label.endswith("gpus2 colossalai_zero2 l mb16"))
     local = replace(sweep, cluster=replace(sweep.cluster, scheduler="local"))
     words = " ".join(job_script(planned, local, Path("/results/run")).split())
     assert (

@@ -292,10 +292,10 @@ def test_transformers_makes_the_model_that_run_clm_gets():
 
     [*_, planned] = load_campaign(RECORDS / "hf_deepspeed-run-clm.yaml").runs
     script = recorded("hf_deepspeed-run-clm-launcher-torchrun-nodes16")
-    found = re.search(r'--config_overrides "(.*)"', script)
-    assert found
+    match = re.search(r'--config_overrides "(.*)"', script)
+    assert match
     config = GPT2Config()
-    config.update_from_string(found[1])
+    config.update_from_string(match[1])
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     assert sum(weight.numel() for weight in model.parameters()) == planned.run.parameters

@@ -491,7 +491,9 @@ def test_a_run_that_skips_nearly_all_its_updates_is_warned_of(
 ):
     """Megatron-LM's dynamic loss scale starts at 2**32, and comes down by half at each overflow."""
     said = [
-        one for one in MEGATRON.checks.warnings(run_of(**of_2021(**options))) if "loss scale" in one
+        warning
+        for warning in MEGATRON.checks.warnings(run_of(**of_2021(**options)))
+        if "loss scale" in warning
     ]
     assert len(said) == warned
 

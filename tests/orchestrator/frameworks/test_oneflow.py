@@ -78,7 +78,9 @@ def test_the_vocabulary_is_padded_and_holds_the_tokens_of_texts(
     assert run.padded_vocab_size == padded
     warnings = list(FRAMEWORKS["oneflow_gpt"].checks.warnings(run))
     assert len(warnings) == warned
-    assert all("vocab_size=512 is less than GPT-2's 50257 tokens" in one for one in warnings)
+    assert all(
+        "vocab_size=512 is less than GPT-2's 50257 tokens" in warning for warning in warnings
+    )
 
 
 def test_the_campaign_has_the_rows_of_the_page_in_its_order():

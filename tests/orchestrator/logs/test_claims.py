@@ -32,7 +32,7 @@ TFLOPS = 256 * 2048 * PRODUCTS / 4 / 8 / 1e12
 def claims_of(log: str) -> dict[str, Claim]:
     """Return the claims of a log by their quantity."""
     (run,) = read(io.BytesIO(log.encode()))
-    return {one.quantity: one for one in claims(summarise(run, Warmup.parse("none")))}
+    return {claim.quantity: claim for claim in claims(summarise(run, Warmup.parse("none")))}
 
 
 def megatron(tflops: str = "", rate: str = "") -> str:

@@ -33,9 +33,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def names(*paths: str) -> list[str]:
     """Return the names of the logs that paths mean, those of two files with a plus."""
-    found = find_logs(paths, Path())
-    assert found.problems == ()
-    return [f"{log.path}+{log.errors}" if log.errors else str(log.path) for log in found.logs]
+    logs = find_logs(paths, Path())
+    assert logs.problems == ()
+    return [f"{log.path}+{log.errors}" if log.errors else str(log.path) for log in logs.logs]
 
 
 def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> None:
@@ -70,8 +70,8 @@ def test_a_file_whose_name_looks_like_a_wildcard_is_that_file(folder: Path) -> N
 
 def test_each_log_is_meant_once(folder: Path) -> None:
     """However often it is named; what was named itself stays so."""
-    found = find_logs(["run", "run/output.log", "run"], Path())
-    assert found.logs == (
+    logs = find_logs(["run", "run/output.log", "run"], Path())
+    assert logs.logs == (
         Log(Path("run/old.log.gz"), named=False),
         Log(Path("run/output.log"), named=True),
     )
@@ -92,9 +92,9 @@ def test_output_and_errors_of_one_run_are_one_log_in_any_order(folder: Path) -> 
 def test_a_path_without_a_log_is_reported(folder: Path, path: str, said: str) -> None:
     """The others are found."""
     (folder / "empty").mkdir()
-    found = find_logs([path, "train.o1234"], Path())
-    assert [str(log.path) for log in found.logs] == ["train.o1234"]
-    (problem,) = found.problems
+    logs = find_logs([path, "train.o1234"], Path())
+    assert [str(log.path) for log in logs.logs] == ["train.o1234"]
+    (problem,) = logs.problems
     assert problem.startswith(said)
 
 

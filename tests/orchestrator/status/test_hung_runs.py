@@ -292,7 +292,7 @@ def test_some_runs_are_left_to_people(
     slurm = replace(campaign, cluster=replace(campaign.cluster, scheduler="slurm"))
     look = Watch(campaign, store).look()
     run = look.runs[0]
-    attempts = tuple(replace(one, job=job, started=None) for one in run.status.attempts)
+    attempts = tuple(replace(attempt, job=job, started=None) for attempt in run.status.attempts)
     run = replace(run, status=replace(run.status, attempts=attempts))
     [sentence] = OnHang(slurm, store, "requeue")(replace(look, runs=(run,)))
     assert f": not requeued: {part}" in sentence

@@ -59,7 +59,7 @@ def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
         assert so_far.state is not None
         if before.state is not None:
             assert so_far.state.offset >= before.state.offset
-            new = [one for one in so_far.records if one not in before.records]
+            new = [record for record in so_far.records if record not in before.records]
             assert all(one.offset >= before.state.offset for one in new)
     so_far = read_on(log, planned, so_far, complete=True)
     assert so_far.state is not None
@@ -67,13 +67,13 @@ def test_a_log_that_grows_in_pieces_shows_what_the_whole_log_shows(
     formats = FRAMEWORKS["gpt"].log.formats
     whole = list(read_records(log, formats, start=last_start(log)))
     assert list(so_far.records) == whole
-    found = run_progress(planned.run, whole, WARMUP)
+    progress = run_progress(planned.run, whole, WARMUP)
     summary = summarise_records(planned.run, whole, record_reports(planned.run, whole, WARMUP))
-    assert run_progress(planned.run, so_far.records, WARMUP) == found
+    assert run_progress(planned.run, so_far.records, WARMUP) == progress
     # And the report will say the same.
-    assert found.iteration == summary.last_iteration
-    assert found.step_seconds == summary.step_seconds_median
-    assert found.tflops_per_gpu == summary.tflops_per_gpu
+    assert progress.iteration == summary.last_iteration
+    assert progress.step_seconds == summary.step_seconds_median
+    assert progress.tflops_per_gpu == summary.tflops_per_gpu
 
 
 def test_bytes_that_were_read_are_not_read_again(tmp_path: Path, planned: PlannedRun) -> None:
@@ -87,7 +87,7 @@ def test_bytes_that_were_read_are_not_read_again(tmp_path: Path, planned: Planne
     with log.open("a") as file:
         file.write(STEP.format(number=2))
     second = read_on(log, planned, first, complete=False)
-    assert [one.iteration for one in second.records if isinstance(one, Step)] == [1, 2]
+    assert [record.iteration for record in second.records if isinstance(record, Step)] == [1, 2]
 
 
 def test_a_log_that_does_not_grow_gives_the_very_same_records(
@@ -132,13 +132,13 @@ def records(tmp_path: Path, planned: PlannedRun, text: str) -> LogSoFar:
 def test_the_time_left_is_that_of_the_iterations_left(tmp_path: Path, planned: PlannedRun) -> None:
     """At the median step after the warm-up."""
     text = "".join(STEP.format(number=number) for number in range(1, 8))
-    found = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
-    assert (found.iteration, found.iterations) == (7, 20)
-    assert found.step_seconds == pytest.approx(0.05)
-    assert found.seconds_left == pytest.approx(13 * 0.05)
-    assert found.times is not None
-    assert found.times.median_seconds == pytest.approx(0.05)
-    assert found.times.deviation_seconds == pytest.approx(0.01)
+    progress = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
+    assert (progress.iteration, progress.iterations) == (7, 20)
+    assert progress.step_seconds == pytest.approx(0.05)
+    assert progress.seconds_left == pytest.approx(13 * 0.05)
+    assert progress.times is not None
+    assert progress.times.median_seconds == pytest.approx(0.05)
+    assert progress.times.deviation_seconds == pytest.approx(0.01)
 
 
 def test_during_the_warm_up_nothing_is_reported_about_the_speed(
@@ -146,9 +146,9 @@ def test_during_the_warm_up_nothing_is_reported_about_the_speed(
 ) -> None:
     """Only how far the run is."""
     text = STEP.format(number=1) + STEP.format(number=2)
-    found = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
-    assert found == Progress(iteration=2, iterations=20, report_seconds=pytest.approx(0.015))
-    assert found.seconds_left is None
+    progress = run_progress(planned.run, records(tmp_path, planned, text).records, WARMUP)
+    assert progress == Progress(iteration=2, iterations=20, report_seconds=pytest.approx(0.015))
+    assert progress.seconds_left is None
 
 
 def test_what_the_log_says_of_the_number_of_iterations_counts(

@@ -181,7 +181,7 @@ def test_the_rule_does_not_know_units_and_rises_with_the_time(
         statistics.median(others) + 4.4478 * deviation(others),
     )
     if all(abs(value / bound - 1) > 1e-9 for bound in bounds):
-        assert stands_out(value * scale, [one * scale for one in others]) == found
+        assert stands_out(value * scale, [other * scale for other in others]) == found
     if found:
         assert stands_out(value * 2, others)
         assert value > FACTOR * min(others)

@@ -105,7 +105,7 @@ def test_a_look_shows_state_progress_and_time_left_of_every_run(
     assert first.progress.step_seconds == pytest.approx(0.2)
     assert left_text(first) == "0:00:03"
     assert first.node_list == "here"
-    assert [one.status.state for one in others] == ["NOT_STARTED"] * 3
+    assert [other.status.state for other in others] == ["NOT_STARTED"] * 3
     with log.open("a") as file:
         file.write(STEP.format(number=6, seconds=0.2) + STEP.format(number=7, seconds=0.2)[:-1])
     assert watch.look().runs[0].progress.iteration == 6
@@ -346,7 +346,8 @@ def test_text_from_a_file_does_not_control_the_terminal(look: Look) -> None:
 def state(run: WatchedRun, word: str, outcome: str | None = None, **seen: Any) -> WatchedRun:
     """Return the run in another state, of which Slurm says more."""
     attempts = tuple(
-        replace(one, job=JobState("7", word, by="squeue", **seen)) for one in run.status.attempts
+        replace(attempt, job=JobState("7", word, by="squeue", **seen))
+        for attempt in run.status.attempts
     )
     status = replace(run.status, state=word.partition(" ")[0], outcome=outcome, attempts=attempts)
     return replace(run, status=status)

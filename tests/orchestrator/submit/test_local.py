@@ -468,7 +468,7 @@ def test_submit_retry_and_cancel_have_json(playground) -> None:
     submit = playground.teralog("submit", "campaign.yaml", "--json")
     assert submit.returncode == 0
     runs = json.loads(submit.stdout)
-    assert [(one["label"], one["state"], one["job_id"]) for one in runs] == [
+    assert [(run["label"], run["state"], run["job_id"]) for run in runs] == [
         ("seed=1", "COMPLETED", None),
         ("seed=2", "COMPLETED", None),
     ]

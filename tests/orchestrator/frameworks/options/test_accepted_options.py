@@ -74,7 +74,7 @@ def test_an_option_missing_in_the_own_source_makes_a_run_impossible(
 ):
     run = run_of(framework="megatron", source="fork", extra_args=words)
     program = fork / "pretrain_gpt.py"
-    expected = [f"extra_args: {one.format(program=program)}" for one in sentences]
+    expected = [f"extra_args: {sentence.format(program=program)}" for sentence in sentences]
     assert findings(run, fork.parent) == (expected, [])
 
 

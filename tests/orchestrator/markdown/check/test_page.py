@@ -209,11 +209,11 @@ def test_tflops_must_follow_as_they_do_in_the_other_rows(
 ) -> None:
     """No formula and no sequence length need be known for that."""
     findings = found(table(*RATED).format(tflops))
-    assert [(one.line, one.kind, one.last_digit_only) for one in findings] == (
+    assert [(finding.line, finding.kind, finding.last_digit_only) for finding in findings] == (
         [(8, "tflops", last_digit_only)] if likely else []
     )
-    assert all(f"TFLOPs {tflops}, but" in one.message for one in findings)
-    assert all(f"it is {likely}" in one.message for one in findings)
+    assert all(f"TFLOPs {tflops}, but" in finding.message for finding in findings)
+    assert all(f"it is {likely}" in finding.message for finding in findings)
 
 
 @pytest.mark.parametrize("tflops", ["2.5", "6.8", "1.7"])
@@ -252,7 +252,7 @@ def test_what_is_off_in_the_last_digit_is_distinguished(
 ) -> None:
     """717 to 742 is 3.487 % more."""
     findings = found(table("Speed", "717", cell))
-    assert [one.last_digit_only for one in findings] == (
+    assert [finding.last_digit_only for finding in findings] == (
         [] if last_digit_only is None else [last_digit_only]
     )
 

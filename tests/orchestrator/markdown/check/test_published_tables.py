@@ -56,7 +56,7 @@ def test_in_the_first_documents_all_contradictions_are_found_and_nothing_else(na
     if not SEEDS.is_dir():
         pytest.skip("needs ../shared/seeds")
     findings = check_page(read_page((SEEDS / name).read_bytes()))
-    found = [(one.kind, one.line, one.last_digit_only) for one in findings]
+    found = [(finding.kind, finding.line, finding.last_digit_only) for finding in findings]
     assert found == [(kind, line, last) for kind, line, _, last in BY_HAND[name]]
     for one, (_, _, sentence, _) in zip(findings, BY_HAND[name], strict=True):
         assert sentence in one.message.replace("\N{MULTIPLICATION SIGN}", "x")
@@ -69,7 +69,7 @@ def test_slow_rows_of_the_v100_page_are_named_when_asked_for() -> None:
     name = "002_4d15f7a868d0f5a2.txt"
     gpus = gpus_called("V100")
     findings = check_page(read_page((SEEDS / name).read_bytes()), gpus)
-    lines = [one.line for one in findings if one.kind == "tflops-mistuned"]
+    lines = [finding.line for finding in findings if finding.kind == "tflops-mistuned"]
     assert lines == [73, 74, 75, 76, 77, 85, 86, 87, 88, 298, 299, 300, 308, 309, 313]
 
 

@@ -100,10 +100,10 @@ def test_a_report_of_ours_shows_its_median_first() -> None:
     """Its TFLOPs use the median; if there is none, the mean, and then the rates."""
     columns = [one for one in read_columns(OURS) if one.meaning is Meaning.PACE]
     columns.sort(key=lambda one: one.rank)
-    assert [one.title for one in columns] == [
+    assert [column.title for column in columns] == [
         *("median (s)", "step mean (s)", "samples/s (avg)", "samples/s (last)")
     ]
-    assert [one.unit for one in columns[:2]] == [SECONDS, SECONDS]
+    assert [column.unit for column in columns[:2]] == [SECONDS, SECONDS]
     assert [one.meaning for one in read_columns(OURS)[-2:]] == [Meaning.STATISTIC] * 2
 
 

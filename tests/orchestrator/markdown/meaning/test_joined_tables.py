@@ -48,7 +48,7 @@ def test_columns_are_joined_by_title_in_the_order_of_their_first_table():
     """Each with what it means."""
     tables = joined(PAGE)
     assert (tables.title, tables.tables) == ("Speed of it", 2)
-    assert [(one.title, one.meaning, one.is_numeric) for one in tables.columns] == [
+    assert [(column.title, column.meaning, column.is_numeric) for column in tables.columns] == [
         ("GPUs", Meaning.WORLD_SIZE, True),
         ("TFLOPs", Meaning.TFLOPS_PER_GPU, True),
         ("Notes", Meaning.NOTES, False),
@@ -97,7 +97,7 @@ def test_sizes_next_to_a_table_hold_for_its_rows():
 def test_two_columns_of_one_title_stay_two():
     """Whichever is meant."""
     tables = joined("|time|time|\n|-|-|\n|1|2|\n")
-    assert [one.title for one in tables.columns] == ["time", "time"]
+    assert [column.title for column in tables.columns] == ["time", "time"]
     assert texts_of_rows(tables) == [("1", "2")]
 
 

@@ -268,7 +268,9 @@ def test_measured_columns_of_our_own_report_have_no_filter(reported: Callable[..
     assert [column.title for column in page.columns if column.filter] == ["table", *told, "ended"]
 
 
-@pytest.mark.parametrize("framework", [one for one in FRAMEWORKS.values() if one.report.measures])
+@pytest.mark.parametrize(
+    "framework", [each for each in FRAMEWORKS.values() if each.report.measures]
+)
 def test_columns_measured_by_a_framework_have_no_filter(framework: Framework):
     """By its titles, which are the framework's own."""
     titles = [column.title for column in framework.report.measures]
