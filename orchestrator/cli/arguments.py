@@ -22,9 +22,9 @@ def _or_only_one(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         return value
     from orchestrator.store.campaign_files import only_campaign_file
 
-    found = only_campaign_file()
-    click.echo(f"campaign: {found}", err=True)
-    return found
+    file = only_campaign_file()
+    click.echo(f"campaign: {file}", err=True)
+    return file
 
 
 def campaign_argument_of(

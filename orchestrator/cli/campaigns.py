@@ -25,11 +25,11 @@ def list_campaigns(folder: Path, results: Path | None, layout: str) -> None:
         known_campaigns,
     )
 
-    found = known_campaigns(folder, results)
-    if not found and layout == "text":
+    campaigns = known_campaigns(folder, results)
+    if not campaigns and layout == "text":
         click.echo(
             f"{folder}: contains no campaign file and no results; `teralog init` writes a campaign",
             err=True,
         )
         return
-    print_table(layout, lambda: campaigns_table(found), lambda: campaign_records(found))
+    print_table(layout, lambda: campaigns_table(campaigns), lambda: campaign_records(campaigns))

@@ -118,17 +118,17 @@ def compare(
                 )
             others = _holding("--b", expression_b, other.runs)
             pairings, alone = _matched(chosen, others, _names(a, b) if b else None)
-    found = [compared(pairing) for pairing in pairings]
+    comparisons = [compared(pairing) for pairing in pairings]
     print_table(
         layout,
-        lambda: verdict_table(found),
-        lambda: [comparison_record(one) for one in found],
-        sentences=all_sentences(found),
+        lambda: verdict_table(comparisons),
+        lambda: [comparison_record(one) for one in comparisons],
+        sentences=all_sentences(comparisons),
     )
     if alone:
         complain(f"not compared, because no run is equal in everything else: {', '.join(alone)}")
     if fail_if_slower is not None:
-        _fail_if_slower(found, fail_if_slower)
+        _fail_if_slower(comparisons, fail_if_slower)
 
 
 @click.command()
@@ -230,13 +230,13 @@ def _side(path: str, results: Path | None, warmup: "Warmup | None" = None) -> _S
 
     if Path(path).is_dir():
         store = CampaignStore(Path(path).resolve())
-        known = warmup or warmup_of(store)
-        return _Side(recorded_runs(store.path, known), known, store.path)
+        used_warmup = warmup or warmup_of(store)
+        return _Side(recorded_runs(store.path, used_warmup), used_warmup, store.path)
     loaded, store = open_campaign(Path(path), results)
     refresh_records(loaded, store)
-    known = warmup or loaded.warmup
-    runs = measured_runs(replace(loaded, warmup=known), store)
-    return _Side(runs, known, store.path.resolve())
+    used_warmup = warmup or loaded.warmup
+    runs = measured_runs(replace(loaded, warmup=used_warmup), store)
+    return _Side(runs, used_warmup, store.path.resolve())
 
 
 def _known(name: str, runs: "Sequence[MeasuredRun]") -> str:

@@ -314,14 +314,14 @@ def time(
         trainings = [option_training(options)]
     else:
         trainings = [case_training(case) for case in _cases(campaign, options)]
-    found = durations(
+    results = durations(
         trainings, tokens=tokens, tflops_per_gpu=tflops_per_gpu, step_seconds=step_seconds
     )
     print_table(
         layout,
-        lambda: durations_table(found),
-        lambda: [duration_record(duration) for duration in found],
-        sentences=derivations(found),
+        lambda: durations_table(results),
+        lambda: [duration_record(duration) for duration in results],
+        sentences=derivations(results),
     )
 
 

@@ -55,14 +55,14 @@ def history(campaign: Path, runs: tuple[str, ...], *, results: Path | None, layo
             f"{runs[0]!r} is the label of several runs; give the id of one of them: {several}"
         )
     past = past_runs(results or store.path.parent, chosen[0].run, warmup)
-    found = run_history(past.runs)
-    record = history_record(found)
+    result = run_history(past.runs)
+    record = history_record(result)
     print_table(
         layout,
-        lambda: history_table(found),
+        lambda: history_table(result),
         lambda: record["runs"],
         whole=record,
-        sentences=history_sentences(found),
+        sentences=history_sentences(result),
     )
     for one in past.damaged:
         if one not in damaged:

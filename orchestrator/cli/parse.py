@@ -145,8 +145,8 @@ def parse(
         _refuse_unreadable(paths)
         folder = work or (results or results_folder(Path.cwd())) / ".parse"
         reader = _reader(chosen, keep_skipped=keep_skipped, global_batch_size=batch)
-        said = _read_on_slurm(logs.logs, reader, on_slurm, folder, count=shards)
-        read = gather_logs(logs.logs, said)
+        contents = _read_on_slurm(logs.logs, reader, on_slurm, folder, count=shards)
+        read = gather_logs(logs.logs, contents)
     else:
         with _progress(logs.logs) as tell:
             read = read_logs(

@@ -102,12 +102,12 @@ def plan(
         for run in runs
         if run.state not in (NOT_STARTED, INTERRUPTED)
     }
-    known = calibrations_by(loaded, runs)
+    calibrations = calibrations_by(loaded, runs)
     print_table(
         layout,
-        lambda: plan_table(loaded, known, states),
-        lambda: plan_records(loaded, known, states),
-        sentences=(plan_totals(loaded, states), *calibration_lines(known)),
+        lambda: plan_table(loaded, calibrations, states),
+        lambda: plan_records(loaded, calibrations, states),
+        sentences=(plan_totals(loaded, states), *calibration_lines(calibrations)),
     )
     to_start = [planned for planned in loaded.runs if planned.run_id not in states]
     for line in missing_module_lines(loaded, to_start):

@@ -171,10 +171,10 @@ def _file_layout(file: Path, layout: str) -> str | None:
             f"-o {printable(str(file))}: no format has the suffix {printable(suffix)!r}; end the "
             f"name in {', '.join(_SUFFIXES)}, or add --format"
         )
-    found = _SUFFIXES[suffix]
-    if found is not None:
-        check_format(found, to_terminal=False)
-    return found
+    suffix_layout = _SUFFIXES[suffix]
+    if suffix_layout is not None:
+        check_format(suffix_layout, to_terminal=False)
+    return suffix_layout
 
 
 def _refuse_full_report(file: Path, store: "CampaignStore") -> None:

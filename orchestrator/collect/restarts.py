@@ -24,13 +24,13 @@ def last_start(log: Path) -> int:
             offset = max(begin - 1, 0)
             file.seek(offset)
             part = file.read(end - offset + _LINE_BYTES)
-            found = [
+            offsets = [
                 match.start()
                 for match in _STARTS_AGAIN.finditer(part)
                 if match.start() or not offset
             ]
-            if found:
-                return offset + found[-1]
+            if offsets:
+                return offset + offsets[-1]
             end = begin
     return 0
 

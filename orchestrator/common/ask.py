@@ -63,8 +63,8 @@ def ask(
     lines = tuple(line.strip() for line in output.splitlines() if line.strip())
     if process.returncode:
         complaint = next((line.strip() for line in errors.splitlines() if line.strip()), None)
-        said = complaint or next(iter(lines), "and printed nothing")
-        return Answer(lines, f"{asked} exits with {process.returncode}: {said}")
+        message = complaint or next(iter(lines), "and printed nothing")
+        return Answer(lines, f"{asked} exits with {process.returncode}: {message}")
     return Answer(lines)
 
 

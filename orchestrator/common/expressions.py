@@ -85,15 +85,15 @@ def places_where(option: str, expression: str, rows: Sequence[Values]) -> list[i
     """
     try:
         holds = compile_expression(expression, {name for row in rows for name in row})
-        found = [place for place, row in enumerate(rows) if holds(row)]
+        places = [place for place, row in enumerate(rows) if holds(row)]
     except UserError as error:
         value = expression.strip()
         name = next((name for row in rows for name in row if str(row[name]) == value), None)
         hint = f"; did you mean \"{name} == '{value}'\"?" if name else ""
         raise UserError(*(f"{option}: {problem}{hint}" for problem in error.problems)) from None
-    if not found:
+    if not places:
         raise UserError(f"{option}: {expression!r} matches no run")
-    return found
+    return places
 
 
 def _translate(node: ast.expr, names: frozenset[str]) -> Evaluate:

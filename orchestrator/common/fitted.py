@@ -186,17 +186,17 @@ def _total(widths: Iterable[int]) -> int:
 
 def _widths(columns: Sequence[_Shown], width: int) -> list[int]:
     """Return the width of each column; the widest texts are shortened first."""
-    found = [column.roomy for column in columns]
-    if _total(found) <= width:
-        return found
-    found = [column.natural for column in columns]
-    while _total(found) > width:
-        able = [at for at, column in enumerate(columns) if found[at] > column.least]
+    widths = [column.roomy for column in columns]
+    if _total(widths) <= width:
+        return widths
+    widths = [column.natural for column in columns]
+    while _total(widths) > width:
+        able = [at for at, column in enumerate(columns) if widths[at] > column.least]
         if not able:
             break
-        widest = max(able, key=lambda at: found[at])
-        found[widest] -= 1
-    return found
+        widest = max(able, key=lambda at: widths[at])
+        widths[widest] -= 1
+    return widths
 
 
 def _title_words(title: str) -> list[str]:

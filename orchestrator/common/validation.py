@@ -23,13 +23,13 @@ def mapping_problems(
     place of an unknown key, if it is known elsewhere.
     """
     prefix = f"{where}: " if where else ""
-    known = field_types(kind)
+    types = field_types(kind)
     for name, value in values.items():
-        if name in known:
+        if name in types:
             yield from field_problems(f"{where}.{name}" if where else name, kind, name, value)
         else:
-            told = belongs(name)
-            hint = did_you_mean(str(name), known) if told is None else f"; {told}"
+            right_place = belongs(name)
+            hint = did_you_mean(str(name), types) if right_place is None else f"; {right_place}"
             yield f"{prefix}unknown key {name!r}{hint}"
     for field in dataclasses.fields(kind):
         required = field.default is MISSING and field.default_factory is MISSING

@@ -107,22 +107,22 @@ def history_sentences(told: History) -> list[str]:
     """Return the conclusions from a history."""
     turn = told.turn
     if turn is None or told.shown is None:
-        said = [f"There is no change that {_basis(told)} could show{_why_not(told)}."]
+        sentences = [f"There is no change that {_basis(told)} could show{_why_not(told)}."]
     else:
-        said = [
+        sentences = [
             _turned(turn, _basis(told)),
             f"The last run before it is {_name(turn.last)}{_differences(turn)}.",
         ]
     missing = len(told.runs) - told.timed
     if missing:
-        said.append(f"{counted(missing, 'run')} completed without a step time.")
+        sentences.append(f"{counted(missing, 'run')} completed without a step time.")
     crowded = sum(run.crowded is not None for run in told.runs)
     if crowded:
-        said.append(
+        sentences.append(
             f"{counted(crowded, 'run was', 'runs were')} crowded (more ranks than cores, or other "
             "runs at once), which makes steps slower."
         )
-    return [printable(one) for one in said]
+    return [printable(one) for one in sentences]
 
 
 def history_record(told: History) -> dict[str, Any]:
@@ -200,8 +200,10 @@ def _differences(turn: Turn) -> str:
     names = dict.fromkeys((*old.versions, *new.versions))
     pairs = [(name, old.versions.get(name), new.versions.get(name)) for name in names]
     pairs.append(("nodes", old.nodes, new.nodes))
-    told = [f"{name} {one or DASH} → {other or DASH}" for name, one, other in pairs if one != other]
-    return f"; what differs between the two: {', '.join(told)}" if told else ""
+    changes = [
+        f"{name} {one or DASH} → {other or DASH}" for name, one, other in pairs if one != other
+    ]
+    return f"; what differs between the two: {', '.join(changes)}" if changes else ""
 
 
 def _chance(change: Change) -> str:

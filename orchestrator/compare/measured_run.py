@@ -156,12 +156,12 @@ def recorded_runs(folder: Path, warmup: Warmup) -> list[MeasuredRun]:
     """
     store = CampaignStore(folder)
     records = sorted(started_records(store), key=lambda record: natural(record["label"]))
-    known = {"run_id", "label", "campaign", "rehearsal", "teralog"}
+    not_settings = {"run_id", "label", "campaign", "rehearsal", "teralog"}
     return [
         _measured(
             record["run_id"],
             record["label"],
-            {name: value for name, value in record.items() if name not in known},
+            {name: value for name, value in record.items() if name not in not_settings},
             Ending(*run_outcome(store.run(record["run_id"]))),
             warmup=warmup,
         )

@@ -110,7 +110,7 @@ _OF_NODES = (
 
 
 def _source(name: str, title: str, component: Component, texts: tuple[str, str]) -> NoiseSource:
-    known, unknown = texts
+    meanings, unknown = texts
     bare = NoiseSource(name, title, component, "")
     if bare.percent is None:
         return NoiseSource(name, title, component, f"{title}: unknown; {unknown}.")
@@ -119,7 +119,7 @@ def _source(name: str, title: str, component: Component, texts: tuple[str, str])
         nothing = f"not visible beyond the other sources, with {degrees}"
         return NoiseSource(name, title, component, f"{title}: {nothing}.")
     percent = f"{shown(bare.percent, _SHORT)}%"
-    return NoiseSource(name, title, component, f"{title}: {known.format(percent=percent)}.")
+    return NoiseSource(name, title, component, f"{title}: {meanings.format(percent=percent)}.")
 
 
 def _sum(outer: Component, inner: Component) -> Component:

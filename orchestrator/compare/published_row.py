@@ -62,10 +62,10 @@ def _rows(path: str) -> tuple[str, list[BenchmarkRow]]:
         rows = [row for row in rows if row.line == int(with_line["line"])]
         if not rows:
             raise UserError(f"{path}: is not a row of a table; give the line of a row, or the page")
-    found = [row for row in rows if _pace(row)]
-    if not found:
+    rows_with_speed = [row for row in rows if _pace(row)]
+    if not rows_with_speed:
         raise UserError(f"{path}: contains no time per iteration and no rate")
-    return printable(str(file)), found
+    return printable(str(file)), rows_with_speed
 
 
 def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
@@ -75,13 +75,13 @@ def _pace(row: BenchmarkRow) -> tuple[Quantity, RowNumber] | None:
         Quantity.TOKENS_PER_SECOND,
         Quantity.ITERATIONS_PER_SECOND,
     )
-    known = {quantity: number for quantity, number in reversed(row.paces) if number.printed.value}
-    return next(((one, known[one]) for one in wanted if one in known), None)
+    paces = {quantity: number for quantity, number in reversed(row.paces) if number.printed.value}
+    return next(((one, paces[one]) for one in wanted if one in paces), None)
 
 
 def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
     """Return the columns of a row whose numbers differ from those of a kind of runs."""
-    found = []
+    pairings = []
     for meaning, number in row.numbers.items():
         ours = kind.size(meaning.value)
         if not isinstance(ours, int) or isinstance(ours, bool):
@@ -89,8 +89,8 @@ def _differing(kind: Kind, row: BenchmarkRow) -> list[str]:
         theirs = float(number.printed.value)
         tolerance = _SIZE_TOLERANCE * ours if meaning is Meaning.PARAMETERS else 0
         if abs(ours - theirs) > tolerance:
-            found.append(f"{meaning.value} {ours:,} and not {theirs:,.0f}")
-    return found
+            pairings.append(f"{meaning.value} {ours:,} and not {theirs:,.0f}")
+    return pairings
 
 
 def _nothing_fits(kind: Kind, file: str, rows: Sequence[BenchmarkRow]) -> str:
@@ -113,8 +113,10 @@ def _pairing(kind: Kind, file: str, row: BenchmarkRow) -> Pairing:
         outcome=None if seconds is None else RunOutcome.COMPLETED,
         step_seconds=() if seconds is None else (seconds,),
     )
-    told = tuple(number.value for number in row.numbers if isinstance(kind.size(number.value), int))
-    return Pairing(kind.label, title, kind.runs, (published,), repeatable=False, told=told)
+    numbers = tuple(
+        number.value for number in row.numbers if isinstance(kind.size(number.value), int)
+    )
+    return Pairing(kind.label, title, kind.runs, (published,), repeatable=False, told=numbers)
 
 
 def _seconds(kind: Kind, row: BenchmarkRow) -> float | None:

@@ -53,8 +53,8 @@ def compared(pairing: Pairing) -> Compared:
         [_timing(run, in_tokens=in_tokens) for run in side if run.seconds is not None]
         for side in (pairing.runs, pairing.others)
     ]
-    found = compare_timings(sides[0], sides[1], repeatable=pairing.repeatable)
-    return Compared(pairing, found, "tokens" if in_tokens else "steps")
+    result = compare_timings(sides[0], sides[1], repeatable=pairing.repeatable)
+    return Compared(pairing, result, "tokens" if in_tokens else "steps")
 
 
 def _timing(run: MeasuredRun, *, in_tokens: bool) -> Timing:
@@ -63,11 +63,11 @@ def _timing(run: MeasuredRun, *, in_tokens: bool) -> Timing:
 
 
 def _more(one: Compared) -> str | None:
-    found = one.comparison
-    if found.more is None or not one.is_measured:
+    result = one.comparison
+    if result.more is None or not one.is_measured:
         return None
-    what = _units(one, found.more)
-    return f"≥ {what}" if found.least else what
+    what = _units(one, result.more)
+    return f"≥ {what}" if result.least else what
 
 
 def _units(one: Compared, count: int) -> str:
@@ -156,10 +156,10 @@ def _verdict(one: Compared) -> str:
 
 
 def _basis(one: Compared) -> str:
-    found = one.comparison
-    if found.paired:
-        return f"{counted(found.units[0], 'block')} in {counted(found.allocations, 'allocation')}"
-    return f"{found.units[0]:,} of A and {found.units[1]:,} of B in separate allocations"
+    result = one.comparison
+    if result.paired:
+        return f"{counted(result.units[0], 'block')} in {counted(result.allocations, 'allocation')}"
+    return f"{result.units[0]:,} of A and {result.units[1]:,} of B in separate allocations"
 
 
 def _pooled(pairing: Pairing) -> Iterator[str]:
@@ -194,20 +194,20 @@ def _apart(one: Compared) -> Iterator[str]:
 
 def _remedy(one: Compared) -> Iterator[str]:
     """Yield the fewest blocks that suffice, if they take fewer runs than separate runs do."""
-    found = one.comparison
-    if found.verdict is not Verdict.CANNOT_TELL or not one.pairing.repeatable or not found.ratio:
+    result = one.comparison
+    if result.verdict is not Verdict.CANNOT_TELL or not one.pairing.repeatable or not result.ratio:
         return
-    if found.paired and found.balanced == found.units[0]:
+    if result.paired and result.balanced == result.units[0]:
         # The verdict names how many more of these blocks would tell.
         return
-    part = math.expm1(abs(math.log(found.ratio)))
+    part = math.expm1(abs(math.log(result.ratio)))
     blocks = _FEWEST_BLOCKS if part > _LEAST_PART else None
     spread = _spread(one)
     if blocks and spread:
         blocks = max(blocks, blocks_to_find(part, spread))
     # A block has two runs of each.
-    cheaper = blocks and (found.paired or found.more is None or 2 * blocks < found.more)
-    if blocks and blocks <= _MOST_BLOCKS and (cheaper or found.least):
+    cheaper = blocks and (result.paired or result.more is None or 2 * blocks < result.more)
+    if blocks and blocks <= _MOST_BLOCKS and (cheaper or result.least):
         yield (
             f"Cheapest remedy: `order: interleaved` and `repeats: {2 * blocks}`, which is "
             f"{blocks} blocks, in one allocation."
@@ -226,7 +226,7 @@ def _spread(one: Compared) -> float | None:
 
 
 def _remarks(one: Compared) -> Iterator[str]:
-    found = one.comparison
+    result = one.comparison
     yield from _difference(one.pairing)
     if not one.pairing.repeatable:
         yield (
@@ -234,34 +234,34 @@ def _remarks(one: Compared) -> Iterator[str]:
             "separate allocations, and is then about everything that differs, the machine "
             f"included; {_place_of_published(one)}."
         )
-    if found.paired and found.gain is not None and found.units[0] > 1:
-        gain = shown(found.gain, _SHORT)
+    if result.paired and result.gain is not None and result.units[0] > 1:
+        gain = shown(result.gain, _SHORT)
         yield (
             f"Within blocks the variance is {gain} times smaller than without: separate runs "
             f"would have to be that many times more to show the same."
-            if found.gain > 1
+            if result.gain > 1
             else f"Blocks gained nothing here: without them the variance would be {gain} of theirs."
         )
-    if found.paired and found.balanced < found.units[0]:
-        unbalanced = found.units[0] - found.balanced
+    if result.paired and result.balanced < result.units[0]:
+        unbalanced = result.units[0] - result.balanced
         yield (
-            f"In {unbalanced} of {counted(found.units[0], 'block')} A and B did not take turns "
+            f"In {unbalanced} of {counted(result.units[0], 'block')} A and B did not take turns "
             "evenly: a drift counts as a difference there (see order: interleaved)."
         )
-    if found.allocations == 1 and found.paired and found.low is not None:
+    if result.allocations == 1 and result.paired and result.low is not None:
         yield "All runs shared one allocation; another may give a different result."
-    used = sum(found.runs) - sum(found.left_out)
-    if not found.paired and used > sum(found.units):
+    used = sum(result.runs) - sum(result.left_out)
+    if not result.paired and used > sum(result.units):
         yield (
-            f"The {used} runs are in {found.allocations} allocations with only A or only B, and "
+            f"The {used} runs are in {result.allocations} allocations with only A or only B, and "
             f"each allocation counts once."
             if one.pairing.repeatable
-            else f"The {used - 1} runs of A are in {counted(found.units[0], 'allocation')}, and "
+            else f"The {used - 1} runs of A are in {counted(result.units[0], 'allocation')}, and "
             f"each allocation counts once."
         )
-    if sum(found.left_out):
+    if sum(result.left_out):
         yield (
-            f"{counted(found.left_out[0], 'run')} of A and {found.left_out[1]} of B are not "
+            f"{counted(result.left_out[0], 'run')} of A and {result.left_out[1]} of B are not "
             f"used: their blocks contain no partner."
         )
 
@@ -269,16 +269,16 @@ def _remarks(one: Compared) -> Iterator[str]:
 def _difference(pairing: Pairing) -> Iterator[str]:
     """Yield how A and B differ, if their names do not show it."""
     if not pairing.repeatable:
-        told = ", ".join(pairing.told) or "no size"
+        sizes = ", ".join(pairing.told) or "no size"
         yield (
-            f"The published row contains {told} about its run; everything else is assumed to be "
+            f"The published row contains {sizes} about its run; everything else is assumed to be "
             "as in A."
         )
         return
     if list(pairing.differing.values()) == [(pairing.title, pairing.baseline)]:
         return
-    found = (f"{name} ({_said(a)}, {_said(b)})" for name, (a, b) in pairing.differing.items())
-    differing = ", ".join(found)
+    differences = (f"{name} ({_said(a)}, {_said(b)})" for name, (a, b) in pairing.differing.items())
+    differing = ", ".join(differences)
     if differing:
         yield f"They differ in {differing}."
     else:

@@ -169,7 +169,7 @@ def _unpaired(
     more, least = None, False
     if verdict is Verdict.CANNOT_TELL:
         more, least = more_units(logs, other_logs, repeatable=repeatable)
-    known = {unit.allocation for unit in (*units, *others)} - {None}
+    allocations = {unit.allocation for unit in (*units, *others)} - {None}
     unknown = sum(unit.allocation is None for unit in (*units, *others))
     return Comparison(
         runs=(len(first), len(second)),
@@ -178,7 +178,7 @@ def _unpaired(
             len(second) - sum(unit.runs for unit in others),
         ),
         units=(len(units), len(others)),
-        allocations=len(known) + unknown,
+        allocations=len(allocations) + unknown,
         ratio=math.exp(fmean(logs) - fmean(other_logs)) if logs and other_logs else None,
         low=None if interval is None else math.exp(interval[0]),
         high=None if interval is None else math.exp(interval[1]),

@@ -202,8 +202,8 @@ def _gpus(nvidia_smi: Answer | None) -> Iterator[Finding]:
         remedy = f"{problem}; see that the driver is loaded"
         yield Finding("GPU", "nvidia-smi", False, True, None, remedy)
     else:
-        found = ", ".join(f"{count} x {name}" for name, count in names.items())
-        yield Finding("GPU", "nvidia-smi", True, True, found, None)
+        gpu_names = ", ".join(f"{count} x {name}" for name, count in names.items())
+        yield Finding("GPU", "nvidia-smi", True, True, gpu_names, None)
 
 
 def _compilers(with_gpu: bool) -> Iterator[Finding]:

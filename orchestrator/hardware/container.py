@@ -28,11 +28,11 @@ def _mounts(mounts: list[str]) -> list[str]:
     for mount in mounts:
         source, *rest = mount.split(":")
         target, flags = [*rest, "", ""][:2] if rest else (source, "")
-        told = f"{mount!r} is not a mount; write it as /data, /data:/target or /data:/target:ro"
+        problem = f"{mount!r} is not a mount; write it as /data, /data:/target or /data:/target:ro"
         if not source or len(rest) > 2 or "," in mount:
-            raise ValueError(told)
+            raise ValueError(problem)
         if rest and not target.startswith("/"):
-            raise ValueError(f"{mount!r}: the target {target!r} is not an absolute path; {told}")
+            raise ValueError(f"{mount!r}: the target {target!r} is not an absolute path; {problem}")
         if flags not in {"", "ro", "rw"}:
             raise ValueError(f"{mount!r}: {flags!r} is neither ro nor rw")
     return mounts
@@ -85,8 +85,8 @@ def container_problems(container: Any, profile: Mapping[str, Any]) -> Iterator[s
 
 def option_problem(line: object) -> str | None:
     """Return why an option for srun contradicts a profile's container; None if it does not."""
-    found = _OPTION.match(line) if isinstance(line, str) else None
-    return found and f"--{found[1]}: the key container of the cluster profile gives it; remove one"
+    match = _OPTION.match(line) if isinstance(line, str) else None
+    return match and f"--{match[1]}: the key container of the cluster profile gives it; remove one"
 
 
 def located(container: Container, folder: Path) -> Container:

@@ -232,8 +232,8 @@ def lacks_bf16(name: str) -> bool:
 
     The model decides, anywhere in the name: no form or size of a V100 has bf16.
     """
-    found = _of_model(name)
-    return bool(found) and not any("bf16" in gpu.peak_tflops for gpu in found)
+    gpus = _of_model(name)
+    return bool(gpus) and not any("bf16" in gpu.peak_tflops for gpu in gpus)
 
 
 def compute_capability(name: str) -> Capability | None:

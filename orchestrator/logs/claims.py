@@ -158,14 +158,14 @@ def _rate(
 
 def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
     """Return the claim of tokens per second and GPU, from those of all GPUs."""
-    known = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
-    if not known:
+    stating_rows = _stated(rows, "tokens_per_second", "tokens_per_second_per_gpu")
+    if not stating_rows:
         return None
-    all_gpus = median(row["tokens_per_second"] for row in known)
+    all_gpus = median(row["tokens_per_second"] for row in stating_rows)
     return _claim(
         "tokens_per_second_per_gpu",
-        median(row["tokens_per_second_per_gpu"] for row in known),
-        median(row["tokens_per_second"] / gpus for row in known),
+        median(row["tokens_per_second_per_gpu"] for row in stating_rows),
+        median(row["tokens_per_second"] / gpus for row in stating_rows),
         f"{all_gpus:.4g} tokens/s by {gpus} GPUs",
         relative=0.5 / all_gpus,
     )
@@ -173,15 +173,15 @@ def _share(rows: Sequence[Row], gpus: int) -> Claim | None:
 
 def _tflops(rows: Sequence[Row], summary: RunSummary, given: Given) -> Claim | None:
     """Return the claim of TFLOPs, by the convention whose count is nearest to it."""
-    known = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
+    stating_rows = _stated(rows, "reported_tflops_per_gpu", "step_seconds")
     figures = run_figures(summary, given)
     flops = counted_flops(summary, given)
     batch, gpus = figures.global_batch_size, figures.gpus
-    if not known or not flops or not batch or not gpus:
+    if not stating_rows or not flops or not batch or not gpus:
         return None
-    stated = median(row["reported_tflops_per_gpu"] for row in known)
+    stated = median(row["reported_tflops_per_gpu"] for row in stating_rows)
     speed = median(
-        (row["global_batch_size"] or batch) / batch / row["step_seconds"] for row in known
+        (row["global_batch_size"] or batch) / batch / row["step_seconds"] for row in stating_rows
     )
     by_title = {title: count * speed / gpus / _TERA for title, count in flops.items()}
     title, computed = min(by_title.items(), key=lambda one: abs(one[1] - stated))
@@ -207,16 +207,16 @@ def _mfu(
     If the log states the peak that it divides by, the claim is wrong by the ratio of both peaks.
     """
     used = finite(config.get("mfu_peak_tflops"))
-    known = _stated(rows, "reported_mfu")
+    stating_rows = _stated(rows, "reported_mfu")
     gpu = gpu_name(config, given)
     precision = stated_precision(config) or given.precision or "bf16"
-    if not known or gpu is None or precision not in {"bf16", "fp16"}:
+    if not stating_rows or gpu is None or precision not in {"bf16", "fp16"}:
         return None
     peak = given.peak_tflops or peak_tflops(gpu, precision).value
     if peak is None:
         return None
-    stated = median(row["reported_mfu"] for row in known)
-    both = _stated(known, "reported_tflops_per_gpu")
+    stated = median(row["reported_mfu"] for row in stating_rows)
+    both = _stated(stating_rows, "reported_tflops_per_gpu")
     if both:
         tflops = median(row["reported_tflops_per_gpu"] for row in both)
         implied = tflops / median(row["reported_mfu"] for row in both)

@@ -197,8 +197,8 @@ def stated_config(summary: RunSummary) -> Mapping[str, str]:
 def stated_sizes(config: Mapping[str, str]) -> dict[str, int]:
     """Return the sizes of the model that a log states."""
     names = ("num_attention_heads", "ffn_hidden_size", *_SIZES)
-    found = {name: whole(config.get(name)) for name in names}
-    return {name: size for name, size in found.items() if size}
+    sizes = {name: whole(config.get(name)) for name in names}
+    return {name: size for name, size in sizes.items() if size}
 
 
 def contradicts_preset(config: Mapping[str, str], given: Given) -> bool:

@@ -50,10 +50,10 @@ def read_logs(
     warmup: if None, the warm-up of the campaign whose results folder contains the log, else
     `first`. global_batch_size: of logs that do not state it.
     """
-    found = summaries_of(
+    contents = summaries_of(
         logs, warmup, keep_skipped=keep_skipped, global_batch_size=global_batch_size, tell=tell
     )
-    return gather_logs(logs, found)
+    return gather_logs(logs, contents)
 
 
 def summaries_of(

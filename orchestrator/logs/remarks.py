@@ -80,9 +80,9 @@ def unused_options(summary: RunSummary, given: Given) -> Iterator[str]:
         **stated_sizes(config),
     }
     for name, value in wanted.items():
-        known = stated.get(name)
-        if value is not None and known is not None and known != value:
-            yield f"the log states {known}; --{name.replace('_', '-')} {value} is not used for it"
+        logged = stated.get(name)
+        if value is not None and logged is not None and logged != value:
+            yield f"the log states {logged}; --{name.replace('_', '-')} {value} is not used for it"
     if contradicts_preset(config, given):
         layers, width = (config.get(name, "?") for name in ("num_layers", "hidden_size"))
         yield (

@@ -59,6 +59,6 @@ def utilization_percent(devices: Iterable[Sequence[Usage]]) -> float | None:
 
 def _while_busy(samples: Sequence[Usage]) -> Sequence[float]:
     percents = [sample.gpu_utilization_percent for sample in samples]
-    known = [percent for percent in percents if percent is not None]
-    busy = [number for number, percent in enumerate(known) if percent]
-    return known[busy[0] : busy[-1] + 1] if busy else []
+    known_percents = [percent for percent in percents if percent is not None]
+    busy = [number for number, percent in enumerate(known_percents) if percent]
+    return known_percents[busy[0] : busy[-1] + 1] if busy else []

@@ -51,9 +51,9 @@ def _row_changes(
         if name not in partner.columns:
             continue
         texts = (shown(table.rows[place][column], style) for place in (row, base))
-        found = change(*texts, difference=partner.columns[name])
-        if found is not None:
-            yield (row, column), found
+        text = change(*texts, difference=partner.columns[name])
+        if text is not None:
+            yield (row, column), text
 
 
 def _number(text: str) -> Decimal | None:

@@ -37,14 +37,14 @@ def peaks_told(campaign: Campaign, runs: Sequence[Collected]) -> str:
     if all(run.summary.model_tflops_per_gpu is None for run in runs):
         return ""
     peaks = dict.fromkeys(_peak(campaign, run) for run in runs)
-    told = (
+    sentence = (
         f"MFU unknown: {peak.said}; "
         if peak.value is None
         else f"MFU: FLOPs without recomputation, over {peak.said}; "
         for peak in peaks
         if peak is not None
     )
-    return "".join(told)
+    return "".join(sentence)
 
 
 def _peak(campaign: Campaign, run: Collected) -> Figure | None:
@@ -259,5 +259,5 @@ def _utilization(campaign: Campaign, runs: Sequence[Collected]) -> tuple[Column[
         part = mfu(campaign, run)
         return None if part is None else 100 * part
 
-    known = any(percent(run) is not None for run in runs)
-    return (Column("MFU %", "mfu_percent", percent, _SHORT),) if known else ()
+    has_value = any(percent(run) is not None for run in runs)
+    return (Column("MFU %", "mfu_percent", percent, _SHORT),) if has_value else ()

@@ -79,13 +79,13 @@ def report_for_people(
         table = _with_ids(report.table, [ids[run.planned.run_id] for run in runs])
         return replace(report, table=table, describing=("run_ids", *report.describing))
     made = combined_table(campaign, groups, ids)
-    told = (
+    explanation = (
         " Repeats and seeds are one row: medians of the completed runs, and their range; --runs "
         "lists them as separate rows."
     )
     names = tuple(name for name in made.names[: made.names.index("runs")])
     made = replace(made, breaks=group_breaks(made, len(names)))
-    combined = Report(made, names, report.provenance + told)
+    combined = Report(made, names, report.provenance + explanation)
     return combined if by is None else sorted_report(combined, by)
 
 

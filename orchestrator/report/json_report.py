@@ -46,7 +46,7 @@ def _record(group: Configuration, rows: dict[str, dict[str, Any]]) -> dict[str, 
 
 
 def _interval(values: Sequence[Any]) -> dict[str, float | int] | None:
-    known = [value for value in values if isinstance(value, int | float)]
-    if not known:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if not numbers:
         return None
-    return {"n": len(known), "median": median(known), "low": min(known), "high": max(known)}
+    return {"n": len(numbers), "median": median(numbers), "low": min(numbers), "high": max(numbers)}

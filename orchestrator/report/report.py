@@ -150,10 +150,10 @@ def json_number(value: Any) -> Any:
 
 
 def _told(run: Collected) -> str:
-    told = run.told
-    if told is None or told.text is None or told.kind == OutcomeKind.COMPLETED:
+    outcome = run.told
+    if outcome is None or outcome.text is None or outcome.kind == OutcomeKind.COMPLETED:
         return ""
-    text = told.text if len(told.text) <= 200 else f"{told.text[:199]}…"
+    text = outcome.text if len(outcome.text) <= 200 else f"{outcome.text[:199]}…"
     return f" — {escape_markdown(text)}"
 
 

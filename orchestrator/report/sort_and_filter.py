@@ -37,7 +37,7 @@ def arranged(
     taken = _taken(table, order)
     if by is None:
         taken = replace(taken, breaks=group_breaks(taken, len(report.describing)))
-    told = "".join(
+    sentences = "".join(
         (
             f" Shown are {len(order)} of {counted(len(runs), 'run')}: {printable(only)}."
             if only
@@ -45,7 +45,7 @@ def arranged(
             f" Sorted by {printable(by)}." if by else "",
         )
     )
-    made = replace(report, table=taken, provenance=report.provenance + told)
+    made = replace(report, table=taken, provenance=report.provenance + sentences)
     return made, [runs[row] for row in order]
 
 
@@ -59,14 +59,14 @@ def _sorted(order: Sequence[int], table: Table, written: str) -> list[int]:
     """Return the indices of rows sorted by the columns that the user gave."""
     keys = [key.strip() for key in written.split(",")]
     columns = [_column(table, key.removeprefix("-")) for key in keys]
-    found = list(order)
+    sorted_rows = list(order)
     # A sort keeps the order of what is equal, so the column that goes first is sorted by last.
     for key, column in reversed(list(zip(keys, columns, strict=True))):
-        cells = {row: table.rows[row][column] for row in found}
-        known = [row for row in found if _is_known(cells[row])]
+        cells = {row: table.rows[row][column] for row in sorted_rows}
+        known = [row for row in sorted_rows if _is_known(cells[row])]
         known.sort(key=lambda row: _rank(cells[row]), reverse=key.startswith("-"))
-        found = known + [row for row in found if not _is_known(cells[row])]
-    return found
+        sorted_rows = known + [row for row in sorted_rows if not _is_known(cells[row])]
+    return sorted_rows
 
 
 def _column(table: Table, wanted: str) -> int:
@@ -75,8 +75,8 @@ def _column(table: Table, wanted: str) -> int:
         folded = [word.casefold() for word in words]
         if wanted.casefold() in folded:
             return folded.index(wanted.casefold())
-    known = dict.fromkeys((*table.names, *table.titles))
-    raise UserError(f"--sort: there is no column {wanted!r}{did_you_mean(wanted, known)}")
+    valid_names = dict.fromkeys((*table.names, *table.titles))
+    raise UserError(f"--sort: there is no column {wanted!r}{did_you_mean(wanted, valid_names)}")
 
 
 def _is_known(cell: Cell) -> bool:

@@ -68,14 +68,14 @@ def sparkline(seconds: Sequence[float], width: int = _WIDTH) -> str | None:
     stays visible. The lowest block is the fastest step. The highest is the slowest, or a quarter
     more than the fastest if all steps are faster than that: so even steps give a flat line.
     """
-    known = [time for time in seconds if math.isfinite(time)]
-    if not known:
+    finite = [time for time in seconds if math.isfinite(time)]
+    if not finite:
         return None
-    count = min(width, len(known))
-    bounds = [len(known) * block // count for block in range(count + 1)]
-    slowest = [max(known[begin:end]) for begin, end in pairwise(bounds)]
-    fastest = min(known)
-    span = max(max(known) - fastest, _LEAST_SPAN * fastest)
+    count = min(width, len(finite))
+    bounds = [len(finite) * block // count for block in range(count + 1)]
+    slowest = [max(finite[begin:end]) for begin, end in pairwise(bounds)]
+    fastest = min(finite)
+    span = max(max(finite) - fastest, _LEAST_SPAN * fastest)
     steps = len(_BLOCKS) - 1
     return "".join(
         _BLOCKS[round((time - fastest) / span * steps) if span > 0 else 0] for time in slowest

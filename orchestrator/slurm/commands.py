@@ -212,13 +212,13 @@ def find(name: str, since: str) -> str | None:
     answer = _squeue(f"--name={name}", _MINE)
     if answer.problem is not None:
         raise SilenceError(answer.problem)
-    found = read_squeue(answer.lines)
-    if not found:
+    states = read_squeue(answer.lines)
+    if not states:
         day_before = datetime.fromisoformat(since) - timedelta(days=1)
         start = day_before.replace(tzinfo=None).isoformat(timespec="seconds")
         command = ("sacct", "-X", "-P", "-n", f"--name={name}", _MINE, "-S", start)
-        found = read_sacct(_ask((*command, "-o", ",".join(SACCT_FIELDS))).lines)
-    jobs = _jobs(job_id for job_id, state in found.items() if not state.refused)
+        states = read_sacct(_ask((*command, "-o", ",".join(SACCT_FIELDS))).lines)
+    jobs = _jobs(job_id for job_id, state in states.items() if not state.refused)
     return min(jobs, key=int, default=None)
 
 
@@ -288,8 +288,8 @@ def job_memory_gib(job_id: str) -> float | None:
 def max_array_size() -> int:
     """Return the largest number of tasks that an array may have, from Slurm or its default."""
     lines = _ask(("scontrol", "show", "config")).lines
-    found = (re.fullmatch(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
-    return next((int(match[1]) for match in found if match), DEFAULT_ARRAY_SIZE)
+    matches = (re.fullmatch(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
+    return next((int(match[1]) for match in matches if match), DEFAULT_ARRAY_SIZE)
 
 
 def _ask(command: tuple[str, ...], seconds: float | None = None) -> Answer:

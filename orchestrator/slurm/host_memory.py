@@ -42,21 +42,21 @@ def read_used_gib(lines: Iterable[str]) -> float | None:
 
 def asked_memory(script: str) -> str | None:
     """Return the memory per node that a job script asks for; None if it asks for no memory."""
-    found = re.findall(r"^#SBATCH --mem=(\S+)", script, re.MULTILINE)
-    return found[-1] if found else None
+    requests = re.findall(r"^#SBATCH --mem=(\S+)", script, re.MULTILINE)
+    return requests[-1] if requests else None
 
 
 def memory_line(used_gib: float | None, asked: str | None) -> str:
     """Return how much memory to ask for, and how this was computed."""
     granted = amount_gib(asked) if asked else None
-    told = [f"asked for {asked}"] if granted else []
-    told += [f"used at least {used_gib:.3g} GiB per node (sacct)"] if used_gib else []
+    details = [f"asked for {asked}"] if granted else []
+    details += [f"used at least {used_gib:.3g} GiB per node (sacct)"] if used_gib else []
     if granted == 0:
         return (
             "ran out of the host's memory, and had all of its nodes: "
             "try nodes with more, by `retry --constraint` or `--partition`"
         )
-    if not told:
+    if not details:
         return (
             "ran out of the host's memory; how much it used is unknown: try `retry --memory` "
             "with more than before"
@@ -64,4 +64,4 @@ def memory_line(used_gib: float | None, asked: str | None) -> str:
     least = max(used_gib or 0.0, granted or 0.0)
     # Whole GiB, and at least one more than before.
     more = max(math.ceil(_MORE * least), math.floor(least) + 1)
-    return f"ran out of the host's memory; {' and '.join(told)}: try `retry --memory {more}G`"
+    return f"ran out of the host's memory; {' and '.join(details)}: try `retry --memory {more}G`"

@@ -49,7 +49,7 @@ def job_nodes(job_id: str, *, one_thread: bool) -> tuple[Node, ...]:
     one_thread: whether the job uses one thread per core, so that a CPU is a core. Raises UserError
     if Slurm does not report them.
     """
-    found = []
+    nodes = []
     ours = False
     for line in _lines("show", "job", "-d", job_id):
         # An array's last task has the array's own id. For that id scontrol prints all tasks.
@@ -58,7 +58,7 @@ def job_nodes(job_id: str, *, one_thread: bool) -> tuple[Node, ...]:
         if ours and (same := _SAME.fullmatch(line)):
             names = _lines("show", "hostnames", same["nodes"])
             cpus_per_core = _cpus_per_core(_lines("show", "node", names[0]))
-            found += [
+            nodes += [
                 Node(
                     name=name,
                     gpus=gpus_of(same["gres"] or ""),
@@ -68,9 +68,9 @@ def job_nodes(job_id: str, *, one_thread: bool) -> tuple[Node, ...]:
                 )
                 for name in names
             ]
-    if not found:
+    if not nodes:
         raise UserError(f"job {job_id}: `scontrol show job -d` names no node of it")
-    return tuple(found)
+    return tuple(nodes)
 
 
 def gpus_of(gres: str) -> int:
@@ -88,9 +88,11 @@ def _lines(*arguments: str) -> Sequence[str]:
 
 
 def _cpus_per_core(lines: Sequence[str]) -> int:
-    said = {match["name"]: match["value"] for line in lines for match in _HARDWARE.finditer(line)}
-    cores = int(said.get("Sockets", 1)) * int(said.get("CoresPerSocket", 0))
-    return max(int(said.get("CPUTot", 0)) // cores, 1) if cores else 1
+    hardware = {
+        match["name"]: match["value"] for line in lines for match in _HARDWARE.finditer(line)
+    }
+    cores = int(hardware.get("Sockets", 1)) * int(hardware.get("CoresPerSocket", 0))
+    return max(int(hardware.get("CPUTot", 0)) // cores, 1) if cores else 1
 
 
 def _count(ranges: str) -> int:

@@ -85,8 +85,8 @@ def is_ordinary(reason: str) -> bool:
 
 def meaning(reason: str) -> str:
     """Return the meaning of a reason, and what to do."""
-    found = (text for pattern, text in _MEANINGS if re.match(pattern, reason, re.IGNORECASE))
-    return next(found, "see JOB REASON CODES in `man squeue`")
+    meanings = (text for pattern, text in _MEANINGS if re.match(pattern, reason, re.IGNORECASE))
+    return next(meanings, "see JOB REASON CODES in `man squeue`")
 
 
 def reason_lines(reasons: Iterable[str]) -> list[str]:

@@ -14,12 +14,12 @@ def spread(states: Mapping[str, JobState], job_ids: Iterable[str]) -> dict[str, 
 
     For example, Slurm reports the rest of a cancelled array as one entry.
     """
-    found = dict(states)
+    true_states = dict(states)
     for job_id in job_ids:
         job, _, task = job_id.partition("_")
         if task and job_id not in states and job in states:
-            found[job_id] = replace(states[job], job_id=job_id, of_rest=True)
-    return found
+            true_states[job_id] = replace(states[job], job_id=job_id, of_rest=True)
+    return true_states
 
 
 def doubtful(state: JobState | None) -> bool:

@@ -37,7 +37,7 @@ def sbatch_options(
     output: the log's path, with sbatch's placeholders. folder: where the script starts. after: the
     job that must complete first; if it does not, Slurm cancels this job.
     """
-    found = [
+    arguments = [
         f"--job-name={name}",
         f"--comment={comment}",
         f"--output={output}",
@@ -47,16 +47,16 @@ def sbatch_options(
     ]
     if indices:
         throttle = "" if options.throttle is None else f"%{options.throttle}"
-        found.append(f"--array={compact(indices)}{throttle}")
+        arguments.append(f"--array={compact(indices)}{throttle}")
     if options.dependency or after:
-        found.append(f"--dependency={','.join(filter(None, (options.dependency, after)))}")
+        arguments.append(f"--dependency={','.join(filter(None, (options.dependency, after)))}")
     if after:
-        found.append("--kill-on-invalid-dep=yes")
+        arguments.append("--kill-on-invalid-dep=yes")
     if options.hold:
-        found.append("--hold")
+        arguments.append("--hold")
     if options.exclude:
-        found.append(f"--exclude={options.exclude}")
-    return found
+        arguments.append(f"--exclude={options.exclude}")
+    return arguments
 
 
 def dependency(before: Sequence[Place]) -> str | None:

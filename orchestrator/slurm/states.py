@@ -33,7 +33,7 @@ def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> di
     name is not known yet is left out, because its owner is unknown. A task with its own line is not
     also part of the rest of its array, of which accounting may hear later.
     """
-    found: dict[str, list[JobState]] = {}
+    jobs: dict[str, list[JobState]] = {}
     rest: dict[str, list[JobState]] = {}
     for line in lines:
         fields = _fields(line, SACCT_FIELDS)
@@ -56,8 +56,8 @@ def read_sacct(lines: Iterable[str], names: Collection[str] | None = None) -> di
             nodes=fields["NodeList"],
         )
         for job_id, state in _each(fields["JobID"], one).items():
-            (rest if state.of_rest else found).setdefault(job_id, []).append(state)
-    return {job_id: _last(starts) for job_id, starts in {**rest, **found}.items()}
+            (rest if state.of_rest else jobs).setdefault(job_id, []).append(state)
+    return {job_id: _last(starts) for job_id, starts in {**rest, **jobs}.items()}
 
 
 def _last(starts: Sequence[JobState]) -> JobState:
@@ -83,7 +83,7 @@ def _last(starts: Sequence[JobState]) -> JobState:
 
 def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
     """Parse squeue's lines, which have the SQUEUE_FIELDS with `|` after each, by job id."""
-    found = {}
+    jobs = {}
     for line in lines:
         fields = _fields(line.removesuffix("|"), SQUEUE_FIELDS)
         if fields is None:
@@ -99,13 +99,15 @@ def read_squeue(lines: Iterable[str]) -> dict[str, JobState]:
             nodes=fields["NodeList"],
             restarts=int(fields["RestartCnt"] or 0),
         )
-        found.update(_each(fields["JobArrayID"], _only_what_was(one, fields["exit_code"])))
-    return found
+        jobs.update(_each(fields["JobArrayID"], _only_what_was(one, fields["exit_code"])))
+    return jobs
 
 
 def _each(job_ids: str | None, one: JobState) -> dict[str, JobState]:
-    told = job_ids or ""
-    return {job_id: replace(one, job_id=job_id, of_rest=job_id != told) for job_id in expand(told)}
+    listed = job_ids or ""
+    return {
+        job_id: replace(one, job_id=job_id, of_rest=job_id != listed) for job_id in expand(listed)
+    }
 
 
 def _only_what_was(one: JobState, status: str | None) -> JobState:
@@ -123,7 +125,7 @@ def _only_what_was(one: JobState, status: str | None) -> JobState:
 
 def read_scontrol(lines: Iterable[str]) -> dict[str, JobState]:
     """Parse the output of `scontrol --oneliner show jobs`, by job id."""
-    found = {}
+    jobs = {}
     for line in lines:
         # JobName and Comment are free text. The first occurrence of a key counts: these come early.
         fields: dict[str, str] = {}
@@ -149,8 +151,8 @@ def read_scontrol(lines: Iterable[str]) -> dict[str, JobState]:
             restarts=int(fields.get("Restarts", 0)),
         )
         one = replace(_only_what_was(one, None), exit_code=code, signal=number)
-        found.update(_each(job_id, one if one.final else replace(one, exit_code=None)))
-    return found
+        jobs.update(_each(job_id, one if one.final else replace(one, exit_code=None)))
+    return jobs
 
 
 def _fields(line: str, names: Sequence[str]) -> dict[str, str | None] | None:

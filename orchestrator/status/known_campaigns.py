@@ -50,10 +50,10 @@ def known_campaigns(folder: Path, results: Path | None) -> list[KnownCampaign]:
 
     results: where all of them have their results; if None, each where its file says.
     """
-    found = [_of_file(file, results) for file in campaign_files(folder, depth=_DEPTH)]
-    known = {one.results for one in found}
+    campaigns = [_of_file(file, results) for file in campaign_files(folder, depth=_DEPTH)]
+    results_in_use = {one.results for one in campaigns}
     place = results or results_folder(folder)
-    return [*found, *(one for one in _of_results(place) if one.results not in known)]
+    return [*campaigns, *(one for one in _of_results(place) if one.results not in results_in_use)]
 
 
 def _of_file(file: Path, results: Path | None) -> KnownCampaign:

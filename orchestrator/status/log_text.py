@@ -120,11 +120,11 @@ def log_tail(log: Path, lines: int, name: str) -> Tail:
     with log.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         begin = file.seek(max(size - _BYTES, 0))
-        found = file.read(_BYTES).removesuffix(b"\n").split(b"\n")
+        last = file.read(_BYTES).removesuffix(b"\n").split(b"\n")
     # The first one began before.
-    found = found[1:] if begin and len(found) > 1 else found
-    kept = found[-lines:]
-    whole = not begin and len(kept) == len(found)
+    last = last[1:] if begin and len(last) > 1 else last
+    kept = last[-lines:]
+    whole = not begin and len(kept) == len(last)
     return Tail(name, size, tuple(map(_shown, kept)) if size else (), whole)
 
 

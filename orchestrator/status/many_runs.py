@@ -46,12 +46,12 @@ def parse_states(texts: Sequence[str]) -> frozenset[str]:
     """
     words = [word.strip().lower() for text in texts for word in text.split(",")]
     wanted = dict.fromkeys(word.replace(" ", "_") for word in words if word)
-    known = sorted(_STATES | _OUTCOMES | {HUNG})
-    unknown = [word for word in wanted if word not in known]
+    valid = sorted(_STATES | _OUTCOMES | {HUNG})
+    unknown = [word for word in wanted if word not in valid]
     if unknown or (texts and not wanted):
         raise UserError(
             *(
-                f"--state: {word!r} is neither a state nor an outcome{did_you_mean(word, known)}"
+                f"--state: {word!r} is neither a state nor an outcome{did_you_mean(word, valid)}"
                 for word in unknown or [""]
             )
         )
@@ -70,8 +70,8 @@ def in_state(
 
 def _words(status: RunStatus, hung: Mapping[str, HungRun]) -> frozenset[str]:
     state = status.state.lower()
-    found = {(status.outcome or state), state if state not in _OUTCOMES else ""}
-    return frozenset(found | ({HUNG} if status.planned.run_id in hung else set()))
+    words = {(status.outcome or state), state if state not in _OUTCOMES else ""}
+    return frozenset(words | ({HUNG} if status.planned.run_id in hung else set()))
 
 
 def configuration_label(status: RunStatus) -> str:

@@ -66,7 +66,7 @@ def find_hung_runs(
     if not written:
         return {}
     now = clock.now(max(written.values()))
-    found = {}
+    hung = {}
     for status in running:
         identity = status.planned.run_id
         if identity not in written:
@@ -78,7 +78,7 @@ def find_hung_runs(
             continue
         usual = seconds_per_report(status)
         if usual is not None and is_hung(now - since, usual):
-            found[identity] = HungRun(
+            hung[identity] = HungRun(
                 label=status.planned.label,
                 node_list=last.nodes,
                 silent_since=datetime.fromtimestamp(since, UTC),
@@ -86,7 +86,7 @@ def find_hung_runs(
                 report_seconds=usual,
                 last_line=_last_line(last.log),
             )
-    return found
+    return hung
 
 
 def campaign_hung_runs(

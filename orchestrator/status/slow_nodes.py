@@ -59,13 +59,13 @@ def node_speeds(runs: Mapping[str, TimedRun]) -> list[NodeSpeed]:
     for identity, run in runs.items():
         for node in dict.fromkeys(expand_nodes(run.node_list or "")):
             on_node.setdefault(node, []).append(identity)
-    found = {
+    by_node = {
         node: [compared[identity] for identity in identities if identity in compared]
         for node, identities in on_node.items()
     }
     ratios = {
         node: statistics.median(one.ratio for one in those)
-        for node, those in found.items()
+        for node, those in by_node.items()
         if those
     }
     within = statistics.median(ratio.deviation for ratio in compared.values()) if compared else 0.0
@@ -73,7 +73,7 @@ def node_speeds(runs: Mapping[str, TimedRun]) -> list[NodeSpeed]:
         NodeSpeed(
             node=node,
             runs=len(identities),
-            compared=len(found[node]),
+            compared=len(by_node[node]),
             ratio=ratios.get(node),
             slow=_is_slow(node, ratios, within),
         )
@@ -84,14 +84,14 @@ def node_speeds(runs: Mapping[str, TimedRun]) -> list[NodeSpeed]:
 
 def _compared(runs: Mapping[str, TimedRun]) -> dict[str, _Compared]:
     alike = siblings(runs)
-    found = {}
+    ratios = {}
     for identity, run in runs.items():
         if run.times is not None and alike[identity]:
             usual = statistics.median(one.median_seconds for one in alike[identity])
-            found[identity] = _Compared(
+            ratios[identity] = _Compared(
                 run.times.median_seconds / usual, run.times.deviation_seconds / usual
             )
-    return found
+    return ratios
 
 
 def _is_slow(node: str, ratios: Mapping[str, float], within: float) -> bool:

@@ -152,13 +152,13 @@ def siblings(runs: Mapping[str, TimedRun]) -> dict[str, list[StepTimes]]:
 def slow_runs(runs: Mapping[str, TimedRun]) -> dict[str, SlowRun]:
     """Return the runs of a campaign that are slow, by their ids."""
     alike = siblings(runs)
-    found = {
+    candidates = {
         identity: _slow(run, alike[identity], "siblings")
         or _slow(run, run.earlier, "earlier attempts")
         or _slow(run, run.elsewhere, "earlier runs")
         for identity, run in runs.items()
     }
-    return {identity: slow for identity, slow in found.items() if slow is not None}
+    return {identity: slow for identity, slow in candidates.items() if slow is not None}
 
 
 def _slow(run: TimedRun, others: Sequence[StepTimes], called: str) -> SlowRun | None:

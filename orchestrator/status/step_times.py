@@ -35,7 +35,7 @@ def timed_runs(
     """
     kinds = [kind_of(status.planned.run) for status in statuses]
     alike, earlier_runs = Counter(kinds), EarlierRuns(campaign, store)
-    found = {}
+    timed = {}
     for status, kind in zip(statuses, kinds, strict=True):
         elsewhere = earlier_runs.times(kind) if status.attempts else ()
         alone = alike[kind] == 1 and len(status.attempts) < 2 and not elsewhere
@@ -50,8 +50,8 @@ def timed_runs(
             for attempt in attempts
         ]
         *earlier, last = times or [None]
-        found[status.planned.run_id] = timed_run(status, kind, last, earlier, elsewhere)
-    return found
+        timed[status.planned.run_id] = timed_run(status, kind, last, earlier, elsewhere)
+    return timed
 
 
 def timed_run(

@@ -65,8 +65,8 @@ class RunStatus:
     @property
     def scheduler_state(self) -> str:
         """The state in Slurm's words, e.g. "CANCELLED by 1000"."""
-        said = self.job.state if self.job else self.state
-        return said if said.startswith(self.state) else self.state
+        state = self.job.state if self.job else self.state
+        return state if state.startswith(self.state) else self.state
 
     @property
     def reason(self) -> str | None:
@@ -92,8 +92,10 @@ class RunStatus:
         Every rank is counted, for the time its job had the nodes; ranks are GPUs on a machine with
         GPUs.
         """
-        known = [hours for attempt in self.attempts if (hours := self._hours(attempt)) is not None]
-        return sum(known) if known else None
+        known_hours = [
+            hours for attempt in self.attempts if (hours := self._hours(attempt)) is not None
+        ]
+        return sum(known_hours) if known_hours else None
 
     def _hours(self, attempt: Attempt) -> float | None:
         if attempt.ended is None:
@@ -164,12 +166,12 @@ def _statuses(
 
 def status_table(statuses: Sequence[RunStatus]) -> Table:
     """Return the statuses as a table; columns with Slurm's data are left out if empty."""
-    told = [
+    slurm_columns = [
         column
         for column in _SLURM_COLUMNS
         if any(column.value(status) is not None for status in statuses)
     ]
-    return make_table((*_COLUMNS, *told), statuses)
+    return make_table((*_COLUMNS, *slurm_columns), statuses)
 
 
 def status_records(
@@ -252,10 +254,10 @@ def held_line(statuses: Sequence[RunStatus]) -> str | None:
 
 def failure_line(status: RunStatus) -> str:
     """Return how an unsuccessful run ended, its log's message, and the path of the log."""
-    told = f": {status.told.text}" if status.told and status.told.text else ""
+    log_message = f": {status.told.text}" if status.told and status.told.text else ""
     log = status.attempts[-1].log if status.attempts else None
     where = f" ({log})" if log and log.exists() else ""
-    return f"{status.planned.label}: {(status.outcome or status.state).upper()}{told}{where}"
+    return f"{status.planned.label}: {(status.outcome or status.state).upper()}{log_message}{where}"
 
 
 def _record(status: RunStatus) -> dict[str, Any]:

@@ -144,9 +144,9 @@ class Watch:
 
     def _read_records(self, planned: PlannedRun) -> None:
         """Read the records of a run, unless it has ended and was not started again."""
-        known = self._statuses.get(planned.run_id)
+        earlier = self._statuses.get(planned.run_id)
         number = self._store.run(planned.run_id).next_number
-        ended = known is not None and known.attempts and known.attempts[-1].ended
+        ended = earlier is not None and earlier.attempts and earlier.attempts[-1].ended
         if not ended or number != self._numbers[planned.run_id]:
             self._statuses[planned.run_id] = run_status(planned, self._campaign, self._store)
             self._numbers[planned.run_id] = number

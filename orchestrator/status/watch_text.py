@@ -30,12 +30,12 @@ def state_text(status: RunStatus) -> str:
 
     If the log knows more about the end than the scheduler does, the text includes it.
     """
-    told = status.reason
+    detail = status.reason
     if decided_by(status.state, status.outcome) == "log":
-        told = status.outcome
-    elif told is None and status.outcome is None and status.job and status.job.restarts:
-        told = f"restart {status.job.restarts}"
-    return f"{status.scheduler_state} ({told})" if told else status.scheduler_state
+        detail = status.outcome
+    elif detail is None and status.outcome is None and status.job and status.job.restarts:
+        detail = f"restart {status.job.restarts}"
+    return f"{status.scheduler_state} ({detail})" if detail else status.scheduler_state
 
 
 def watched_state(run: WatchedRun) -> str:

@@ -49,13 +49,13 @@ def only_campaign_file() -> Path:
 
     Raises UserError if there is none, or more than one.
     """
-    found = list(campaign_files(Path()))
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    files = list(campaign_files(Path()))
+    if len(files) == 1:
+        return files[0]
+    if not files:
         raise UserError(
             "CAMPAIGN: the current directory contains no campaign file; name one, or write one "
             "with `teralog init`"
         )
-    names = named([str(path) for path in found], "other")
+    names = named([str(path) for path in files], "other")
     raise UserError(f"CAMPAIGN: which one? The current directory contains {names}")

@@ -185,13 +185,13 @@ class CampaignStore:
 
         The runs in `without` are left out and not read.
         """
-        found = (folder.started_record() for folder in self.run_folders(without))
-        return [record for record in found if record is not None]
+        records = (folder.started_record() for folder in self.run_folders(without))
+        return [record for record in records if record is not None]
 
     def other_runs(self, campaign: Campaign) -> list[str]:
         """Return the labels of runs that were started here and are not in the campaign now."""
-        known = {planned.run_id for planned in campaign.runs}
-        return [str(one["label"]) for one in self.run_records(without=known)]
+        run_ids = {planned.run_id for planned in campaign.runs}
+        return [str(one["label"]) for one in self.run_records(without=run_ids)]
 
     def write(self, name: str, text: str) -> Path:
         """Write a derived file, such as a report, and return its path."""

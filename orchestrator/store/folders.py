@@ -144,8 +144,8 @@ class BatchFolder:
             names = os.listdir(self.path)  # noqa: PTH208  (a glob takes ten times as long)
         except FileNotFoundError:
             return None
-        found = (_BEGUN.fullmatch(name) for name in names)
-        return next((one["job"] for one in found if one), None)
+        matches = (_BEGUN.fullmatch(name) for name in names)
+        return next((one["job"] for one in matches if one), None)
 
 
 def batch_folder(campaign: Path, name: str) -> BatchFolder:
@@ -184,13 +184,15 @@ class RunFolder:
     def texts(self) -> dict[str, str]:
         """Return the files that the run needs, by name: the job script and its configuration."""
         files = sorted(path for path in self.path.glob("*.json") if path.name != "run.json")
-        found = (path for path in (self.script, *files) if path.is_file())
-        return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in found}
+        scripts = (path for path in (self.script, *files) if path.is_file())
+        return {path.name: path.read_text(encoding="utf-8", errors="replace") for path in scripts}
 
     def attempts(self) -> list[Attempt]:
         """Return the run's attempts, oldest first, without those that never started."""
-        found = (read_attempt(self.attempt_folder(number)) for number in self._numbers())
-        return [one for one in found if one.ended is None or one.ended.state not in NEVER_STARTED]
+        attempts = (read_attempt(self.attempt_folder(number)) for number in self._numbers())
+        return [
+            one for one in attempts if one.ended is None or one.ended.state not in NEVER_STARTED
+        ]
 
     @property
     def next_number(self) -> int:
@@ -262,8 +264,8 @@ class RunFolder:
             names = os.listdir(self.path)  # noqa: PTH208  (a glob takes ten times as long)
         except FileNotFoundError:
             return []
-        found = (_ATTEMPT.fullmatch(name) for name in names)
-        return sorted(int(one["number"]) for one in found if one)
+        matches = (_ATTEMPT.fullmatch(name) for name in names)
+        return sorted(int(one["number"]) for one in matches if one)
 
 
 def read_attempt(folder: Path) -> Attempt:
@@ -313,10 +315,10 @@ def _waiting_jobs(batch: str) -> Mapping[str, JobState]:
     except FileNotFoundError:
         return {}
     file = (status.st_ino, status.st_mtime_ns)
-    known = _waiting.get(batch)
-    if known is None or known[0] != file:
-        known = _waiting[batch] = (file, BatchFolder(Path(batch)).waiting())
-    return known[1]
+    cached = _waiting.get(batch)
+    if cached is None or cached[0] != file:
+        cached = _waiting[batch] = (file, BatchFolder(Path(batch)).waiting())
+    return cached[1]
 
 
 def _number(attempt: Path) -> int:

@@ -77,8 +77,8 @@ class JobState:
     @property
     def only_waits(self) -> bool:
         """Whether Slurm reports only that the job waits, and why: it has never started."""
-        told = JobState(self.job_id, self.state, self.by, self.name, self.reason)
-        return self.word == "PENDING" and replace(self, of_rest=False) == told
+        minimal = JobState(self.job_id, self.state, self.by, self.name, self.reason)
+        return self.word == "PENDING" and replace(self, of_rest=False) == minimal
 
     @property
     def refused(self) -> bool:

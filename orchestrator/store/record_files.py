@@ -61,9 +61,9 @@ def read_record(path: Path, kind: type[Record]) -> Record | None:
     if written is None:
         return None
     record: Any = kind
-    known = {field.name for field in fields(record)}
+    field_names = {field.name for field in fields(record)}
     values: dict[str, Any] = {
-        name: _frozen(value) for name, value in written.items() if name in known
+        name: _frozen(value) for name, value in written.items() if name in field_names
     }
     try:
         return kind(**values)

@@ -31,9 +31,11 @@ def recorded_run(record: Mapping[str, Any]) -> Run | None:
     name = record.get("framework")
     if name not in FRAMEWORKS:
         return None
-    known = option_names(name) | (COMMON - _TOLD_OTHERWISE)
+    parameter_names = option_names(name) | (COMMON - _TOLD_OTHERWISE)
     # Parameters that were not given are there too, as null.
-    values = {key: value for key, value in record.items() if key in known and value is not None}
+    values = {
+        key: value for key, value in record.items() if key in parameter_names and value is not None
+    }
     try:
         values["time_limit"] = _clock(record["time_limit_seconds"])
         entry = Entry("run.json", values)
@@ -105,5 +107,5 @@ def warmup_of(store: CampaignStore) -> Warmup:
 
 def campaign_stores(results: Path) -> list[CampaignStore]:
     """Return the stores of all campaigns under a folder of results, by name."""
-    found = {path.parent.parent for path in results.absolute().glob("*/*/run.json")}
-    return [CampaignStore(path) for path in sorted(found)]
+    folders = {path.parent.parent for path in results.absolute().glob("*/*/run.json")}
+    return [CampaignStore(path) for path in sorted(folders)]

@@ -48,12 +48,12 @@ def elsewhere(name: str, run_ids: Iterable[str], used: Path, folder: Path) -> li
     folders = dict.fromkeys(one for one in near if one.resolve() != used.resolve())
     stores = [campaign_store(folder, name) for folder in folders]
     ids = tuple(run_ids) if any(store.path.is_dir() for store in stores) else ()
-    found = [
+    others = [
         Elsewhere(store, tuple(run for run in ids if store.run(run).attempts()))
         for store in stores
         if store.path.is_dir()
     ]
-    return [one for one in found if one.runs]
+    return [one for one in others if one.runs]
 
 
 def _existing(folder: Path) -> Iterator[Path]:

@@ -36,13 +36,13 @@ def edits(campaign: Campaign, store: CampaignStore) -> list[str]:
         else:
             new.append(planned.label)
     gone = [label for label, runs in lost.items() for run in runs if store.run(run).attempts()]
-    found = [f"{len(changed)} changed ({_changes_of(changed, store)})"] if changed else []
-    found += [
+    phrases = [f"{len(changed)} changed ({_changes_of(changed, store)})"] if changed else []
+    phrases += [
         f"{len(labels)} {word} ({', '.join(labels[:_LISTED])}{_more(labels)})"
         for word, labels in (("new", new), ("gone", gone))
         if labels
     ]
-    return found
+    return phrases
 
 
 def _more(listed: list[Any]) -> str:
@@ -53,8 +53,8 @@ def _changes_of(changed: list[tuple[PlannedRun, str]], store: CampaignStore) -> 
     """Return the labels of some runs, grouped by their change."""
     labels: dict[str, list[str]] = {}
     for planned, identity in changed[:_LISTED]:
-        found = [*_changes(planned, store.run(identity).record())]
-        text = f"{', '.join(found[:_LISTED])}{_more(found)}"
+        changes = [*_changes(planned, store.run(identity).record())]
+        text = f"{', '.join(changes[:_LISTED])}{_more(changes)}"
         labels.setdefault(text, []).append(planned.label)
     told = [f"{', '.join(some)}{f': {text}' if text else ''}" for text, some in labels.items()]
     return f"{'; '.join(told)}{_more(changed)}"

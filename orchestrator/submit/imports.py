@@ -74,8 +74,8 @@ def _missing(campaign: Campaign, modules: tuple[str, ...]) -> frozenset[str]:
         return frozenset()
     answer = ask((cluster.python, "-c", _QUESTION, *modules), _TIMEOUT_SECONDS)
     lines = () if answer is None or answer.problem else answer.lines
-    found = [line.removeprefix(_ANSWER) for line in lines if line.startswith(_ANSWER)]
-    return frozenset(name for line in found for name in line.split())
+    answers = [line.removeprefix(_ANSWER) for line in lines if line.startswith(_ANSWER)]
+    return frozenset(name for line in answers for name in line.split())
 
 
 @cache

@@ -24,8 +24,8 @@ def render_runs(
     """
     cluster = campaign.cluster
     unset = [f"cluster {cluster.name}: {said}" for said in unset_paths(cluster)]
-    told = dict.fromkeys(said for planned in runs for said in unset_variables(planned.run))
-    unset += [f"{campaign.path}: {said}" for said in told]
+    sentences = dict.fromkeys(said for planned in runs for said in unset_variables(planned.run))
+    unset += [f"{campaign.path}: {said}" for said in sentences]
     if unset:
         raise UserError(*unset)
     scripts = {

@@ -98,10 +98,10 @@ class SlurmBackend:
                 file.write(group[0].text)
                 file.flush()
                 try:
-                    said = executor.test(Path(file.name))
+                    estimate = executor.test(Path(file.name))
                 except RefusedError as refused:
                     raise UserError(f"{by_id[group[0].run_id].label}: {refused}") from None
-            yield from ((by_id[script.run_id], said) for script in group)
+            yield from ((by_id[script.run_id], estimate) for script in group)
 
     def refuse(self, options: StartOptions) -> None:
         """Raise UserError if an option is for this machine."""

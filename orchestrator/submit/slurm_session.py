@@ -325,24 +325,24 @@ class SlurmSession:
         self, batch: RunBatch, intent: Intent, attempts: Sequence[Attempt], refused: RefusedError
     ) -> Receipt:
         """Return the receipt of a job that exists although sbatch printed no id, or raise."""
-        said = str(refused)
+        message = str(refused)
         try:
             receipt = withdraw(self.store.batch(batch.name), intent)
         except SilenceError as silence:
             raise UserError(
-                f"sbatch: {said}; and whether there is a job cannot be known now ({silence}): "
+                f"sbatch: {message}; and whether there is a job cannot be known now ({silence}): "
                 "submit again when Slurm answers"
             ) from None
         except OSError as error:
             path = self.store.path
             raise UserError(
-                f"sbatch: {said}", f"{path}: cannot be written: {error.strerror}; submit again"
+                f"sbatch: {message}", f"{path}: cannot be written: {error.strerror}; submit again"
             ) from None
         if receipt.job_id is None:
             close(receipt, attempts)
             if refused.may_accept_fewer:
                 raise _LimitError(refused)
-            raise UserError(f"sbatch: {said}")
+            raise UserError(f"sbatch: {message}")
         return receipt
 
     def _claim(self, script: Script, intent: Intent, written: Path | None = None) -> bool:
@@ -392,10 +392,10 @@ def _halfway(done: int, left: int, jobs: Sequence[str]) -> str:
     before = counted(done, "run was", "runs were")
     stay, them = "stays" if done == 1 else "stay", "it" if left == 1 else "them"
     as_jobs = f" as {'job' if len(jobs) == 1 else 'jobs'} {', '.join(jobs)}" if jobs else ""
-    said = f"{before} submitted before that{as_jobs}, and {stay} so"
+    sentence = f"{before} submitted before that{as_jobs}, and {stay} so"
     if not left:
-        return said
-    return f"{said}; {counted(left, 'was', 'were')} not: submit again when Slurm takes {them}"
+        return sentence
+    return f"{sentence}; {counted(left, 'was', 'were')} not: submit again when Slurm takes {them}"
 
 
 def _cancelled(path: Path, done: int, left: int) -> str:

@@ -63,9 +63,9 @@ def read_each(
         # One large log is shared by processes instead.
         for path, size in zip(paths, sizes, strict=True):
             left = _Left(size, tell)
-            found = _attempt(read_one, path, sharing_processes(), left)
+            result = _attempt(read_one, path, sharing_processes(), left)
             left(left.size)
-            yield path, found
+            yield path, result
         return
     pool = ProcessPoolExecutor(processes, mp_context=process_context())
     pending: deque[Future[list[Read[T]]]] = deque()

@@ -179,12 +179,12 @@ def common_outcome(*logs: tuple[str | None, EndDetector]) -> Outcome | None:
 
     None if no log shows that it ended.
     """
-    told = [
+    weighted = [
         (weight, dataclasses.replace(outcome, source=name))
         for name, ends in logs
         for weight, outcome in ends.first.items()
     ]
-    best = min(told, key=lambda weighed: weighed[0])[1] if told else None
+    best = min(weighted, key=lambda weighed: weighed[0])[1] if weighted else None
     if best is None or best.kind is OutcomeKind.COMPLETED:
         for name, ends in logs:
             if diverged := ends.diverged():
@@ -212,8 +212,8 @@ def read_outcome(
     not read, and None means that there is no end yet. A complete log without an end is TRUNCATED.
     `count_lines`: include the number of the line. Raises OSError.
     """
-    found = _last_ends(log, Bounds(complete=complete), count_lines).outcome()
-    return found or (Outcome(kind=OutcomeKind.TRUNCATED) if complete else None)
+    outcome = _last_ends(log, Bounds(complete=complete), count_lines).outcome()
+    return outcome or (Outcome(kind=OutcomeKind.TRUNCATED) if complete else None)
 
 
 def _last_ends(log: LogPath, bounds: Bounds, count_lines: bool) -> EndDetector:

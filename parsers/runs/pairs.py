@@ -56,7 +56,7 @@ def read_pair(
     launches = [[launch for run in part for launch in run.segments] for part in runs]
     if any(len(part) != 1 for part in launches):
         return [run for part in runs for run in part]
-    (told,), (complained,) = runs
+    (combined,), (complained,) = runs
     ((launch,), (errors_launch,)) = launches
     outcome = common_outcome((name_of(output), launch.ends), (name_of(errors), errors_launch.ends))
     silent = launch.outcome is not None and launch.outcome.kind is OutcomeKind.UNKNOWN
@@ -67,10 +67,10 @@ def read_pair(
     )
     return [
         replace(
-            told,
+            combined,
             segments=(merged,),
-            lines=told.lines + complained.lines,
-            formats=tuple(dict.fromkeys(told.formats + complained.formats)),
-            not_understood=told.not_understood + complained.not_understood,
+            lines=combined.lines + complained.lines,
+            formats=tuple(dict.fromkeys(combined.formats + complained.formats)),
+            not_understood=combined.not_understood + complained.not_understood,
         )
     ]

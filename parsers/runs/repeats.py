@@ -47,12 +47,12 @@ class Reported:
         if self._joined is None:
             self._joined = joined_steps(self._rising)
             self._rising = [self._joined]
-        known = self._joined
-        begin = bisect_left(known.columns["iteration"], block.columns["iteration"][0])
+        joined = self._joined
+        begin = bisect_left(joined.columns["iteration"], block.columns["iteration"][0])
         end = begin + len(block)
-        return end <= len(known) and all(
-            [*block.column(name)] == [*known.column(name)[begin:end]]
-            for name in {*block.columns, *known.columns} - {"offset"}
+        return end <= len(joined) and all(
+            [*block.column(name)] == [*joined.column(name)[begin:end]]
+            for name in {*block.columns, *joined.columns} - {"offset"}
         )
 
     def begins_anew(self, step: Step) -> bool:
@@ -62,10 +62,10 @@ class Reported:
         reported = self._known()
         if step.iteration >= next(reversed(reported)):
             return False
-        known = reported.get(step.iteration)
-        if known is None:  # ranks may overtake each other
+        earlier = reported.get(step.iteration)
+        if earlier is None:  # ranks may overtake each other
             return len(reported) > 1 and step.iteration < next(iter(reported))
-        return not is_copy(step, known)
+        return not is_copy(step, earlier)
 
     def _known(self) -> dict[int, Step]:
         for part in self._later:

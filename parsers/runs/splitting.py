@@ -265,10 +265,10 @@ def _segment(launch: _Launch, end: int, *, complete: bool) -> RunSegment:
 
 def _trains_anew(report: LossReport, reported: dict[float, LossReport]) -> bool:
     """Return whether a report belongs to another training than earlier ones, which has ended."""
-    known = reported.get(report.epoch)
-    if known is None:
+    earlier = reported.get(report.epoch)
+    if earlier is None:
         return bool(reported) and report.epoch < max(reported)
-    return not is_copy(report, known)
+    return not is_copy(report, earlier)
 
 
 def _goes_on(before: RunSegment, segment: RunSegment) -> bool:

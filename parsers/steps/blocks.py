@@ -32,8 +32,8 @@ class StepBlock:
     def of(cls, steps: Sequence[Step]) -> "StepBlock":
         """Return these reports as columns."""
         columns = dict(zip(STEP_FIELDS, zip(*map(_values, steps), strict=True), strict=bool(steps)))
-        told = {name: one for name, one in columns.items() if one.count(None) < len(one)}
-        return cls(told or _NO_STEPS)
+        partial = {name: one for name, one in columns.items() if one.count(None) < len(one)}
+        return cls(partial or _NO_STEPS)
 
     def __len__(self) -> int:
         return len(self.columns["iteration"])

@@ -48,10 +48,10 @@ def step_means(parts: Sequence[Part], resumed_from: int | None) -> StepBlock:
         (intervals_of_others if total is None else intervals_of_ours).get(number) if mean else told
         for number, total, mean, told in zip(iterations, totals, is_mean, known, strict=True)
     ]
-    found = StepBlock({**steps.columns, "log_interval": intervals})
+    result = StepBlock({**steps.columns, "log_interval": intervals})
     if extra is None:
-        return found
-    return found.only(
+        return result
+    return result.only(
         number != extra or one is None for number, one in zip(iterations, skipped, strict=True)
     )
 

@@ -97,8 +97,8 @@ class RunReports:
     @property
     def iterations_told(self) -> int | None:
         """The number of iterations of the run, from the last report with it."""
-        told = [one for one in self.every("iterations") if one is not None]
-        return told[-1] if told else None
+        totals = [one for one in self.every("iterations") if one is not None]
+        return totals[-1] if totals else None
 
     def statistics(self, totals: Iterable[RunTotals], batch: int | None) -> StepSeconds:
         """Return the statistics of the step times that count.

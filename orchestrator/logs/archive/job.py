@@ -20,7 +20,7 @@ def read_shard(folder: ShardFolder) -> None:
         raise RuntimeError(f"{sys.executable} has another version of teralog than who submitted")
     # If there is no such folder, sbatch continues in another one.
     os.chdir(reader.folder)
-    found = list(
+    contents = list(
         summaries_of(
             [log.log for log in shard.logs],
             reader.warmup,
@@ -29,8 +29,8 @@ def read_shard(folder: ShardFolder) -> None:
             processes=int(os.environ.get("SLURM_CPUS_PER_TASK", "1")),
         )
     )
-    _require_same_files(shard, found)
-    folder.save_result(found)
+    _require_same_files(shard, contents)
+    folder.save_result(contents)
 
 
 def _require_same_files(shard: Shard, found: Sequence[Found]) -> None:

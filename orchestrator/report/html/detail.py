@@ -86,7 +86,7 @@ def make_detail(
     points: int,
 ) -> Detail:
     """Return the data of a run for the page; its curves have about `points` points at most."""
-    reports, told = run.reports, run.told
+    reports, outcome = run.reports, run.told
     iterations = [*reports.every("iteration")]
     seconds = [time for launch in reports.launches for time in launch.step_seconds]
     skips = [skip for launch in reports.launches for skip in launch.skips]
@@ -99,7 +99,7 @@ def make_detail(
         run_id=run.planned.run_id,
         state=run.state,
         ended=run.outcome not in (None, RunOutcome.GIVEN_UP),
-        told=told.text if told else None,
+        told=outcome.text if outcome else None,
         warmup=max([0, *(launch.last_warmup for launch in reports.launches[:1])]),
         loss=curve(reports.every("loss")),
         step_seconds=curve(seconds, map(not_, skips)),

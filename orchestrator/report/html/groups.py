@@ -57,7 +57,7 @@ def groups(runs: Sequence[Sizes], size: str) -> Groups:
     partner is chosen.
     """
     varying = [name for name in runs[0] if len({repr(run.get(name)) for run in runs}) > 1]
-    found = [
+    ways = [
         Groups(
             _grouped(runs, size, [one for one in varying if one not in without]),
             said if any(run.get(follower) is not None for run in runs) else "",
@@ -65,7 +65,7 @@ def groups(runs: Sequence[Sizes], size: str) -> Groups:
         for follower, said in _WAYS[size]
         for without in [{size, follower, *_NEVER, *_ALWAYS.get(size, ())}]
     ]
-    return max(found, key=lambda one: sum(number is not None for number in one.of))
+    return max(ways, key=lambda one: sum(number is not None for number in one.of))
 
 
 def _grouped(runs: Sequence[Sizes], size: str, equal: Sequence[str]) -> tuple[int | None, ...]:

@@ -27,16 +27,16 @@ def series(points: Iterable[tuple[int, float | None]], limit: int) -> Curve:
     From each group of points the lowest and the highest stay, so that no outlier is lost and no
     value is invented; a mean would do both.
     """
-    known = [(x, y) for x, y in points if y is not None]
-    finite = [(x, y) for x, y in known if math.isfinite(y)]
+    shown_points = [(x, y) for x, y in points if y is not None]
+    finite = [(x, y) for x, y in shown_points if math.isfinite(y)]
     every = 1 if len(finite) <= limit else math.ceil(len(finite) / (limit // 2))
     kept = finite if every == 1 else _extremes(finite, every)
     return Curve(
         tuple(x for x, _ in kept),
         tuple(float(f"{y:.6g}") for _, y in kept),
-        len(known),
+        len(shown_points),
         every,
-        len(known) - len(finite),
+        len(shown_points) - len(finite),
     )
 
 

@@ -58,9 +58,9 @@ def size_plots(
         x = tuple(row.get(size) for row in rows)
         if len({*x} - {None}) < 2:
             continue
-        found = groups(rows, size)
-        joined = any(number is not None for number in found.of)
-        way = f"; {found.way}" if found.way else ""
+        grouping = groups(rows, size)
+        joined = any(number is not None for number in grouping.of)
+        way = f"; {grouping.way}" if grouping.way else ""
         note = f"Lines join {nouns} that are equal in everything else{way}." if joined else ""
         for name, (y_title, y) in reached.items():
             of_peak = name == _MFU and size == _MODEL_SIZE[0]
@@ -70,7 +70,7 @@ def size_plots(
                 y_title=y_title,
                 x=x,
                 y=tuple(y),
-                group=found.of,
+                group=grouping.of,
                 note=f"{note} Dotted: the GPU's peak.".strip() if of_peak else note,
                 ideal=_level(x, 100.0) if of_peak else (),
             )
@@ -80,7 +80,7 @@ def size_plots(
                 None if is_crowded else number
                 for number, is_crowded in zip_longest(reached[TFLOPS][1], crowded, fillvalue=False)
             ]
-            yield from _scaling(rows, x, found, alone, nouns, any_crowded=any(crowded))
+            yield from _scaling(rows, x, grouping, alone, nouns, any_crowded=any(crowded))
 
 
 def micro_batch_plot(
@@ -93,8 +93,8 @@ def micro_batch_plot(
     x = tuple(row.get(size) for row in rows)
     if len({*x} - {None}) < 2 or not (any(failed) or any(samples_per_second)):
         return
-    found = groups(rows, size)
-    way = f" {found.way[0].upper()}{found.way[1:]}." if found.way else ""
+    grouping = groups(rows, size)
+    way = f" {grouping.way[0].upper()}{grouping.way[1:]}." if grouping.way else ""
     note = f"Lines join runs that are equal in everything else.{way}"
     yield Plot(
         title="Throughput against micro-batch",
@@ -102,7 +102,7 @@ def micro_batch_plot(
         y_title="samples/s",
         x=x,
         y=tuple(samples_per_second),
-        group=found.of,
+        group=grouping.of,
         note=note + (" Crosses: out of memory." if any(failed) else ""),
         failed=tuple(failed) if any(failed) else (),
     )
@@ -165,5 +165,5 @@ def _scaling(
 
 def _level(x: Sequence[float | None], y: float) -> tuple[Point, ...]:
     """Return the ends of a level line over the range of `x`."""
-    known = [one for one in x if one is not None]
-    return ((min(known), y), (max(known), y))
+    values = [one for one in x if one is not None]
+    return ((min(values), y), (max(values), y))

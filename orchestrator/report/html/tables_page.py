@@ -137,8 +137,8 @@ def _names(columns: Sequence[JoinedColumn]) -> list[str]:
     """Return a JSON name for each column: its meaning, if it is the first column with it."""
     names: list[str] = []
     for column in columns:
-        known = column.meaning
-        names.append(known.value if known and known not in names else f"title {column.title}")
+        meaning = column.meaning
+        names.append(meaning.value if meaning and meaning not in names else f"title {column.title}")
     return names
 
 
