@@ -191,22 +191,22 @@ class Playground:
 
     def command_lines(self) -> list[tuple[psutil.Process, list[str]]]:
         """Return `processes` with their command lines, of those that still exist when asked."""
-        found = []
+        collected = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
-                found.append((process, process.cmdline()))
-        return found
+                collected.append((process, process.cmdline()))
+        return collected
 
     def processes(self) -> list[psutil.Process]:
         """Return every process that was started for a run in this folder and still lives."""
-        found = []
+        collected = []
         for process in psutil.process_iter():
             try:
                 if process.environ().get("LEDGER") == str(self.ledger):
-                    found.append(process)
+                    collected.append(process)
             except (psutil.Error, OSError):
                 continue
-        return found
+        return collected
 
 
 @pytest.fixture

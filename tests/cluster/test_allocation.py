@@ -82,7 +82,7 @@ def here(play, options: str) -> "subprocess.CompletedProcess[str]":
 def held(play) -> list[tuple[str, str, str, str]]:
     """Return (run, node, GPUs, port) of each task; assert that no two tasks overlap."""
     now: dict[tuple[str, str], str] = {}
-    found = []
+    collected = []
     for run, what, *rest in play.events():
         if what not in {"holds", "leaves"}:
             continue
@@ -94,9 +94,9 @@ def held(play) -> list[tuple[str, str, str, str]]:
             else:
                 assert now.pop((node, gpu)) == run
         if what == "holds":
-            found.append((run, node, gpus, port))
+            collected.append((run, node, gpus, port))
     assert not now
-    return found
+    return collected
 
 
 def count_holds(play) -> int:
@@ -185,8 +185,8 @@ def test_a_run_that_slurm_has_forgotten_keeps_none_of_its_series_back(play) -> N
         file.write("give_up: micro_batch_size\n")
     play.teralog("submit", "campaign.yaml", "--hold")
     [receipt] = play.path.glob("results/play/submissions/*/receipt.json")
-    told = json.loads(receipt.read_text())
-    receipt.write_text(json.dumps({**told, "job_id": "999999"}))
+    record = json.loads(receipt.read_text())
+    receipt.write_text(json.dumps({**record, "job_id": "999999"}))
     assert play.states() == ["UNKNOWN", "NOT_STARTED"]
     run_line(play, ONE_GPU, f"{TERALOG} submit campaign.yaml --here")
     assert play.states() == ["UNKNOWN", "COMPLETED"]

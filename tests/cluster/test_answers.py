@@ -84,9 +84,9 @@ def test_a_slurm_that_keeps_silent_changes_no_record(bare, slurm) -> None:
     bare.teralog("submit", "campaign.yaml")
     bare.wait_for(["RUNNING"])
     instead(bare, squeue=SILENT, sacct=SILENT, scontrol=SILENT, sbatch=SILENT)
-    told = bare.teralog("status", "campaign.yaml")
-    assert "RUNNING" in told.stdout
-    assert "Slurm gave no answer: squeue" in told.stderr
+    result = bare.teralog("status", "campaign.yaml")
+    assert "RUNNING" in result.stdout
+    assert "Slurm gave no answer: squeue" in result.stderr
     assert bare.teralog("submit", "campaign.yaml").stdout == ""
     bare.environment |= slurm.environment
     bare.go()

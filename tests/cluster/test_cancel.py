@@ -88,8 +88,8 @@ def test_cancel_ends_a_job_that_is_being_submitted(bare) -> None:
     assert bare.states() == ["SUBMITTING"] * 4
     cancel = start_cancel(bare)
     let_sbatch_go_on(bare)
-    said = cancel.communicate(timeout=120)[1]
-    assert (cancel.returncode, said.count("CANCELLED")) == (0, 4)
+    errors = cancel.communicate(timeout=120)[1]
+    assert (cancel.returncode, errors.count("CANCELLED")) == (0, 4)
     submit.communicate(timeout=120)
     assert submit.returncode == 0
     assert (queue(bare), bare.states()) == ("", ["CANCELLED"] * 4)
@@ -105,9 +105,9 @@ def test_a_submit_calls_sbatch_no_more_after_a_cancel(bare) -> None:
     cancel = start_cancel(bare)
     let_sbatch_go_on(bare)
     assert cancel.wait(timeout=120) == 0
-    said = submit.communicate(timeout=120)[1]
+    errors = submit.communicate(timeout=120)[1]
     assert (submit.returncode, sbatch_calls(bare)) == (1, 1)
-    assert "4 runs were not submitted, for `teralog cancel` names them" in said
+    assert "4 runs were not submitted, for `teralog cancel` names them" in errors
     assert bare.states() == ["CANCELLED"] * 6
     # What the cancel has left stops no later submit.
     bare.go()
@@ -128,12 +128,12 @@ def test_a_retry_stops_before_it_submits_cancelled_runs(bare) -> None:
     cancel = start_cancel(bare)
     let_sbatch_go_on(bare)
     assert cancel.wait(timeout=120) == 0
-    said = retry.communicate(timeout=120)[1]
+    errors = retry.communicate(timeout=120)[1]
     assert (retry.returncode, sbatch_calls(bare)) == (1, 1)
     assert (
         "`teralog cancel` has stopped this submit; 2 runs were submitted before that, 2 runs were "
         "not submitted"
-    ) in said
+    ) in errors
     assert bare.states() == ["CANCELLED"] * 2 + ["FAILED"] * 2
 
 
@@ -146,9 +146,9 @@ def test_a_cancel_of_one_run_leaves_the_others_to_the_submit(bare) -> None:
     cancel = bare.teralog("cancel", "campaign.yaml", last)
     assert (cancel.returncode, cancel.stderr) == (0, f"{last} seed=4: CANCELLED\n")
     let_sbatch_go_on(bare)
-    said = submit.communicate(timeout=120)[1]
+    errors = submit.communicate(timeout=120)[1]
     assert submit.returncode == 1
-    assert "1 run was not submitted, for `teralog cancel` names it" in said
+    assert "1 run was not submitted, for `teralog cancel` names it" in errors
     bare.wait_for(["COMPLETED"] * 3 + ["CANCELLED"])
 
 
@@ -284,8 +284,8 @@ def test_cancel_waits_for_a_submit_also_if_no_mark_can_be_left(disk: Disk) -> No
     disk.fill()
     cancel = start_cancel(play, *results)
     let_sbatch_go_on(play)
-    said = cancel.communicate(timeout=120)[1]
-    assert (cancel.returncode, said.count(": CANCELLED")) == (0, 2), said
+    errors = cancel.communicate(timeout=120)[1]
+    assert (cancel.returncode, errors.count(": CANCELLED")) == (0, 2), errors
     submit.communicate(timeout=120)
     assert submit.returncode == 1
     assert queue(play) == ""

@@ -28,14 +28,14 @@ def play(playground, slurm) -> Any:
 
 def wait_for_ends(play, count: int) -> list[dict[str, Any]]:
     """Wait until this many runs have ended, and return the status."""
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
 
     def have_ended() -> bool:
-        found[:] = play.status()
-        return sum(run["outcome"] is not None for run in found) == count
+        collected[:] = play.status()
+        return sum(run["outcome"] is not None for run in collected) == count
 
-    wait_until(have_ended, lambda: str(found), 120)
-    return found
+    wait_until(have_ended, lambda: str(collected), 120)
+    return collected
 
 
 def test_a_folder_of_logs_that_is_deleted_costs_the_logs_alone(play) -> None:

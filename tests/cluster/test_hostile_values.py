@@ -88,8 +88,8 @@ def test_nothing_of_a_value_is_run_by_any_command(play) -> None:
     assert play.teralog("retry", "campaign.yaml").returncode == 0
     runs = play.wait_for(["COMPLETED"] * 2)
     for run in runs:
-        said = play.teralog("logs", "campaign.yaml", run["run_id"]).stdout
-        assert play.text in said.splitlines()
+        result = play.teralog("logs", "campaign.yaml", run["run_id"]).stdout
+        assert play.text in result.splitlines()
     no_canary(play)
 
 

@@ -58,11 +58,11 @@ def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
         assert done.returncode == 0, done.stderr
     assert play.states() == ["COMPLETED"] * 8
     assert [words[1] for words in play.events()] == ["start", "end"] * 8
-    found = {
+    texts = {
         path.parts[-3]: json.loads(path.read_text())
         for path in play.path.glob("results/play/*/attempt-1/attempt.json")
     }
-    started = [found[words[0]] for words in play.events() if words[1] == "start"]
+    started = [texts[words[0]] for words in play.events() if words[1] == "start"]
     assert [(one["block"], one["place"]) for one in started] == [
         (block, place) for block in (1, 2) for place in (1, 2, 3, 4)
     ]
@@ -72,10 +72,10 @@ def test_blocks_are_recorded_with_their_allocations(play: Any) -> None:
     )
     assert len(first) == len(second) == 1
     assert int(*first) < int(*second)
-    told = json.loads(
+    record = json.loads(
         play.teralog("compare", "campaign.yaml", "--by", "num_layers", "--json").stdout
     )
-    assert (told[0]["units_a"], told[0]["allocations"], told[0]["balanced"]) == (2, 2, 2)
+    assert (record[0]["units_a"], record[0]["allocations"], record[0]["balanced"]) == (2, 2, 2)
     sources = json.loads(play.teralog("noise", "campaign.yaml", "--json").stdout)["sources"]
     known = {source["source"]: source["percent"] is not None for source in sources}
     assert known["runs"]

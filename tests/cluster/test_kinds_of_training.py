@@ -121,9 +121,9 @@ def test_every_stage_trains_with_and_without_offload(playground, slurm) -> None:
         *({"framework": "deepspeed", **OWN_SCRIPT, **stage} for stage in STAGES),
     ]
     campaign = BEGIN + "include:\n" + "".join(f"  - {json.dumps(run)}\n" for run in runs)
-    found = trained(playground, slurm, campaign, len(runs))
-    assert [run["reports"] for run in found] == [4] * len(runs)
-    trainer, own = found[: len(STAGES)], found[len(STAGES) :]
+    report = trained(playground, slurm, campaign, len(runs))
+    assert [run["reports"] for run in report] == [4] * len(runs)
+    trainer, own = report[: len(STAGES)], report[len(STAGES) :]
     assert {run["zero_stage"] for run in trainer} == {0, 1, 2, 3}
     assert [run["zero_stage"] for run in own] == [run["zero_stage"] for run in trainer]
     losses = [run["final_loss"] for run in trainer]

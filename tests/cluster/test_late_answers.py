@@ -57,10 +57,10 @@ def test_a_job_that_slurm_accepts_late_runs_nothing_twice(
             lambda: "sbatch does not run",
         )
         os.killpg(first.pid, signal.SIGKILL)
-    _, told = first.communicate(timeout=120)
+    _, output = first.communicate(timeout=120)
     late.plugin.write_text("0\n")
     if not killed:
-        assert ("Socket timed out" in told) == (seconds == LATE_SECONDS)
+        assert ("Socket timed out" in output) == (seconds == LATE_SECONDS)
     # The plug-in looks at one job after another, so the next submits may be late as well.
     wait_until(lambda: late.teralog("submit", "campaign.yaml").returncode == 0, lambda: "refused")
     late.wait_for(["COMPLETED"] * count)

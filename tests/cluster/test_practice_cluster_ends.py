@@ -45,15 +45,15 @@ def folder(slurm: object) -> Iterator[Path]:
 
 def belonging_to(folder: Path) -> list[psutil.Process]:
     """Return the running processes of a cluster, including jobs."""
-    found = []
+    collected = []
     for process in psutil.process_iter():
         try:
             words = [*process.cmdline(), process.environ().get("SLURM_CONF", "")]
         except psutil.Error:
             continue
         if any(f"{folder}/" in word for word in words) and process.pid != os.getpid():
-            found.append(process)
-    return found
+            collected.append(process)
+    return collected
 
 
 def gone(folder: Path, seconds: float) -> bool:

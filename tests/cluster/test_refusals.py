@@ -212,8 +212,8 @@ def test_variables_of_sbatch_change_no_job_and_are_named(playground, slurm) -> N
     assert "gpu:3" not in shown
     slurm.run("scontrol", "release", job)
     (run,) = playground.wait_for(["COMPLETED"])
-    said = playground.teralog("logs", "campaign.yaml", run["run_id"]).stdout
-    assert "seen: yes" in said.splitlines()
+    result = playground.teralog("logs", "campaign.yaml", run["run_id"]).stdout
+    assert "seen: yes" in result.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -248,10 +248,10 @@ def test_a_file_system_without_hard_links_is_noticed_before_sbatch(playground, s
     playground.write_slurm_campaign("true")
     playground.environment["PYTHONPATH"] = str(playground.path)
     submit = playground.start("submit", "campaign.yaml")
-    said = submit.communicate(timeout=60)
-    assert (submit.returncode, said[0]) == (1, "")
-    assert "play: this file system has no hard links (Operation not permitted)" in said[1]
-    assert "give a folder on another file system with --results" in said[1]
+    errors = submit.communicate(timeout=60)
+    assert (submit.returncode, errors[0]) == (1, "")
+    assert "play: this file system has no hard links (Operation not permitted)" in errors[1]
+    assert "give a folder on another file system with --results" in errors[1]
     del playground.environment["PYTHONPATH"]
     assert playground.states() == ["NOT_STARTED"] * 4
     assert not [*playground.path.glob("results/play/submissions/*")]

@@ -100,8 +100,8 @@ def test_an_array_is_split_where_it_is_too_large_and_bounded_where_asked(bare, s
     submitted = bare.teralog("submit", "campaign.yaml", "--throttle", "1", "--hold")
     ids = [line.partition(":")[0] for line in submitted.stdout.splitlines()]
     assert len(ids) == 3
-    told = slurm.run("scontrol", "--oneliner", "show", "job", ids[0]).stdout
-    assert "ArrayTaskThrottle=1" in told
+    job = slurm.run("scontrol", "--oneliner", "show", "job", ids[0]).stdout
+    assert "ArrayTaskThrottle=1" in job
     bare.teralog("cancel", "campaign.yaml", "--all")
 
 
@@ -178,9 +178,9 @@ def test_a_test_only_submit_asks_slurm_and_leaves_nothing(bare, slurm) -> None:
     """A line for each run, in Slurm's words; nothing in its queue, nothing on disk."""
     bare.write_slurm_campaign("true", matrix="seed: [1, 2, 3]")
     before = slurm.run("squeue", "-h", "-t", "all", "-r").stdout.splitlines()
-    told = bare.teralog("submit", "campaign.yaml", "--test-only")
-    assert told.returncode == 0
-    assert [" to start at " in line for line in told.stdout.splitlines()] == [True] * 3
+    result = bare.teralog("submit", "campaign.yaml", "--test-only")
+    assert result.returncode == 0
+    assert [" to start at " in line for line in result.stdout.splitlines()] == [True] * 3
     assert len(slurm.run("squeue", "-h", "-t", "all", "-r").stdout.splitlines()) == len(before)
     assert not (bare.path / "results").exists()
     bare.teralog("submit", "campaign.yaml")
@@ -301,8 +301,8 @@ def test_a_run_that_takes_too_long_ends_as_timeout(play, cluster) -> None:
     )
     [run] = play.wait_for(["COMPLETED"])
     assert run["attempts"] == 2
-    told = cluster.run("scontrol", "--oneliner", "show", "job", run["job_id"]).stdout
-    assert "TimeLimit=01:30:00" in told
+    job = cluster.run("scontrol", "--oneliner", "show", "job", run["job_id"]).stdout
+    assert "TimeLimit=01:30:00" in job
 
 
 def test_a_failed_node_is_reported_and_retry_can_exclude_it(play, cluster) -> None:
@@ -352,10 +352,10 @@ def test_held_runs_are_reported_with_the_command_that_releases_them(play, cluste
     with (play.path / "campaign.yaml").open("a") as file:
         file.write("include: [{seed: 4, gpus_per_node: 2}]\n")
     play.teralog("submit", "campaign.yaml", "--hold")
-    told = play.teralog("status", "campaign.yaml").stdout.splitlines()[-1]
-    match = re.fullmatch(r"4 runs are held by Slurm until released: (scontrol release .*)", told)
-    assert match, told
-    assert told in play.teralog("watch", "campaign.yaml", "--once").stdout.splitlines()
+    result = play.teralog("status", "campaign.yaml").stdout.splitlines()[-1]
+    match = re.fullmatch(r"4 runs are held by Slurm until released: (scontrol release .*)", result)
+    assert match, result
+    assert result in play.teralog("watch", "campaign.yaml", "--once").stdout.splitlines()
     cluster.run("bash", "-c", match[1])
     play.wait_for(["COMPLETED"] * 4)
     assert "held" not in play.teralog("status", "campaign.yaml").stdout
@@ -531,8 +531,8 @@ def test_a_retry_asks_slurm_for_other_resources(bare, slurm) -> None:
     again = bare.teralog("retry", "campaign.yaml", *other)
     assert again.returncode == 0, again.stderr
     job = slurm.run("scontrol", "--oneliner", "show", "job", again.stdout.partition(":")[0]).stdout
-    for said in ("Partition=dev", "mem=2G", "Features=v100-16g", "TimeLimit=00:07:00"):
-        assert said in job
+    for sentence in ("Partition=dev", "mem=2G", "Features=v100-16g", "TimeLimit=00:07:00"):
+        assert sentence in job
     bare.wait_for(["COMPLETED"])
 
 
@@ -569,14 +569,14 @@ def test_a_retry_suggests_how_much_host_memory_to_request(
     body = f"test -e \"$LEDGER.go\" || exec python3 -c '{too_much}'"
     playground.write_slurm_campaign(body, matrix="seed: [1]")
     playground.teralog("submit", "campaign.yaml")
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
 
     def has_ended() -> bool:
-        found[:] = playground.status()
-        return found[0]["outcome"] == "oom"
+        collected[:] = playground.status()
+        return collected[0]["outcome"] == "oom"
 
-    wait_until(has_ended, lambda: str(found))
-    fields = ("sacct", "-P", "-n", "-o", "JobID,MaxRSS", "-j", found[0]["job_id"])
+    wait_until(has_ended, lambda: str(collected))
+    fields = ("sacct", "-P", "-n", "-o", "JobID,MaxRSS", "-j", collected[0]["job_id"])
     wait_until(
         lambda: re.search(r"\|[1-9]\d*K", slurm_with_accounting.run(*fields).stdout) is not None,
         lambda: slurm_with_accounting.run(*fields).stdout,
@@ -619,14 +619,14 @@ def test_reasons_of_waiting_jobs_are_shown(bare, slurm) -> None:
     # Of root it is an administrator's hold, which its user cannot release.
     slurm.run("scontrol", "hold", f"{job_id}_2")
     slurm.run("scontrol", "uhold", f"{job_id}_3")
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
 
     def are_held() -> bool:
-        found[:] = bare.status()
-        reasons = [run["reason"] for run in found]
+        collected[:] = bare.status()
+        reasons = [run["reason"] for run in collected]
         return reasons == [None, "JobArrayTaskLimit", "JobHeldAdmin", "JobHeldUser"]
 
-    wait_until(are_held, lambda: str(found))
+    wait_until(are_held, lambda: str(collected))
     printed = bare.teralog("status", "campaign.yaml").stdout
     assert "\nJobArrayTaskLimit (1 run): --throttle allows no more at once" in printed
     assert "\nJobHeldAdmin (1 run): held by an administrator" in printed
@@ -644,15 +644,15 @@ def test_the_expected_start_of_a_waiting_job_is_shown(bare, slurm) -> None:
     update = ("scontrol", "update", f"jobid={run['job_id']}", "starttime=2036-01-02T03:04:05")
     slurm.run(*update)
     slurm.run("scontrol", "release", run["job_id"])
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
 
     def is_expected() -> bool:
-        found[:] = bare.status()
-        return found[0]["expected_start"] is not None and found[0]["reason"] == "BeginTime"
+        collected[:] = bare.status()
+        return collected[0]["expected_start"] is not None and collected[0]["reason"] == "BeginTime"
 
-    wait_until(is_expected, lambda: str(found))
-    assert found[0]["expected_start"].startswith("2036-01-0")
-    assert found[0]["started_at"] is None
+    wait_until(is_expected, lambda: str(collected))
+    assert collected[0]["expected_start"].startswith("2036-01-0")
+    assert collected[0]["started_at"] is None
     printed = bare.teralog("status", "campaign.yaml").stdout
     assert re.search(r"BeginTime +01-0\d \d\d:\d\d", printed)
     assert "\nBeginTime (1 run): " in printed
@@ -669,19 +669,19 @@ def test_the_expected_start_of_a_job_without_a_node_is_shown(bare) -> None:
         WAIT, matrix="seed: [1, 2, 3, 4, 5]", profile="exclusive: true\n", time_limit=5
     )
     bare.teralog("submit", "campaign.yaml")
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
 
     def is_expected() -> bool:
-        found[:] = bare.status()
-        return found[-1]["expected_start"] is not None and found[0]["state"] == "RUNNING"
+        collected[:] = bare.status()
+        return collected[-1]["expected_start"] is not None and collected[0]["state"] == "RUNNING"
 
-    wait_until(is_expected, lambda: str(found))
-    assert found[-1]["state"] == "PENDING"
+    wait_until(is_expected, lambda: str(collected))
+    assert collected[-1]["state"] == "PENDING"
     started, expected = (
         datetime.fromisoformat(text)
-        for text in (found[0]["started_at"], found[-1]["expected_start"])
+        for text in (collected[0]["started_at"], collected[-1]["expected_start"])
     )
     assert 240 <= (expected - started).total_seconds() <= 900
-    assert [run["expected_start"] for run in found[:4]] == [None] * 4
+    assert [run["expected_start"] for run in collected[:4]] == [None] * 4
     bare.go()
     bare.wait_for(["COMPLETED"] * 5)

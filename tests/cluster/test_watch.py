@@ -103,8 +103,8 @@ def play(playground, slurm) -> Any:
 )
 def test_slurm_expands_a_list_of_nodes_to_the_same_names(slurm, text: str) -> None:
     """`scontrol show hostnames` is the measure."""
-    told = slurm.run("scontrol", "show", "hostnames", text)
-    assert told.stdout.split() == list(expand_nodes(text))
+    job = slurm.run("scontrol", "show", "hostnames", text)
+    assert job.stdout.split() == list(expand_nodes(text))
 
 
 def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> None:

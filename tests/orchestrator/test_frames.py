@@ -122,5 +122,5 @@ def test_the_docstring_names_every_column(runs: Any) -> None:
         (teralog.steps, collected_steps_frame(collected)),
     ]
     for function, frame in pairs:
-        told = set(re.findall(r"\w+", function.__doc__ or ""))
-        assert not set(frame.columns) - own - told
+        words = set(re.findall(r"\w+", function.__doc__ or ""))
+        assert not set(frame.columns) - own - words

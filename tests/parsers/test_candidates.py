@@ -39,7 +39,7 @@ def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[
     if bounds.complete and last:
         lines.append(last)
     ends = [sum(len(line) + 1 for line in lines[: number + 1]) - 1 for number in range(len(lines))]
-    found = []
+    collected = []
     for number, (line, end) in enumerate(zip(lines, ends, strict=True)):
         anchors = tuple(anchor for anchor in wanted if anchor in line)
         if not anchors or len(line) > bounds.line_limit:
@@ -52,8 +52,8 @@ def slow_pass(data: bytes, wanted: Mapping[bytes, int], bounds: Bounds) -> list[
             last_end = ends[further]
         text = line.removesuffix(b"\r")
         following = data[end - len(line) + len(text) : last_end] if last_end > end else b""
-        found.append(Candidate(end - len(line), text, anchors, following, number + 1))
-    return found
+        collected.append(Candidate(end - len(line), text, anchors, following, number + 1))
+    return collected
 
 
 @given(data=texts, bounds=bounds)
@@ -75,7 +75,7 @@ def test_segments_change_nothing(
     """No line is lost or doubled at a border, and their numbers go on."""
     log = tmp_path_factory.getbasetemp() / "segments.log"
     log.write_bytes(data)
-    found: list[Candidate] = []
+    collected: list[Candidate] = []
     lines = 0
     begins = range(0, max(len(data), 1), segment_bytes)
     with open_source(log) as source:
@@ -91,9 +91,9 @@ def test_segments_change_nothing(
                 lines=lines,
                 count_lines=True,
             )
-            found += segment
+            collected += segment
             lines += segment.newlines
-    assert found == slow_pass(data, WANTED, bounds)
+    assert collected == slow_pass(data, WANTED, bounds)
 
 
 @given(data=texts, bounds=bounds, changes=st.integers(0, 3))
@@ -112,12 +112,12 @@ def test_other_anchors_hold_from_the_next_line_on(
         after = rest[0].offset + 1
     with open_source(io.BytesIO(data)) as source:
         wanted = Wanted(WANTED)
-        found = []
+        collected = []
         for candidate in Pass(source, wanted, bounds, count_lines=True):
-            found.append(candidate)
-            if len(found) <= changes:
-                wanted.change(WANTED | more if len(found) % 2 else WANTED)
-    assert found == expected
+            collected.append(candidate)
+            if len(collected) <= changes:
+                wanted.change(WANTED | more if len(collected) % 2 else WANTED)
+    assert collected == expected
 
 
 @given(data=texts, cut=st.integers(0, 200))

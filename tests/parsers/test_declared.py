@@ -313,8 +313,8 @@ def test_the_time_of_a_step_is_the_difference_of_two_times_since_the_start() -> 
     """If a program reports no other; the first report has none."""
     text = "".join(f"step:{n}/40 train_time:{20 * n * n}ms step_avg:1.00ms\n" for n in (10, 20, 40))
     (run,) = read(io.BytesIO(text.encode()))
-    found = summarise(run, Warmup.parse("none"))
-    assert [one.step_seconds for one in found.reported] == [None, 0.6, pytest.approx(1.2)]
+    run_summary = summarise(run, Warmup.parse("none"))
+    assert [one.step_seconds for one in run_summary.reported] == [None, 0.6, pytest.approx(1.2)]
 
 
 def figures(name: str) -> list[Step]:
@@ -385,8 +385,8 @@ def test_real_logs_have_the_rates_that_were_computed_apart(
     assert len(rates) == count
     assert fmean(rates) == pytest.approx(mean, abs=6e-3)
     if peak is not None:
-        found = summarise(read(LOGS / name)[0], Warmup.parse("none")).peak_memory_gib
-        assert found == pytest.approx(peak, abs=6e-5)
+        run_summary = summarise(read(LOGS / name)[0], Warmup.parse("none")).peak_memory_gib
+        assert run_summary == pytest.approx(peak, abs=6e-5)
 
 
 @real_logs
@@ -408,8 +408,8 @@ def test_real_logs_ended_as_their_readers_say(name: str, expected: OutcomeKind) 
 )
 def test_every_step_of_modded_nanogpt_is_there(name: str, steps: int, seconds: float) -> None:
     """With the time since the start."""
-    found = figures(name)
-    assert (len(found), found[-1].iteration, found[-1].train_seconds) == (steps, steps, seconds)
+    values = figures(name)
+    assert (len(values), values[-1].iteration, values[-1].train_seconds) == (steps, steps, seconds)
 
 
 def test_json_may_hold_any_value() -> None:

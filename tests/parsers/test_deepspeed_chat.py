@@ -48,28 +48,28 @@ def test_no_time_of_another_step_is_read(text: str, records: list[object]) -> No
 
 def test_losses_alone_leave_the_rates_of_the_engine() -> None:
     """Without its hybrid engine the program prints no end-to-end line."""
-    found = summary("".join(LOSS.format(n) + TIMER.format(n) for n in range(10, 50, 10)))
-    assert found.samples_per_second == pytest.approx(80.0)
-    assert found.engine_samples_per_second is None
+    run_summary = summary("".join(LOSS.format(n) + TIMER.format(n) for n in range(10, 50, 10)))
+    assert run_summary.samples_per_second == pytest.approx(80.0)
+    assert run_summary.engine_samples_per_second is None
 
 
 def test_times_and_rates_are_end_to_end() -> None:
     """The engine's timer measures its own training alone; its memory is the process's."""
     steps = [LOSS.format(n) + E2E + (TIMER.format(n + 1) if n % 5 == 4 else "") for n in range(20)]
-    found = summary("".join(steps))
-    assert (found.step_seconds.n, found.step_seconds.mean) == (19, 4.0)
-    assert found.samples_per_second == pytest.approx(16.0)
-    assert found.engine_samples_per_second == pytest.approx(80.0)
-    assert found.peak_memory_gib == 20.55
-    assert found.formats[0] == "DeepSpeed-Chat, end to end"
-    assert found.not_understood == 0
-    assert found.global_batch_size == 64
+    run_summary = summary("".join(steps))
+    assert (run_summary.step_seconds.n, run_summary.step_seconds.mean) == (19, 4.0)
+    assert run_summary.samples_per_second == pytest.approx(16.0)
+    assert run_summary.engine_samples_per_second == pytest.approx(80.0)
+    assert run_summary.peak_memory_gib == 20.55
+    assert run_summary.formats[0] == "DeepSpeed-Chat, end to end"
+    assert run_summary.not_understood == 0
+    assert run_summary.global_batch_size == 64
 
 
 def test_an_engine_alone_is_the_program() -> None:
     """Its rates are the run's, and need a batch to become step times."""
-    found = summary("".join(TIMER.format(n) for n in range(10, 50, 10)))
-    assert found.samples_per_second == pytest.approx(80.0)
-    assert found.engine_samples_per_second is None
-    assert found.rates_only
+    run_summary = summary("".join(TIMER.format(n) for n in range(10, 50, 10)))
+    assert run_summary.samples_per_second == pytest.approx(80.0)
+    assert run_summary.engine_samples_per_second is None
+    assert run_summary.rates_only
     assert not summary(chat(Random(1)).log + "\n").rates_only

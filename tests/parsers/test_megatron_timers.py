@@ -142,8 +142,8 @@ def test_blocks_in_a_log_are_read_with_the_lines_that_follow_them(tmp_path: Path
     """Each title with its own timers, also where one block follows another."""
     log = tmp_path / "log"
     log.write_text(f"a line\n{RANGES}\n{RANKS}{ONE_LINE}\n{RANGES}\nthe end\n")
-    found = read_records(log, [TIMERS, MEGATRON_TIMERS, MEGATRON_RANK_TIMERS])
-    assert [record.seconds for record in found if isinstance(record, Timers)] == [
+    records = read_records(log, [TIMERS, MEGATRON_TIMERS, MEGATRON_RANK_TIMERS])
+    assert [record.seconds for record in records if isinstance(record, Timers)] == [
         RANGES_SECONDS,
         RANKS_SECONDS,
         ONE_LINE_SECONDS,

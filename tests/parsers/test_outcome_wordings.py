@@ -237,9 +237,9 @@ def test_noise_around_an_end_does_not_hide_it(
     log.write_bytes(around)
     assert read_outcome(log) == Outcome(kind=TRUNCATED)
     log.write_bytes(b"\n".join((around, CUDA_OOM.encode(), around)))
-    found = read_outcome(log)
-    assert found is not None
-    assert (found.kind, found.text, found.offset) == (GPU, CUDA_OOM, len(around) + 1)
+    outcome = read_outcome(log)
+    assert outcome is not None
+    assert (outcome.kind, outcome.text, outcome.offset) == (GPU, CUDA_OOM, len(around) + 1)
 
 
 @given(start=st.sampled_from([*LINES, *NO_ENDS]), cut=st.integers(0, 99), rest=st.binary())

@@ -84,8 +84,8 @@ def test_a_printed_report_is_read_back(
     """From a log in pieces, behind a label and a progress bar, coloured, with any line end."""
     one = printer(random)
     log = mangled(one, random, label=label, end=end).encode()
-    found = read_records(io.BytesIO(log), [FORMATS[name]], chunk_bytes=chunk_bytes)
-    assert of_one_place(list(found)) == of_one_place(list(one.records))
+    records = read_records(io.BytesIO(log), [FORMATS[name]], chunk_bytes=chunk_bytes)
+    assert of_one_place(list(records)) == of_one_place(list(one.records))
 
 
 @pytest.mark.parametrize(("name", "printer"), CASES, ids=IDS)
@@ -116,8 +116,8 @@ def facts(record: Record) -> Iterator[tuple[str, str]]:
 
 def facts_in(name: str, log: str) -> set[tuple[str, str]]:
     """Return the facts that a format reads in a log."""
-    found = read_records(io.BytesIO(log.encode()), [FORMATS[name]])
-    return {fact for record in found for fact in facts(record)}
+    records = read_records(io.BytesIO(log.encode()), [FORMATS[name]])
+    return {fact for record in records for fact in facts(record)}
 
 
 @pytest.mark.parametrize(("name", "printer"), ENDED, ids=ENDED_IDS)

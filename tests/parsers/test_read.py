@@ -136,10 +136,14 @@ def test_standard_error_may_be_a_log_of_its_own(tmp_path: Path) -> None:
     out.write_text(OWN_STEP.format(1) + "Killing subprocess 5\n")
     err.write_text("noise\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
     (run,) = read_pair(out, err)
-    found = run.outcome
-    assert found is not None
-    assert (found.kind, found.line, found.source) == (OutcomeKind.GPU_OUT_OF_MEMORY, 2, str(err))
-    assert found.requested_gib == 2
+    outcome = run.outcome
+    assert outcome is not None
+    assert (outcome.kind, outcome.line, outcome.source) == (
+        OutcomeKind.GPU_OUT_OF_MEMORY,
+        2,
+        str(err),
+    )
+    assert outcome.requested_gib == 2
     assert read_outcome(out) == Outcome(
         kind=OutcomeKind.KILLED,
         offset=len(OWN_STEP.format(1)),

@@ -42,16 +42,16 @@ def test_a_log_that_grows_in_pieces_is_read_exactly_once(
     log = tmp_path_factory.getbasetemp() / "grows.log"
     data = text.encode()
     log.write_bytes(b"")
-    found: list[Record] = []
+    collected: list[Record] = []
     state = None
     for end in [*sorted(cuts), len(data)]:
         log.write_bytes(data[:end])
         appended = read_appended(log, ALL_FORMATS, state)
         assert appended.restarted is None
-        found += appended.records
+        collected += appended.records
         state = appended.state
-    found += read_appended(log, ALL_FORMATS, state, complete=True).records
-    assert found == list(read_records(log, ALL_FORMATS))
+    collected += read_appended(log, ALL_FORMATS, state, complete=True).records
+    assert collected == list(read_records(log, ALL_FORMATS))
 
 
 def test_only_appended_bytes_are_read(tmp_path: Path) -> None:

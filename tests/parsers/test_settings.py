@@ -203,9 +203,9 @@ def test_a_torn_line_shows_no_other_number(
 ) -> None:
     """A setting extends to the end of its line, so its text may end early, but never changes."""
     line, _, settings = case
-    known = dict(settings)
+    settings_by_name = dict(settings)
     for name, value, _ in parse(line[:end]):
-        assert known[name].startswith(value) or value.startswith(known[name])
+        assert settings_by_name[name].startswith(value) or value.startswith(settings_by_name[name])
 
 
 @given(

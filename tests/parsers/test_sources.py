@@ -70,11 +70,11 @@ def test_a_compressed_log_says_the_same_whatever_its_name(tmp_path: Path, pack: 
     (tmp_path / "plain").write_bytes(LOG)
     (tmp_path / "packed.txt").write_bytes(pack(LOG))
     (expected,) = read(tmp_path / "plain")
-    (found,) = read(tmp_path / "packed.txt")
-    assert found.segments == expected.segments
-    assert len(found.steps) == 20
-    assert found.outcome is not None
-    assert found.outcome.line == 40
+    (runs,) = read(tmp_path / "packed.txt")
+    assert runs.segments == expected.segments
+    assert len(runs.steps) == 20
+    assert runs.outcome is not None
+    assert runs.outcome.line == 40
 
 
 @pytest.mark.parametrize("pack", PACKS.values(), ids=PACKS)
@@ -103,8 +103,8 @@ def test_of_a_log_that_is_cut_off_the_beginning_counts(tmp_path: Path, pack: Pac
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_of_a_log_that_is_damaged_the_beginning_counts(pack: Pack) -> None:
     """The bytes after a whole member may be anything."""
-    found, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
-    assert found == LOG
+    text, notes = plain(io.BytesIO(pack(LOG) + b"no member at all"))
+    assert text == LOG
     assert notes == ["is damaged: its compressed data cannot be read to the end"]
 
 

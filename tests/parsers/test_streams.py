@@ -54,9 +54,9 @@ def test_olmo_core_reports_the_metrics_below_each_header() -> None:
     assert first.tokens_per_second_per_gpu is None
     assert (second.tokens_per_second_per_gpu, second.reported_mfu) == (10123.0, 0.4171)
     assert second.reported_tflops_per_gpu == 412.5
-    found = summarise(run, NONE)
-    assert found.peak_memory_gib == 42.75
-    assert found.outcome.kind is OutcomeKind.COMPLETED
+    run_summary = summarise(run, NONE)
+    assert run_summary.peak_memory_gib == 42.75
+    assert run_summary.outcome.kind is OutcomeKind.COMPLETED
 
 
 AXOLOTL = {
@@ -135,10 +135,10 @@ SWIFT = (swift(10, 3.0, "30s"), swift(20, 2.5, "50s"), swift(40, 2.25, "1m 30s")
 def test_mean_speeds_since_the_start_give_the_time_of_each_interval(as_json: bool) -> None:
     """30, 20 and 40 seconds for 10, 10 and 20 steps."""
     lines = [json.dumps(one) if as_json else str(one) for one in SWIFT]
-    found = summarise(run_of(*lines), NONE)
-    assert [one.step_seconds for one in found.reported] == [None, 2.0, 2.0]
-    assert found.outcome.kind is OutcomeKind.COMPLETED
-    assert found.peak_memory_gib == 20.5
+    run_summary = summarise(run_of(*lines), NONE)
+    assert [one.step_seconds for one in run_summary.reported] == [None, 2.0, 2.0]
+    assert run_summary.outcome.kind is OutcomeKind.COMPLETED
+    assert run_summary.peak_memory_gib == 20.5
 
 
 def test_mean_speeds_of_a_resumed_training_give_no_time() -> None:
@@ -167,8 +167,11 @@ def test_llama_factory_has_its_tokens_over_its_seconds() -> None:
             (20, "0:00:22", 892.86, 20000),
         )
     ]
-    found = summarise(run_of(*lines), NONE)
-    assert [one.step_seconds for one in found.reported] == [None, pytest.approx(0.98999, rel=1e-4)]
+    run_summary = summarise(run_of(*lines), NONE)
+    assert [one.step_seconds for one in run_summary.reported] == [
+        None,
+        pytest.approx(0.98999, rel=1e-4),
+    ]
 
 
 def trainer_state(**more: Any) -> str:

@@ -63,11 +63,11 @@ def test_warm_up_and_skipped_updates_are_left_out(
     """A report that is both counts as warm-up."""
     lines = zip(TIMES, FIRST_SKIPPED, strict=True)
     text = "".join(line(at, ms, skipped=skips) for at, (ms, skips) in enumerate(lines, start=1))
-    found = summary(log, text, warmup, keep_skipped=keep_skipped)
-    assert found.step_seconds == StepSeconds.of(counted)
-    assert (found.dropped, found.skipped) == (dropped, skipped)
-    assert [one.step_seconds for one in found.reported if one.counted] == counted
-    assert found.reports == 4
+    run_summary = summary(log, text, warmup, keep_skipped=keep_skipped)
+    assert run_summary.step_seconds == StepSeconds.of(counted)
+    assert (run_summary.dropped, run_summary.skipped) == (dropped, skipped)
+    assert [one.step_seconds for one in run_summary.reported if one.counted] == counted
+    assert run_summary.reports == 4
 
 
 def test_the_statistics_are_those_of_a_sample() -> None:
@@ -90,8 +90,8 @@ def test_a_mangled_time_is_none(log: Path, times: list[float]) -> None:
         line(at, 1).replace("(ms): 1.0", f"(ms): {ms!r}") for at, ms in enumerate(times, start=1)
     )
     for warmup in ("none", "auto"):
-        found = summary(log, text, warmup)
-        assert [one.step_seconds for one in found.reported] == [
+        run_summary = summary(log, text, warmup)
+        assert [one.step_seconds for one in run_summary.reported] == [
             1.0 if ms == 1000.0 else None for ms in times
         ]
 
@@ -107,17 +107,17 @@ def test_a_mangled_size_is_none(log: Path, size: str) -> None:
     """The step counts nevertheless; its own batch does, too."""
     names = ("seq_length", "global_batch_size", "log_interval")
     dump = "".join(f"  {name} ..... {size}\n" for name in names)
-    found = summary(log, dump + line(1, 1000), "none")
-    assert (found.samples_per_second, found.tokens_per_second) == (16.0, None)
+    run_summary = summary(log, dump + line(1, 1000), "none")
+    assert (run_summary.samples_per_second, run_summary.tokens_per_second) == (16.0, None)
 
 
 def test_samples_are_divided_by_the_seconds_that_they_took(log: Path) -> None:
     """Of a batch that grows, each report counts with its own; tokens follow from the sequence."""
     dump = "------------------------ arguments ------------------------\n  seq_length ..... 1024\n"
     steps = line(1, 9000, batch=16) + line(2, 1000, batch=16) + line(3, 3000, batch=32)
-    found = summary(log, dump + steps)
-    assert found.samples_per_second == (16 + 32) / 4
-    assert found.tokens_per_second == 12 * 1024
+    run_summary = summary(log, dump + steps)
+    assert run_summary.samples_per_second == (16 + 32) / 4
+    assert run_summary.tokens_per_second == 12 * 1024
 
 
 def test_rates_without_a_batch_are_each_of_as_many_samples(log: Path) -> None:
@@ -173,10 +173,10 @@ def test_every_launch_of_a_run_has_its_warm_up(log: Path) -> None:
     start = "------------------------ arguments ------------------------\n"
     first = start + "".join(line(at, ms) for at, ms in ((1, 9000), (2, 1000), (3, 1000)))
     second = start + resumed + "".join(line(at, ms) for at, ms in ((4, 8000), (5, 1000)))
-    found = summary(log, first + second)
-    assert [one.launch for one in found.reported] == [0, 0, 0, 1, 1]
-    assert found.dropped == 2
-    assert found.step_seconds.max == 1.0
+    run_summary = summary(log, first + second)
+    assert [one.launch for one in run_summary.reported] == [0, 0, 0, 1, 1]
+    assert run_summary.dropped == 2
+    assert run_summary.step_seconds.max == 1.0
 
 
 def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> None:
@@ -189,10 +189,10 @@ def test_a_cumulative_count_of_skipped_steps_is_read_by_its_rises(log: Path) -> 
         f"{words}epoch=0/micro_step={at}/global_step={at}, {rate.format(8.0)}\n"
         for at, skipped in ((1, 0), (2, 1), (3, 1), (4, 2), (5, 2))
     )
-    found = summary(log, '  "train_batch_size": 16,\n' + text)
-    assert [one.counted for one in found.reported] == [False, False, True, False, True]
-    assert found.skipped == 2
-    assert found.peak_memory_mib == 2048
+    run_summary = summary(log, '  "train_batch_size": 16,\n' + text)
+    assert [one.counted for one in run_summary.reported] == [False, False, True, False, True]
+    assert run_summary.skipped == 2
+    assert run_summary.peak_memory_mib == 2048
 
 
 def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:
@@ -201,9 +201,9 @@ def test_a_running_mean_is_the_rate_of_the_whole_run(log: Path) -> None:
     text = "".join(
         f"{words}0/{at}, SamplesPerSec={rate}\n" for at, rate in ((100, 64.5), (200, 65.25))
     )
-    found = summary(log, text)
-    assert found.samples_per_second == 65.25
-    assert found.step_seconds.n == 0
+    run_summary = summary(log, text)
+    assert run_summary.samples_per_second == 65.25
+    assert run_summary.step_seconds.n == 0
 
 
 SAMPLES = (
@@ -221,17 +221,17 @@ def test_the_peak_of_a_device_is_one_of_the_training(
 ) -> None:
     """Samples before the training do not count, and 0 means unknown."""
     later = "" if after is None else SAMPLES.format(after, 90)
-    found = summary(log, SAMPLES.format(before, 0) + line(1, 9000) + later)
-    assert found.peak_memory_mib == peak_mib
+    run_summary = summary(log, SAMPLES.format(before, 0) + line(1, 9000) + later)
+    assert run_summary.peak_memory_mib == peak_mib
 
 
 def test_a_log_of_no_run_contains_nothing(log: Path) -> None:
     """Nothing is known, and nothing is invented."""
-    found = summary(log, "Dear diary,\n")
-    assert found.says_nothing
-    assert found.outcome.kind is OutcomeKind.UNKNOWN
-    told = run_object(found)
-    assert {told[name] for name in ("samples_per_second", "peak_memory_mib")} == {None}
+    run_summary = summary(log, "Dear diary,\n")
+    assert run_summary.says_nothing
+    assert run_summary.outcome.kind is OutcomeKind.UNKNOWN
+    record = run_object(run_summary)
+    assert {record[name] for name in ("samples_per_second", "peak_memory_mib")} == {None}
 
 
 def test_formats_are_those_of_reports(log: Path) -> None:
@@ -258,7 +258,7 @@ def test_the_first_format_is_the_one_with_the_most_about_speed(log: Path) -> Non
 
 def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
     """Programs rely on these names."""
-    told = run_object(summary(log, line(1, 9000) + line(2, 1000)))
+    record = run_object(summary(log, line(1, 9000) + line(2, 1000)))
     assert {
         "path",
         "run",
@@ -273,16 +273,16 @@ def test_the_object_of_a_run_keeps_the_contract(log: Path) -> None:
         "step_seconds",
         "warmup",
         "outcome",
-    } <= set(told)
-    assert set(told["step_seconds"]) == {"n", "mean", "median", "std", "min", "max", "first"}
-    assert {"policy", "dropped", "skipped"} <= set(told["warmup"])
-    assert {"kind", "line", "offset", "text"} <= set(told["outcome"])
+    } <= set(record)
+    assert set(record["step_seconds"]) == {"n", "mean", "median", "std", "min", "max", "first"}
+    assert {"policy", "dropped", "skipped"} <= set(record["warmup"])
+    assert {"kind", "line", "offset", "text"} <= set(record["outcome"])
     assert {kind.value for kind in OutcomeKind} == {
         *("completed", "gpu_out_of_memory", "host_out_of_memory", "time_limit", "cancelled"),
         *("preempted", "node_failure", "communication_failure", "nan_loss", "killed", "error"),
         *("truncated", "unknown"),
     }
-    assert json.loads(json.dumps(told)) == told
+    assert json.loads(json.dumps(record)) == record
 
 
 @pytest.mark.parametrize(
@@ -313,8 +313,8 @@ def test_a_setting_has_the_type_of_its_value(
 def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
     """JSON knows no such bytes."""
     log = tmp_path / os.fsdecode(b"slurm-\xff.out")
-    told = run_object(summary(log, line(1, 9000)))
-    assert told["path"].endswith("slurm-\N{REPLACEMENT CHARACTER}.out")
+    record = run_object(summary(log, line(1, 9000)))
+    assert record["path"].endswith("slurm-\N{REPLACEMENT CHARACTER}.out")
 
 
 def test_reports_of_memory_are_a_frame(log: Path) -> None:
@@ -357,6 +357,6 @@ def test_seconds_and_samples_per_second_give_the_batch(
         f"steps: {n} loss: 0.0625 iter time (s): {seconds:.3f} samples/sec: {rate:.3f}\n"
         for n, (seconds, rate) in enumerate(reports, 1)
     )
-    found = summary(log, "".join(lines), "none")
-    assert found.global_batch_size == batch
-    assert found.step_seconds.n == len(reports)
+    run_summary = summary(log, "".join(lines), "none")
+    assert run_summary.global_batch_size == batch
+    assert run_summary.step_seconds.n == len(reports)

@@ -163,11 +163,11 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
     run = run_of(
         framework="deepspeed", script="a", tensor_parallel_size=tensor_parallel_size, **split
     )
-    said = (
+    sentence = (
         f"tensor_parallel_size={tensor_parallel_size} does not divide gpus_per_node=4: each "
         f"layer is divided across nodes, and waits for the network"
     )
-    assert list(run_warnings(run, Cluster(name="far"), Path())) == [said] * worth_a_look
+    assert list(run_warnings(run, Cluster(name="far"), Path())) == [sentence] * worth_a_look
 
 
 @pytest.mark.parametrize(
@@ -279,8 +279,10 @@ def test_an_optimizer_that_has_one_core_is_reported_as_a_warning(
     if "framework" in values:
         values = {**values, "source": "c"}
     cluster = Cluster(name="a", scheduler="slurm", gpus_per_node=8, cores_per_rank=cores)
-    said = [one for one in run_warnings(run_of(**values), cluster, Path()) if "one thread" in one]
-    assert len(said) == warned
+    warnings = [
+        one for one in run_warnings(run_of(**values), cluster, Path()) if "one thread" in one
+    ]
+    assert len(warnings) == warned
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ def test_what_is_named_or_is_a_folder_is_one_where_it_looks_like_one(
 
 @pytest.mark.parametrize("given", ["$NOWHERE/train.py", "/a/${NOWHERE}/train.py"])
 def test_a_variable_that_is_not_set_is_reported(run_of: RunOf, given: str) -> None:
-    (said,) = unset_variables(run_of(framework="deepspeed", script=given))
-    assert said.startswith("script: $")
-    assert said.endswith(f" of {given} is not set here")
+    (sentences,) = unset_variables(run_of(framework="deepspeed", script=given))
+    assert sentences.startswith("script: $")
+    assert sentences.endswith(f" of {given} is not set here")
 
 
 def test_nothing_is_rendered_with_a_variable_that_is_not_set(
@@ -81,10 +81,10 @@ def test_nothing_is_rendered_with_a_python_that_is_not_there(
     """A script would call `$NOWHERE/bin/python` literally."""
     (tmp_path / "far.yaml").write_text("python: $NOWHERE/bin/python\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
-    said = "python: $NOWHERE of $NOWHERE/bin/python is not set here"
+    sentence = "python: $NOWHERE of $NOWHERE/bin/python is not set here"
     (planned,) = campaign.runs
-    assert planned.warnings == (said,)
-    with pytest.raises(UserError, match=re.escape(f"cluster far: {said}")):
+    assert planned.warnings == (sentence,)
+    with pytest.raises(UserError, match=re.escape(f"cluster far: {sentence}")):
         render_runs(campaign, campaign.runs, CampaignStore(tmp_path / "results"))
     assert not (tmp_path / "results").exists()
 
@@ -96,11 +96,11 @@ def test_nothing_is_submitted_with_a_log_folder_that_is_not_there(
     (tmp_path / "far.yaml").write_text("log_folder: $NOWHERE/logs\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     store = CampaignStore(tmp_path / "results")
-    said = "log_folder: $NOWHERE of $NOWHERE/logs is not set here"
+    sentence = "log_folder: $NOWHERE of $NOWHERE/logs is not set here"
     (planned,) = campaign.runs
-    assert planned.warnings == (said,)
+    assert planned.warnings == (sentence,)
     with (
-        pytest.raises(UserError, match=re.escape(f"cluster far: {said}")),
+        pytest.raises(UserError, match=re.escape(f"cluster far: {sentence}")),
         SlurmBackend().session(campaign, store, print),
     ):
         pass

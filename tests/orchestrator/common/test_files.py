@@ -55,9 +55,9 @@ def start(code: str, path: Path) -> "subprocess.Popen[str]":
 def fails(code: str, path: Path) -> str:
     """Run Python code that raises an exception, and return the traceback's last line."""
     process = start(code, path)
-    _, told = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=60)
     assert process.returncode == 1
-    return told.splitlines()[-1]
+    return output.splitlines()[-1]
 
 
 def interrupt(code: str, path: Path, number: int, moment: int) -> None:
@@ -141,8 +141,8 @@ def test_a_folder_that_is_there_keeps_what_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "run" / "log").write_text("kept")
     code = f"{LIMITED}write_folder(path, {{'a': 'new', 'b': 'x' * {LENGTH}}})"
     assert "File too large" in fails(code, tmp_path / "run")
-    found = {path.name: path.read_text() for path in (tmp_path / "run").iterdir()}
-    assert found == {"a": "new", "b": "old", "log": "kept"}
+    texts = {path.name: path.read_text() for path in (tmp_path / "run").iterdir()}
+    assert texts == {"a": "new", "b": "old", "log": "kept"}
 
 
 def test_two_may_write_a_folder_at_once(tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
         for name in ("one", "two"):
             assert claim_folder(tmp_path / name, {"a": "text", "b": name}, same={"a": same})
         assert not claim_folder(tmp_path / "two", {"a": "text", "b": "x"}, same={"a": same})
-    found = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("**/*"))
-    assert found == ["one", "one/a", "one/b", "two", "two/a", "two/b"]
+    paths = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("**/*"))
+    assert paths == ["one", "one/a", "one/b", "two", "two/a", "two/b"]
     assert (tmp_path / "two" / "a").read_text() == "text"
     assert (tmp_path / "one" / "a").samefile(tmp_path / "two" / "a") == linked
     write_text(tmp_path / "one" / "a", "new")

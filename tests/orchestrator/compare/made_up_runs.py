@@ -108,5 +108,5 @@ class Folder:
         """Return what `compare --json` says."""
         done = self.teralog("compare", *arguments, "--json")
         assert done.exit_code == 0, done.output
-        found: list[dict[str, Any]] = json.loads(done.stdout)
-        return found
+        record: list[dict[str, Any]] = json.loads(done.stdout)
+        return record

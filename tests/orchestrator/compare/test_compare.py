@@ -51,11 +51,11 @@ def alone(values: list[float]) -> list[Timing]:
 
 def test_a_steady_drift_within_blocks_and_speeds_of_allocations_cancel() -> None:
     """A B B A: of blocks that differ and drift by far more, the true ratio is left."""
-    found = compare_timings(*blocks([1.05] * 6))
-    assert found.ratio == pytest.approx(1.05)
-    assert (found.low, found.high) == (pytest.approx(1.05), pytest.approx(1.05))
-    assert (found.verdict, found.paired, found.units) == (FASTER, True, (6, 6))
-    assert (found.balanced, found.allocations, found.more) == (6, 6, None)
+    comparison = compare_timings(*blocks([1.05] * 6))
+    assert comparison.ratio == pytest.approx(1.05)
+    assert (comparison.low, comparison.high) == (pytest.approx(1.05), pytest.approx(1.05))
+    assert (comparison.verdict, comparison.paired, comparison.units) == (FASTER, True, (6, 6))
+    assert (comparison.balanced, comparison.allocations, comparison.more) == (6, 6, None)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,13 @@ def test_fewer_than_six_blocks_show_nothing_however_alike(
 ) -> None:
     """Of n blocks all for A, chance makes 2 in 2^n: 6 % of 5, 3 % of 6."""
     ratios = [1.5 + 0.01 * block for block in range(count)]
-    found = compare_timings(*blocks(ratios))
-    assert (found.verdict, found.more, found.least) == (verdict, more, more is not None)
-    assert (found.low is None) == (verdict is CANNOT_TELL)
+    comparison = compare_timings(*blocks(ratios))
+    assert (comparison.verdict, comparison.more, comparison.least) == (
+        verdict,
+        more,
+        more is not None,
+    )
+    assert (comparison.low is None) == (verdict is CANNOT_TELL)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +94,8 @@ def test_unpaired_the_ways_to_deal_the_runs_must_be_fifty(
     """Or A's are the fastest by chance in more than 4 % of all cases, counted on both sides."""
     a = [2 + 0.001 * place for place in range(sizes[0])]
     b = [1 + 0.001 * place for place in range(sizes[1])]
-    found = compare_timings(alone(a), alone(b))
-    assert (found.verdict, found.more) == (verdict, more)
+    comparison = compare_timings(alone(a), alone(b))
+    assert (comparison.verdict, comparison.more) == (verdict, more)
     assert compare_timings(alone(b), alone(a)).verdict is OPPOSITE[verdict]
 
 
@@ -99,54 +103,54 @@ def test_runs_of_an_allocation_that_has_only_one_side_count_once() -> None:
     """Eight runs of A in one allocation and eight of B in another are one against one."""
     a = [Timing(2.0 + 0.001 * run, "7") for run in range(8)]
     b = [Timing(1.0 + 0.001 * run, "8") for run in range(8)]
-    found = compare_timings(a, b)
-    assert (found.runs, found.units, found.verdict) == ((8, 8), (1, 1), CANNOT_TELL)
-    assert (found.more, found.least) == (3, True)
+    comparison = compare_timings(a, b)
+    assert (comparison.runs, comparison.units, comparison.verdict) == ((8, 8), (1, 1), CANNOT_TELL)
+    assert (comparison.more, comparison.least) == (3, True)
 
 
 def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
     """Whatever drifted meanwhile looks like a difference, and no number of runs changes that."""
     a = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8)]
     b = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8, 16)]
-    found = compare_timings(a, b)
-    assert (found.paired, found.units, found.balanced) == (True, (1, 1), 0)
-    assert (found.verdict, found.more, found.least) == (CANNOT_TELL, 5, True)
+    comparison = compare_timings(a, b)
+    assert (comparison.paired, comparison.units, comparison.balanced) == (True, (1, 1), 0)
+    assert (comparison.verdict, comparison.more, comparison.least) == (CANNOT_TELL, 5, True)
 
 
 def test_runs_without_a_partner_are_left_out_and_counted() -> None:
     """Where there are enough blocks, runs that ran elsewhere add nothing to them."""
     a, b = blocks([1.1] * 7)
-    found = compare_timings([*a, Timing(99.0, "elsewhere"), Timing(99.0)], b[:-2])
-    assert (found.units, found.left_out) == ((6, 6), (4, 0))
-    assert found.ratio == pytest.approx(1.1)
+    comparison = compare_timings([*a, Timing(99.0, "elsewhere"), Timing(99.0)], b[:-2])
+    assert (comparison.units, comparison.left_out) == ((6, 6), (4, 0))
+    assert comparison.ratio == pytest.approx(1.1)
 
 
 def test_enough_runs_apart_go_before_too_few_blocks() -> None:
     """One block in addition to ten runs of each does not remove their verdict."""
     a, b = blocks([1.0])
-    found = compare_timings([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
-    assert (found.paired, found.verdict, found.left_out) == (False, FASTER, (2, 2))
+    comparison = compare_timings([*alone([2.0] * 10), *a], [*alone([1.0] * 10), *b])
+    assert (comparison.paired, comparison.verdict, comparison.left_out) == (False, FASTER, (2, 2))
 
 
 @pytest.mark.parametrize("sides", [([], []), ([1.0], []), ([], [1.0, 2.0])])
 def test_without_runs_of_both_there_is_no_ratio(sides: tuple[list[float], list[float]]) -> None:
     """And no verdict."""
-    found = compare_timings(alone(sides[0]), alone(sides[1]))
-    assert (found.ratio, found.low, found.verdict) == (None, None, CANNOT_TELL)
+    comparison = compare_timings(alone(sides[0]), alone(sides[1]))
+    assert (comparison.ratio, comparison.low, comparison.verdict) == (None, None, CANNOT_TELL)
 
 
 def test_equal_runs_suggest_no_difference() -> None:
     """No number of further runs is named, and none is made up of rounding."""
     a, b = blocks([1.0] * 9)
-    found = compare_timings(a, b)
-    assert (found.verdict, found.more) == (CANNOT_TELL, None)
+    comparison = compare_timings(a, b)
+    assert (comparison.verdict, comparison.more) == (CANNOT_TELL, None)
     assert compare_timings(alone([1.1, 1.2, 1.3, 1.4]), alone([1.1, 1.2, 1.3, 1.4])).more is None
 
 
 def test_one_published_figure_takes_49_runs_of_the_other_side() -> None:
     """It cannot be repeated; at 49 runs it can be among the 2 % most extreme, and no sooner."""
-    found = compare_timings(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
-    assert (found.verdict, found.more, found.least) == (CANNOT_TELL, 46, True)
+    comparison = compare_timings(alone([1.0, 1.01, 1.02]), alone([2.0]), repeatable=False)
+    assert (comparison.verdict, comparison.more, comparison.least) == (CANNOT_TELL, 46, True)
     many = [1 + 0.001 * run for run in range(49)]
     assert compare_timings(alone(many), alone([2.0]), repeatable=False).verdict is SLOWER
     inside = compare_timings(alone(many), alone([1.02]), repeatable=False)
@@ -170,9 +174,9 @@ def test_without_an_interval_nothing_is_slower_by_anything() -> None:
 
 def test_the_gain_of_pairs_is_a_ratio_of_variances() -> None:
     """Allocations that differ by much, in which A and B differ by little."""
-    found = compare_timings(*blocks([1.05, 1.06] * 4))
-    assert found.gain is not None
-    assert found.gain > 1000
+    comparison = compare_timings(*blocks([1.05, 1.06] * 4))
+    assert comparison.gain is not None
+    assert comparison.gain > 1000
 
 
 def inverse(one: Comparison) -> Comparison:
@@ -230,15 +234,21 @@ def test_the_interval_holds_the_ratio_and_the_verdict_is_the_interval_s(
     a: list[Timing], b: list[Timing]
 ) -> None:
     """Of every comparison that has one."""
-    found = compare_timings(a, b)
-    if found.low is None or found.high is None or found.ratio is None:
-        assert found.verdict is CANNOT_TELL
+    comparison = compare_timings(a, b)
+    if comparison.low is None or comparison.high is None or comparison.ratio is None:
+        assert comparison.verdict is CANNOT_TELL
         return
-    assert found.low <= found.ratio * (1 + 1e-9)
-    assert found.ratio <= found.high * (1 + 1e-9)
-    expected = FASTER if found.low > 1 + 1e-8 else SLOWER if found.high < 1 - 1e-8 else CANNOT_TELL
-    if min(abs(math.log(found.low)), abs(math.log(found.high))) > 1e-8:
-        assert found.verdict is expected
+    assert comparison.low <= comparison.ratio * (1 + 1e-9)
+    assert comparison.ratio <= comparison.high * (1 + 1e-9)
+    expected = (
+        FASTER
+        if comparison.low > 1 + 1e-8
+        else SLOWER
+        if comparison.high < 1 - 1e-8
+        else CANNOT_TELL
+    )
+    if min(abs(math.log(comparison.low)), abs(math.log(comparison.high))) > 1e-8:
+        assert comparison.verdict is expected
 
 
 @given(st.lists(st.floats(1.01, 2), min_size=6, max_size=12), st.integers(1, 6))
@@ -267,8 +277,8 @@ def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
     differences: list[float],
 ) -> None:
     """Just outside its ends the test refuses, at both ends alike; just inside it does not."""
-    found = paired_interval(differences)
-    assert found is not None
+    interval = paired_interval(differences)
+    assert interval is not None
     nudge = 1e-7
 
     def refused(moved: float) -> bool:
@@ -283,11 +293,11 @@ def test_the_interval_of_pairs_is_that_of_the_test_by_flipping_signs(
         return min(above, below) <= allowed
 
     allowed = {6: 1 / 64, 7: 3 / 128, 8: 6 / 256, 9: 11 / 512}[len(differences)]
-    assert refused(found[0] - nudge)
-    assert refused(found[1] + nudge)
-    if found[1] - found[0] > 4 * nudge:
-        assert not refused(found[0] + nudge)
-        assert not refused(found[1] - nudge)
+    assert refused(interval[0] - nudge)
+    assert refused(interval[1] + nudge)
+    if interval[1] - interval[0] > 4 * nudge:
+        assert not refused(interval[0] + nudge)
+        assert not refused(interval[1] - nudge)
 
 
 @given(
@@ -299,9 +309,9 @@ def test_the_interval_of_samples_holds_all_that_the_test_by_dealing_does_not_ref
     a: list[float], b: list[float]
 ) -> None:
     """It spans Welch's, too, so that it may hold more."""
-    found = unpaired_interval(a, b)
-    assert found is not None
-    for moved in (found[0] - 1e-7, found[1] + 1e-7):
+    interval = unpaired_interval(a, b)
+    assert interval is not None
+    for moved in (interval[0] - 1e-7, interval[1] + 1e-7):
         together = [one - moved for one in a] + b
         seen = fmean(together[: len(a)]) - fmean(together[len(a) :])
         total = sum(together)
@@ -390,7 +400,7 @@ def test_the_planned_number_of_runs_finds_the_difference_in_8_of_10_cases() -> N
 def test_more_runs_are_named_where_a_difference_shows_but_not_for_sure() -> None:
     """With a difference as large as it looks, that many more would tell."""
     ratios = [1.10, 1.02, 1.08, 0.97, 1.04, 0.98, 1.06, 1.0]
-    found = compare_timings(*blocks(ratios))
-    assert (found.verdict, found.least) == (CANNOT_TELL, False)
-    assert found.more is not None
-    assert 8 <= found.more <= 20
+    comparison = compare_timings(*blocks(ratios))
+    assert (comparison.verdict, comparison.least) == (CANNOT_TELL, False)
+    assert comparison.more is not None
+    assert 8 <= comparison.more <= 20

@@ -83,9 +83,9 @@ def test_json_says_what_the_table_and_the_sentences_say(layers: Folder) -> None:
 def test_attempts_that_do_not_say_where_they_ran_are_not_paired(folder: Folder) -> None:
     """As those of earlier versions: of these, the drift is part of what a run is worth."""
     folder.campaign("matrix: {num_layers: [1, 2]}\nrepeats: 12\n", by_layers)
-    (found,) = folder.compared("made-up.yaml", "--by", "num_layers")
-    assert (found["paired"], found["units_a"], found["units_b"]) == (False, 12, 12)
-    assert (found["gain"], found["verdict"]) == (None, "slower")
+    (comparison,) = folder.compared("made-up.yaml", "--by", "num_layers")
+    assert (comparison["paired"], comparison["units_a"], comparison["units_b"]) == (False, 12, 12)
+    assert (comparison["gain"], comparison["verdict"]) == (None, "slower")
 
 
 def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) -> None:
@@ -95,10 +95,14 @@ def test_runs_of_one_submit_in_the_file_s_order_are_one_block(folder: Folder) ->
     ids = [planned.run_id for planned in load_campaign(folder.path / "first.yaml").runs]
     positions = {one: Position("submit-1", place) for place, one in enumerate(ids, 1)}
     folder.campaign(lines, by_layers, positions, name="second")
-    (found,) = folder.compared("second.yaml", "--by", "num_layers")
-    assert (found["paired"], found["units_a"], found["balanced"]) == (True, 1, 0)
-    assert (found["verdict"], found["more"], found["least"]) == ("cannot tell", 5, True)
-    assert any("A and B did not take turns evenly" in sentence for sentence in found["said"])
+    (comparison,) = folder.compared("second.yaml", "--by", "num_layers")
+    assert (comparison["paired"], comparison["units_a"], comparison["balanced"]) == (True, 1, 0)
+    assert (comparison["verdict"], comparison["more"], comparison["least"]) == (
+        "cannot tell",
+        5,
+        True,
+    )
+    assert any("A and B did not take turns evenly" in sentence for sentence in comparison["said"])
 
 
 def test_what_slurm_ran_is_of_the_allocation_of_its_job(folder: Folder) -> None:
@@ -116,8 +120,8 @@ def test_what_slurm_ran_is_of_the_allocation_of_its_job(folder: Folder) -> None:
         job = JobState(f"7_{index}", "COMPLETED", "sacct", nodes="n1", started_at=start)
         write_job_state(attempt, job)
         write_ended(attempt, Ended("COMPLETED", utc_now(), 1.0))
-    (found,) = folder.compared("made-up.yaml", "--by", "num_layers")
-    assert (found["paired"], found["units_a"], found["allocations"]) == (False, 4, 8)
+    (comparison,) = folder.compared("made-up.yaml", "--by", "num_layers")
+    assert (comparison["paired"], comparison["units_a"], comparison["allocations"]) == (False, 4, 8)
 
 
 def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
@@ -131,12 +135,12 @@ def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
     folder.campaign(lines.format(layers="[1, 3]"), faster, name="after")
     done = folder.teralog("compare", "after.yaml", "before.yaml")
     assert done.exit_code == 0
-    found = folder.compared("after.yaml", str(folder.path / "results" / "before"))
-    assert [(one["a"], one["b"]) for one in found] == [
+    comparison = folder.compared("after.yaml", str(folder.path / "results" / "before"))
+    assert [(one["a"], one["b"]) for one in comparison] == [
         ("after: num_layers=1 ddp", "before: num_layers=1 ddp"),
         ("after: num_layers=1 zero1", "before: num_layers=1 zero1"),
     ]
-    assert {one["verdict"] for one in found} == {"faster"}
+    assert {one["verdict"] for one in comparison} == {"faster"}
     for label in ("num_layers=2 ddp", "num_layers=3 ddp", "num_layers=2 zero1"):
         assert label in done.stderr
 
@@ -146,8 +150,8 @@ def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Fold
     lines = "matrix: {{num_layers: [1, 2], strategy: [{strategy}]}}\nrepeats: 4\n"
     folder.campaign(lines.format(strategy="zero1"), by_layers, name="one")
     folder.campaign(lines.format(strategy="zero2"), by_layers, name="two")
-    found = folder.compared("two.yaml", "one.yaml")
-    assert [(one["a"], one["b"]) for one in found] == [
+    comparison = folder.compared("two.yaml", "one.yaml")
+    assert [(one["a"], one["b"]) for one in comparison] == [
         ("two: num_layers=1", "one: num_layers=1"),
         ("two: num_layers=2", "one: num_layers=2"),
     ]
@@ -158,17 +162,17 @@ def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
     folder.campaign("matrix: {micro_batch_size: [16, 2, 8]}\n", lambda planned: 1.0)
     results = str(folder.path / "results" / "made-up")
     for what, baseline in (("made-up.yaml", 16), (results, 2)):
-        found = folder.compared(what, "--by", "micro_batch_size")
-        assert {one["b"] for one in found} == {f"mb{baseline}"}
+        comparison = folder.compared(what, "--by", "micro_batch_size")
+        assert {one["b"] for one in comparison} == {f"mb{baseline}"}
 
 
 def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
     """A seed does not change how much is reckoned; a batch does, and speed is then in tokens."""
     folder.campaign("matrix: {micro_batch_size: [1, 2], seed: [1, 2, 3, 4]}\n", lambda planned: 1.0)
-    (found,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
-    assert (found["runs_a"], found["runs_b"]) == (4, 4)
-    assert found["speed_in"] == "tokens per second"
-    assert found["ratio"] == pytest.approx(2.0)
+    (comparison,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
+    assert (comparison["runs_a"], comparison["runs_b"]) == (4, 4)
+    assert comparison["speed_in"] == "tokens per second"
+    assert comparison["ratio"] == pytest.approx(2.0)
 
 
 def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None:
@@ -176,8 +180,11 @@ def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None
     for name in ("gpt-1.3b", "gpt-1.4b"):
         folder.campaign("matrix: {seed: [1, 2]}\n", lambda planned: 1.0, name=name)
     folders = [str(folder.path / "results" / name) for name in ("gpt-1.3b", "gpt-1.4b")]
-    (found,) = folder.compared(*folders)
-    assert (found["a"].split(":")[0], found["b"].split(":")[0]) == ("gpt-1.3b", "gpt-1.4b")
+    (comparison,) = folder.compared(*folders)
+    assert (comparison["a"].split(":")[0], comparison["b"].split(":")[0]) == (
+        "gpt-1.3b",
+        "gpt-1.4b",
+    )
 
 
 def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
@@ -185,20 +192,20 @@ def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
     lines = "matrix: {strategy: [ddp, zero1], num_microbatches: [1, 2, 4]}\n"
     folder.campaign(lines, lambda planned: float(planned.run.num_microbatches or 0))
     for name in ("num_microbatches", "global_batch_size"):
-        found = folder.compared("made-up.yaml", "--by", name)
-        assert len(found) == 4
-        assert {one["speed_in"] for one in found} == {"tokens per second"}
-        assert [one["ratio"] for one in found] == [pytest.approx(1.0)] * 4
-    found = folder.compared("made-up.yaml", "--by", "strategy")
-    assert {one["speed_in"] for one in found} == {"steps per second"}
+        comparison = folder.compared("made-up.yaml", "--by", name)
+        assert len(comparison) == 4
+        assert {one["speed_in"] for one in comparison} == {"tokens per second"}
+        assert [one["ratio"] for one in comparison] == [pytest.approx(1.0)] * 4
+    comparison = folder.compared("made-up.yaml", "--by", "strategy")
+    assert {one["speed_in"] for one in comparison} == {"steps per second"}
 
 
 def test_the_batch_is_asked_about_where_it_stands_on_both_sides_too(folder: Folder) -> None:
     """Of a sweep over both, as many micro-batches of another size make the same batch."""
     lines = "matrix: {micro_batch_size: [2, 4], num_microbatches: [1, 2]}\n"
     folder.campaign(lines, lambda planned: 1.0)
-    found = folder.compared("made-up.yaml", "--by", "num_microbatches")
-    assert [(one["a"], one["b"]) for one in found] == [
+    comparison = folder.compared("made-up.yaml", "--by", "num_microbatches")
+    assert [(one["a"], one["b"]) for one in comparison] == [
         (
             f"mb{size} gas2",
             f"mb{size} gas1",
@@ -243,18 +250,18 @@ def test_what_differs_between_two_campaigns_is_reported(folder: Folder) -> None:
     folder.campaign(
         "repeats: 4\ninclude: [{precision: bf16, nodes: 2}]\n", lambda planned: 1.0, name="new"
     )
-    (found,) = folder.compared("new.yaml", "old.yaml")
-    assert found["differing"]["precision"] == ["bf16", "fp32"]
+    (comparison,) = folder.compared("new.yaml", "old.yaml")
+    assert comparison["differing"]["precision"] == ["bf16", "fp32"]
     assert any(
         line.startswith("They differ in ") and "precision (bf16, fp32)" in line
-        for line in found["said"]
+        for line in comparison["said"]
     )
     other = folder.path / "before" / "new"
     other.parent.mkdir()
     (folder.path / "results" / "old").rename(other)
-    (found,) = folder.compared("results/new", "before/new")
-    assert found["a"].startswith("results/new: ")
-    assert found["b"].startswith("before/new: ")
+    (comparison,) = folder.compared("results/new", "before/new")
+    assert comparison["a"].startswith("results/new: ")
+    assert comparison["b"].startswith("before/new: ")
 
 
 def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
@@ -263,8 +270,8 @@ def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
     folder.campaign(
         "matrix: {precision: [fp32, bf16]}\nrepeats: 4\n", lambda planned: 1.0, name="B"
     )
-    (found,) = folder.compared("A.yaml", "B.yaml")
-    assert (found["a"], found["b"]) == ("A: gpt", "B: fp32")
+    (comparison,) = folder.compared("A.yaml", "B.yaml")
+    assert (comparison["a"], comparison["b"]) == ("A: gpt", "B: fp32")
 
 
 @pytest.mark.parametrize(
@@ -279,11 +286,11 @@ def test_the_same_against_itself_is_named_apart_and_said_to_be_so(
 ) -> None:
     """A difference is none of what was chosen."""
     folder.campaign("repeats: 2\n", lambda planned: 1.0)
-    (found,) = folder.compared("made-up.yaml", *arguments.split())
-    kind = found["a"].removeprefix("A: ").removesuffix(" repeat=2")
-    assert (found["a"], found["b"]) == tuple(name.format(kind) for name in named)
-    assert found["differing"] == {}
-    assert any(line.startswith("A and B have the same parameters") for line in found["said"])
+    (comparison,) = folder.compared("made-up.yaml", *arguments.split())
+    kind = comparison["a"].removeprefix("A: ").removesuffix(" repeat=2")
+    assert (comparison["a"], comparison["b"]) == tuple(name.format(kind) for name in named)
+    assert comparison["differing"] == {}
+    assert any(line.startswith("A and B have the same parameters") for line in comparison["said"])
 
 
 @pytest.mark.parametrize(("framework", "is_choice"), [("gpt", False), ("deepspeed", True)])
@@ -356,8 +363,8 @@ def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
         lines = (LINE.format(step=step, seconds=one) for step, one in enumerate(times, 1))
         path.write_text("".join(lines))
     for pair in (("cold.yaml", "warm.yaml"), ("results/warm", "cold.yaml")):
-        (found,) = folder.compared(*pair)
-        assert found["ratio"] == pytest.approx(1.0)
+        (comparison,) = folder.compared(*pair)
+        assert comparison["ratio"] == pytest.approx(1.0)
 
 
 def test_a_campaign_is_not_compared_with_itself(folder: Folder) -> None:

@@ -19,12 +19,16 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
     """No verdict, but its rank among the runs, and the number of runs needed."""
     (layers.path / "page.md").write_text(PAGE)
     arguments = ("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
-    (found,) = layers.compared(*arguments)
-    assert (found["b"], found["units_b"]) == ("page.md:5 row 1 (1, 1)", 1)
-    assert (found["verdict"], found["more"], found["least"]) == ("cannot tell", 48, True)
-    said = " ".join(found["said"])
-    assert "The published figure is one run" in said
-    assert "12 runs took longer per step than the row" in said
+    (comparison,) = layers.compared(*arguments)
+    assert (comparison["b"], comparison["units_b"]) == ("page.md:5 row 1 (1, 1)", 1)
+    assert (comparison["verdict"], comparison["more"], comparison["least"]) == (
+        "cannot tell",
+        48,
+        True,
+    )
+    sentence = " ".join(comparison["said"])
+    assert "The published figure is one run" in sentence
+    assert "12 runs took longer per step than the row" in sentence
     slow = layers.teralog("compare", *arguments, "--fail-if-slower", "0%")
     assert slow.exit_code == 0
 
@@ -32,11 +36,11 @@ def test_a_published_row_is_one_run_that_cannot_be_repeated(layers: Folder) -> N
 def test_settings_in_a_published_row_are_reported(layers: Folder) -> None:
     """It may be that of another model, which its page names in a heading."""
     (layers.path / "page.md").write_text(PAGE)
-    (found,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
+    (comparison,) = layers.compared("made-up.yaml", "page.md:5", "--a", "num_layers == 1")
     assert (
         "The published row contains world_size, num_layers, global_batch_size about its run; "
         "everything else is assumed to be as in A."
-    ) in found["said"]
+    ) in comparison["said"]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +69,6 @@ def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
     folder.campaign("warmup: 0\nmatrix: {num_layers: [2, 4]}\n", lambda planned: 0.25)
     assert folder.teralog("report", "made-up.yaml", "--write").exit_code == 0
     page = folder.path / "results" / "made-up" / "report.md"
-    found = folder.compared("made-up.yaml", str(page))
-    assert [one["units_b"] for one in found] == [1, 1]
-    assert [one["ratio"] for one in found] == pytest.approx([1.0, 1.0], rel=0.01)
+    comparison = folder.compared("made-up.yaml", str(page))
+    assert [one["units_b"] for one in comparison] == [1, 1]
+    assert [one["ratio"] for one in comparison] == pytest.approx([1.0, 1.0], rel=0.01)

@@ -68,21 +68,23 @@ def test_the_point_where_steps_began_to_take_longer_is_named() -> None:
         past(one, 6 + day, versions={"torch": "2.2"}, nodes="n7")
         for day, one in enumerate(noisy(*[1.2] * 5))
     ]
-    told = run_history([*before, *after])
-    assert told.shown is not None
-    assert told.shown.first is after[0]
-    assert told.shown.last is before[-1]
-    assert told.shown.ratio == pytest.approx(1.2, rel=0.02)
-    said = " ".join(history_sentences(told))
-    assert "longer since 2026-01-07T00:00:00+00:00 (c 000000000006)" in said
-    assert "torch 2.1 → 2.2, nodes — → n7" in said
-    assert history_record(told)["largest"]["since"] == 6
+    past_runs = run_history([*before, *after])
+    assert past_runs.shown is not None
+    assert past_runs.shown.first is after[0]
+    assert past_runs.shown.last is before[-1]
+    assert past_runs.shown.ratio == pytest.approx(1.2, rel=0.02)
+    sentence = " ".join(history_sentences(past_runs))
+    assert "longer since 2026-01-07T00:00:00+00:00 (c 000000000006)" in sentence
+    assert "torch 2.1 → 2.2, nodes — → n7" in sentence
+    assert history_record(past_runs)["largest"]["since"] == 6
 
 
 def test_steps_that_take_less_are_a_change_too() -> None:
     """Since a repair, perhaps."""
-    told = run_history([past(one, day) for day, one in enumerate(noisy(*[1.2] * 5, *[1.0] * 5))])
-    assert "shorter since 2026-01-06" in history_sentences(told)[0]
+    past_runs = run_history(
+        [past(one, day) for day, one in enumerate(noisy(*[1.2] * 5, *[1.0] * 5))]
+    )
+    assert "shorter since 2026-01-06" in history_sentences(past_runs)[0]
 
 
 def test_runs_of_one_allocation_count_once() -> None:
@@ -115,9 +117,9 @@ def test_runs_of_one_allocation_count_once() -> None:
 )
 def test_what_the_runs_cannot_show_is_reported(seconds: Sequence[float | None], said: str) -> None:
     """However few there are."""
-    told = run_history([past(one, day) for day, one in enumerate(seconds)])
-    assert told.shown is None
-    assert history_sentences(told)[0].startswith(said)
+    past_runs = run_history([past(one, day) for day, one in enumerate(seconds)])
+    assert past_runs.shown is None
+    assert history_sentences(past_runs)[0].startswith(said)
 
 
 def test_text_from_files_cannot_control_the_terminal() -> None:
@@ -125,18 +127,18 @@ def test_text_from_files_cannot_control_the_terminal() -> None:
     bad = {"nodes": "n\x1b[2J", "versions": {"torch": "\x1b]0;x\x07"}}
     runs = [past(one, day) for day, one in enumerate(noisy(*[1.0] * 4))]
     runs += [past(one, 4 + day, **bad) for day, one in enumerate(noisy(*[1.2] * 4))]
-    told = run_history(runs)
-    said = history_sentences(told)
-    assert "nodes" in said[1]
-    for text in (*said, as_text(history_table(told))):
+    past_runs = run_history(runs)
+    sentences = history_sentences(past_runs)
+    assert "nodes" in sentences[1]
+    for text in (*sentences, as_text(history_table(past_runs))):
         assert "\x1b" not in text
 
 
 def test_runs_without_a_step_time_are_counted() -> None:
     """They are in the table, and are left out of the computation."""
-    told = run_history([past(None, 0), past(1.0, 1)])
-    assert history_sentences(told)[-1] == "1 run completed without a step time."
-    assert told.timed == 1
+    past_runs = run_history([past(None, 0), past(1.0, 1)])
+    assert history_sentences(past_runs)[-1] == "1 run completed without a step time."
+    assert past_runs.timed == 1
 
 
 class Folder:
@@ -279,13 +281,13 @@ def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
     file = folder.campaign("new", "", 0.1)
     folder.campaign("old", "", 0.2)
     path = next((folder.results / "old").glob("*/run.json"))
-    told = json.loads(path.read_text())
-    path.write_text(json.dumps({**told, "framework": "gone"}))
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "framework": "gone"}))
     done = folder.history(file, "gpt")
     assert done.exit_code == 0
     assert (
         done.stderr == f"not read, because this version does not know their parameters: "
-        f"old/{told['run_id']}\n"
+        f"old/{record['run_id']}\n"
     )
 
 

@@ -40,23 +40,23 @@ def test_interleaved_runs_start_one_after_another_and_say_where_they_stood(
     assert playground.states().count("COMPLETED") == 4
     assert playground.teralog("submit", "campaign.yaml").returncode == 0
     assert [words[1] for words in playground.events()] == ["start", "end"] * 8
-    found = started(playground)
-    assert [(one["block"], one["place"]) for one in found] == [
+    started_runs = started(playground)
+    assert [(one["block"], one["place"]) for one in started_runs] == [
         (block, place) for block in (1, 2) for place in (1, 2, 3, 4)
     ]
-    allocations = [one["allocation"] for one in found]
+    allocations = [one["allocation"] for one in started_runs]
     assert len(set(allocations[:4])) == len(set(allocations[4:])) == 1
     assert allocations[0] != allocations[4]
-    for block in (found[:4], found[4:]):
+    for block in (started_runs[:4], started_runs[4:]):
         a, b, other_b, other_a = (one["label"] for one in block)
         assert (a, b) == (other_a, other_b)
         assert a != b
-    told = json.loads(
+    record = json.loads(
         playground.teralog("compare", "campaign.yaml", "--by", "num_layers", "--json").stdout
     )
-    assert (told[0]["units_a"], told[0]["balanced"], told[0]["allocations"]) == (2, 2, 2)
-    assert told[0]["verdict"] == "cannot tell"
-    assert told[0]["more"] >= 4
+    assert (record[0]["units_a"], record[0]["balanced"], record[0]["allocations"]) == (2, 2, 2)
+    assert record[0]["verdict"] == "cannot tell"
+    assert record[0]["more"] >= 4
 
 
 def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:

@@ -65,7 +65,7 @@ def test_steps_vary_about_the_mean_of_their_own_run() -> None:
 def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
     """Hours by 20 %, allocations by 10 %, runs by 3 %, in groups of unequal sizes."""
     chance = random.Random(1)
-    found: list[tuple[float, float, float]] = []
+    collected: list[tuple[float, float, float]] = []
     for _ in range(200):
         values, kinds, hours, allocations = [], [], [], []
         for hour in range(8):
@@ -78,8 +78,8 @@ def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
                     hours.append(hour)
                     allocations.append((hour, allocation))
         (of_hours, of_allocations), of_runs = components(values, kinds, hours, allocations)
-        found.append(tuple(one.variance or 0.0 for one in (of_hours, of_allocations, of_runs)))
-    means = [fmean(column) for column in zip(*found, strict=True)]
+        collected.append(tuple(one.variance or 0.0 for one in (of_hours, of_allocations, of_runs)))
+    means = [fmean(column) for column in zip(*collected, strict=True)]
     assert means == [
         pytest.approx(0.04, rel=0.15),
         pytest.approx(0.01, rel=0.1),
@@ -110,10 +110,10 @@ def percents(page: NoisePage) -> dict[str, float | None]:
 def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
     """Neither of allocations, nor of what a run is worth anywhere, nor of hours and nodes."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "a")])
-    found = percents(page)
-    assert found["runs"] == pytest.approx(5, abs=0.3)
-    assert found["steps"] == pytest.approx(1.4, abs=0.1)
-    assert [found[name] for name in ("allocations", "repeats", "hours", "nodes")] == [None] * 4
+    by_source = percents(page)
+    assert by_source["runs"] == pytest.approx(5, abs=0.3)
+    assert by_source["steps"] == pytest.approx(1.4, abs=0.1)
+    assert [by_source[name] for name in ("allocations", "repeats", "hours", "nodes")] == [None] * 4
     assert "—" in as_text(noise_table(page))
     assert "To find a difference" not in " ".join(noise_sentences(page))
 
@@ -130,10 +130,10 @@ def test_an_absent_component_has_no_degrees_of_freedom() -> None:
 
 def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> None:
     """And cannot tell what of it is the allocation's."""
-    found = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
+    by_source = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
     spread = math.sqrt(variance([math.log(speed) for speed in (1.0, 1.4, 1.2, 1.3)]))
-    assert found["repeats"] == pytest.approx(100 * math.expm1(spread))
-    assert (found["runs"], found["allocations"]) == (None, None)
+    assert by_source["repeats"] == pytest.approx(100 * math.expm1(spread))
+    assert (by_source["runs"], by_source["allocations"]) == (None, None)
 
 
 def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> None:
@@ -168,12 +168,12 @@ def test_hours_and_nodes_are_reported_where_several_allocations_share_one() -> N
         for turn in range(4)
     ]
     page = noise_page(runs)
-    found = percents(page)
-    assert found["hours"] == pytest.approx(63, abs=1)
-    assert found["nodes"] == 0
-    said = " ".join(noise_sentences(page))
-    assert "runs at different hours of the day differ by 63%" in said
-    assert {one["source"] for one in noise_record(page)["sources"]} == set(found)
+    by_source = percents(page)
+    assert by_source["hours"] == pytest.approx(63, abs=1)
+    assert by_source["nodes"] == 0
+    sentence = " ".join(noise_sentences(page))
+    assert "runs at different hours of the day differ by 63%" in sentence
+    assert {one["source"] for one in noise_record(page)["sources"]} == set(by_source)
 
 
 def test_runs_that_show_nothing_are_named() -> None:

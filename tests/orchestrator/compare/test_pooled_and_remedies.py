@@ -29,8 +29,8 @@ def said(folder: Folder, lines: str, one: tuple[float, ...], two: tuple[float, .
         return next(seconds[planned.run.model.num_layers])
 
     folder.campaign(lines, speeds)
-    [found] = folder.compared("made-up.yaml", "--by", "num_layers")
-    return " ".join(found["said"])
+    [comparison] = folder.compared("made-up.yaml", "--by", "num_layers")
+    return " ".join(comparison["said"])
 
 
 def test_seeds_that_were_pooled_are_named(folder: Folder) -> None:

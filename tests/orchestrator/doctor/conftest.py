@@ -69,9 +69,9 @@ def _examine(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    findings = tuple(Finding(**each) for each in found["findings"])
-    return Examination(findings, frozenset(found["modules"]))
+    record = json.loads(done.stdout)
+    findings = tuple(Finding(**each) for each in record["findings"])
+    return Examination(findings, frozenset(record["modules"]))
 
 
 def _doctor(folder: Path, *options: str, **changed: str | Path | None) -> tuple[int, str, str]:

@@ -70,8 +70,8 @@ def test_the_least_python_is_that_of_the_metadata() -> None:
 
 def test_every_extra_that_doctor_names_is_one_of_the_metadata() -> None:
     """A remedy never asks for an extra that does not exist."""
-    known = metadata.metadata("teralog").get_all("Provides-Extra") or []
-    assert set(diagnosis.EXTRAS) <= set(known)
+    extras = metadata.metadata("teralog").get_all("Provides-Extra") or []
+    assert set(diagnosis.EXTRAS) <= set(extras)
 
 
 def test_the_metadata_has_no_marker_but_of_extras() -> None:
@@ -89,8 +89,8 @@ def test_the_default_folder_of_extensions_is_below_home(
     """It need not exist, and looking does not make it."""
     home = tmp_path / "home"
     home.mkdir()
-    found = examine(tmp_path, HOME=home, TORCH_EXTENSIONS_DIR=named)
-    folder = found.one("folder", "torch extensions")
+    findings = examine(tmp_path, HOME=home, TORCH_EXTENSIONS_DIR=named)
+    folder = findings.one("folder", "torch extensions")
     assert (folder.ok, folder.found) == (True, f"{home}/.cache/teralog/torch_extensions")
     assert list(home.iterdir()) == []
 
@@ -100,8 +100,8 @@ def test_a_folder_of_extensions_below_a_file_takes_nothing(
 ) -> None:
     """The nearest thing that exists decides."""
     (tmp_path / "file").write_text("")
-    found = examine(tmp_path, TORCH_EXTENSIONS_DIR=tmp_path / "file" / "a" / "b")
-    folder = found.one("folder", "torch extensions")
+    findings = examine(tmp_path, TORCH_EXTENSIONS_DIR=tmp_path / "file" / "a" / "b")
+    folder = findings.one("folder", "torch extensions")
     assert (folder.ok, folder.optional) == (False, True)
     assert "export TORCH_EXTENSIONS_DIR=" in (folder.remedy or "")
 
@@ -129,8 +129,8 @@ def test_without_home_the_folder_of_extensions_must_be_named(
     tmp_path: Path, examine: Callable[..., Any]
 ) -> None:
     """A run's script could not name it either."""
-    found = examine(tmp_path, HOME=None, TORCH_EXTENSIONS_DIR=None)
-    folder = found.one("folder", "torch extensions")
+    findings = examine(tmp_path, HOME=None, TORCH_EXTENSIONS_DIR=None)
+    folder = findings.one("folder", "torch extensions")
     assert (folder.ok, folder.found) == (False, None)
 
 

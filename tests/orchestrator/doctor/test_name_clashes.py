@@ -23,9 +23,9 @@ def test_another_distribution_that_ships_teralog_is_named(
         # Behind everything else, so that ours is imported all the same.
         code = f"import sys; sys.path.append({str(site)!r})\n"
         (tmp_path / "sitecustomize.py").write_text(code)
-        found = examine(tmp_path, PYTHONPATH=tmp_path).one("name clash", "teralog")
-        assert (found.ok, found.optional, found.found) == (False, False, "impostor 1.5")
-        assert (found.remedy or "").startswith("pip uninstall impostor")
+        finding = examine(tmp_path, PYTHONPATH=tmp_path).one("name clash", "teralog")
+        assert (finding.ok, finding.optional, finding.found) == (False, False, "impostor 1.5")
+        assert (finding.remedy or "").startswith("pip uninstall impostor")
 
 
 def test_a_distribution_that_overwrites_our_files_is_named(
@@ -75,8 +75,8 @@ def test_a_package_of_our_name_elsewhere_is_no_clash(
 ) -> None:
     """Our packages are imported from their own folder, whatever comes first on the path."""
     site = install(tmp_path / "site", "impostor", "1.5", f"{package}/__init__.py")
-    found = examine(site, PYTHONPATH=site).one("name clash", package)
-    assert (found.ok, found.found) == (True, str(ROOT / package / "__init__.py"))
+    finding = examine(site, PYTHONPATH=site).one("name clash", package)
+    assert (finding.ok, finding.found) == (True, str(ROOT / package / "__init__.py"))
 
 
 def test_names_that_only_look_alike_are_no_clash(
@@ -105,9 +105,9 @@ def test_another_teralog_in_front_of_ours_is_named(
     path.write_text("")
     # As a run's launcher would find it, and the process that examines did not.
     prelude = f"import sys, teralog; sys.path.insert(0, {str(tmp_path / 'mine')!r})\n"
-    found = examine(tmp_path, prelude=prelude).one("name clash", "teralog")
-    assert (found.ok, found.found) == (False, str(tmp_path / "mine" / shown))
-    assert f"keep {tmp_path / 'mine'} off PYTHONPATH" in (found.remedy or "")
+    finding = examine(tmp_path, prelude=prelude).one("name clash", "teralog")
+    assert (finding.ok, finding.found) == (False, str(tmp_path / "mine" / shown))
+    assert f"keep {tmp_path / 'mine'} off PYTHONPATH" in (finding.remedy or "")
 
 
 def test_another_teralog_in_the_working_folder_hides_ours_from_python_m(
@@ -118,8 +118,8 @@ def test_another_teralog_in_the_working_folder_hides_ours_from_python_m(
     (tmp_path / "teralog" / "__init__.py").write_text("")
     # As a program's script has it: the working folder is not on this process's own path.
     prelude = "import sys; sys.path = [folder for folder in sys.path if folder]\n"
-    found = examine(tmp_path, prelude=prelude).one("name clash", "teralog")
-    assert (found.ok, found.found) == (False, str(tmp_path / "teralog"))
+    finding = examine(tmp_path, prelude=prelude).one("name clash", "teralog")
+    assert (finding.ok, finding.found) == (False, str(tmp_path / "teralog"))
     safe = examine(tmp_path, prelude=prelude, PYTHONSAFEPATH="1")
     assert safe.one("name clash", "teralog").ok
 
@@ -143,9 +143,9 @@ def test_a_package_that_is_not_there_is_reported(
     """Half an installation is a problem as well."""
     copy = copy_packages(tmp_path / "copy")
     shutil.rmtree(copy / "slurm_templates")
-    found = examine(tmp_path, "-S", PYTHONPATH=copy).one("name clash", "slurm_templates")
-    assert (found.ok, found.found) == (False, None)
-    assert "install teralog again" in (found.remedy or "")
+    finding = examine(tmp_path, "-S", PYTHONPATH=copy).one("name clash", "slurm_templates")
+    assert (finding.ok, finding.found) == (False, None)
+    assert "install teralog again" in (finding.remedy or "")
 
 
 def test_a_working_folder_that_was_deleted_is_no_traceback(

@@ -14,8 +14,8 @@ def test_a_version_too_old_is_no_package(
 ) -> None:
     """The installed version is shown, and the remedy requests the required one."""
     (needed,) = [each for each in needed_packages() or () if each.name == "jinja2"]
-    found = examine(tmp_path, PYTHONPATH=install(tmp_path / "site", "jinja2", "1.2.3"))
-    finding = found.one("package", "jinja2")
+    findings = examine(tmp_path, PYTHONPATH=install(tmp_path / "site", "jinja2", "1.2.3"))
+    finding = findings.one("package", "jinja2")
     assert (finding.ok, finding.optional, finding.found) == (False, False, "1.2.3")
     assert finding.remedy == f"pip install 'jinja2{needed.requirement.specifier}'"
 
@@ -32,16 +32,16 @@ def test_a_package_that_is_not_installed_is_missing(
         extra='Requires-Dist: nor_this[with]>=3 ; extra == "train"',
         other="Requires-Dist: only-for-tests; extra == 'dev'",
     )  # fmt: skip
-    found = examine(tmp_path, PYTHONPATH=site)
-    assert found.one("package", "teralog").found == "9.9"
-    assert found.one("package", "nobody-has-this") == Finding(
+    findings = examine(tmp_path, PYTHONPATH=site)
+    assert findings.one("package", "teralog").found == "9.9"
+    assert findings.one("package", "nobody-has-this") == Finding(
         "package", "nobody-has-this", False, False, None, "pip install 'nobody-has-this<2,>=1'"
     )
-    assert found.one("extra train", "nor_this") == Finding(
+    assert findings.one("extra train", "nor_this") == Finding(
         "extra train", "nor_this", False, True, None, "pip install 'teralog[train]'"
     )
-    assert found.one("extra train", "all of it").found == "0 of 1 packages"
-    assert "only-for-tests" not in {finding.name for finding in found.findings}
+    assert findings.one("extra train", "all of it").found == "0 of 1 packages"
+    assert "only-for-tests" not in {finding.name for finding in findings.findings}
 
 
 def test_an_extra_is_complete_with_its_last_package(

@@ -61,9 +61,9 @@ def test_slurm_without_its_configuration_is_missing_with_the_reason(
 ) -> None:
     """A program that cannot work is reported in its own words."""
     program(tmp_path / "bin", "sbatch", "echo 'sbatch: fatal: no slurm.conf' >&2; exit 1")
-    found = examine(tmp_path, PATH=tmp_path / "bin").one("Slurm", "sbatch")
-    assert (found.ok, found.found) == (False, None)
-    assert (found.remedy or "").startswith(
+    finding = examine(tmp_path, PATH=tmp_path / "bin").one("Slurm", "sbatch")
+    assert (finding.ok, finding.found) == (False, None)
+    assert (finding.remedy or "").startswith(
         "sbatch --version exits with 1: sbatch: fatal: no slurm.conf; "
     )
 
@@ -111,8 +111,8 @@ def test_a_program_that_hangs_is_ended_with_its_children(
     """It is waited for as long as the timeout says, and nothing of it is left."""
     child = tmp_path / "child"
     program(tmp_path / "bin", "nvidia-smi", f"/bin/sleep 1000 & echo $! > {child}\nwait")
-    found = examine(tmp_path, timeout_seconds=1, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
-    assert "nvidia-smi --query-gpu=name gave no answer within 1 s" in (found.remedy or "")
+    finding = examine(tmp_path, timeout_seconds=1, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
+    assert "nvidia-smi --query-gpu=name gave no answer within 1 s" in (finding.remedy or "")
     number = int(child.read_text())
     # The process that adopts orphans may not have collected it yet.
     with contextlib.suppress(psutil.NoSuchProcess):

@@ -93,15 +93,15 @@ def test_every_strategy_can_be_run_on_one_gpu_and_on_several_nodes(run_of: RunOf
 def test_what_the_benchmark_cannot_do_is_reported(
     run_of: RunOf, values: dict[str, Any], begins: str
 ):
-    (said,) = problems(gpt(run_of, **values))
-    assert said.startswith(begins)
+    (sentences,) = problems(gpt(run_of, **values))
+    assert sentences.startswith(begins)
 
 
 def test_the_key_that_two_tables_have_is_gpts(run_of: RunOf):
     """`10b` alone is a GPT; OPT's is asked for by its full name."""
-    (said,) = problems(opt(run_of, model="10b"))
-    assert "a model '10b' of other sizes than these" in said
-    assert said.endswith("; write opt-10b")
+    (sentences,) = problems(opt(run_of, model="10b"))
+    assert "a model '10b' of other sizes than these" in sentences
+    assert sentences.endswith("; write opt-10b")
 
 
 def test_a_rank_of_lora_is_no_wider_than_the_model(run_of: RunOf):

@@ -106,7 +106,7 @@ def test_deepspeed_accepts_every_way_to_run_the_trainer(
     from deepspeed.runtime import config as deepspeed_config
 
     monkeypatch.setattr(deepspeed_config.dist, "get_rank", lambda: 0)
-    known = FRAMEWORKS["hf_deepspeed"]
+    framework = FRAMEWORKS["hf_deepspeed"]
     chosen = itertools.product(
         range(4), ["none", "cpu"], ["none", "cpu"], ["fp32", "bf16", "fp16"], [1, 3]
     )
@@ -121,9 +121,9 @@ def test_deepspeed_accepts_every_way_to_run_the_trainer(
             num_microbatches=count,
             gpus_per_node=4,
         )
-        if list(known.checks.problems(run)):
+        if list(framework.checks.problems(run)):
             continue
-        [content] = known.start.config_files(run).values()
+        [content] = framework.start.config_files(run).values()
         topology = SimpleNamespace(get_data_parallel_world_size=lambda: 4)
         read = deepspeed_config.DeepSpeedConfig(filled_in(run, content), mpu=topology)
         assert read.train_batch_size == 4 * count

@@ -285,8 +285,8 @@ def test_what_cannot_be_split_is_named(run_of: RunOf, name: str) -> None:
         ),
     ):
         run = run_of(**given, **{option: 2})
-        said = [one for one in FRAMEWORKS[name].checks.problems(run) if " splits no " in one]
-        assert said == [f"framework {name} splits no {what}"]
+        problems = [one for one in FRAMEWORKS[name].checks.problems(run) if " splits no " in one]
+        assert problems == [f"framework {name} splits no {what}"]
 
 
 def strings(path: Path) -> list[str]:

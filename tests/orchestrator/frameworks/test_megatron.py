@@ -394,9 +394,9 @@ def low(run: Run) -> float:
     """Return the low end of a run's memory forecast."""
     placement = MEGATRON.model.placement(run)
     assert placement is not None
-    found = forecast(run, placement)
-    assert found is not None
-    return found.low_gib
+    memory = forecast(run, placement)
+    assert memory is not None
+    return memory.low_gib
 
 
 @pytest.mark.parametrize(
@@ -490,12 +490,12 @@ def test_a_run_that_skips_nearly_all_its_updates_is_warned_of(
     run_of: RunOf, options: dict[str, Any], *, warned: bool
 ):
     """Megatron-LM's dynamic loss scale starts at 2**32, and comes down by half at each overflow."""
-    said = [
+    sentences = [
         warning
         for warning in MEGATRON.checks.warnings(run_of(**of_2021(**options)))
         if "loss scale" in warning
     ]
-    assert len(said) == warned
+    assert len(sentences) == warned
 
 
 def test_a_report_has_the_columns_of_the_page(

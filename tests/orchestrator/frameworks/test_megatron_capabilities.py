@@ -122,9 +122,9 @@ def test_nothing_is_reported_about_a_gpu_that_can_or_that_is_not_known(
 
 def low_gib(gpu: str | None, run: Run) -> float:
     """Return the low end of a run's forecast on a GPU."""
-    found = run_forecast(run, Cluster(name="a", gpu=gpu))
-    assert found is not None
-    return found.low_gib
+    memory = run_forecast(run, Cluster(name="a", gpu=gpu))
+    assert memory is not None
+    return memory.low_gib
 
 
 def test_a_gpu_without_fused_attention_keeps_the_scores(run_of: RunOf):

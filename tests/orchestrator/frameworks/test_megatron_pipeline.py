@@ -139,13 +139,13 @@ def test_older_versions_lower_parallel_sizes_that_are_too_large(
 ):
     """The run has the sizes that train, and remembers those that were given."""
     run = run_of(**four_stages(32, **values))
-    found = run.parallelism
-    assert (found.tensor_parallel_size, found.pipeline_parallel_size) == split
-    assert found.given.pipeline_parallel_size == values.get("pipeline_parallel_size", 4)
+    parallelism = run.parallelism
+    assert (parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size) == split
+    assert parallelism.given.pipeline_parallel_size == values.get("pipeline_parallel_size", 4)
     warned = [
         line for line in FRAMEWORKS[run.framework].checks.warnings(run) if "trains with" in line
     ]
-    assert bool(warned) == (found != found.given)
+    assert bool(warned) == (parallelism != parallelism.given)
 
 
 def test_a_lowered_run_is_not_the_run_with_the_lower_size(run_of: RunOf):

@@ -219,10 +219,10 @@ def test_an_overlay_may_repeat_what_the_run_says(run_of: RunOf):
 def test_only_the_third_stage_offloads_to_nvme(run_of: RunOf, stage: int):
     """DeepSpeed takes it for the CPU, whether or not there is a path."""
     run = run_of(**deepspeed(zero_stage=stage, offload_optimizer="nvme"))
-    known = FRAMEWORKS[run.framework]
-    assert not list(known.checks.problems(run))
-    said = "offload_optimizer=nvme keeps the states in memory but for ZeRO stage 3"
-    assert said in known.checks.warnings(run)
+    framework = FRAMEWORKS[run.framework]
+    assert not list(framework.checks.problems(run))
+    sentence = "offload_optimizer=nvme keeps the states in memory but for ZeRO stage 3"
+    assert sentence in framework.checks.warnings(run)
 
 
 def test_offload_to_nvme_needs_a_path(run_of: RunOf):

@@ -60,11 +60,11 @@ def test_a_profile_says_what_slurm_is_to_do(tmp_path: Path):
         "signal: B:USR2@90\nthrottle: 4\nmax_array_size: 500\nsubmission_limit: 100\n"
         "log_folder: $SCRATCH/logs\n"
     )
-    told = load_cluster("v100.yaml", tmp_path)
-    assert (told.memory, told.exclusive, told.switches) == ("160G", True, "1@2:00:00")
-    assert (told.time_limit, told.requeue, told.signal) == ("1:30:00", False, "B:USR2@90")
-    assert (told.throttle, told.max_array_size, told.submission_limit) == (4, 500, 100)
-    assert told.log_folder == "$SCRATCH/logs"
+    cluster = load_cluster("v100.yaml", tmp_path)
+    assert (cluster.memory, cluster.exclusive, cluster.switches) == ("160G", True, "1@2:00:00")
+    assert (cluster.time_limit, cluster.requeue, cluster.signal) == ("1:30:00", False, "B:USR2@90")
+    assert (cluster.throttle, cluster.max_array_size, cluster.submission_limit) == (4, 500, 100)
+    assert cluster.log_folder == "$SCRATCH/logs"
     assert Cluster(name="a").requeue is None
 
 
@@ -94,17 +94,17 @@ def test_paths_of_a_profile_are_relative_to_it(
     (tmp_path / "far").mkdir()
     profile = tmp_path / "far" / "a.yaml"
     profile.write_text(f"log_folder: {written}\npython: {written}\n")
-    told = load_cluster("far/a.yaml", tmp_path)
-    assert told.log_folder == log_folder.format(folder=profile.parent)
-    assert told.python == python.format(folder=profile.parent)
+    cluster = load_cluster("far/a.yaml", tmp_path)
+    assert cluster.log_folder == log_folder.format(folder=profile.parent)
+    assert cluster.python == python.format(folder=profile.parent)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_profile_loads_and_names_no_account(path: Path):
     """Its GPU is one whose peak is known."""
-    told = load_cluster(path.name, path.parent)
-    assert told.account is None
-    peak = told.peak_tflops("fp16")
+    cluster = load_cluster(path.name, path.parent)
+    assert cluster.account is None
+    peak = cluster.peak_tflops("fp16")
     assert peak is not None
     assert peak.value is not None
 
@@ -227,8 +227,8 @@ def test_a_profile_that_does_not_fit_is_refused(tmp_path: Path, text: str, probl
     with pytest.raises(UserError) as caught:
         load_cluster("a.yaml", tmp_path)
     assert len(caught.value.problems) == len(problems)
-    for said, expected in zip(caught.value.problems, problems, strict=True):
-        assert said.startswith(f"{path}{expected}")
+    for sentence, expected in zip(caught.value.problems, problems, strict=True):
+        assert sentence.startswith(f"{path}{expected}")
 
 
 INSTEAD = "; give a file's name, or 'local' for this machine"
@@ -259,9 +259,9 @@ def test_the_profiles_that_are_there_are_listed(
     (tmp_path / "broken.yaml").write_text("{")
     with pytest.raises(UserError) as caught:
         load_cluster(name, Path())
-    (said,) = caught.value.problems
+    (problems,) = caught.value.problems
     folder = tmp_path / Path(name).parent
-    assert said == f"cluster {name!r}: there is no such profile file in {folder}{hint}"
+    assert problems == f"cluster {name!r}: there is no such profile file in {folder}{hint}"
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", "", ".", ".."])

@@ -39,15 +39,15 @@ STUBBORN = {
 
 def with_mark(token: str) -> list[int]:
     """Return the processes that carry a mark, as /proc tells; a zombie carries none."""
-    found = []
+    collected = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             variables = path.read_bytes().split(b"\0")
         except OSError:
             continue
         if f"{MARK}={token}".encode() in variables:
-            found.append(int(path.parent.name))
-    return found
+            collected.append(int(path.parent.name))
+    return collected
 
 
 def lives(process: psutil.Process) -> bool:

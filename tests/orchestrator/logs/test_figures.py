@@ -53,8 +53,8 @@ def figures(*arguments: str) -> dict[str, Any]:
     """Return what the command prints about the only run as JSON."""
     result = parse("--json", *arguments)
     assert result.exit_code == 0, result.output
-    (found,) = json.loads(result.stdout)
-    return dict(found)
+    (record,) = json.loads(result.stdout)
+    return dict(record)
 
 
 @pytest.fixture(autouse=True)
@@ -67,18 +67,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
     """Equation 3 of Narayanan et al. 2021, over the median step and 16 GPUs; MFU of 125 TFLOP/s."""
     Path("run.log").write_text(log(ARGUMENTS))
-    found = figures("run.log")
+    values = figures("run.log")
     sizes = {"num_layers": 40, "hidden_size": 6144, "padded_vocab_size": 50688, "seq_length": 1024}
     hardware, model = (
         narayanan_flops(**sizes, global_batch_size=4, recomputed=recomputed) / 1.5 / 16 / 1e12
         for recomputed in (True, False)
     )
-    assert found["tflops_per_gpu"] == pytest.approx(hardware)
-    assert found["model_tflops_per_gpu"] == pytest.approx(model)
-    assert found["mfu"] == pytest.approx(model / 125)
+    assert values["tflops_per_gpu"] == pytest.approx(hardware)
+    assert values["model_tflops_per_gpu"] == pytest.approx(model)
+    assert values["mfu"] == pytest.approx(model / 125)
     parameters = 40 * (12 * 6144**2 + 13 * 6144) + (50688 + 1024 + 2) * 6144
-    assert (found["gpus"], found["parameters"]) == (16, parameters)
-    assert (found["global_batch_size"], found["recomputed"]) == (4, True)
+    assert (values["gpus"], values["parameters"]) == (16, parameters)
+    assert (values["global_batch_size"], values["recomputed"]) == (4, True)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_an_argument_changes_the_figures(
 ) -> None:
     """Or takes them away, if the model is not one of those that are counted."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
-    found = figures("run.log")
-    assert {name: found[name] for name in expected} == expected
-    assert (found["tflops_per_gpu"] is None) == ("tflops_per_gpu" in expected)
+    values = figures("run.log")
+    assert {name: values[name] for name in expected} == expected
+    assert (values["tflops_per_gpu"] is None) == ("tflops_per_gpu" in expected)
 
 
 OPTIONS = (
@@ -164,16 +164,16 @@ EXPERTS = {
 def test_experts_are_counted_by_what_megatron_prints(folder: Path) -> None:
     """Each token takes 2 of 8 experts; one layer is dense."""
     Path("run.log").write_text(log(EXPERTS))
-    found = figures("run.log")
+    values = figures("run.log")
     h, tokens = 6144, 4 * 1024
     attention = 2 * h * 32 * 128 + 2 * h * 8 * 128 + 2 * 1024 * 32 * 128
     dense, experts = 3 * h * 24576, 2 * 3 * h * 1024 + 8 * h
     per_token = 6 * (40 * attention + dense + 39 * experts + h * 50688)
-    assert found["model_tflops_per_gpu"] == pytest.approx(per_token * tokens / 1.5 / 16 / 1e12)
-    assert found["mfu"] == pytest.approx(found["model_tflops_per_gpu"] / 125)
+    assert values["model_tflops_per_gpu"] == pytest.approx(per_token * tokens / 1.5 / 16 / 1e12)
+    assert values["mfu"] == pytest.approx(values["model_tflops_per_gpu"] / 125)
     norms = 81 * h
     stored = 40 * (2 * h * 32 * 128 + 2 * h * 8 * 128) + dense + 39 * (8 * 3 * h * 1024 + 8 * h)
-    assert found["parameters"] == stored + norms + 2 * h * 50688
+    assert values["parameters"] == stored + norms + 2 * h * 50688
 
 
 def test_a_model_is_given_by_name_or_by_its_config(folder: Path) -> None:
@@ -275,8 +275,8 @@ def test_matrices_of_few_bits_have_no_peak_of_16_bits(
     errors = parse("run.log").stderr
     assert (figures("run.log")["mfu"] is None) == (low is not None)
     assert (f"no {low} peak is known of H200 SXM5; give --gpu-peak-tflops" in errors) == bool(low)
-    found = figures("run.log", "--gpu-peak-tflops=1979")
-    assert found["mfu"] == pytest.approx(found["model_tflops_per_gpu"] / 1979)
+    values = figures("run.log", "--gpu-peak-tflops=1979")
+    assert values["mfu"] == pytest.approx(values["model_tflops_per_gpu"] / 1979)
 
 
 def test_a_batch_that_grows_gives_the_flops_of_all_samples(folder: Path) -> None:
@@ -329,11 +329,11 @@ def test_the_device_that_a_program_reports_has_a_peak(
         " | precision bf16 | parameters 1000 | torch 2.13.0\n"
         + log(ARGUMENTS | {"fp16": "False"}).replace(GPU, "")
     )
-    found = figures("run.log")
-    assert found["tflops_per_gpu"] is not None
+    values = figures("run.log")
+    assert values["tflops_per_gpu"] is not None
     assert "no MFU" not in parse("run.log").stderr
-    mfu = None if peak is None else pytest.approx(found["model_tflops_per_gpu"] / peak)
-    assert found["mfu"] == mfu
+    mfu = None if peak is None else pytest.approx(values["model_tflops_per_gpu"] / peak)
+    assert values["mfu"] == mfu
 
 
 def test_the_length_of_sequences_gives_tokens(folder: Path) -> None:
@@ -363,10 +363,10 @@ def test_computed_tflops_agree_with_those_that_a_program_logs(folder: Path) -> N
         "kv_channels": "128",
     }
     Path("run.log").write_text(log(ARGUMENTS | bloom, seconds=346.66).replace(GPU, ""))
-    found = figures("run.log", "--gpu=MI250X")
-    assert found["tflops_per_gpu"] == pytest.approx(67.04, rel=2e-4)
-    assert found["mfu"] == pytest.approx(found["model_tflops_per_gpu"] / 191.5)
-    assert found["parameters"] == pytest.approx(173.4e9, rel=5e-4)
+    values = figures("run.log", "--gpu=MI250X")
+    assert values["tflops_per_gpu"] == pytest.approx(67.04, rel=2e-4)
+    assert values["mfu"] == pytest.approx(values["model_tflops_per_gpu"] / 191.5)
+    assert values["parameters"] == pytest.approx(173.4e9, rel=5e-4)
 
 
 ONEFLOW = {
@@ -388,9 +388,9 @@ def test_computed_tflops_agree_with_a_published_table(folder: Path) -> None:
     It counts 512 more tokens in the vocabulary.
     """
     Path("run.log").write_text(log(ONEFLOW, seconds=13.11718))
-    found = figures("run.log")
-    assert found["tflops_per_gpu"] == pytest.approx(36.85, rel=1e-3)
-    assert found["gpus"] == 32
+    values = figures("run.log")
+    assert values["tflops_per_gpu"] == pytest.approx(36.85, rel=1e-3)
+    assert values["gpus"] == 32
 
 
 @pytest.mark.parametrize(
@@ -455,9 +455,9 @@ def test_the_reason_for_a_missing_step_time_is_the_true_one(
     Path("run.log").write_text(
         "".join(PROGRESS.format(n, skipped(n)) + TIMER.format(n) for n in steps)
     )
-    told = parse("run.log").stderr
-    assert told.count("no step time") == 1
-    assert reason in told
+    errors = parse("run.log").stderr
+    assert errors.count("no step time") == 1
+    assert reason in errors
     if "batch" in reason:
         assert figures("run.log", "--global-batch-size", "40")["step_seconds"]["mean"] == 0.5
 
@@ -530,6 +530,6 @@ def test_published_logs_have_the_figures_of_their_page(
     name: str, tflops: float, billions: float
 ) -> None:
     """The page has 1.381, 2.738, 6.736, 146 and 122 s; the formula over the medians of the logs."""
-    found = figures(str(PUBLISHED / f"{name}.out"))
-    assert found["tflops_per_gpu"] == pytest.approx(tflops, rel=5e-4)
-    assert found["parameters"] / 1e9 == pytest.approx(billions, rel=5e-4)
+    values = figures(str(PUBLISHED / f"{name}.out"))
+    assert values["tflops_per_gpu"] == pytest.approx(tflops, rel=5e-4)
+    assert values["parameters"] / 1e9 == pytest.approx(billions, rel=5e-4)

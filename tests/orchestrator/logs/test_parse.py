@@ -47,8 +47,8 @@ def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str,
     """Return what the command prints as JSON."""
     result = parse("--format", "json", *arguments, stdin=stdin)
     assert result.exit_code == 0, result.stderr
-    found: list[dict[str, object]] = json.loads(result.stdout)
-    return found
+    record: list[dict[str, object]] = json.loads(result.stdout)
+    return record
 
 
 def test_a_log_is_summarised_in_a_row(folder: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) ->
     assert result.exit_code == 1
     assert "run.log" in result.stdout
     assert "Traceback" not in result.output
-    for said in (
+    for sentence in (
         "missing.log: cannot be read: No such file or directory",
         "empty.log: is empty",
         "binary.log: holds NUL bytes: it may be no text",
@@ -185,7 +185,7 @@ def test_a_problem_of_a_log_is_reported_and_the_others_are_read(folder: Path) ->
         "*.nothing: no file or folder is called so",
         "'': no file or folder is called so",
     ):
-        assert f"teralog: {said}" in result.stderr
+        assert f"teralog: {sentence}" in result.stderr
 
 
 def test_a_log_without_read_permission_is_reported(folder: Path) -> None:

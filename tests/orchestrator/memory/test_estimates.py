@@ -28,9 +28,9 @@ def record(*arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("stage", "fits"), [("2", "no"), ("3", "yes")])
 def test_a_model_s_memory_is_reported_with_its_parts(stage: str, fits: str):
     """The ends are the sums of the parts."""
-    found = record(*LARGE, "--zero-stage", stage, "--gpu", "V100-SXM2-32GB")
-    assert (found["fits"], found["capacity_gib"]) == (fits, 32)
-    assert found["low_gib"] == pytest.approx(sum(part["low_gib"] for part in found["parts"]))
+    measured = record(*LARGE, "--zero-stage", stage, "--gpu", "V100-SXM2-32GB")
+    assert (measured["fits"], measured["capacity_gib"]) == (fits, 32)
+    assert measured["low_gib"] == pytest.approx(sum(part["low_gib"] for part in measured["parts"]))
 
 
 def test_what_is_printed_has_every_part_and_the_interval():
@@ -94,11 +94,11 @@ def test_every_memory_that_a_gpu_may_have_gets_a_verdict(
     options: tuple[str, ...], verdicts: list[tuple[float, str]], text: str
 ):
     """Half a name may be several; capacity_gib and fits are null if they differ."""
-    found = record(*LARGE, "--zero-stage", "3", *options)
-    assert [(one["gib"], one["fits"]) for one in found["capacities"]] == verdicts
-    assert found["capacity_gib"] == (verdicts[0][0] if len(verdicts) == 1 else None)
+    measured = record(*LARGE, "--zero-stage", "3", *options)
+    assert [(one["gib"], one["fits"]) for one in measured["capacities"]] == verdicts
+    assert measured["capacity_gib"] == (verdicts[0][0] if len(verdicts) == 1 else None)
     different = {verdict for _, verdict in verdicts}
-    assert found["fits"] == (different.pop() if len(different) == 1 else None)
+    assert measured["fits"] == (different.pop() if len(different) == 1 else None)
     assert text in memory(*LARGE, "--zero-stage", "3", *options).stdout
 
 

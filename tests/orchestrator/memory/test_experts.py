@@ -68,9 +68,9 @@ def test_zero_divides_experts_over_the_ranks_that_share_them(split_run: RunOf) -
 
 def needs(split_run: RunOf, some: ExpertPlacement | None) -> MemoryForecast:
     """Return the forecast of Mixtral on 64 GPUs with TP 2 and PP 4."""
-    found = forecast(split_run(MIXTRAL, 64, tensor=2, pipeline=4), placed(some))
-    assert found is not None
-    return found
+    memory = forecast(split_run(MIXTRAL, 64, tensor=2, pipeline=4), placed(some))
+    assert memory is not None
+    return memory
 
 
 def test_experts_need_more_than_one_mlp(split_run: RunOf) -> None:

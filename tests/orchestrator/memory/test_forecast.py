@@ -43,9 +43,9 @@ shapes = st.builds(
 
 def made(run: Run, placement: Placement = FP16, **changed: Any) -> MemoryForecast:
     """Return the forecast of a run whose placement is changed so."""
-    found = forecast(run, replace(placement, **changed))
-    assert found is not None
-    return found
+    memory = forecast(run, replace(placement, **changed))
+    assert memory is not None
+    return memory
 
 
 def part(found: MemoryForecast, name: str) -> tuple[float, float]:

@@ -66,9 +66,9 @@ class Logged:
 
     def forecast(self, split_run: RunOf) -> MemoryForecast:
         """Return the forecast of what was logged."""
-        found = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
-        assert found is not None
-        return found if self.whole_device else found.tensors
+        memory = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
+        assert memory is not None
+        return memory if self.whole_device else memory.tensors
 
 
 def _stages(pipeline: int, micro_batches: int = 4, micro_batch: int = 1) -> dict[str, int]:
@@ -160,16 +160,16 @@ class Row:
 
     def forecast(self, split_run: RunOf) -> MemoryForecast:
         """Return its forecast."""
-        found = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
-        assert found is not None
-        return found
+        memory = forecast(split_run(self.model, self.gpus, **self.split), self.placement)
+        assert memory is not None
+        return memory
 
     def fits(self, split_run: RunOf) -> str:
         """Return what the plan says."""
-        found = self.forecast(split_run)
-        if found.high_gib <= self.memory_gib:
+        memory = self.forecast(split_run)
+        if memory.high_gib <= self.memory_gib:
             return "yes"
-        return "no" if found.low_gib > self.memory_gib else "maybe"
+        return "no" if memory.low_gib > self.memory_gib else "maybe"
 
 
 def _megatron(*rows: tuple[Any, ...], memory_gib: int = 32) -> Iterator[Row]:
@@ -301,18 +301,18 @@ def error(one: Logged, split_run: RunOf) -> float:
 def logged_lines(split_run: RunOf) -> Iterator[str]:
     """Yield the lines of the documentation's table of logged peaks."""
     for one in LOGGED:
-        found = one.forecast(split_run)
+        memory = one.forecast(split_run)
         counted = "device" if one.whole_device else "tensors"
-        ends = f"{found.low_gib:.1f} | {found.high_gib:.1f}"
-        middle = f"{found.middle_gib:.1f} | {error(one, split_run):+.1%}"
+        ends = f"{memory.low_gib:.1f} | {memory.high_gib:.1f}"
+        middle = f"{memory.middle_gib:.1f} | {error(one, split_run):+.1%}"
         yield f"| {one.name} | {counted} | {one.peak_gib:.1f} | {ends} | {middle} |"
 
 
 def page_lines(split_run: RunOf) -> Iterator[str]:
     """Yield the lines of the documentation's table of the page's rows."""
     for row in ROWS:
-        found = row.forecast(split_run)
-        ends = f"{found.low_gib:.1f} | {found.high_gib:.1f}"
+        memory = row.forecast(split_run)
+        ends = f"{memory.low_gib:.1f} | {memory.high_gib:.1f}"
         ran = "ran" if row.ran else "out of memory"
         yield f"| {row.name} | {row.memory_gib} | {ends} | {row.fits(split_run)} | {ran} |"
 
@@ -320,8 +320,8 @@ def page_lines(split_run: RunOf) -> Iterator[str]:
 @pytest.mark.parametrize("one", LOGGED, ids=lambda one: one.name)
 def test_a_logged_peak_is_within_the_forecast(split_run: RunOf, one: Logged):
     """And near its middle: within 7 %, and 12 % for programs that it was not made for."""
-    found = one.forecast(split_run)
-    assert found.low_gib <= one.peak_gib <= found.high_gib
+    memory = one.forecast(split_run)
+    assert memory.low_gib <= one.peak_gib <= memory.high_gib
     assert abs(error(one, split_run)) < (0.12 if one.whole_device else 0.07)
 
 

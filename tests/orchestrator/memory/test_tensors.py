@@ -47,9 +47,9 @@ def kept_bytes(run: Run) -> int:
 
 def activations_bytes(run: Run) -> float:
     """Return the low end of what the forecast has for them."""
-    found = forecast(run, FRAMEWORKS["gpt"].model.placement(run))
-    assert found is not None
-    (part,) = (part for part in found.parts if part.name == "activations")
+    memory = forecast(run, FRAMEWORKS["gpt"].model.placement(run))
+    assert memory is not None
+    (part,) = (part for part in memory.parts if part.name == "activations")
     return part.low_gib * GIB
 
 

@@ -73,16 +73,16 @@ def test_runs_are_listed_singly(
     rows: Callable[..., list[dict[str, Any]]], options: dict[str, Any]
 ) -> None:
     """On request, and if one sorts by what tells them apart; each has its id."""
-    found = rows(MATRIX, *[ended(1)] * 8, **options)
-    assert len(found) == 8
-    assert len({row["run_ids"] for row in found}) == 8
+    shown = rows(MATRIX, *[ended(1)] * 8, **options)
+    assert len(shown) == 8
+    assert len({row["run_ids"] for row in shown}) == 8
 
 
 def test_rows_are_sorted_by_what_they_show(rows: Callable[..., list[dict[str, Any]]]) -> None:
     """Not by the fastest run of each."""
     attempts = [ended(seconds) for seconds in (1, 9, 9, 9, 3, 3, 3, 3)]
-    found = rows(MATRIX, *attempts, by="-tflops_per_gpu")
-    assert [row["strategy"] for row in found] == ["zero1", "ddp"]
+    shown = rows(MATRIX, *attempts, by="-tflops_per_gpu")
+    assert [row["strategy"] for row in shown] == ["zero1", "ddp"]
 
 
 def test_a_campaign_without_repeats_has_a_row_for_each_run(

@@ -290,7 +290,7 @@ def test_runs_that_found_no_gpu_are_named(reported: Callable[..., Reported], tmp
     """What a profile promises, a program may not have seen."""
     on_cpu = {"log": START.format("cpu") + FULL, "state": "COMPLETED"}
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), on_cpu, COMPLETED)
-    told = "memory: GPU allocator's; trained on the CPU, though cluster gpus has GPUs: fp16; "
-    assert told in report.provenance
+    sentence = "memory: GPU allocator's; trained on the CPU, though cluster gpus has GPUs: fp16; "
+    assert sentence in report.provenance
     _, _, report = reported(on_gpus(tmp_path, "gpu: V100"), on_cpu, on_cpu)
     assert "memory: rank 0's resident set; trained on the CPU, though" in report.provenance

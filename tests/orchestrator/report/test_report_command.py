@@ -248,8 +248,8 @@ def test_a_table_names_arguments_that_its_numbers_ignore(playground) -> None:
         framework="megatron",
         source="here",
     )
-    told = playground.teralog("report", "campaign.yaml", "--format", "markdown").stdout
-    assert "sizes and FLOPs ignore --swiglu (megatron); " in told
+    result = playground.teralog("report", "campaign.yaml", "--format", "markdown").stdout
+    assert "sizes and FLOPs ignore --swiglu (megatron); " in result
 
 
 SKIPPED = (
@@ -309,9 +309,9 @@ def test_that_the_warm_up_leaves_no_step_is_reported(campaign: Path, warmup: int
         log.write_text(LOG)
         ended = log.with_name("ended.json")
         ended.write_text(ended.read_text().replace("FAILED", "COMPLETED"))
-    _, said = report().stderr.splitlines()
-    assert said.startswith("2 completed runs have no step time after their warm-up (warmup: ")
-    assert said.endswith(": zero1 seed=1, zero1 seed=2")
+    _, lines = report().stderr.splitlines()
+    assert lines.startswith("2 completed runs have no step time after their warm-up (warmup: ")
+    assert lines.endswith(": zero1 seed=1, zero1 seed=2")
 
 
 def test_a_page_of_one_s_own_is_updated(campaign: Path) -> None:

@@ -66,7 +66,7 @@ def test_every_gpu_is_in_it_with_its_figures():
 
 def test_every_option_that_changes_a_model_is_in_it():
     """A difference between families that can be asked for is explained."""
-    told = set(re.findall(r"^\| `(--[a-z-]+)` \|", TEXT, re.MULTILINE))
+    words = set(re.findall(r"^\| `(--[a-z-]+)` \|", TEXT, re.MULTILINE))
     help_text = CliRunner().invoke(main, ["estimate", "params", "--help"]).stdout
     offered = set(re.findall(r"--[a-z-]+", help_text))
     plain = {
@@ -75,4 +75,4 @@ def test_every_option_that_changes_a_model_is_in_it():
         *("--config", "--megatron-arguments"),
         *("--format", "--json", "--wide"),
     }
-    assert told == offered - plain
+    assert words == offered - plain

@@ -49,16 +49,16 @@ def test_runs_that_ask_for_the_same_go_together(
 ) -> None:
     """In their order, and no more than an array holds."""
     scripts = [script(name, nodes=2 if name in "ce" else 1) for name in "abcdef"]
-    found = [[one.run_id for one in group] for group in batches(scripts, size, arrays=arrays)]
-    assert found == groups
+    ids = [[one.run_id for one in group] for group in batches(scripts, size, arrays=arrays)]
+    assert ids == groups
 
 
 def test_runs_come_after_tasks_of_one_array_with_their_indices() -> None:
     """Those that come after different jobs, or after none, go each with their own."""
     places = {"a": Place("7", 0), "b": Place("7", 3), "c": Place("9"), "d": Place("8", 1)}
     scripts = [replace(script(f"after-{one}"), after=one) for one in "dabc"] + [script("e")]
-    found = [[one.run_id for one in group] for group in batches(scripts, 10, places=places)]
-    assert found == [["after-d"], ["after-a", "after-b"], ["after-c"], ["e"]]
+    ids = [[one.run_id for one in group] for group in batches(scripts, 10, places=places)]
+    assert ids == [["after-d"], ["after-a", "after-b"], ["after-c"], ["e"]]
 
 
 @pytest.mark.parametrize("said", ["7", "7_3"])

@@ -71,5 +71,5 @@ def test_the_one_that_knows_better_is_believed(
     states = spread(read_sacct(sacct), TASKS)
     asked = [task for task in TASKS if doubtful(states.get(task))]
     queue = None if squeue is None else spread(read_squeue(squeue), asked)
-    found = reconcile(states, queue, asked)
-    assert {task: found[task].state for task in TASKS if task in found} == expected
+    true_states = reconcile(states, queue, asked)
+    assert {task: true_states[task].state for task in TASKS if task in true_states} == expected

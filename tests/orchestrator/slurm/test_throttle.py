@@ -30,8 +30,8 @@ def test_jobs_that_together_exceed_the_throttle_run_one_after_another(
 ) -> None:
     """Each group of jobs waits for the end of the group before it."""
     throttle = throttle_after(most, queued)
-    found = []
+    collected = []
     for job_id, size in enumerate(sizes, 1):
-        found.append(throttle.waits_for(size))
+        collected.append(throttle.waits_for(size))
         throttle.add(str(job_id))
-    assert found == expected
+    assert collected == expected

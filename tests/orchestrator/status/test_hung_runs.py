@@ -122,8 +122,8 @@ def test_a_run_is_judged_by_its_own_steps(
     """`status` and `watch` agree."""
     begin(0, log, age)
     identity = campaign.runs[0].run_id
-    found = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
-    assert list(found) == [identity] * hangs
+    hung = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
+    assert list(hung) == [identity] * hangs
     look = Watch(campaign, store).look()
     assert [run.status.planned.run_id for run in look.hung] == [identity] * hangs
 
@@ -137,8 +137,8 @@ def test_of_several_trainings_in_a_log_status_judges_by_the_last_one(
 ) -> None:
     """Each begins at the first step again."""
     begin(0, log, 100)
-    found = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
-    assert bool(found) == hangs
+    hung = campaign_hung_runs(campaign, store, run_statuses(campaign, store))
+    assert bool(hung) == hangs
 
 
 def test_it_is_reported_with_its_last_line_and_since_when(
@@ -146,12 +146,12 @@ def test_it_is_reported_with_its_last_line_and_since_when(
 ) -> None:
     """What speaks to a terminal, and what a progress bar wrote over, is left out."""
     attempt = begin(0, steps(0.2) + "10%\rsaving\x1b[31m a checkpoint\n\n", 100)
-    [found] = campaign_hung_runs(campaign, store, run_statuses(campaign, store)).values()
-    assert found.last_line == "saving a checkpoint"
-    assert found.silent_since.timestamp() == pytest.approx(attempt.log.stat().st_mtime)
-    assert found.silent_seconds >= 99
-    assert found.report_seconds == pytest.approx(0.2)
-    text = str(found)
+    [hung] = campaign_hung_runs(campaign, store, run_statuses(campaign, store)).values()
+    assert hung.last_line == "saving a checkpoint"
+    assert hung.silent_since.timestamp() == pytest.approx(attempt.log.stat().st_mtime)
+    assert hung.silent_seconds >= 99
+    assert hung.report_seconds == pytest.approx(0.2)
+    text = str(hung)
     assert text.startswith("seed=1 on here: hangs? no output since 20")
     assert "before that every 0.20 s; last line: saving" in text
     look = Watch(campaign, store).look()

@@ -157,8 +157,8 @@ def test_what_the_log_says_of_the_number_of_iterations_counts(
     """A script goes on as long as it likes; where it passes the campaign's end none is known."""
     run = run_of(train_iters=10)
     planned = PlannedRun(run, "id", "label", ())
-    told = records(tmp_path, planned, STEP.format(number=12)).records
-    assert run_progress(run, told, WARMUP).iterations == 20
+    read_back = records(tmp_path, planned, STEP.format(number=12)).records
+    assert run_progress(run, read_back, WARMUP).iterations == 20
     silent = records(tmp_path, planned, TIMER.format(number=12)).records
     assert run_progress(run, silent, WARMUP).iterations is None
     assert run_progress(run, silent, WARMUP).iteration == 12

@@ -32,38 +32,38 @@ def slow(found: dict[str, NodeSpeed]) -> list[str]:
 
 def test_a_node_is_slow_whose_runs_are() -> None:
     """Of each of two kinds one run was on it."""
-    found = speeds(
+    nodes = speeds(
         *(("a", node, 0.2) for node in ("n1", "n3", "n4", "n5")),
         ("a", "n2", 0.4),
         *(("b", node, 3.0) for node in ("n1", "n3", "n4")),
         ("b", "n2", 6.3),
     )
-    assert slow(found) == ["n2"]
-    assert next(iter(found)) == "n2"
-    assert (found["n2"].runs, found["n2"].compared) == (2, 2)
-    assert found["n2"].ratio == pytest.approx((2.0 + 2.1) / 2)
+    assert slow(nodes) == ["n2"]
+    assert next(iter(nodes)) == "n2"
+    assert (nodes["n2"].runs, nodes["n2"].compared) == (2, 2)
+    assert nodes["n2"].ratio == pytest.approx((2.0 + 2.1) / 2)
 
 
 def test_a_node_without_a_slow_run_is_not_slow_compared_with_its_siblings() -> None:
     """Two siblings of a slow run look fast: one of their siblings is the slow one."""
-    found = speeds(
+    nodes = speeds(
         ("a", "n1", 0.2), ("a", "n2", 0.4), ("a", "n3", 0.2), ("b", "n4", 0.2), ("b", "n4", 0.2)
     )
-    assert found["n1"].ratio == pytest.approx(2 / 3)
-    assert found["n4"].ratio == pytest.approx(1.0)
-    assert slow(found) == ["n2"]
+    assert nodes["n1"].ratio == pytest.approx(2 / 3)
+    assert nodes["n4"].ratio == pytest.approx(1.0)
+    assert slow(nodes) == ["n2"]
 
 
 def test_a_run_on_several_nodes_counts_for_each() -> None:
     """What makes them slow is the node that all of them have."""
-    found = speeds(
+    nodes = speeds(
         ("a", "n[1-2]", 0.4), ("a", "n[2-3]", 0.4), ("a", "n[3-4]", 0.2),
         ("a", "n[1,4]", 0.2), ("a", "n[1,3]", 0.2),
     )  # fmt: skip
-    assert {node: speed.runs for node, speed in found.items()} == {
+    assert {node: speed.runs for node, speed in nodes.items()} == {
         "n1": 3, "n2": 2, "n3": 3, "n4": 2,
     }  # fmt: skip
-    assert slow(found) == ["n2"]
+    assert slow(nodes) == ["n2"]
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,8 @@ def test_a_sentence_names_the_run_its_nodes_and_both_times(
     changes: dict[str, Any], sentence: str
 ) -> None:
     """And nothing in it speaks to a terminal."""
-    said = str(replace(SLOW, **changes))
-    assert said.replace("\N{MULTIPLICATION SIGN}", "x") == sentence
+    text = str(replace(SLOW, **changes))
+    assert text.replace("\N{MULTIPLICATION SIGN}", "x") == sentence
 
 
 def test_the_slowest_is_named_first() -> None:
@@ -175,14 +175,14 @@ def test_the_rule_does_not_know_units_and_rises_with_the_time(
     value: float, others: list[float], scale: float
 ) -> None:
     """Milliseconds or seconds; and what is slower than a slow run is slow."""
-    found = stands_out(value, others)
+    is_outlier = stands_out(value, others)
     bounds = (
         FACTOR * statistics.median(others),
         statistics.median(others) + 4.4478 * deviation(others),
     )
     if all(abs(value / bound - 1) > 1e-9 for bound in bounds):
-        assert stands_out(value * scale, [other * scale for other in others]) == found
-    if found:
+        assert stands_out(value * scale, [other * scale for other in others]) == is_outlier
+    if is_outlier:
         assert stands_out(value * 2, others)
         assert value > FACTOR * min(others)
 

@@ -140,10 +140,10 @@ def test_a_run_that_is_started_again_is_compared_with_itself(
     watch = Watch(campaign, store)
     assert watch.look().runs[0].progress.iteration == 9
     runs.begin(0, steps(6, 0.5))
-    found = watch.look().runs[0]
-    assert (len(found.status.attempts), found.progress.iteration) == (2, 6)
-    assert found.slow is not None
-    assert found.slow.others == "earlier attempts"
+    watched = watch.look().runs[0]
+    assert (len(watched.status.attempts), watched.progress.iteration) == (2, 6)
+    assert watched.slow is not None
+    assert watched.slow.others == "earlier attempts"
 
 
 def test_a_run_is_compared_with_the_same_run_of_other_campaigns(

@@ -50,12 +50,12 @@ def test_a_run_is_given_up_when_and_only_when_one_of_its_series_with_less_has_fa
 
 def test_a_parameter_in_which_no_two_runs_differ_is_reported(campaign_of: CampaignOf):
     """The rule would never act, so the user meant another parameter."""
-    told = (
+    sentence = (
         "give_up: no two runs differ only in {}; give a parameter with several values under "
         "matrix, or remove give_up"
     )
     assert campaign_of(SWEEP.replace("up: micro_batch_size", "up: gpus_per_node")).notes == (
-        told.format("gpus_per_node"),
+        sentence.format("gpus_per_node"),
     )
     assert campaign_of(SWEEP).notes == ()
 
@@ -111,8 +111,8 @@ def test_what_is_not_given_is_what_the_run_s_own_framework_takes(campaign_of: Ca
 def test_a_parameter_that_give_up_cannot_use_is_reported(
     problems_of: ProblemsOf, line: str, problem: str
 ):
-    (said,) = problems_of(SWEEP.replace("give_up: micro_batch_size", line))
-    assert said.startswith(problem) or "give_up" in said
+    (problems,) = problems_of(SWEEP.replace("give_up: micro_batch_size", line))
+    assert problems.startswith(problem) or "give_up" in problems
 
 
 @pytest.mark.parametrize(

@@ -83,16 +83,16 @@ def test_a_core_install_plans_and_starts_nothing(
 ) -> None:
     """`plan` prints the line and exits with 0; `submit` and rehearsals refuse to start anything."""
     write(tmp_path, "", run)
-    said = f"imports {lacking}; not in {core}; type: {line}\n"
+    sentence = f"imports {lacking}; not in {core}; type: {line}\n"
     planned = teralog(core, tmp_path, "plan", "campaign.yaml")
     assert planned.returncode == 0, planned.stderr
-    assert f"cannot start yet: campaign.yaml: framework {run.split()[1].strip(',')} {said}" in (
+    assert f"cannot start yet: campaign.yaml: framework {run.split()[1].strip(',')} {sentence}" in (
         planned.stderr
     )
     for more in ([], ["--rehearse"]):
         refused = teralog(core, tmp_path, "submit", "campaign.yaml", *more)
         assert refused.returncode == 1
-        assert refused.stderr.endswith(f"{said}teralog: nothing was started\n")
+        assert refused.stderr.endswith(f"{sentence}teralog: nothing was started\n")
     assert not list(tmp_path.glob("results/**/attempt-*"))
 
 

@@ -203,8 +203,8 @@ def test_cancel_reports_only_the_runs_that_it_ended(playground) -> None:
     playground.write_campaign("true", matrix="seed: [1, 2, 3]")
     unsubmitted = playground.teralog("cancel", "campaign.yaml", "--all")
     assert (unsubmitted.returncode, unsubmitted.stderr) == (0, "nothing to cancel\n")
-    told = playground.teralog("cancel", "campaign.yaml", "seed=3")
-    assert [line.partition(" ")[2] for line in told.stderr.splitlines()] == ["seed=3: CANCELLED"]
+    result = playground.teralog("cancel", "campaign.yaml", "seed=3")
+    assert [line.partition(" ")[2] for line in result.stderr.splitlines()] == ["seed=3: CANCELLED"]
     again = playground.teralog("cancel", "campaign.yaml", "--all")
     assert (again.returncode, again.stderr) == (0, "nothing to cancel\n")
     assert playground.states() == ["COMPLETED", "COMPLETED", "CANCELLED"]
@@ -226,8 +226,8 @@ def test_cancel_ends_only_what_it_is_given(
 ) -> None:
     """Neither a forgotten name nor a campaign that was never started makes it mark runs."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
-    told = playground.teralog("cancel", "campaign.yaml", *options)
-    assert (told.returncode, said in told.stderr) == (code, True), told.stderr
+    result = playground.teralog("cancel", "campaign.yaml", *options)
+    assert (result.returncode, said in result.stderr) == (code, True), result.stderr
     assert playground.states() == ["NOT_STARTED"] * 2
 
 

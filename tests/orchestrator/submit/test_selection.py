@@ -26,8 +26,8 @@ def test_every_value_that_does_not_fit_is_named(
     campaign = replace(local, cluster=replace(local.cluster, scheduler="slurm"))
     with pytest.raises(UserError) as raised:
         with_resources(campaign, **asked)
-    for said, expected in zip(raised.value.problems, problems, strict=True):
-        assert said.startswith(expected)
+    for sentence, expected in zip(raised.value.problems, problems, strict=True):
+        assert sentence.startswith(expected)
 
 
 def test_resources_of_slurm_are_refused_on_this_machine(campaign_of: CampaignOf) -> None:

@@ -83,14 +83,14 @@ def test_a_file_that_is_missing_fails_as_it_would(tmp_path: Path) -> None:
     missing = tmp_path / "vocab.json"
     codes, printed = rehearse(tmp_path, {**ORDER, "files": [str(missing)]})
     assert codes == [1] * 4
-    said = f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
-    assert printed.count(said) == 1
+    sentence = f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
+    assert printed.count(sentence) == 1
     # Also where torchrun's own traceback comes behind it.
     log = tmp_path / "output.log"
     log.write_text(f'{printed}Traceback (most recent call last):\n  File "run.py"\nError: child\n')
     outcome = read_outcome(str(log))
     assert outcome is not None
-    assert outcome.text == said
+    assert outcome.text == sentence
 
 
 def test_a_script_that_is_no_python_fails_as_it_would(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_script_that_is_no_python_fails_as_it_would(tmp_path: Path) -> None:
 def test_the_program_itself_is_opened_though_no_file_is_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "pretrain_gpt2.py")
     order = {**ORDER, "launcher": "node", "accepted": None}
-    (said,) = rehearsal._problems(order, missing, [])
-    assert said == f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
+    (sentences,) = rehearsal._problems(order, missing, [])
+    assert sentences == f"FileNotFoundError: [Errno 2] No such file or directory: '{missing}'"
     assert not list(rehearsal._problems(order, "-m json.tool", []))
 
 
@@ -151,8 +151,8 @@ def test_a_program_may_be_compiled_or_zipped(tmp_path: Path) -> None:
         archive.write(source, "train.py")
     assert not list(rehearsal._program_problems(compiled))
     assert not list(rehearsal._program_problems(str(tmp_path / "train.zip")))
-    (said,) = rehearsal._program_problems(str(tmp_path / "empty.zip"))
-    assert said == f"ImportError: can't find '__main__' module in '{tmp_path}/empty.zip'"
+    (sentences,) = rehearsal._program_problems(str(tmp_path / "empty.zip"))
+    assert sentences == f"ImportError: can't find '__main__' module in '{tmp_path}/empty.zip'"
 
 
 def test_data_need_not_be_python_and_may_be_a_folder(tmp_path: Path) -> None:
@@ -197,8 +197,8 @@ def test_a_module_that_python_does_not_find_is_reported(module: str, said: list[
 def test_a_python_without_the_module_s_imports_fails_as_in_training() -> None:
     """For a program that is not a module, its first import is unknown."""
     order = {**ORDER, "launcher": "node", "accepted": None, "imports": ["json", "no_torch"]}
-    (said,) = rehearsal._problems(order, "-m json.tool", [])
-    assert said == "ModuleNotFoundError: No module named 'no_torch'"
+    (sentences,) = rehearsal._problems(order, "-m json.tool", [])
+    assert sentences == "ModuleNotFoundError: No module named 'no_torch'"
 
 
 def test_ranks_on_too_few_nodes_are_reported(tmp_path: Path) -> None:
@@ -216,8 +216,10 @@ def test_a_master_that_does_not_answer_is_reported(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(rehearsal, "CONNECT_SECONDS", 0.1)
-    (said,) = rehearsal._master_problems()
-    assert said.startswith(f"torch.distributed.DistNetworkError: connect to localhost:{port}: ")
+    (sentences,) = rehearsal._master_problems()
+    assert sentences.startswith(
+        f"torch.distributed.DistNetworkError: connect to localhost:{port}: "
+    )
 
 
 @pytest.mark.parametrize("port", ["22x", "65536"])
@@ -258,6 +260,6 @@ def test_a_rank_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_a_rank_knows_who_it_is(changed: dict[str, str], problem: str | None) -> None:
-    said = list(rehearsal.rank_problems({**RANK, **changed}, ORDER))
-    assert len(said) == (problem is not None)
-    assert problem is None or problem in said[0]
+    sentences = list(rehearsal.rank_problems({**RANK, **changed}, ORDER))
+    assert len(sentences) == (problem is not None)
+    assert problem is None or problem in sentences[0]

@@ -28,11 +28,11 @@ def said(page: bytes) -> tuple[int, int] | None:
 
 def test_a_comment_sets_what_holds_below_it() -> None:
     """Every setting has a name, and numbers of the table may be among them."""
-    found = settings_of(
+    settings = settings_of(
         b"<!-- teralog: seq_length=2048 factor=3 decimals=2 formula=narayanan\n"
         b'  gpu="A100 SXM4" gpu_peak_tflops=312 parameters=7.5B num_layers = 96 -->\n'
     )
-    assert found == PageSettings(
+    assert settings == PageSettings(
         formula=Formula.NARAYANAN,
         factor=3,
         decimals=2,

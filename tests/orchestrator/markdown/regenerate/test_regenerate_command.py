@@ -83,10 +83,10 @@ def test_all_files_are_read_and_all_problems_told(stale: Path, tmp_path: Path) -
     done = run("--in-place", tmp_path / "none.md", wrong, tmp_path, stale)
     assert done.exit_code == 1
     assert stale.read_bytes() == RIGHT
-    told = done.stderr.splitlines()
-    assert f"teralog: {tmp_path / 'none.md'}: No such file or directory" in told
-    assert f"teralog: {wrong}:1: factr: is no setting; did you mean 'factor'?" in told
-    assert f"teralog: {tmp_path}: Is a directory" in told
+    lines = done.stderr.splitlines()
+    assert f"teralog: {tmp_path / 'none.md'}: No such file or directory" in lines
+    assert f"teralog: {wrong}:1: factr: is no setting; did you mean 'factor'?" in lines
+    assert f"teralog: {tmp_path}: Is a directory" in lines
 
 
 def test_rows_that_are_not_understood_are_listed(tmp_path: Path) -> None:

@@ -12,36 +12,36 @@ FINITE = st.floats(-1e6, 1e6).map(lambda value: float(f"{value:.6g}"))
 
 def test_a_short_curve_is_whole():
     """And tells that nothing is left out."""
-    found = series([(1, 0.5), (2, None), (3, 0.25)], 4)
-    assert (found.x, found.y) == ((1, 3), (0.5, 0.25))
-    assert (found.reports, found.every, found.not_finite) == (2, 1, 0)
+    curve = series([(1, 0.5), (2, None), (3, 0.25)], 4)
+    assert (curve.x, curve.y) == ((1, 3), (0.5, 0.25))
+    assert (curve.reports, curve.every, curve.not_finite) == (2, 1, 0)
 
 
 def test_of_a_long_curve_the_outliers_stay():
     """One slow step among a thousand is what a curve is looked at for."""
     points = [(place, 9.0 if place == 500 else 1.0) for place in range(1, 1001)]
-    found = series(points, 10)
-    assert (500, 9.0) in zip(found.x, found.y, strict=True)
-    assert (found.reports, found.every) == (1000, 200)
+    curve = series(points, 10)
+    assert (500, 9.0) in zip(curve.x, curve.y, strict=True)
+    assert (curve.reports, curve.every) == (1000, 200)
 
 
 def test_values_that_are_not_numbers_are_counted():
     """A curve cannot show it."""
-    found = series([(1, math.nan), (2, 1.0), (3, math.inf)], 4)
-    assert (found.x, found.reports, found.not_finite) == ((2,), 3, 2)
+    curve = series([(1, math.nan), (2, 1.0), (3, math.inf)], 4)
+    assert (curve.x, curve.reports, curve.not_finite) == ((2,), 3, 2)
 
 
 @given(st.lists(FINITE, max_size=200), st.integers(1, 20).map(lambda half: 2 * half))
 def test_a_thinned_curve_holds_reports_only_and_few_of_them(values: list[float], limit: int):
     """Both ends, the lowest and the highest are among them, in their order."""
     points = list(enumerate(values))
-    found = series(points, limit)
-    kept = list(zip(found.x, found.y, strict=True))
+    curve = series(points, limit)
+    kept = list(zip(curve.x, curve.y, strict=True))
     assert set(kept) <= set(points)
-    assert list(found.x) == sorted(set(found.x))
+    assert list(curve.x) == sorted(set(curve.x))
     assert len(kept) <= limit + 2
     if values:
-        assert {min(values), max(values)} <= set(found.y)
+        assert {min(values), max(values)} <= set(curve.y)
         assert (kept[0], kept[-1]) == (points[0], points[-1])
     if len(values) <= limit:
         assert kept == points

@@ -264,8 +264,8 @@ def test_measured_columns_of_our_own_report_have_no_filter(reported: Callable[..
     """No filter for its columns that do not distinguish runs, except how they ended."""
     campaign, runs, report = reported(line, None, None)
     page, _ = made(report_markdown(campaign, report, runs, ()))
-    told = report.table.titles[: len(report.describing)]
-    assert [column.title for column in page.columns if column.filter] == ["table", *told, "ended"]
+    titles = report.table.titles[: len(report.describing)]
+    assert [column.title for column in page.columns if column.filter] == ["table", *titles, "ended"]
 
 
 @pytest.mark.parametrize(
