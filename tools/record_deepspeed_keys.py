@@ -30,17 +30,16 @@ PLAIN_SECTIONS = (
 # as the sizes of groups, only among several ranks.
 ELSEWHERE = {
     "": (
-        "amp",
         "comms_logger",
         "data_efficiency",
         "data_parallel_size",
-        "elasticity",
         "sequence_parallel_size",
-        "sparse_attention",
     ),
     "optimizer": ("legacy_fusion", "params", "type"),
     "scheduler": ("params", "type"),
 }
+# Of earlier versions, and ignored today without a word: `intra_op_parallelism` took its place.
+IGNORED_TODAY = {"aio": ("thread_count",)}
 
 
 class RecordingDict(dict[str, Any]):
@@ -72,9 +71,10 @@ def known_keys() -> dict[str, list[str]]:
     config = RecordingDict({"train_batch_size": 1, **sections})
     DeepSpeedConfig(config)
     keys = {"": config.asked, **{name: section.asked for name, section in sections.items()}}
-    for section, more in ELSEWHERE.items():
-        keys[section].update(more)
     keys.update({section: {*_fields(model)} for section, model in _validated().items()})
+    for more in (ELSEWHERE, earlier_keys()):
+        for section, names in more.items():
+            keys[section].update(names)
     return {section: sorted(found) for section, found in sorted(keys.items()) if found}
 
 
@@ -90,6 +90,18 @@ def renamed_keys() -> dict[str, dict[str, str]]:
         today = {name: _today(model, name) for name in sorted(model.model_fields)}
         found[section] = {name: new for name, new in today.items() if new != name}
     return {section: renamed for section, renamed in found.items() if renamed}
+
+
+def earlier_keys() -> dict[str, list[str]]:
+    """Return the keys that DeepSpeed has removed, by section: it refuses them, or ignores them."""
+    from deepspeed.runtime.config import _REMOVED_TOP_LEVEL_CONFIG_KEYS, _REMOVED_ZERO_CONFIG_KEYS
+
+    found = {
+        "": _REMOVED_TOP_LEVEL_CONFIG_KEYS,
+        "zero_optimization": _REMOVED_ZERO_CONFIG_KEYS,
+        **IGNORED_TODAY,
+    }
+    return {section: sorted(names) for section, names in found.items()}
 
 
 def _today(model: Any, name: str) -> str:
@@ -136,6 +148,7 @@ def main() -> None:
         "deepspeed": deepspeed.__version__,
         "sections": known_keys(),
         "renamed": renamed_keys(),
+        "earlier": earlier_keys(),
     }
     RECORD.write_text(json.dumps(record, indent=1) + "\n")
     print(f"wrote {RECORD.name}", file=sys.stderr)

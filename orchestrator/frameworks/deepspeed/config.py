@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from orchestrator.frameworks.deepspeed.known_keys import with_todays_names
 from orchestrator.run.model import Run
 
 FILE_NAME = "ds_config.json"
@@ -37,7 +38,7 @@ def deepspeed_config(
     }
     if run.training.precision != "fp32":
         config[run.training.precision] = {"enabled": True}
-    return _overlay(config, extra)
+    return _overlay(config, with_todays_names(extra))
 
 
 def program_config(
@@ -95,7 +96,7 @@ def trainer_config(
     }
     if run.training.precision != "fp32":
         config[run.training.precision] = {"enabled": "auto"}
-    return _overlay(config, extra)
+    return _overlay(config, with_todays_names(extra))
 
 
 def trainer_sizes(hidden_size: int) -> dict[str, int]:

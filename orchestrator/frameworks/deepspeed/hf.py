@@ -16,6 +16,7 @@ from orchestrator.frameworks.deepspeed.config import (
     trainer_sizes,
     without_fused_adam,
 )
+from orchestrator.frameworks.deepspeed.known_keys import earlier_keys
 from orchestrator.frameworks.limits import said_twice, unsplit
 from orchestrator.frameworks.options.checks import FurtherArguments
 from orchestrator.memory.placement import Placement, recomputation
@@ -200,6 +201,7 @@ HF_DEEPSPEED = Framework(
     labelled_by=("script",),
     checks=Checks(
         problems=problems,
+        warnings=lambda run: earlier_keys(run.options.deepspeed),
         needs_gpus=needs_gpus,
     ),
     start=Start(

@@ -34,7 +34,7 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
                 f"DeepSpeed knows no key {where!r}: {key} is a section of its own, beside {path[0]}"
             )
         elif key not in known:
-            today = {*known} - _renamed(path).keys()
+            today = {*known} - _renamed(path).keys() - _earlier(path)
             yield f"DeepSpeed knows no key {where!r}{did_you_mean(key, today)}"
         elif isinstance(value, Mapping):
             yield from _unknown_keys(value, (*path, key))
@@ -43,8 +43,9 @@ def _unknown_keys(config: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[
 def renamed_keys(config: Mapping[str, Any], kept: Collection[str] = ()) -> Iterator[str]:
     """Yield one sentence for each key that has another name in DeepSpeed today.
 
-    DeepSpeed refuses two names of one key, and teralog reads and writes today's names. kept: dotted
-    paths of keys that keep their old name, because the program's DeepSpeed is an old one.
+    `with_todays_names` leaves those that parameters of the run set, and second names of one key,
+    which DeepSpeed refuses. kept: dotted paths of keys that keep their old name, because the
+    program's DeepSpeed is an old one.
     """
     yield from _renamed_keys(config, (), kept)
 
@@ -57,13 +58,47 @@ def _renamed_keys(
         where = ".".join((*path, key))
         if key in renamed and where not in kept:
             today = renamed[key]
-            yield (
-                f"deepspeed: {where} is what the run's {today} says; take it out"
-                if today.startswith(_OFFLOAD)
-                else f"DeepSpeed calls {where!r} {today!r} today; write that"
-            )
+            if today.startswith(_OFFLOAD):
+                yield f"deepspeed: {where} is what the run's {today} says; take it out"
+            elif today in config:
+                yield f"deepspeed: {where} and {today} are two names of one key; take {key} out"
+            else:
+                yield f"DeepSpeed calls {where!r} {today!r} today; write that"
         elif isinstance(value, Mapping):
             yield from _renamed_keys(value, (*path, key), kept)
+
+
+def with_todays_names(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return a configuration with the names that DeepSpeed's keys have today.
+
+    DeepSpeed accepts the old names too, but not next to today's, which teralog writes.
+    """
+    renamed = _renamed(path)
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        today = renamed.get(key, key)
+        if today.startswith(_OFFLOAD) or today in config:
+            today = key
+        is_section = isinstance(value, Mapping)
+        found[today] = with_todays_names(value, (*path, today)) if is_section else value
+    return found
+
+
+def earlier_keys(config: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield one sentence for each key that only earlier versions of DeepSpeed have."""
+    for key, value in config.items():
+        where = (*path, key)
+        if key in _earlier(path):
+            yield (
+                f"deepspeed: {'.'.join(where)} is for earlier versions; DeepSpeed "
+                f"{_record()['deepspeed']} does not have it"
+            )
+        elif isinstance(value, Mapping):
+            yield from earlier_keys(value, where)
+
+
+def _earlier(path: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_record()["earlier"].get(".".join(path), ()))
 
 
 def _renamed(path: tuple[str, ...]) -> Mapping[str, str]:

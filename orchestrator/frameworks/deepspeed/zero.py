@@ -10,7 +10,7 @@ from orchestrator.frameworks.deepspeed.config import (
     deepspeed_config,
     value_at,
 )
-from orchestrator.frameworks.deepspeed.known_keys import renamed_keys, unknown_keys
+from orchestrator.frameworks.deepspeed.known_keys import earlier_keys, renamed_keys, unknown_keys
 from orchestrator.memory.placement import ZERO_LIVE, ZERO_PREFETCH, Placement, deepspeed_placement
 from orchestrator.run.model import Run
 
@@ -81,6 +81,7 @@ def warnings(run: Run) -> Iterator[str]:
 
     They matter if step times come from DeepSpeed's own reports.
     """
+    yield from earlier_keys(run.options.deepspeed)
     yield from _silent_steps(run)
     if run.options.offload_optimizer == "nvme" and run.zero_stage != _NVME_STAGE:
         stage = f"ZeRO stage {_NVME_STAGE}"

@@ -9,11 +9,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from fixture_types import RunOf
 
 from orchestrator.frameworks.deepspeed.known_keys import (
     renamed_keys,
     unknown_keys,
+    with_todays_names,
 )
+from orchestrator.frameworks.table import FRAMEWORKS
 
 RECORDER = Path(__file__).parents[3] / "tools" / "record_deepspeed_keys.py"
 RECORD = json.loads((files("orchestrator.frameworks.deepspeed") / "known_keys.json").read_text())
@@ -112,6 +115,16 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
             )
         ],
     ),
+    "two names of one key": (
+        {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": True, GATHERED: True}},
+        [
+            (
+                "deepspeed: zero_optimization.stage3_gather_fp16_weights_on_model_save and "
+                f"{GATHERED} are two names of one key; take "
+                "stage3_gather_fp16_weights_on_model_save out"
+            )
+        ],
+    ),
     "a section": ({"bfloat16": {}}, ["DeepSpeed calls 'bfloat16' 'bf16' today; write that"]),
     "offload": (
         {
@@ -142,7 +155,7 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), RENAMED.values(), ids=RENAMED)
 def test_a_key_that_has_a_new_name_is_refused(written: dict[str, Any], problems: list[str]):
-    """A parameter or what teralog writes goes by the new one; DeepSpeed takes no two of them."""
+    """In a configuration whose names are not changed, such as that of a program of 2021."""
     assert list(renamed_keys(written)) == problems
 
 
@@ -152,6 +165,93 @@ def test_a_name_that_an_early_deepspeed_goes_by_is_kept():
     kept = ["zero_optimization.stage3_gather_fp16_weights_on_model_save"]
     assert not list(renamed_keys(written, kept))
     assert list(renamed_keys({"bfloat16": {}}, kept))
+
+
+TODAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "nothing": ({}, {}),
+    "an old name": (
+        {"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": True}},
+        {"zero_optimization": {GATHERED: True}},
+    ),
+    "a field's own name": (
+        {"zero_optimization": {"max_live_parameters": 1, "overlap_comm": True}},
+        {"zero_optimization": {"stage3_max_live_parameters": 1, "overlap_comm": True}},
+    ),
+    "a section": ({"bfloat16": {"enabled": True}}, {"bf16": {"enabled": True}}),
+    "a parameter of the run": (
+        {"zero_optimization": {"cpu_offload": True}},
+        {"zero_optimization": {"cpu_offload": True}},
+    ),
+    "both names": ({"bfloat16": {}, "bf16": {}}, {"bfloat16": {}, "bf16": {}}),
+    "no section": ({"zero_optimization": None}, {"zero_optimization": None}),
+}
+
+
+@pytest.mark.parametrize(("written", "today"), TODAYS.values(), ids=TODAYS)
+def test_a_key_gets_the_name_that_it_has_today(written: dict[str, Any], today: dict[str, Any]):
+    """Only what has to be said otherwise keeps its name."""
+    assert with_todays_names(written) == today
+    assert with_todays_names(today) == today
+
+
+OF_TODAY: list[dict[str, Any]] = [
+    {"framework": "gpt", "strategy": "zero3"},
+    {"framework": "deepspeed", "script": "a", "zero_stage": 3},
+    {"framework": "hf_deepspeed", "zero_stage": 3},
+]
+
+
+@pytest.mark.parametrize("values", OF_TODAY, ids=str)
+@pytest.mark.parametrize("name", [GATHERED, "stage3_gather_fp16_weights_on_model_save"])
+def test_both_names_of_a_key_are_accepted(run_of: RunOf, values: dict[str, Any], name: str):
+    """Also if teralog writes the key itself, as it does for Hugging Face's Trainer."""
+    run = run_of(**values, deepspeed={"zero_optimization": {name: True}})
+    framework = FRAMEWORKS[run.framework]
+    assert list(framework.checks.problems(run)) == []
+    [config] = framework.start.config_files(run).values()
+    section = config["zero_optimization"]
+    assert [section[key] for key in section if "gather" in key] == [True]
+
+
+EARLIER = [
+    {"aio": {"thread_count": 2}},
+    {"elasticity": {"enabled": True}},
+    {"amp": {"enabled": True}},
+    {"zero_optimization": {"mics_shard_size": 8}},
+]
+
+
+@pytest.mark.parametrize("written", EARLIER, ids=str)
+@pytest.mark.parametrize("values", OF_TODAY, ids=str)
+def test_a_key_of_an_earlier_deepspeed_is_only_a_warning(
+    run_of: RunOf, values: dict[str, Any], written: dict[str, Any]
+):
+    """The cluster may have that version."""
+    framework = FRAMEWORKS[values["framework"]]
+    run = run_of(**values, deepspeed=written)
+    assert list(framework.checks.problems(run)) == []
+    [(section, keys)] = written.items()
+    name = next(iter(keys)) if section in ("aio", "zero_optimization") else None
+    where = ".".join(filter(None, (section, name)))
+    [warning] = framework.checks.warnings(run)
+    assert warning.startswith(f"deepspeed: {where} is for earlier versions; DeepSpeed")
+    assert list(framework.checks.warnings(run_of(**values))) == []
+
+
+@pytest.mark.train
+def test_deepspeed_itself_refuses_or_ignores_what_only_earlier_versions_have():
+    """It refuses what it has removed, and looks at nothing of `aio` that it does not know."""
+    pytest.importorskip("deepspeed", reason="needs the train extra")
+    from deepspeed.runtime.config import DeepSpeedConfig, DeepSpeedConfigError
+
+    for name in RECORD["earlier"][""]:
+        with pytest.raises(DeepSpeedConfigError, match="removed"):
+            DeepSpeedConfig({"train_batch_size": 1, name: {}})
+    for name in RECORD["earlier"]["zero_optimization"]:
+        with pytest.raises(DeepSpeedConfigError, match="removed"):
+            DeepSpeedConfig({"train_batch_size": 1, "zero_optimization": {name: 1}})
+    config = DeepSpeedConfig({"train_batch_size": 1, "aio": {"thread_count": 2}})
+    assert "thread_count" not in config.aio_config
 
 
 @pytest.mark.train
@@ -177,6 +277,7 @@ def test_the_record_has_the_keys_that_deepspeed_knows(recorder: ModuleType):
         pytest.skip(f"keys of DeepSpeed {RECORD['deepspeed']} are recorded, not of {installed}")
     assert recorder.known_keys() == RECORD["sections"]
     assert recorder.renamed_keys() == RECORD["renamed"]
+    assert recorder.earlier_keys() == RECORD["earlier"]
 
 
 def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):

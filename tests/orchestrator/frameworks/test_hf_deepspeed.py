@@ -66,12 +66,18 @@ PROBLEMS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "two names of one key": (
         trainer(
             zero_stage=3,
-            deepspeed={"zero_optimization": {"stage3_gather_fp16_weights_on_model_save": True}},
+            deepspeed={
+                "zero_optimization": {
+                    "stage3_gather_fp16_weights_on_model_save": True,
+                    "stage3_gather_16bit_weights_on_model_save": True,
+                }
+            },
         ),
         [
             (
-                "DeepSpeed calls 'zero_optimization.stage3_gather_fp16_weights_on_model_save' "
-                "'stage3_gather_16bit_weights_on_model_save' today; write that"
+                "deepspeed: zero_optimization.stage3_gather_fp16_weights_on_model_save and "
+                "stage3_gather_16bit_weights_on_model_save are two names of one key; take "
+                "stage3_gather_fp16_weights_on_model_save out"
             )
         ],
     ),
