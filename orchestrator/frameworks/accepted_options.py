@@ -35,7 +35,8 @@ def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], li
     """Return the problems of a run's further arguments, and the warnings about them.
 
     paths: the user's, by option, absolute. An option that the program itself refuses is a problem.
-    An option that a release's record lacks is a warning, because the user may run another release.
+    An option that a release's record lacks is a warning, because the user may run another release;
+    so is one that may be among those that cannot be read from the user's source.
     """
     further = FRAMEWORKS[run.framework].start.further(run)
     if further is None or not further.words:
@@ -44,4 +45,4 @@ def argument_findings(run: Run, paths: Mapping[str, str]) -> tuple[list[str], li
     if record is None:
         return [], []
     found = list(unaccepted(further, record))
-    return (found, []) if record.own else ([], found)
+    return (found, []) if record.own and record.complete else ([], found)

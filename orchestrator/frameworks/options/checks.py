@@ -29,6 +29,8 @@ def unaccepted(further: FurtherArguments, record: Record) -> Iterator[str]:
     accepted = {option: {**takes, "required": False} for option, takes in record.options.items()}
     program = record.program if record.own else f"{record.program} (recorded)"
     remedy = None if record.own else further.remedy
+    if record.own and not record.complete:
+        remedy = "not all of its options can be read without running it"
     for problem in dict.fromkeys(option_problems(further.words, accepted)):
         before, unknown, words = problem.partition("unrecognized arguments: ")
         option, _, value = words.partition(" ")

@@ -33,6 +33,7 @@ def make_record(source: Path) -> dict[str, Any]:
     return {
         "program": _name(program),
         "source": str(program.absolute()),
+        **({} if read.complete else {"complete": False}),
         "options": read.options,
     }
 

@@ -357,6 +357,10 @@ class Interpreter:
         (generator,) = node.generators
         items = self._items(self.value(generator.iter, names, module))
         if items is None:
+            # What is made is not known, but a parser may get options on the way.
+            own = dict(names)
+            self._assign(generator.target, UNKNOWN, own)
+            self.value(node.elt, own, module)
             return UNKNOWN
         made = []
         for item in items[:_ROUNDS]:
@@ -503,7 +507,8 @@ class Interpreter:
                 return self._builtin(function, arguments, keywords)
         if callable(function) and getattr(function, "__name__", "") in _BUILTINS:
             return self._builtin(function, arguments, keywords)
-        return UNKNOWN
+        # A function that adds options returns the parser, e.g. one that the caller passes on.
+        return PARSER if PARSER in arguments else UNKNOWN
 
     def _provider(self, name: str, value: Any) -> None:
         """Follow a function that a program passes on so that it adds options."""

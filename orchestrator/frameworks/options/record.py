@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -23,12 +23,13 @@ class Record:
 
     program: its name and version, as text. options: the values of each option, see `SourceOptions`.
     own: whether this is the program of the runs, and not a record of a release that may differ from
-    it.
+    it. complete: whether it has all options, see `SourceOptions`.
     """
 
     program: str
     options: Mapping[str, Takes]
     own: bool
+    complete: bool = True
 
 
 @cache
@@ -51,7 +52,9 @@ def record_of_file(path: Path) -> Record:
     try:
         content = json.loads(path.read_text("utf-8"))
         options = {str(name): dict(takes) for name, takes in content["options"].items()}
-        return Record(str(content["program"]), options, own=True)
+        return Record(
+            str(content["program"]), options, own=True, complete=content.get("complete", True)
+        )
     except OSError as error:
         raise UserError(f"{problem}cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -70,7 +73,7 @@ def record_of_source(program: Path) -> Record | None:
         options = _cached_options(program.resolve())
     except (UserError, OSError):
         return None
-    return Record(str(program), options.options, own=True)
+    return Record(str(program), options.options, own=True, complete=options.complete)
 
 
 def _cached_options(program: Path) -> SourceOptions:
@@ -78,14 +81,14 @@ def _cached_options(program: Path) -> SourceOptions:
     path = _cache_folder() / f"{key}.json"
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         content = json.loads(path.read_text("utf-8"))
-        kept = SourceOptions(content["options"], content["files"])
+        kept = SourceOptions(content["options"], content["files"], content["complete"])
         if all(_hash(Path(file)) == digest for file, digest in kept.files.items()):
             return kept
     made = read_options(program)
     # Without a cache the source is read again, which takes a third of a second.
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json_text({"options": made.options, "files": made.files}))
+        write_text(path, json_text(asdict(made)))
     return made
 
 

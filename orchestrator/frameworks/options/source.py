@@ -48,10 +48,13 @@ class SourceOptions:
     options: the properties of each option: `values` (1 by default, 0 for a flag, "?", "*", "+"),
         `type`, `choices`, `required`, `default` and `action`, if known.
     files: SHA-256 of each file that was read, by absolute path.
+    complete: whether the name of each option was found; False if the program computes some as it
+        runs, or if a package outside the checkout adds some.
     """
 
     options: dict[str, Takes]
     files: dict[str, str]
+    complete: bool = True
 
 
 def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
@@ -78,7 +81,8 @@ def read_options(program: Path, checkout: Path | None = None) -> SourceOptions:
         raise UserError(f"{program}: its source is nested too deeply to be read") from None
     if not collected.options:
         raise UserError(f"{program}: no options found in its source")
-    return SourceOptions(dict(sorted(collected.options.items())), modules.hashes)
+    options = dict(sorted(collected.options.items()))
+    return SourceOptions(options, modules.hashes, collected.complete)
 
 
 def _follow_makers(interpreter: Interpreter, module: Module) -> None:
@@ -122,16 +126,20 @@ class _Collected:
 
     def __init__(self) -> None:
         self.options: dict[str, Takes] = {}
+        self.complete = True
 
     def call(self, function: str, arguments: list[Any], keywords: dict[str, Any]) -> None:
         if function.endswith("add_config_arguments"):
             self.options.update((name, dict(takes)) for name, takes in DEEPSPEED.items())
+        elif PARSER in arguments or PARSER in keywords.values():
+            self.complete = False
 
     def add(
         self, names: list[Any], keywords: dict[str, Any], interpreter: Interpreter, module: Module
     ) -> None:
         takes = _takes(keywords, interpreter)
         options = [name for name in names if isinstance(name, str) and name.startswith("-")]
+        self.complete &= all(isinstance(name, str) for name in names)
         for name in options:
             self.options[name] = takes
             if takes.get("action") == "boolean" and name.startswith("--"):

@@ -95,6 +95,27 @@ def test_what_a_record_lacks_is_a_warning_that_names_the_record(
     )
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "[parser.add_argument(f'--{name}') for name in open('names')]",
+        "from another_package import add_options; add_options(parser)",
+    ],
+)
+def test_what_may_be_an_option_that_is_only_known_as_the_program_runs_is_a_warning(
+    run_of: RunOf, fork: Path, more: str
+):
+    arguments = fork / "megatron" / "training" / "arguments.py"
+    arguments.write_text(SOURCE.replace("    return", f"    {more}\n    return"))
+    run = run_of(framework="megatron", source="fork", extra_args=["--use-it"])
+    problems, warnings = findings(run, fork.parent)
+    assert problems == []
+    (warning,) = warnings
+    assert warning.startswith(f"extra_args: --use-it is not an option of {fork}/pretrain_gpt.py; ")
+    assert warning.endswith("; not all of its options can be read without running it")
+    assert findings(run, fork.parent) == (problems, warnings)
+
+
 def test_a_run_may_ask_for_no_check(run_of: RunOf, fork: Path):
     run = run_of(
         framework="megatron", source="fork", extra_args=["--nix"], allow_unknown_arguments=True

@@ -1,6 +1,7 @@
 """`plan` and `record-options` on a checkout: what a user types, and what is printed."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,28 @@ def test_a_folder_without_a_program_is_refused(tmp_path: Path):
     result = typed("record-options", "empty")
     assert result.exit_code == 1
     assert "empty: contains none of pretrain_gpt.py, pretrain_gpt2.py" in lines(result)
+
+
+def test_an_option_that_a_fork_renamed_is_checked_under_its_new_name(tmp_path: Path):
+    release = Path(__file__).parents[3] / "data" / "small_megatron"
+    renamed = Path(shutil.copytree(release, tmp_path / "renamed"))
+    arguments = renamed / "megatron" / "training" / "arguments.py"
+    arguments.write_text(arguments.read_text().replace("--squared-relu", "--use-squared-relu"))
+    printed = {}
+    for source in (renamed, tmp_path / "not_here"):
+        for option in ("--use-squared-relu", "--squared-relu"):
+            (tmp_path / "campaign.yaml").write_text(
+                CAMPAIGN.replace("fork, model", f"{source}, version: core-0.19, model").replace(
+                    "--use-mop", option
+                )
+            )
+            printed[source.name, option] = lines(typed("plan", "campaign.yaml"))
+    assert "--use-squared-relu" not in printed["renamed", "--use-squared-relu"]
+    assert (
+        f"impossible: extra_args: --squared-relu is not an option of {renamed}/pretrain_gpt.py; "
+        "did you mean '--use-squared-relu'?"
+    ) in printed["renamed", "--squared-relu"]
+    record = "Megatron core 0.19.0 (recorded)"
+    warning = f"warning: extra_args: --use-squared-relu is not an option of {record}"
+    assert warning in printed["not_here", "--use-squared-relu"]
+    assert "--squared-relu" not in printed["not_here", "--squared-relu"]
