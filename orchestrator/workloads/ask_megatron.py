@@ -13,6 +13,7 @@ import argparse
 import ast
 import contextlib
 import dataclasses
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -42,6 +43,7 @@ _MOST_STAND_INS = 20
 # Later than any version that an option of Megatron needs.
 _NEWEST = "99.0"
 _GLOBAL = "_GLOBAL_ARGS"
+_ADD_OPTIONS = "add_megatron_arguments"
 _INITIALIZE = "_initialize_distributed"
 _ROOTS = ("megatron.training", "megatron")
 _SETUP_OF_GLOBALS = (
@@ -173,6 +175,7 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
             _show_transformer_engine()
             runpy.run_path(str(program), run_name="asked")
             _show_transformer_engine()
+            _read_sources_once()
         except ImportError as error:
             if _supplies_to_typing(str(error)):
                 continue
@@ -187,6 +190,19 @@ def _imports(program: Path, stand_ins: _StandIns) -> str | None:
         else:
             return None
     return f"too many packages are missing, e.g. {', '.join(stand_ins.names[:3])}"
+
+
+def _read_sources_once() -> None:
+    """Keep what Megatron reads of its own source to describe its options.
+
+    Each question would parse it again, which takes longer than all the rest of the question.
+    """
+    for module, name in ((ast, "parse"), (inspect, "getsource")):
+        setattr(module, name, functools.cache(getattr(module, name)))
+    for root in _ROOTS:
+        arguments = sys.modules.get(f"{root}.arguments")
+        with contextlib.suppress(Exception):
+            getattr(arguments, _ADD_OPTIONS)(argparse.ArgumentParser())
 
 
 def _supplies_to_typing(message: str) -> bool:
