@@ -1,4 +1,4 @@
-"""What tests of several modules share: a folder in which teralog is used as a user uses it."""
+"""Shared by tests of several modules: a folder in which teralog runs as for a user."""
 
 import contextlib
 import gc
@@ -38,9 +38,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests first that take longest or wait most: what ends last should be short.
+    """Put the slowest tests first, so that the last tests to end are short.
 
-    A test process that has done its own tests takes over the last half of what another has left.
+    A test process that has finished its own tests takes over the last half of another's.
     """
     items.sort(key=_costs, reverse=True)
 
@@ -77,14 +77,14 @@ echo "$run end ${CUDA_VISIBLE_DEVICES:-none}" >> "$LEDGER"
 
 @dataclass
 class Playground:
-    """A folder with a campaign whose runs execute a few lines of bash in place of training."""
+    """A folder with a campaign whose runs execute a few lines of bash instead of training."""
 
     path: Path
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def ledger(self) -> Path:
-        """Where every stand-in notes its start and its end."""
+        """The file in which every stand-in notes its start and its end."""
         return self.path / "ledger"
 
     def write_campaign(
@@ -117,7 +117,7 @@ class Playground:
     def write_slurm_campaign(
         self, body: str, matrix: str = "seed: [1, 2, 3, 4]", profile: str = "", **defaults: Any
     ) -> None:
-        """Write campaign.yaml for a Slurm cluster, whose `profile` has these lines more."""
+        """Write campaign.yaml for Slurm; `profile` has additional lines of its profile."""
         self.write_campaign(body, matrix, cluster="slurm.yaml", **defaults)
         (self.path / "slurm.yaml").write_text(
             f"gpus_per_node: 4\nconstraint: v100-32g\nmemory: 1G\n"
@@ -125,7 +125,7 @@ class Playground:
         )
 
     def wait_for(self, states: list[str], seconds: float = 180) -> list[dict[str, Any]]:
-        """Wait until the runs are in these states, and return what `status` says then."""
+        """Wait until the runs are in these states, and return their statuses."""
         runs: list[dict[str, Any]] = []
 
         def are_there() -> bool:
@@ -155,7 +155,7 @@ class Playground:
         return done
 
     def status(self) -> list[dict[str, Any]]:
-        """Return what `teralog status --json` says; in this process, for tests ask often."""
+        """Return the output of `teralog status --json`, run in this process for speed."""
         with contextlib.chdir(self.path):
             answer = CliRunner(env=self.environment).invoke(
                 main, ["status", "campaign.yaml", "--json"]
@@ -211,7 +211,7 @@ class Playground:
 
 @pytest.fixture
 def playground(tmp_path: Path) -> Iterator[Playground]:
-    """A fresh playground with device locks of its own, and nothing left running after it."""
+    """A fresh playground with its own device locks; no process is left running after it."""
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     play = Playground(tmp_path)

@@ -62,7 +62,7 @@ class Design:
     make: Callable[[random.Random, float], Sides]
 
     def verdict(self, seed: int, gain: float) -> Comparison:
-        """Return what a comparison says of such runs, A being faster by `gain`."""
+        """Return the verdict of a comparison of such runs, if A is faster by `gain`."""
         return compare_timings(*self.make(random.Random(seed), math.log1p(gain)))
 
 
@@ -108,7 +108,7 @@ def apart(
 
 
 def in_a_row(count: int) -> Callable[[random.Random, float], Sides]:
-    """Return all of A and then all of B, in two allocations: what people do."""
+    """Return all runs of A and then all of B, in two allocations, a common mistake."""
 
     def make(chance: random.Random, gain: float) -> Sides:
         sides: Sides = ([], [])
@@ -124,7 +124,7 @@ def in_a_row(count: int) -> Callable[[random.Random, float], Sides]:
 
 
 def designs() -> list[Design]:
-    """Return what is tried."""
+    """Return the designs to try."""
     wide, narrow = normal(ALLOCATION), normal(ALLOCATION / 4)
     return [
         *(

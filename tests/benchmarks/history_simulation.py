@@ -21,10 +21,10 @@ SEED = 20261122
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where runs of one configuration are made, one after another.
+    """A simulated cluster on which runs of one configuration are made, one after another.
 
-    noise: takes chance and how many runs; returns the logarithms of their step times.
-    together: how many runs share an allocation.
+    noise: takes a random generator and a number of runs; returns the logarithms of their step
+    times. together: how many runs share an allocation.
     """
 
     name: str
@@ -84,7 +84,7 @@ def in_allocations(together: int) -> Callable[[random.Random, int], list[float]]
 
 
 def lasting(chance: random.Random, runs: int) -> list[float]:
-    """Return noise of 2 % of which half lasts from one run to the next: what no order may do."""
+    """Return noise of 2 %, half of which lasts from one run to the next: orders then matter."""
     logs = [chance.gauss(0, RUN)]
     for _ in range(runs - 1):
         logs.append(0.5 * logs[-1] + chance.gauss(0, RUN * math.sqrt(0.75)))

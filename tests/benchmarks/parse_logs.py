@@ -206,7 +206,7 @@ def measure(
 
 
 def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
-    """Print what a GB costs in logs of several sizes."""
+    """Print the cost per GB in logs of several sizes."""
     print("\nprocessor seconds a GB, a record per 200 lines")
     for gigabytes in sizes:
         log = folder / "sized.log"
@@ -221,7 +221,7 @@ def measure_sizes(folder: Path, sizes: Sequence[float], rounds: int) -> None:
 def peak_mib(log: Path) -> float:
     """Return the peak memory of an interpreter that reads a log with all formats.
 
-    Not by getrusage: a new process takes over the peak of the one that has started it.
+    Not by getrusage: a new process inherits the peak of its parent.
     """
     code = (
         "import re, sys; from parsers.runs.reading import read; runs = read(sys.argv[1]);"
@@ -232,7 +232,7 @@ def peak_mib(log: Path) -> float:
 
 
 def measure_growth(folder: Path) -> None:
-    """Print what it takes to read what was appended to a log."""
+    """Print the time to read the bytes appended to a log."""
     log, grown = folder / "growing.log", list(pieces(20_000_000, 200))
     state: ReadState | None = None
     found = 0
@@ -250,7 +250,7 @@ def measure_growth(folder: Path) -> None:
 
 
 def measure_start(rounds: int) -> None:
-    """Print what importing the reader takes."""
+    """Print the time to import the reader."""
     method = Method(
         "", lambda: count_lines([sys.executable, "-c", "import parsers.runs.reading"], None)
     )

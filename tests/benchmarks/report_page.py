@@ -98,7 +98,7 @@ def build(folder: Path, store: CampaignStore) -> Path:
 
 
 def renderers() -> float:
-    """Return the processor's time of all that browsers have drawn so far."""
+    """Return the processor time of all drawing by browsers so far."""
     total = 0.0
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):

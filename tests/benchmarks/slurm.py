@@ -58,7 +58,7 @@ exec {real} "$@"
 
 @dataclass(frozen=True)
 class Seconds:
-    """What something took, in seconds."""
+    """A duration, in seconds of wall and of processor time."""
 
     wall: float
     processor: float

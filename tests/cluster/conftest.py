@@ -64,7 +64,7 @@ def sixteen_nodes(_sixteen_nodes: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def slow_to_accept(_slow_to_accept: Cluster) -> Iterator[Cluster]:
-    """A cluster whose plug-in may look at a new job for longer than sbatch waits, 10 s."""
+    """A cluster whose plug-in may check a new job for longer than sbatch waits, 10 s."""
     yield _slow_to_accept
     _slow_to_accept.plan.submit_seconds.write_text("0\n")
     jobs.clear(_slow_to_accept)

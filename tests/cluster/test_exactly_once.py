@@ -136,7 +136,7 @@ def test_many_submits_without_locks_double_nothing(play) -> None:
 
 
 def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
-    """Start a submit that can be killed with all that it starts; what it says is kept."""
+    """Start a submit that can be killed with all its children; keep its output."""
     with (play.path / "submits.err").open("ab") as errors:
         return subprocess.Popen(
             [TERALOG, "submit", "campaign.yaml"],
@@ -153,10 +153,10 @@ def submit_in_a_group(play) -> "subprocess.Popen[bytes]":
 def test_a_submit_killed_at_any_moment_loses_and_doubles_nothing(
     play, moment: int, killed: str
 ) -> None:
-    """Between intent and sbatch, within sbatch, between sbatch and record; and once more.
+    """Between intent and sbatch, within sbatch, between sbatch and record, and again.
 
-    Twenty runs are two arrays, so it is also between these. One of two submits at once leaves all
-    to the other.
+    Twenty runs are two arrays, so it is also killed between these. If two submits run at once, one
+    of them may leave everything to the other.
     """
     rng = random.Random(f"{killed} {moment}")
     play.write_slurm_campaign("true", matrix=f"seed: {list(range(20))}")
@@ -196,7 +196,7 @@ def test_a_series_keeps_its_order_whenever_its_submit_is_killed(play, moment: in
 
 
 def test_many_submits_of_a_series_without_locks_keep_its_order(play) -> None:
-    """Of what others have claimed, none that comes after it is submitted past it."""
+    """No run is submitted before an earlier run of its series that another submit has claimed."""
     write_series(play)
     submit_at_once(play, 4)
     ended = ["COMPLETED", "FAILED", "GIVEN_UP", *["COMPLETED"] * 3]
@@ -260,7 +260,7 @@ def test_an_sbatch_that_fails_after_the_job_is_there_is_not_called_again(play) -
 
 
 def test_runs_that_another_host_is_submitting_are_left_to_it(play) -> None:
-    """Until so long after that it cannot be at it any more."""
+    """Until enough time has passed that its submit must have ended."""
     campaign = textwrap.dedent(
         """
         import sys

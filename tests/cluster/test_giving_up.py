@@ -12,7 +12,7 @@ TOO_LARGE = 'case "$*" in *"ddp"*"--micro-batch-size 2 "*) test -e "$LEDGER.go" 
 
 
 def sweep(play, body: str, profile: str = "") -> None:
-    """Write a campaign of three series of three runs; the second has but two."""
+    """Write a campaign of three series of three runs; the second has only two."""
     play.write_slurm_campaign(
         body, matrix="strategy: [ddp, zero1, zero2], micro_batch_size: [4, 1, 2]", profile=profile
     )
@@ -54,7 +54,7 @@ def test_a_series_goes_up_to_its_first_failure_as_an_array_for_each_rank(play) -
 
 
 def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(play) -> None:
-    """Retry starts what failed; submit what had been given up; nothing twice but the failed one."""
+    """Retry starts the failed run, submit the given-up ones; only the failed run runs twice."""
     sweep(play, TOO_LARGE)
     play.teralog("submit", "campaign.yaml")
     wait_until_ended(play, ["GIVEN_UP", "COMPLETED", "FAILED"])
@@ -66,8 +66,8 @@ def test_where_the_failed_run_succeeds_at_last_a_submit_goes_on_with_the_others(
     assert sorted(play.starts().values()) == [1] * 7 + [2]
 
 
-def test_of_what_a_limit_leaves_room_for_the_least_come_first(bare) -> None:
-    """Whatever the order of the file."""
+def test_within_a_submission_limit_the_smallest_values_come_first(bare) -> None:
+    """The smallest values of the parameter, whatever the order of the file."""
     sweep(bare, WAIT, "submission_limit: 4\n")
     bare.teralog("submit", "campaign.yaml")
     waiting = [run["label"] for run in bare.status() if run["state"] == "NOT_STARTED"]
@@ -103,8 +103,8 @@ def test_a_cancelled_campaign_stays_cancelled(play) -> None:
     assert play.teralog("submit", "campaign.yaml").stdout == ""
 
 
-def test_what_slurm_cancelled_for_a_cancelled_run_is_free_to_be_submitted(bare) -> None:
-    """A run that was cancelled says nothing of those after it."""
+def test_runs_cancelled_after_a_cancelled_run_can_be_submitted(bare) -> None:
+    """A cancelled run is no reason to give up the runs after it."""
     sweep(bare, WAIT)
     bare.teralog("submit", "campaign.yaml")
     wait_until(lambda: bool(bare.starts()), lambda: "no run has begun")

@@ -84,7 +84,7 @@ def ended(pid: int) -> bool:
 
 @pytest.mark.parametrize("end", ["exit 0", "exit 3"])
 def test_sampler_ends_with_the_job_script(bare: Any, end: str) -> None:
-    """However the run ends: every node was sampled, and none is any more."""
+    """However the run ends: every node was sampled, and no sampler is left."""
     body = f'{SAMPLED}; until test -e "$LEDGER.go"; do sleep 0.1; done; {end}'
     with script_in_allocation(bare, body) as pid:
         wait_until(lambda: samples(bare) == NODES, lambda: "not all nodes are sampled")

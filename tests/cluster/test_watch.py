@@ -73,7 +73,7 @@ requeue: {requeue}
 
 
 def write_campaign(play: Any, *, slow_node: str = "gpu002", requeue: str = "false") -> None:
-    """Write a campaign of four repeats, each on a node of its own, of which one is slow."""
+    """Write a campaign of four repeats on separate nodes, one of which is slow."""
     play.ledger.write_text(slow_node)
     (play.path / "train.py").write_text(SCRIPT.format(steps=STEPS))
     (play.path / "cpu.yaml").write_text(PROFILE.format(requeue=requeue))
@@ -81,7 +81,7 @@ def write_campaign(play: Any, *, slow_node: str = "gpu002", requeue: str = "fals
 
 
 def read_until(watching: "subprocess.Popen[str]", pattern: str) -> str:
-    """Return what a watch has printed up to the first line that a pattern is found in."""
+    """Return the output of a watch up to the first line that a pattern matches."""
     assert watching.stdout is not None
     printed = ""
     for line in watching.stdout:
@@ -108,7 +108,7 @@ def test_slurm_expands_a_list_of_nodes_to_the_same_names(slurm, text: str) -> No
 
 
 def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> None:
-    """On a pipe: plain lines, the last ones of all runs. Status, JSON and nodes tell it, too."""
+    """On a pipe: plain lines, the last ones of all runs. Status, JSON and nodes report it, too."""
     write_campaign(play)
     assert play.teralog("submit", "campaign.yaml").returncode == 0
     watching = play.start("watch", "campaign.yaml", "--interval", "0.5")
@@ -144,7 +144,7 @@ def test_a_campaign_is_watched_to_its_end_and_the_slow_run_is_reported(play) -> 
 
 
 def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
-    """Exit code 130, and the runs come to their ends."""
+    """Exit code 130, and the runs continue to their ends."""
     write_campaign(play)
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"] * 4)
@@ -160,9 +160,9 @@ def test_ctrl_c_ends_the_watching_and_no_run(play) -> None:
 
 
 def on_a_terminal(play: Any, *arguments: str, interrupt: bool = False, **variables: str) -> Any:
-    """Run teralog in a terminal of 80 columns; return its exit code and what it wrote.
+    """Run teralog in a terminal of 80 columns; return its exit code and its output.
 
-    It is interrupted, where that is wanted, when it shows a run that runs.
+    If requested, it is interrupted when it shows a running run.
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -197,7 +197,7 @@ def on_a_terminal(play: Any, *arguments: str, interrupt: bool = False, **variabl
 
 
 def test_on_a_terminal_the_table_stays_in_place(play) -> None:
-    """The cursor goes back up for each look, and comes back when it is over."""
+    """The cursor moves up before each look, and is visible again at the end."""
     write_campaign(play)
     play.teralog("submit", "campaign.yaml")
     play.wait_for(["RUNNING"] * 4)
@@ -257,7 +257,7 @@ def watch_once(play: Any, *arguments: str) -> Any:
 
 
 def watch_until_dealt_with(play: Any, what: str) -> str:
-    """Watch until something was done about a run that hangs; return what was printed."""
+    """Watch until a hung run was cancelled or requeued; return the output."""
     printed: list[str] = []
 
     def is_dealt_with() -> bool:

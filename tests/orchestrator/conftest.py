@@ -67,7 +67,7 @@ def campaign_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
 def problems_of(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> Callable[[str], list[str]]:
-    """Return a function that gives what is wrong with a campaign file, without the file's name."""
+    """Return a function that returns the problems of a campaign file, without the file's name."""
 
     def sentences(text: str) -> Iterator[str]:
         with pytest.raises(UserError) as caught:
@@ -81,7 +81,7 @@ def problems_of(
 
 @pytest.fixture(scope="session")
 def attempt_in() -> Callable[..., Attempt]:
-    """Return a function that makes an attempt in a run's folder, ended where a state is given."""
+    """Return a function that makes an attempt in a run's folder, ended if a state is given."""
 
     def make(folder: RunFolder, log: str | None = None, **ended: Any) -> Attempt:
         attempt = folder.new_attempt()
@@ -109,7 +109,7 @@ def reported(
 ) -> Callable[..., tuple[Campaign, list[Collected], Report]]:
     """Return a function that makes the report of a campaign whose runs had these attempts.
 
-    The campaign is STAGES and some lines more; None stands for a run that has not begun.
+    The campaign is STAGES and some additional lines; None means a run that has not begun.
     """
 
     def make(

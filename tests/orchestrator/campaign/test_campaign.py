@@ -1,4 +1,4 @@
-"""A campaign: its runs, each once, with what was left out and why."""
+"""A campaign: its runs, each once, and the runs that were left out, with the reasons."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ HEAD = "name: a\ndefaults: {framework: gpt, model: s}\n"
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
-    """It is there to be copied: no run has a problem, unless the file says what contradicts it."""
+    """Users copy it, so no run has a problem, unless the file explains the contradiction."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     campaign = load_campaign(path)
     assert campaign.name == path.stem
@@ -27,7 +27,7 @@ def test_every_example_can_be_run(path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_run_has_its_identity_its_label_and_its_place(campaign_of: CampaignOf):
-    """The matrix first, then what is included, each with its repeats."""
+    """The matrix comes first, then the included runs, each with its repeats."""
     campaign = campaign_of(
         f"{HEAD}matrix: {{strategy: [ddp, zero1]}}\ninclude: [{{seed: 2}}]\nrepeats: 2\n"
     )
@@ -236,7 +236,7 @@ def test_a_campaign_whose_runs_make_no_sense_is_refused(
 
 
 def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf):
-    """A number as it is written, so that 1e-5 is no 1e-05; the run's identity is the same."""
+    """A number stays as written: 1e-5 does not become 1e-05. The run's identity is the same."""
     text = "name: a\ndefaults: {framework: deepspeed, script: a.py}\nmatrix:\n  script_args: "
     (bare,) = campaign_of(f"{text}[[--steps, 30, --lr, 1e-5]]\n").runs
     (quoted,) = campaign_of(f"{text}[['--steps', '30', '--lr', '1e-5']]\n").runs
@@ -245,7 +245,7 @@ def test_an_argument_is_the_same_with_quotes_and_without(campaign_of: CampaignOf
 
 
 def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf):
-    """What a program would get for it is not said."""
+    """It is unclear what a program should get for it."""
     text = (
         "name: a\n"
         "defaults: {framework: megatron, model: s, source: m, extra_args: [--a, true, null]}\n"
@@ -257,7 +257,7 @@ def test_an_argument_that_is_true_or_nothing_is_refused(problems_of: ProblemsOf)
 
 
 def test_a_cluster_that_is_not_there_is_named(problems_of: ProblemsOf, tmp_path: Path):
-    """With what can be given instead."""
+    """With the names that exist."""
     assert problems_of(f"{HEAD}cluster: jean-zay\n") == [
         (
             f"cluster 'jean-zay': there is no such profile file in {tmp_path}; "
@@ -328,7 +328,7 @@ def written(value: Any) -> str:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files(FITTING) | files(FITTING | MISFITS))
 def test_any_file_is_a_campaign_or_a_users_mistake(campaign_of: CampaignOf, file: dict[str, Any]):
-    """Whatever is written under its keys, nothing ends in a traceback."""
+    """No content under its keys ends in a traceback."""
     defaults = {"framework": "gpt", "model": "s", **file["defaults"]}
     try:
         campaign = campaign_of(written({"name": "a", **file, "defaults": defaults}))

@@ -1,4 +1,4 @@
-"""What makes a run impossible, one sentence each."""
+"""Reasons why a run is impossible, one sentence each."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -221,7 +221,7 @@ def test_layers_split_across_nodes_are_reported_as_a_warning(
 def test_a_gpu_that_is_not_known_is_reported_as_a_warning(
     run_of: RunOf, profile: dict[str, Any], said: list[str]
 ):
-    """What will be missing for it, and what to give instead."""
+    """With the numbers that will be missing, and what to give instead."""
     assert list(run_warnings(run_of(), Cluster(name="a", **profile), Path())) == said
 
 
@@ -275,7 +275,7 @@ def test_run_clm_with_parameters_divided_is_reported_as_a_warning_without_gpus(
 def test_an_optimizer_that_has_one_core_is_reported_as_a_warning(
     run_of: RunOf, values: dict[str, Any], cores: int | None, *, warned: bool
 ):
-    """Steps take many times as long then, on the cluster's doing and not the program's."""
+    """Steps then take many times as long, because of the cluster and not of the program."""
     if "framework" in values:
         values = {**values, "source": "c"}
     cluster = Cluster(name="a", scheduler="slurm", gpus_per_node=8, cores_per_rank=cores)

@@ -63,7 +63,7 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), REFUSED.values(), ids=REFUSED)
 def test_an_empty_rule_is_refused(written: object, problems: list[str]):
-    """A misspelt parameter would otherwise exclude nothing, in silence."""
+    """Otherwise a misspelt parameter would silently exclude nothing."""
     with pytest.raises(UserError) as caught:
         make_rule("exclude[0]", written, SIZES)
     assert list(caught.value.problems) == problems

@@ -28,7 +28,7 @@ def file(**keys: Any) -> CampaignFile:
 
 
 def test_the_matrix_is_crossed_in_its_order():
-    """The last parameter varies fastest; defaults stand below."""
+    """The last parameter varies fastest; defaults fill in the rest."""
     crossed = entries(
         file(defaults={"nodes": 1, "seed": 7}, matrix={"seed": [1, 2], "nodes": [3, 4]})
     )
@@ -259,13 +259,13 @@ LABELS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("keys", "expected"), LABELS.values(), ids=LABELS)
 def test_a_label_shows_what_varies(keys: dict[str, Any], expected: list[str]):
-    """In the file's order, without what all runs have."""
+    """In the file's order, without values that all runs share."""
     made = file(**keys)
     assert labels(made, entries(made)) == expected
 
 
 def test_a_label_is_not_longer_than_a_line():
-    """What is cut off is marked."""
+    """A mark shows where it was cut."""
     made = file(matrix={"script_args": [["a" * 500], ["b"]]})
     long, short = labels(made, entries(made))
     assert len(long) == MAX_LABEL

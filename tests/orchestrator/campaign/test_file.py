@@ -280,7 +280,7 @@ def test_frameworks_in_play_are_those_that_are_named(
 
 
 def test_a_rule_s_value_that_no_run_can_have_is_refused(problems_of: ProblemsOf):
-    """A misspelt value would exclude nothing, in silence."""
+    """A misspelt value would silently exclude nothing."""
     text = "name: a\ndefaults: {framework: gpt, model: s}\nexclude: [{strategy: [ddp, zer1]}]\n"
     [problem] = problems_of(text)
     assert problem.startswith("exclude[0].strategy: 'zer1' is not one of ddp, zero0")

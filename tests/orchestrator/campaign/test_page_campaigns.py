@@ -48,7 +48,7 @@ CAMPAIGNS: dict[str, list[tuple[str, dict[str, str]]]] = {
 
 
 def page_rows(name: str) -> list[dict[str, str]]:
-    """Return the rows of a campaign's tables on the page, with what holds for all of a table."""
+    """Return the rows of a campaign's tables on the page, with the notes for whole tables."""
     rows = []
     for table, said in CAMPAIGNS[name]:
         with (PAGE / f"{table}.csv").open() as file:
@@ -57,12 +57,12 @@ def page_rows(name: str) -> list[dict[str, str]]:
 
 
 def shown(planned: PlannedRun, columns: list[str]) -> tuple[str, ...]:
-    """Return what a planned run has in the page's columns."""
+    """Return the values of a planned run in the page's columns."""
     return tuple(str(COLUMNS[column](planned.run)) for column in columns)
 
 
 def wanted(row: dict[str, str], columns: list[str]) -> tuple[str, ...]:
-    """Return what a row of the page has there."""
+    """Return the values of a row of the page in the same columns."""
     return tuple(SIZES.get(row[column], row[column]) for column in columns)
 
 
@@ -93,7 +93,7 @@ CONTRADICTIONS = {"megatron-largest-16gb": 1}
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
 def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str):
-    """With all numbers that the page gives."""
+    """With all numbers of the page."""
     rows = [row for row in page_rows(name) if contradictory(row)]
     runs = [run for run in load_campaign(ROOT / "examples" / f"{name}.yaml").runs if run.problems]
     given = [column for column in COLUMNS if all(column in row for row in rows)]
@@ -104,7 +104,7 @@ def test_rows_that_contradict_themselves_are_planned_as_contradictions(name: str
 
 
 def test_rows_with_more_stages_than_ranks_are_planned_as_the_program_ran_them():
-    """With 4 stages on 16 GPUs and 16 on 64; the command line has what the page asked for."""
+    """With 4 stages on 16 GPUs and 16 on 64; the command line has the page's number."""
     runs = [one.run for one in load_campaign(ROOT / "examples" / "megatron-performance.yaml").runs]
     lowered = [
         (run.world_size, run.parallelism.given.pipeline_parallel_size, split.pipeline_parallel_size)

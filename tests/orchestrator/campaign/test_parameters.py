@@ -1,4 +1,4 @@
-"""The parameters of runs: what is known, what fits, what a time limit is."""
+"""The parameters of runs: known names, valid values, time limits."""
 
 import dataclasses
 import re
@@ -215,8 +215,8 @@ def test_a_parameter_left_out_is_the_one_that_the_file_documents():
     assert time_limit_seconds(documented["time_limit"]) == Resources().time_limit_seconds
 
 
-def test_what_others_call_a_parameter_is_none_and_leads_to_one():
-    """To one that all have, or to the keys that are laid over DeepSpeed's configuration."""
+def test_another_program_s_name_of_a_parameter_leads_to_teralog_s():
+    """The message names teralog's parameter, or the key for DeepSpeed's configuration."""
     for other, here in _CALLED_ELSEWHERE.items():
         assert not is_parameter(other, FRAMEWORKS)
         assert here.partition(":")[0].partition(",")[0] in COMMON | {"deepspeed"} | set(MODEL_SIZES)

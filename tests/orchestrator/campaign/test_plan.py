@@ -25,7 +25,7 @@ exclude: [{{strategy: ddp, global_batch_size: 12}}]
 
 
 def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
-    """Chosen and derived, the impossible run among them, with dashes for what does not divide."""
+    """Chosen and derived, for the impossible run, too, with dashes if sizes do not divide."""
     rows = as_records(plan_table(campaign_of(MIXED), {}))
     assert [row.pop("run_id") for row in rows] == [p.run_id for p in campaign_of(MIXED).runs]
     sizes = {
@@ -50,7 +50,7 @@ def test_a_plan_shows_each_run_with_its_sizes(campaign_of: CampaignOf):
 
 
 def test_a_plan_shows_how_runs_are_split_where_one_is(campaign_of: CampaignOf):
-    """Columns that would hold nothing but 1 are left out."""
+    """Columns that would contain only 1 are left out."""
     split = (
         "name: split\ndefaults: {framework: deepspeed, script: a.py, gpus_per_node: 4}\n"
         "matrix: {pipeline_parallel_size: [1, 2]}\n"
@@ -76,7 +76,7 @@ def test_a_warning_is_reported_once_and_forbids_nothing(campaign_of: CampaignOf)
 
 
 def test_a_plan_for_programs_has_every_size_and_the_problems(campaign_of: CampaignOf):
-    """Under the names of the campaign file; nothing in it that JSON cannot say."""
+    """Under the names of the campaign file; all of it is valid JSON."""
     records = plan_records(campaign_of(MIXED), {})
     assert json.loads(json.dumps(records, allow_nan=False)) == records
     last = records[-1]
@@ -114,7 +114,7 @@ TOTALS = {
 
 @pytest.mark.parametrize(("text", "line"), TOTALS.values(), ids=TOTALS)
 def test_the_totals_are_one_line(campaign_of: CampaignOf, text: str, line: str):
-    """Runs, GPU-hours of the possible ones, what was left out."""
+    """Runs, GPU-hours of the possible ones, and the number of excluded runs."""
     assert plan_totals(campaign_of(text)).startswith(line)
 
 

@@ -1,4 +1,4 @@
-"""The JSON schema of campaign files: it accepts what is right, and refuses what is not."""
+"""The JSON schema of campaign files accepts valid files and refuses others."""
 
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,12 @@ def errors(validator: Draft202012Validator, data: object) -> list[str]:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_example_fits(validator: Draft202012Validator, path: Path):
-    """An editor underlines nothing in it."""
+    """An editor shows no error in it."""
     assert errors(validator, read_yaml(path, "a campaign file")) == []
 
 
 def test_the_starter_fits(validator: Draft202012Validator, tmp_path: Path):
-    """What `teralog init` writes."""
+    """The file that `teralog init` writes."""
     path = tmp_path / "starter.yaml"
     path.write_text(STARTER.format(file="starter.yaml", schema="teralog.schema.json"))
     assert errors(validator, read_yaml(path, "a campaign file")) == []

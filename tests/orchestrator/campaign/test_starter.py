@@ -14,7 +14,7 @@ from orchestrator.common.errors import UserError
 
 
 def test_the_starter_is_a_campaign_that_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Nothing in it needs to be changed first."""
+    """The user need not change anything first."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     path = tmp_path / "mine.yaml"
     write_starter(path, force=False)
@@ -73,14 +73,14 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path):
 
 
 def test_a_folder_that_is_not_there_is_a_users_mistake(tmp_path: Path):
-    """A sentence, and nothing is made."""
+    """A sentence reports it, and no file is made."""
     with pytest.raises(UserError, match="cannot be written: No such file or directory"):
         write_starter(tmp_path / "missing" / "mine.yaml", force=False)
     assert not (tmp_path / "missing").exists()
 
 
 def test_an_editor_finds_the_schema(tmp_path: Path):
-    """The first line names a file with what `teralog schema` prints."""
+    """The first line names a file with the output of `teralog schema`."""
     write_starter(tmp_path / "mine.yaml", force=False)
     first = (tmp_path / "mine.yaml").read_text().splitlines()[0]
     name = first.removeprefix("# yaml-language-server: $schema=")

@@ -92,7 +92,7 @@ def test_nothing_is_rendered_with_a_python_that_is_not_there(
 def test_nothing_is_submitted_with_a_log_folder_that_is_not_there(
     campaign_of: Callable[[str], Campaign], tmp_path: Path
 ) -> None:
-    """A folder called $NOWHERE is not what was meant."""
+    """The user did not mean a folder called $NOWHERE."""
     (tmp_path / "far.yaml").write_text("log_folder: $NOWHERE/logs\n")
     campaign = campaign_of("name: a\ncluster: far.yaml\ndefaults: {framework: gpt, model: s}\n")
     store = CampaignStore(tmp_path / "results")

@@ -78,7 +78,7 @@ def campaign(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", ["plan", "render", "submit"])
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_sentence_and_exit_1(tmp_path: Path, mistake: str, command: str) -> None:
-    """It says where and what, no traceback is shown, and nothing is written."""
+    """It names the place and the problem, no traceback is shown, and no file is written."""
     text, sentence = MISTAKES[mistake]
     path = tmp_path / "campaign.yaml"
     path.write_text(text)
@@ -172,7 +172,7 @@ def test_commands_that_read_work_before_anything_has_run(campaign: Path) -> None
 
 
 def test_init_does_not_overwrite(tmp_path: Path) -> None:
-    """A file that is there stays, unless --force says otherwise."""
+    """An existing file stays, unless --force is given."""
     path = tmp_path / "campaign.yaml"
     assert run(tmp_path, "init", str(path)).exit_code == 0
     path.write_text("mine")
@@ -207,7 +207,7 @@ def test_on_a_machine_without_slurm_a_message_appears_and_nothing_starts(
 def test_a_long_wait_is_reported_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool, said: str
 ) -> None:
-    """And nowhere else; once."""
+    """Once, and only on a terminal."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with told_if_slow("asking", seconds=0.01):
         time.sleep(1)
@@ -218,6 +218,6 @@ def test_a_long_wait_is_reported_on_a_terminal(
 
 
 def test_a_usage_error_exits_with_2(tmp_path: Path) -> None:
-    """As programs do."""
+    """As in other programs."""
     assert run(tmp_path, "plan", "--wdie").exit_code == 2
     assert run(tmp_path, "plam").exit_code == 2

@@ -55,7 +55,7 @@ def teralog(*words: str) -> Result:
 def test_campaign_files_are_distinguished_from_others(
     tmp_path: Path, text: str, found: bool
 ) -> None:
-    """By keys that only they have, though they have mistakes."""
+    """By keys that only they have, even if they contain mistakes."""
     (tmp_path / "a.yaml").write_text(text)
     (tmp_path / "a.txt").write_text("name: a\nmatrix: {}\n")
     assert [path.name for path in campaign_files(tmp_path)] == ["a.yaml"] * found
@@ -92,7 +92,7 @@ def test_the_only_campaign_need_not_be_named(folder: Path, words: list[str]) -> 
 
 
 def test_without_a_campaign_or_with_several_a_sentence_shows_what_to_type(folder: Path) -> None:
-    """And nothing is done."""
+    """The command does nothing else."""
     (folder / "other.yaml").write_text(CAMPAIGN.format(name="other"))
     several = teralog("submit")
     assert several.exit_code == 1
@@ -145,13 +145,13 @@ def test_list_shows_campaigns_and_their_states(folder: Path) -> None:
 
 
 def test_list_of_a_folder_without_campaigns_is_a_sentence(tmp_path: Path) -> None:
-    """And an empty list for programs."""
+    """JSON has an empty list."""
     assert "`teralog init` writes a campaign" in teralog("list", str(tmp_path)).stderr
     assert json.loads(teralog("list", str(tmp_path), "--json").stdout) == []
 
 
 def completions(line: str, shell: str) -> list[str]:
-    """Return what teralog offers a shell for a command line that ends within its last word."""
+    """Return teralog's completions for a command line that ends within its last word."""
     words = shlex.split(line.removesuffix(" "))
     last = len(words) if line.endswith(" ") else len(words) - 1
     incomplete = "" if line.endswith(" ") else words[-1]

@@ -49,7 +49,7 @@ PAGE = """\
 
 
 def teralog(*arguments: str) -> Result:
-    """Run a command, which does what it is asked to."""
+    """Run a command and return its result; it must succeed."""
     result = CliRunner().invoke(main, list(arguments))
     assert result.exit_code in (0, 1), result.output
     assert "Traceback" not in result.output
@@ -163,7 +163,7 @@ JSON_ONLY: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("command", JSON_ONLY.values(), ids=JSON_ONLY)
 def test_json_is_all_that_is_printed(folder: Path, command: tuple[str, ...]) -> None:
-    """What is for people goes to stderr."""
+    """Messages for the user go to stderr."""
     (folder / "gpus.yaml").write_text("gpus_per_node: 4\n")
     text = (folder / CAMPAIGN).read_text()
     (folder / "slurm.yaml").write_text(f"cluster: gpus.yaml\n{text}".replace("made-up", "slurm"))
@@ -184,7 +184,7 @@ def test_json_is_all_that_is_printed(folder: Path, command: tuple[str, ...]) -> 
 
 @pytest.mark.usefixtures("folder")
 def test_json_next_to_another_format_is_a_contradiction() -> None:
-    """Whichever stands first."""
+    """In either order."""
     for options in (("--json", "--format", "csv"), ("--format", "csv", "--json")):
         result = CliRunner().invoke(main, ["plan", CAMPAIGN, *options])
         assert result.exit_code == 2
@@ -203,7 +203,7 @@ def test_earlier_names_of_formats_are_understood() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_parquet_needs_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence has what to type, and comes before any work is done."""
+    """The message shows what to type, before any work is done."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = teralog("report", "nosuch.yaml", "--format", "parquet")
     assert result.stderr == (

@@ -1,4 +1,4 @@
-"""One step an iteration, made of all that the lines of a log say of it."""
+"""All lines about an iteration are merged into one step."""
 
 import math
 from typing import Any
@@ -67,7 +67,7 @@ MERGED: dict[str, tuple[list[Record], list[Step]]] = {
 def test_an_iteration_counts_once_however_often_it_is_reported(
     records: list[Record], steps: list[Step]
 ):
-    """Later lines add what earlier ones did not say."""
+    """Later lines add the values that earlier ones lack."""
     assert merged_steps(records).steps() == steps
 
 
@@ -79,7 +79,7 @@ reports = st.builds(
 
 @given(st.lists(reports, max_size=12))
 def test_merging_keeps_the_first_word_on_everything(records: list[Step]):
-    """In order of iterations; merging again changes nothing."""
+    """The first value of each field counts. Steps are in order; merging again changes nothing."""
     merged = merged_steps(records).steps()
     assert [one.iteration for one in merged] == sorted({record.iteration for record in records})
     assert merged_steps(merged).steps() == merged

@@ -82,7 +82,7 @@ def test_the_source_of_an_outcome_is_reported(state: str, word: str | None, by: 
 
 
 def test_every_way_to_end_badly_can_be_retried():
-    """The words of `retry --only` are all but one of those above."""
+    """`retry --only` accepts all outcomes above except one."""
     words = {word for _, _, word in OUTCOMES}
     assert words == {*UNSUCCESSFUL, "completed", None}
 
@@ -116,7 +116,7 @@ def test_a_run_ended_as_its_last_attempt_did(
     attempt: dict[str, str],
     expected: tuple[str, str | None, OutcomeKind | None],
 ):
-    """Whatever an earlier attempt did."""
+    """Earlier attempts do not matter."""
     folder = RunFolder(tmp_path)
     attempt_in(folder, log="Traceback", state="TIMEOUT")
     attempt_in(folder, **attempt)
@@ -131,7 +131,7 @@ def test_a_run_that_was_never_started_has_no_outcome(tmp_path: Path):
 
 
 def test_a_log_that_cannot_be_read_reports_nothing(tmp_path: Path, attempt_in: AttemptIn):
-    """What the scheduler says is known all the same."""
+    """The scheduler's state is still known."""
     folder = RunFolder(tmp_path / "run")
     attempt = attempt_in(folder, state="FAILED")
     attempt.log.mkdir()
@@ -140,7 +140,7 @@ def test_a_log_that_cannot_be_read_reports_nothing(tmp_path: Path, attempt_in: A
 
 
 def test_a_run_that_is_supervised_has_no_outcome_yet(tmp_path: Path, attempt_in: AttemptIn):
-    """The lock tells, and dies with its holder."""
+    """The lock shows it, and is released when its holder dies."""
     folder = RunFolder(tmp_path)
     attempt_in(folder, log=OOM)
     held = locks.acquire(folder.lock)

@@ -1,4 +1,4 @@
-"""The expression language of `exclude`: what it says, and that it can do nothing else."""
+"""The expression language of `exclude`: its meaning, and that it can do nothing else."""
 
 import contextlib
 from typing import Any
@@ -119,7 +119,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "says"), REFUSED.items(), ids=[*map(repr, range(len(REFUSED)))])
 def test_an_invalid_expression_is_refused_before_any_run_is_made(text: str, says: str):
-    """No calls, attributes, subscripts or powers: there is nothing to get out by."""
+    """Calls, attributes, subscripts and powers are refused, so that no code can run."""
     with pytest.raises(UserError) as caught:
         compile_expression(text, VALUES)
     assert says in str(caught.value)
@@ -169,7 +169,7 @@ anything = st.recursive(
 
 @given(st.text(max_size=60) | scraps, st.fixed_dictionaries(dict.fromkeys(VALUES, anything)))
 def test_any_text_is_true_or_false_or_a_users_mistake(text: str, values: dict[str, Any]):
-    """Nothing written in a campaign file ends in a traceback, whatever the values are."""
+    """No text in a campaign file ends in a traceback, for any values."""
     try:
         held = compile_expression(text, VALUES)(values)
     except UserError:
@@ -180,7 +180,7 @@ def test_any_text_is_true_or_false_or_a_users_mistake(text: str, values: dict[st
 @pytest.mark.parametrize("depth", [10, 100, 400, 900])
 @pytest.mark.parametrize("repeated", ["-", "not ", "(", "[", "1 + ", "1 and ", "1 < "])
 def test_nesting_as_deep_as_a_text_allows_is_no_crash(repeated: str, depth: int):
-    """What Python cannot nest is refused by a sentence too."""
+    """Expressions too deep for Python are refused by a sentence, too."""
     text = (repeated * depth)[: MAX_LENGTH - 1] + "1"
     with contextlib.suppress(UserError):
         compile_expression(text, ())({})

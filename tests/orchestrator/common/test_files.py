@@ -93,7 +93,7 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", range(3))
 def test_ctrl_c_leaves_no_temporary_file(tmp_path: Path, moment: int) -> None:
-    """The file stays as it was before, or is as it is to be."""
+    """The file has either its old or its new content."""
     interrupt(WRITE_FILES, tmp_path, signal.SIGINT, moment)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert is_whole(tmp_path / "file")
@@ -110,7 +110,7 @@ def test_ctrl_c_leaves_whole_folders_only(tmp_path: Path, moment: int) -> None:
 
 @pytest.mark.parametrize("moment", range(3))
 def test_kill_9_leaves_nothing_half_written_under_its_name(tmp_path: Path, moment: int) -> None:
-    """What is left behind then has a hidden name."""
+    """Any remaining temporary file has a hidden name."""
     interrupt(WRITE_FOLDERS, tmp_path, signal.SIGKILL, moment)
     for folder in (tmp_path / "new").glob("[!.]*"):
         assert sorted(path.name for path in folder.iterdir() if is_whole(path)) == ["a", "b"]
@@ -129,7 +129,7 @@ def test_a_failing_write_leaves_the_old_file(tmp_path: Path, text: str, error: s
 
 
 def test_a_folder_that_cannot_be_written_is_not_there(tmp_path: Path) -> None:
-    """Nor are the folders around it that were made for it."""
+    """New parent folders are removed, too."""
     code = f"{LIMITED}write_folder(path, {{'a': 'x', 'b': 'x' * {LENGTH}}})"
     assert "File too large" in fails(code, tmp_path / "results" / "campaign" / "run")
     assert list(tmp_path.iterdir()) == []
@@ -162,7 +162,7 @@ def test_two_may_write_a_folder_at_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_another_process_uses_meanwhile_stays(tmp_path: Path) -> None:
-    """Only what is empty is taken away again."""
+    """Only empty folders are removed again."""
 
     def fail() -> None:
         with made_folder(tmp_path / "shared" / "mine"):
@@ -176,7 +176,7 @@ def test_a_folder_that_another_process_uses_meanwhile_stays(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("linked", [True, False])
 def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
-    """Where the disk refuses a further name for it, the folder has a copy."""
+    """If the disk refuses another name for it, the folder has a copy."""
     with passing_text(tmp_path / "record", "text") as written:
         same = written if linked else tmp_path / "gone"
         for name in ("one", "two"):
@@ -191,7 +191,7 @@ def test_folders_may_share_a_file(tmp_path: Path, linked: bool) -> None:
 
 
 def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
-    """Text beyond ASCII, numbers and None too; what is not there is None."""
+    """Text beyond ASCII, numbers and None too; a missing file gives None."""
     value = {"label": "été → 漢", "seconds": 0.1, "parameters": 10**15, "signal": None}
     write_json(tmp_path / "a.json", value)
     assert read_json(tmp_path / "a.json") == value
@@ -199,7 +199,7 @@ def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_json_contains_only_valid_json_values(tmp_path: Path) -> None:
-    """A file with NaN in it could not be read by others; none is written."""
+    """Other programs could not read a file with NaN, so none is written."""
     with pytest.raises(ValueError, match="nan"):
         write_json(tmp_path / "a.json", {"loss": float("nan")})
     assert list(tmp_path.iterdir()) == []
@@ -214,7 +214,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
 
 
 def test_an_unreadable_file_is_named_in_the_message(tmp_path: Path) -> None:
-    """With what the system says of it."""
+    """With the system's error."""
     (tmp_path / "a.json").mkdir()
     with pytest.raises(UserError, match=r"a\.json: cannot be read: Is a directory"):
         read_json(tmp_path / "a.json")

@@ -1,4 +1,4 @@
-"""Tables at the width of a terminal: nothing is wider, and no number is cut."""
+"""Tables at the width of a terminal: no line is wider, and no number is cut."""
 
 import re
 from dataclasses import replace
@@ -90,7 +90,7 @@ RUNS = [
     ],
 )
 def test_a_table_fits(rows: list[dict[str, Any]], width: int, expected: list[str]) -> None:
-    """By the means that the module lists, in their order."""
+    """By the steps that the module lists, in their order."""
     assert fitted(table(rows), width).lines() == expected
 
 
@@ -134,7 +134,7 @@ def test_a_column_that_is_cut_has_one_line_for_each_row() -> None:
 
 
 def test_a_pipe_gets_the_whole_table() -> None:
-    """However wide it is."""
+    """At any width."""
     wide = table([{"label": "x" * 300, "n": 1}, {"label": "y", "n": 1}])
     assert fitted_text(wide, None) == as_text(wide)
 

@@ -41,12 +41,12 @@ ESCAPED = {
 
 @pytest.mark.parametrize(("text", "escaped"), ESCAPED.items())
 def test_text_is_escaped(text: str, escaped: str) -> None:
-    """Signs that LaTeX gives a meaning, also those it gives one at a row's beginning."""
+    """LaTeX's special characters, also those that are special only at a row's beginning."""
     assert escape_latex(text) == escaped
 
 
 def test_the_table_has_the_rules_of_booktabs() -> None:
-    """Numbers to the right, titles escaped, some space between groups, a dash for what is not."""
+    """Numbers to the right, titles escaped, some space between groups, a dash for absent values."""
     table = make_table(COLUMNS, [("[a]", 12.5), ("b", None)])
     assert as_latex(replace(table, breaks=frozenset({1}))).splitlines() == [
         r"\begin{tabular}{lr}",
@@ -62,7 +62,7 @@ def test_the_table_has_the_rules_of_booktabs() -> None:
 
 
 def test_a_comment_stays_one_line() -> None:
-    """Nothing gets out of it."""
+    """No text can break out of it."""
     assert latex_comment("made\n\\end{x}\r\x0b") == "% made\ufffd\\end{x}\ufffd\ufffd"
 
 
@@ -85,7 +85,7 @@ def test_nothing_is_left_that_latex_would_obey(text: str) -> None:
 
 @given(st.lists(st.tuples(HOSTILE, st.none() | st.floats()), max_size=5))
 def test_every_row_has_as_many_cells_and_ends_once(rows: list[tuple[str, float | None]]) -> None:
-    """Whatever the labels are."""
+    """For any labels."""
     lines = as_latex(make_table(COLUMNS, rows)).splitlines()
     assert len(lines) == 6 + len(rows)
     for line in lines[4 : 4 + len(rows)]:

@@ -1,4 +1,4 @@
-"""Locks are held by processes and by nothing else: they end as their holders do."""
+"""Only processes hold locks, and a lock ends with its holders."""
 
 import os
 import signal
@@ -84,7 +84,7 @@ def holder(lock: Path) -> Iterator[Callable[..., Holder]]:
 
 
 def free_at_last(lock: Path) -> bool:
-    """Wait until the lock is free: the system takes its time to close a killed process's files."""
+    """Wait until the lock is free: the system needs a moment to close a killed process's files."""
     deadline = time.monotonic() + 60
     while locks.is_held(lock) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -132,7 +132,7 @@ def test_a_child_that_was_given_the_lock_keeps_it(
 def test_a_child_that_was_not_given_the_lock_does_not_keep_it(
     lock: Path, holder: Callable[..., Holder]
 ) -> None:
-    """What a job leaves behind does not look like a supervisor."""
+    """A process left by a job does not count as a supervisor."""
     parent = holder("child")
     parent.go()
     assert parent.has_it()
@@ -142,7 +142,7 @@ def test_a_child_that_was_not_given_the_lock_does_not_keep_it(
 
 
 def test_looking_at_a_lock_does_not_take_it(lock: Path) -> None:
-    """Nor does it make the file."""
+    """It does not make the file, either."""
     assert not locks.is_held(lock)
     assert not lock.exists()
     descriptor = locks.acquire(lock)
@@ -167,7 +167,7 @@ def test_a_lock_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
 def test_a_lock_is_not_looked_for_behind_a_link(
     tmp_path: Path, use: Callable[[Path], object], *, exists: bool
 ) -> None:
-    """Nothing is made where it leads to."""
+    """No file is made at the link's target."""
     target, link = tmp_path / "target", tmp_path / "lock"
     if exists:
         target.touch()

@@ -1,4 +1,4 @@
-"""Tables as Parquet: what comes out is what CSV has."""
+"""Tables as Parquet contain the same values as CSV."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""One table, several renderers: alignment, numbers, what is absent, text that stays text."""
+"""One table, several renderers: alignment, numbers, absent values, escaped text."""
 
 import csv
 import io
@@ -76,7 +76,7 @@ def test_a_cell_shows_its_value(value: Cell, style: Style, cell: str):
 
 @given(st.floats(1e-12, 1e15), st.integers(1, 6))
 def test_a_number_is_shown_to_its_digits(value: float, digits: int):
-    """What is shown is the value to within half a unit of its last significant digit."""
+    """The shown number is within half a unit of its last significant digit."""
     cell = shown(value, Style(digits=digits))
     assert float(cell.replace(",", "")) == pytest.approx(value, rel=0.5000001 * 10 ** (1 - digits))
     assert "e+" not in cell
@@ -94,7 +94,7 @@ EMPTY = Table(("a", "b"), ("a", "b"), (Style(), Style()), ())
 
 
 def test_text_is_aligned_numbers_to_the_right():
-    """Units of titles stand on a line of their own; text needs no escaping."""
+    """Units of titles are on a separate line; text needs no escaping."""
     assert as_text(TABLE).splitlines() == [
         "strategy     step mean   n",
         "                   (s)",
@@ -131,7 +131,7 @@ def test_csv_has_full_precision_and_empty_cells_for_what_is_absent():
 
 
 def test_records_have_the_values_by_name():
-    """Values, not what is shown of them."""
+    """The values themselves, not their text in cells."""
     assert as_records(TABLE)[:2] == [
         {"strategy": "ddp", "step_seconds_mean": 0.25, "reports": 10},
         {"strategy": "zero3 | `x`", "step_seconds_mean": None, "reports": None},
@@ -163,7 +163,7 @@ ESCAPED = {
 
 @pytest.mark.parametrize("text", ESCAPED)
 def test_markdown_shows_text_as_it_is(text: str):
-    """What would be markup is escaped, and nothing else."""
+    """Only characters that would be markup are escaped."""
     assert escape_markdown(text) == ESCAPED[text]
 
 
@@ -172,7 +172,7 @@ printable = st.text(st.characters(codec="utf-8")).filter(str.isprintable)
 
 @given(printable)
 def test_escaping_loses_nothing_and_lets_no_markup_through(text: str):
-    """Without its backslashes it is the text again; no pipe, backtick or tag stands bare."""
+    """Without its backslashes it is the original text; no pipe, backtick or tag is unescaped."""
     escaped = escape_markdown(text)
     assert re.sub(r"\\(.)", r"\1", escaped) == text
     assert not re.search(r"(?<!\\)(?:\\\\)*[|`<*\[]", escaped)

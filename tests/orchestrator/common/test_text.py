@@ -1,4 +1,4 @@
-"""What is printed: no control codes, and counts that agree with what they count."""
+"""Printed text: no control codes, and nouns that agree with their numbers."""
 
 import pytest
 

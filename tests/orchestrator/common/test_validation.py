@@ -131,7 +131,7 @@ def test_a_mapping_within_a_file_shows_where_it_stands():
 
 
 def test_the_types_of_a_dataclass_keep_their_limits():
-    """They are what the checks and the JSON schema are made of."""
+    """The checks and the JSON schema use them."""
     types = field_types(Example)
     assert list(types) == list(FITS)
     assert types["size"].__metadata__

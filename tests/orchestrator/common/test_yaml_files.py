@@ -93,7 +93,7 @@ def test_a_plain_value_is_what_it_looks_like(folder: Path, text: str):
 def test_a_number_among_arguments_stays_as_it_is_written(
     folder: Path, text: str, arguments: object
 ):
-    """A program gets what the file says; true and null are nothing that can be handed on."""
+    """A program gets the text of the file; true and null are refused as arguments."""
     path = folder / "some.yaml"
     path.write_text(f"{text}\nother: [30]\n")
     data = read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
@@ -102,7 +102,7 @@ def test_a_number_among_arguments_stays_as_it_is_written(
 
 
 def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
-    """An alias among the arguments changes nothing where its anchor is."""
+    """An alias among the arguments does not change its anchor."""
     path = folder / "some.yaml"
     path.write_text("seed: &n [1, 2]\narguments: *n\nagain: *n\n")
     data = read_yaml(path, "a campaign file", arguments=frozenset({"arguments"}))
@@ -113,8 +113,8 @@ def test_numbers_that_occur_once_are_numbers_elsewhere(folder: Path):
     ("text", "said"),
     [("[.inf]", "'.inf' is not a finite number"), ("&a [*a]", "found unconstructable recursive")],
 )
-def test_what_can_be_no_argument_is_refused(folder: Path, text: str, said: str):
-    """As everywhere else."""
+def test_an_invalid_argument_is_refused(folder: Path, text: str, said: str):
+    """As in other places."""
     path = folder / "some.yaml"
     path.write_text(f"arguments: {text}\n")
     with pytest.raises(UserError, match=re.escape(said)):
@@ -202,7 +202,7 @@ def test_control_characters_are_refused_with_their_key(folder: Path):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path):
-    """The sentence says what was looked for."""
+    """The message contains the kind of file."""
     with pytest.raises(UserError, match="No such file or directory; give the path of a profile"):
         read_yaml(tmp_path / "missing.yaml", "a profile")
     with pytest.raises(UserError, match="Is a directory; give the path of a profile"):
@@ -234,14 +234,14 @@ trees = st.dictionaries(
 
 
 @given(trees)
-def test_json_is_read_as_what_it_says(folder: Path, tree: dict[str, Any]):
-    """JSON is YAML: every number, text and nesting comes back as it went."""
+def test_json_is_read_back_unchanged(folder: Path, tree: dict[str, Any]):
+    """JSON is YAML: every number, text and nesting is read back unchanged."""
     assert read(folder, json.dumps(tree, ensure_ascii=False)) == tree
 
 
 @given(trees)
-def test_what_pyyaml_writes_is_read_as_what_it_was(folder: Path, tree: dict[str, Any]):
-    """Block style, explicit tags and folded lines too; quotes, for it knows YAML 1.1 alone."""
+def test_output_of_pyyaml_is_read_back_unchanged(folder: Path, tree: dict[str, Any]):
+    """Block style, explicit tags and folded lines; with quotes, because PyYAML has YAML 1.1."""
     text = yaml.safe_dump(tree, allow_unicode=True, default_style='"')
     assert read(folder, text) == tree
 
@@ -255,7 +255,7 @@ scraps = st.lists(st.sampled_from([*MARKS.split(" "), *BLANKS]), max_size=25).ma
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether JSON can say it."""
+    """Return whether a value can be written as JSON."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and is_plain(inner) for key, inner in value.items())
     if isinstance(value, list):
@@ -265,7 +265,7 @@ def is_plain(value: Any) -> bool:
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), max_size=30) | scraps)
 def test_any_text_is_plain_data_or_a_users_mistake(folder: Path, text: str):
-    """Nothing written in a file ends in a traceback, or gets through that JSON cannot say."""
+    """No text in a file ends in a traceback, or gives a value that JSON lacks."""
     try:
         data = read(folder, text)
     except UserError:

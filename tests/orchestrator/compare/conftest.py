@@ -1,4 +1,4 @@
-"""A folder with campaigns whose runs are made up."""
+"""Provide a folder with campaigns of simulated runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Campaigns whose runs are made up: folders, attempts and logs as if they had run."""
+"""Simulated campaigns: folders, attempts and logs as if runs had run."""
 
 import json
 import math
@@ -47,7 +47,7 @@ def log(seconds: float) -> str:
 
 
 def ran(folder: RunFolder, seconds: float | None, position: Position | None) -> None:
-    """Make an attempt that took so long a step; None ran out of memory."""
+    """Make an attempt with this time per step in seconds; None means out of memory."""
     attempt = folder.new_attempt()
     where = (
         {}
@@ -72,7 +72,7 @@ def by_layers(planned: PlannedRun) -> float | None:
 
 
 class Folder:
-    """A folder with campaigns whose runs are made up."""
+    """A folder with campaigns of simulated runs."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -105,7 +105,7 @@ class Folder:
         return CliRunner().invoke(main, [*arguments, "--results", str(self.path / "results")])
 
     def compared(self, *arguments: str) -> list[dict[str, Any]]:
-        """Return what `compare --json` says."""
+        """Return the output of `compare --json`."""
         done = self.teralog("compare", *arguments, "--json")
         assert done.exit_code == 0, done.output
         record: list[dict[str, Any]] = json.loads(done.stdout)

@@ -39,7 +39,7 @@ def test_the_p_value_is_the_part_of_all_orders_that_are_as_clear(values: list[fl
 def test_neither_the_unit_nor_the_level_of_times_matters(
     values: list[float], shift: float, factor: float
 ) -> None:
-    """A logarithm in another base, or of another unit, tells the same."""
+    """Logarithms in another base, or of another unit, give the same result."""
     one, other = find_change(values), find_change([factor * value + shift for value in values])
     assert one is not None
     assert other is not None
@@ -59,7 +59,7 @@ def test_fewer_than_eight_numbers_show_no_change_however_large(n: int) -> None:
     ("n", "fewest"), [(FEWEST, 3), (10, 3), (12, 2), (20, 2), (49, 2), (60, 1), (100, 1)]
 )
 def test_a_change_can_be_shown_as_soon_as_enough_lie_on_each_side(n: int, fewest: int) -> None:
-    """And is: the last ones all higher, and no noise that could hide it."""
+    """It is shown if the last numbers are all higher, without noise."""
     assert fewest_on_a_side(n) == fewest
     chance = random.Random(n)
     values = [chance.gauss(0, 1e-3) for _ in range(n)]
@@ -72,7 +72,7 @@ def test_a_change_can_be_shown_as_soon_as_enough_lie_on_each_side(n: int, fewest
 
 @pytest.mark.parametrize("values", [[1.0] * 9, [0.1 + 0.2, 0.3] * 6])
 def test_equal_numbers_show_no_change(values: list[float]) -> None:
-    """Nor do those that differ by what is rounded."""
+    """Numbers that differ only by rounding do not, either."""
     change = find_change(values)
     assert change is not None
     assert change.p_value == 1
@@ -80,12 +80,12 @@ def test_equal_numbers_show_no_change(values: list[float]) -> None:
 
 @pytest.mark.parametrize("values", [[], [1.0]])
 def test_one_number_has_no_change(values: list[float]) -> None:
-    """There is nothing before it."""
+    """No number precedes it."""
     assert find_change(values) is None
 
 
 def test_drawn_orders_are_the_same_each_time_and_backwards() -> None:
-    """Two looks at the same runs say the same."""
+    """Two calls with the same runs give the same result."""
     chance = random.Random(1)
     values = [chance.gauss(0, 1) for _ in range(20)]
     one, again, backwards = (find_change(some) for some in (values, values, values[::-1]))
@@ -119,5 +119,5 @@ def test_a_change_well_above_the_noise_is_found_where_it_is(cluster: Cluster) ->
 
 
 def test_the_level_is_what_is_promised() -> None:
-    """The documents say 5 %, with room for what holds but nearly."""
+    """The documents promise 5 %, with a margin for assumptions that hold only approximately."""
     assert LEVEL < 0.05

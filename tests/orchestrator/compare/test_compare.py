@@ -1,4 +1,4 @@
-"""Comparing A and B: what the runs can tell, and what they cannot."""
+"""Compare A and B: what the runs can show, and what they cannot."""
 
 import math
 import random
@@ -45,7 +45,7 @@ def blocks(ratios: list[float], *, in_one: bool = False) -> tuple[list[Timing], 
 
 
 def alone(values: list[float]) -> list[Timing]:
-    """Return runs of which nothing is known but their speeds."""
+    """Return runs of which only the speeds are known."""
     return [Timing(value) for value in values]
 
 
@@ -91,7 +91,7 @@ def test_fewer_than_six_blocks_show_nothing_however_alike(
 def test_unpaired_the_ways_to_deal_the_runs_must_be_fifty(
     sizes: tuple[int, int], verdict: Verdict, more: int | None
 ) -> None:
-    """Or A's are the fastest by chance in more than 4 % of all cases, counted on both sides."""
+    """With fewer, A's are the fastest by chance in more than 4 % of all cases, two-sided."""
     a = [2 + 0.001 * place for place in range(sizes[0])]
     b = [1 + 0.001 * place for place in range(sizes[1])]
     comparison = compare_timings(alone(a), alone(b))
@@ -109,7 +109,7 @@ def test_runs_of_an_allocation_that_has_only_one_side_count_once() -> None:
 
 
 def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
-    """Whatever drifted meanwhile looks like a difference, and no number of runs changes that."""
+    """Any drift looks like a difference, and more runs do not help."""
     a = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8)]
     b = [Timing(1 + 0.01 * place, "7", None, place) for place in range(8, 16)]
     comparison = compare_timings(a, b)
@@ -118,7 +118,7 @@ def test_all_of_a_and_then_all_of_b_in_one_allocation_is_one_block() -> None:
 
 
 def test_runs_without_a_partner_are_left_out_and_counted() -> None:
-    """Where there are enough blocks, runs that ran elsewhere add nothing to them."""
+    """If there are enough blocks, runs in other allocations add nothing."""
     a, b = blocks([1.1] * 7)
     comparison = compare_timings([*a, Timing(99.0, "elsewhere"), Timing(99.0)], b[:-2])
     assert (comparison.units, comparison.left_out) == ((6, 6), (4, 0))
@@ -134,13 +134,13 @@ def test_enough_runs_apart_go_before_too_few_blocks() -> None:
 
 @pytest.mark.parametrize("sides", [([], []), ([1.0], []), ([], [1.0, 2.0])])
 def test_without_runs_of_both_there_is_no_ratio(sides: tuple[list[float], list[float]]) -> None:
-    """And no verdict."""
+    """There is no verdict either."""
     comparison = compare_timings(alone(sides[0]), alone(sides[1]))
     assert (comparison.ratio, comparison.low, comparison.verdict) == (None, None, CANNOT_TELL)
 
 
 def test_equal_runs_suggest_no_difference() -> None:
-    """No number of further runs is named, and none is made up of rounding."""
+    """No number of further runs is suggested, not even because of rounding."""
     a, b = blocks([1.0] * 9)
     comparison = compare_timings(a, b)
     assert (comparison.verdict, comparison.more) == (CANNOT_TELL, None)
@@ -206,7 +206,7 @@ def assert_same(one: Comparison, other: Comparison) -> None:
 def test_to_exchange_a_and_b_inverts_ratio_interval_and_verdict(
     a: list[Timing], b: list[Timing]
 ) -> None:
-    """Whatever the runs are, and wherever."""
+    """For any runs in any allocations."""
     assert_same(compare_timings(b, a), inverse(compare_timings(a, b)))
 
 
@@ -223,7 +223,7 @@ def test_the_unit_of_speed_changes_nothing(a: list[Timing], b: list[Timing], fac
 def test_the_order_of_runs_changes_nothing(
     a: list[Timing], b: list[Timing], chance: random.Random
 ) -> None:
-    """What counts is where they were."""
+    """Only their places count."""
     mixed = [chance.sample(side, len(side)) for side in (a, b)]
     assert_same(compare_timings(*mixed), compare_timings(a, b))
 
@@ -233,7 +233,7 @@ def test_the_order_of_runs_changes_nothing(
 def test_the_interval_holds_the_ratio_and_the_verdict_is_the_interval_s(
     a: list[Timing], b: list[Timing]
 ) -> None:
-    """Of every comparison that has one."""
+    """For every comparison with an interval."""
     comparison = compare_timings(a, b)
     if comparison.low is None or comparison.high is None or comparison.ratio is None:
         assert comparison.verdict is CANNOT_TELL
@@ -253,7 +253,7 @@ def test_the_interval_holds_the_ratio_and_the_verdict_is_the_interval_s(
 
 @given(st.lists(st.floats(1.01, 2), min_size=6, max_size=12), st.integers(1, 6))
 def test_more_of_the_same_never_takes_a_verdict_back(ratios: list[float], copies: int) -> None:
-    """Where all blocks are for A, further blocks like them are for A, too."""
+    """If all blocks favour A, more such blocks do not change the verdict."""
     assert compare_timings(*blocks(ratios)).verdict is FASTER
     assert compare_timings(*blocks([*ratios, *ratios[:copies]])).verdict is FASTER
 

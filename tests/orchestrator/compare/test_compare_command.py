@@ -57,17 +57,17 @@ def test_the_table_has_a_row_and_a_sentence_for_each_pair(layers: Folder) -> Non
         ("--a num_layers==1 --b num_layers>1", 1, "can be compared with each of"),
     ],
 )
-def test_the_exit_code_says_what_was_asked(
+def test_the_exit_code_answers_the_question(
     layers: Folder, arguments: str, code: int, said: str
 ) -> None:
-    """0 done; 1 slower beyond doubt, or the user's mistake; 2 usage."""
+    """0 for done; 1 for certainly slower, or a mistake of the user; 2 for usage errors."""
     done = layers.teralog("compare", "made-up.yaml", *arguments.split())
     assert done.exit_code == code, done.output
     assert said in done.stderr
     assert bool(done.stderr) == bool(said)
 
 
-def test_json_says_what_the_table_and_the_sentences_say(layers: Folder) -> None:
+def test_json_has_the_content_of_the_table_and_the_sentences(layers: Folder) -> None:
     """By names, with full precision."""
     slower, failed = layers.compared("made-up.yaml", "--by", "num_layers")
     assert slower["ratio"] == pytest.approx(1.1 / 1.2, rel=0.01)
@@ -80,8 +80,8 @@ def test_json_says_what_the_table_and_the_sentences_say(layers: Folder) -> None:
     assert (failed["ratio"], failed["verdict"]) == (None, "cannot tell")
 
 
-def test_attempts_that_do_not_say_where_they_ran_are_not_paired(folder: Folder) -> None:
-    """As those of earlier versions: of these, the drift is part of what a run is worth."""
+def test_attempts_without_a_recorded_allocation_are_not_paired(folder: Folder) -> None:
+    """Earlier versions did not record it. Drift then adds to the noise of a run."""
     folder.campaign("matrix: {num_layers: [1, 2]}\nrepeats: 12\n", by_layers)
     (comparison,) = folder.compared("made-up.yaml", "--by", "num_layers")
     assert (comparison["paired"], comparison["units_a"], comparison["units_b"]) == (False, 12, 12)
@@ -125,7 +125,7 @@ def test_what_slurm_ran_is_of_the_allocation_of_its_job(folder: Folder) -> None:
 
 
 def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
-    """What is equal in all else, in both; what has no partner is named."""
+    """Runs equal in all else are compared; runs without a partner are named."""
     lines = "matrix: {{num_layers: {layers}, strategy: [ddp, zero1]}}\nrepeats: 6\n"
 
     def faster(planned: PlannedRun) -> float:
@@ -146,7 +146,7 @@ def test_two_campaigns_are_compared_run_by_run(folder: Folder) -> None:
 
 
 def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Folder) -> None:
-    """A choice that is never the same on both sides is what is asked about."""
+    """The setting that always differs between both sides is the one in question."""
     lines = "matrix: {{num_layers: [1, 2], strategy: [{strategy}]}}\nrepeats: 4\n"
     folder.campaign(lines.format(strategy="zero1"), by_layers, name="one")
     folder.campaign(lines.format(strategy="zero2"), by_layers, name="two")
@@ -158,7 +158,7 @@ def test_campaigns_that_differ_in_one_choice_are_compared_across_it(folder: Fold
 
 
 def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
-    """Its runs lie there by their ids, which tell nothing of the order in the campaign's file."""
+    """A folder lists runs by id, so the order of the campaign's file is unknown."""
     folder.campaign("matrix: {micro_batch_size: [16, 2, 8]}\n", lambda planned: 1.0)
     results = str(folder.path / "results" / "made-up")
     for what, baseline in (("made-up.yaml", 16), (results, 2)):
@@ -167,7 +167,7 @@ def test_of_a_folder_the_least_value_is_the_baseline(folder: Folder) -> None:
 
 
 def test_seeds_are_repeats_and_micro_batches_keep_one_batch(folder: Folder) -> None:
-    """A seed does not change how much is reckoned; a batch does, and speed is then in tokens."""
+    """A seed does not change the amount of work; a batch does, and speed is then in tokens."""
     folder.campaign("matrix: {micro_batch_size: [1, 2], seed: [1, 2, 3, 4]}\n", lambda planned: 1.0)
     (comparison,) = folder.compared("made-up.yaml", "--by", "micro_batch_size")
     assert (comparison["runs_a"], comparison["runs_b"]) == (4, 4)
@@ -188,7 +188,7 @@ def test_a_folder_of_results_is_called_by_its_whole_name(folder: Folder) -> None
 
 
 def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
-    """Where neither it nor the number of micro-batches is ever the same, and only there."""
+    """Only if neither it nor the number of micro-batches is ever the same."""
     lines = "matrix: {strategy: [ddp, zero1], num_microbatches: [1, 2, 4]}\n"
     folder.campaign(lines, lambda planned: float(planned.run.num_microbatches or 0))
     for name in ("num_microbatches", "global_batch_size"):
@@ -200,8 +200,8 @@ def test_the_batch_itself_may_be_what_is_asked_about(folder: Folder) -> None:
     assert {one["speed_in"] for one in comparison} == {"steps per second"}
 
 
-def test_the_batch_is_asked_about_where_it_stands_on_both_sides_too(folder: Folder) -> None:
-    """Of a sweep over both, as many micro-batches of another size make the same batch."""
+def test_the_batch_can_be_compared_if_both_sides_have_several(folder: Folder) -> None:
+    """In a sweep over both, equal numbers of micro-batches of another size give equal batches."""
     lines = "matrix: {micro_batch_size: [2, 4], num_microbatches: [1, 2]}\n"
     folder.campaign(lines, lambda planned: 1.0)
     comparison = folder.compared("made-up.yaml", "--by", "num_microbatches")
@@ -245,7 +245,7 @@ def test_runs_that_are_not_equal_in_all_else_are_not_compared(folder: Folder) ->
 
 
 def test_what_differs_between_two_campaigns_is_reported(folder: Folder) -> None:
-    """Each by its name, or by how it is given where they have one name."""
+    """Each by its name, or by its path if both have the same name."""
     folder.campaign("repeats: 4\n", lambda planned: 1.0, name="old")
     folder.campaign(
         "repeats: 4\ninclude: [{precision: bf16, nodes: 2}]\n", lambda planned: 1.0, name="new"
@@ -281,10 +281,10 @@ def test_campaigns_may_be_called_a_and_b(folder: Folder) -> None:
         ("--a repeat==2 --b repeat==1", ("A: {}", "B: {}")),
     ],
 )
-def test_the_same_against_itself_is_named_apart_and_said_to_be_so(
+def test_equal_sides_get_different_names_and_a_note(
     folder: Folder, arguments: str, named: tuple[str, str]
 ) -> None:
-    """A difference is none of what was chosen."""
+    """No setting explains a difference."""
     folder.campaign("repeats: 2\n", lambda planned: 1.0)
     (comparison,) = folder.compared("made-up.yaml", *arguments.split())
     kind = comparison["a"].removeprefix("A: ").removesuffix(" repeat=2")
@@ -309,7 +309,7 @@ def test_zero_stage_is_a_choice_if_the_framework_has_the_option(
 
 
 def test_a_single_run_amid_others_gives_no_claim_of_no_difference() -> None:
-    """It may be the slowest but one of fifty; how it would vary is what is not known."""
+    """It may be the second slowest of fifty; its own variation is unknown."""
     runs = tuple(
         MeasuredRun(
             run_id=str(number),
@@ -354,7 +354,7 @@ def test_a_folder_of_results_keeps_the_campaign_s_warm_up(folder: Folder) -> Non
 
 
 def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
-    """So that the same steps have the same speed, whatever either file says."""
+    """So that equal steps have equal speeds, whatever either file sets."""
     folder.campaign("warmup: 0\nrepeats: 2\n", lambda planned: 1.0, name="cold")
     folder.campaign("warmup: 8\nrepeats: 2\n", lambda planned: 1.0, name="warm")
     for path in (folder.path / "results").glob("*/*/attempt-1/output.log"):
@@ -368,7 +368,7 @@ def test_the_warm_up_of_a_is_left_out_of_both(folder: Folder) -> None:
 
 
 def test_a_campaign_is_not_compared_with_itself(folder: Folder) -> None:
-    """By its file or its folder: it would pass whatever it measured."""
+    """By its file or its folder: it would always pass."""
     folder.campaign("repeats: 2\n", lambda planned: 1.0)
     for other in ("made-up.yaml", "results/made-up"):
         done = folder.teralog("compare", "made-up.yaml", other)

@@ -65,7 +65,7 @@ def test_a_row_must_have_the_sizes_of_the_runs(layers: Folder, page: str, said: 
 
 
 def test_a_report_of_ours_is_a_page_to_compare_with(folder: Folder) -> None:
-    """By its median; the mean of these steps, the first of 9 s among them, is four times that."""
+    """By its median; the mean, which includes the first step of 9 s, is four times as large."""
     folder.campaign("warmup: 0\nmatrix: {num_layers: [2, 4]}\n", lambda planned: 0.25)
     assert folder.teralog("report", "made-up.yaml", "--write").exit_code == 0
     page = folder.path / "results" / "made-up" / "report.md"

@@ -1,4 +1,4 @@
-"""`teralog history`: on runs that are made up, in campaigns of several names."""
+"""`teralog history` on simulated runs, in campaigns of several names."""
 
 import json
 import math
@@ -116,14 +116,14 @@ def test_runs_of_one_allocation_count_once() -> None:
     ],
 )
 def test_what_the_runs_cannot_show_is_reported(seconds: Sequence[float | None], said: str) -> None:
-    """However few there are."""
+    """For any number of runs."""
     past_runs = run_history([past(one, day) for day, one in enumerate(seconds)])
     assert past_runs.shown is None
     assert history_sentences(past_runs)[0].startswith(said)
 
 
 def test_text_from_files_cannot_control_the_terminal() -> None:
-    """Neither a node's name nor a version."""
+    """This includes a node's name and a version."""
     bad = {"nodes": "n\x1b[2J", "versions": {"torch": "\x1b]0;x\x07"}}
     runs = [past(one, day) for day, one in enumerate(noisy(*[1.0] * 4))]
     runs += [past(one, 4 + day, **bad) for day, one in enumerate(noisy(*[1.2] * 4))]
@@ -193,7 +193,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 
 
 def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) -> None:
-    """In the order of time; what differs in anything else does not."""
+    """In order of time; runs that differ in anything else do not count."""
     june = folder.campaign("june", "repeats: 2\n", 0.1, 0.2)
     folder.campaign("may", "matrix: {seed: [5, 6]}\n", 0.3, 0.4)
     folder.campaign("other", "matrix: {micro_batch_size: [2, 1], precision: [bf16]}\n", 0.5, 0.6)
@@ -207,7 +207,7 @@ def test_campaigns_of_other_names_count_and_repeats_and_seeds(folder: Folder) ->
 
 
 def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> None:
-    """Whatever became of the run afterwards; a rehearsal measured nothing."""
+    """Whatever happened to the run afterwards; rehearsals do not count."""
     file = folder.campaign("one", "", 0.1)
     run = campaign_store(folder.results, "one").run(load_campaign(file).runs[0].run_id)
     folder.attempt(run, 0.2, state="FAILED")
@@ -219,7 +219,7 @@ def test_every_attempt_that_completed_counts_and_no_other(folder: Folder) -> Non
 
 
 def test_jobs_of_slurm_count_and_are_ordered_by_its_clock(folder: Folder) -> None:
-    """A time without a zone is the cluster's, which is taken for this machine's."""
+    """A time without a zone is the cluster's, which is assumed to be this machine's."""
     file = folder.campaign("one", "repeats: 2\n", 0.1, 0.2)
     first, second = load_campaign(file).runs
     store = campaign_store(folder.results, "one")
@@ -249,7 +249,7 @@ def test_a_campaign_whose_file_is_gone_is_given_by_its_folder(folder: Folder) ->
 
 
 def test_the_warmup_of_the_campaign_asked_for_holds_for_all(folder: Folder) -> None:
-    """Or the same run would count otherwise in two of them."""
+    """Otherwise the same run would have two values."""
     for name, warmup in (("a", 0), ("b", 9)):
         file = folder.campaign(name, f"warmup: {warmup}\n", 0.1)
         run = load_campaign(file).runs[0]
@@ -297,7 +297,7 @@ def test_a_run_that_this_version_does_not_know_is_named(folder: Folder) -> None:
 def test_a_damaged_file_leaves_its_run_out_and_no_other(
     folder: Folder, name: str, text: str, place: str
 ) -> None:
-    """A line on stderr says which, in whatever campaign it is, and however this one is given."""
+    """A line on stderr names it, in any campaign."""
     file = folder.campaign("own", "matrix: {seed: [1, 2]}\n", 0.1, 0.2)
     folder.campaign("other", "matrix: {seed: [3, 4]}\n", 0.3, 0.4)
     damaged = next(
@@ -317,10 +317,10 @@ def test_a_damaged_file_leaves_its_run_out_and_no_other(
         assert line.startswith(f"not read: {damaged}: is damaged (")
 
 
-def test_a_damaged_file_is_reported_once_where_slurm_s_jobs_are_looked_at_first(
+def test_a_damaged_file_is_reported_once_if_slurm_is_asked_too(
     folder: Folder,
 ) -> None:
-    """Before Slurm is asked for what has not ended."""
+    """Before Slurm is asked about open attempts."""
     cluster = Path(__file__).parents[3] / "examples" / "clusters" / "a100.yaml"
     file = folder.campaign("own", f"matrix: {{seed: [1, 2]}}\ncluster: {cluster}\n", 0.1, 0.2)
     first, second = load_campaign(file).runs

@@ -1,4 +1,4 @@
-"""Runs that take turns: real ones, in their order and at their places."""
+"""Real runs that take turns, in their order and at their places."""
 
 import json
 from typing import Any
@@ -28,10 +28,10 @@ def started(play: Any) -> list[dict[str, Any]]:
     return [found[words[0]] for words in play.events() if words[1] == "start"]
 
 
-def test_interleaved_runs_start_one_after_another_and_say_where_they_stood(
+def test_interleaved_runs_start_one_by_one_and_record_their_places(
     playground: Any,
 ) -> None:
-    """A B B A or B A A B, each with its block and place; what goes on later is elsewhere."""
+    """A B B A or B A A B, each with its block and place; later runs are in another allocation."""
     write_turns(playground)
     refused = playground.teralog("submit", "campaign.yaml", "--slots", "2")
     assert refused.returncode == 1
@@ -74,8 +74,8 @@ def test_blocks_are_of_an_interleaved_order(playground: Any) -> None:
     assert "`teralog submit --here`" in refused.stderr
 
 
-def test_runs_in_the_file_s_order_say_their_place_too(playground: Any) -> None:
-    """And no block, for the order was none that cancels anything."""
+def test_runs_in_the_file_s_order_record_their_place_too(playground: Any) -> None:
+    """Without a block, because this order cancels nothing."""
     playground.write_campaign("true", matrix="seed: [1, 2]")
     playground.teralog("submit", "campaign.yaml", "--slots", "1")
     assert [(one["place"], one["block"]) for one in started(playground)] == [(1, None), (2, None)]

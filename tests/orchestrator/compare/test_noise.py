@@ -1,4 +1,4 @@
-"""Where noise comes from: components of variance, by hand and by chance; and its command."""
+"""Sources of noise: components of variance, by hand and by simulation; and the command."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def test_a_balanced_nested_design_gives_the_classic_mean_squares() -> None:
 
 
 def test_kinds_are_no_noise() -> None:
-    """Runs of which one kind is three times as fast vary no more than those of one kind."""
+    """Runs of two kinds, one three times as fast, vary no more than runs of one kind."""
     values = [0.1, 0.2, 0.15, 0.12]
     plain = components(values, ["k"] * 4, ["a", "a", "b", "b"])
     shifted = [*values, *(value + 3 for value in values)]
@@ -51,7 +51,7 @@ def test_kinds_are_no_noise() -> None:
 def test_what_cannot_be_estimated_is_absent(
     values: list[float], allocations: list[Hashable]
 ) -> None:
-    """Runs alone tell nothing of runs in an allocation; one allocation nothing of allocations."""
+    """Separate runs show nothing about one allocation; one allocation nothing about others."""
     (between,), _ = components(values, ["k"] * len(values), allocations)
     assert between.variance is None
 
@@ -88,7 +88,7 @@ def test_the_components_of_made_up_runs_are_found_on_the_average() -> None:
 
 
 def run(speed: float, allocation: str | None = None, **more: object) -> MeasuredRun:
-    """Return a run that took so long a step, twice."""
+    """Return a run with two steps of this duration."""
     values = {"framework": "gpt", "num_layers": 2, "global_batch_size": 8}
     plain = MeasuredRun(
         run_id=f"{random.Random(speed).getrandbits(40)}",
@@ -108,7 +108,7 @@ def percents(page: NoisePage) -> dict[str, float | None]:
 
 
 def test_runs_in_one_allocation_show_nothing_about_other_allocations() -> None:
-    """Neither of allocations, nor of what a run is worth anywhere, nor of hours and nodes."""
+    """Neither about allocations, nor about a random run, nor about hours and nodes."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "a")])
     by_source = percents(page)
     assert by_source["runs"] == pytest.approx(5, abs=0.3)
@@ -129,7 +129,7 @@ def test_an_absent_component_has_no_degrees_of_freedom() -> None:
 
 
 def test_runs_in_allocations_of_their_own_show_what_a_single_run_is_worth() -> None:
-    """And cannot tell what of it is the allocation's."""
+    """They cannot separate the allocation's part."""
     by_source = percents(noise_page([run(1.0, "a"), run(1.4, "b"), run(1.2), run(1.3)]))
     spread = math.sqrt(variance([math.log(speed) for speed in (1.0, 1.4, 1.2, 1.3)]))
     assert by_source["repeats"] == pytest.approx(100 * math.expm1(spread))
@@ -148,7 +148,7 @@ def test_what_a_run_is_worth_anywhere_rests_on_allocations_and_not_on_runs() -> 
 
 
 def test_that_nothing_is_seen_is_not_reported_as_a_difference_of_0_percent() -> None:
-    """Two allocations of which one happens to be no slower are hardly a proof."""
+    """Two allocations that happen to be equally fast prove nothing."""
     page = noise_page([run(1.0, "a"), run(1.1, "a"), run(1.05, "b"), run(1.06, "b")])
     assert percents(page)["allocations"] == 0
     (said,) = (line for line in noise_sentences(page) if line.startswith("Allocations"))
@@ -177,7 +177,7 @@ def test_hours_and_nodes_are_reported_where_several_allocations_share_one() -> N
 
 
 def test_runs_that_show_nothing_are_named() -> None:
-    """Nobody is to take the others for all."""
+    """So that readers see that runs are missing."""
     bad = run(1.0, label="r #3", step_seconds=(), outcome="oom", state="FAILED")
     page = noise_page([run(1.0), run(1.1), bad])
     assert "Left out because OOM: r #3." in list(noise_sentences(page))
@@ -201,7 +201,7 @@ def test_a_run_s_nodes_are_the_machine_or_those_it_had_shares_of(
 
 
 def test_noise_is_reported_as_a_table_in_sentences_and_for_programs(layers: Folder) -> None:
-    """Steps by 0.1 %, runs of an allocation by the drift; failures named."""
+    """Steps vary by 0.1 %, runs of an allocation by the drift; failures are named."""
     done = layers.teralog("noise", "made-up.yaml")
     assert done.exit_code == 0
     assert "runs in an allocation" in done.stdout

@@ -41,7 +41,7 @@ def test_seeds_that_were_pooled_are_named(folder: Folder) -> None:
 
 
 def test_one_seed_is_not_pooled(folder: Folder) -> None:
-    """Repeats alone are what a comparison is made of."""
+    """Then only repeats are combined."""
     assert "pooled" not in said(folder, REPEATS % 3, (1, 1, 1), (1, 1, 1))
 
 
@@ -57,7 +57,7 @@ def test_one_seed_is_not_pooled(folder: Folder) -> None:
 def test_sides_that_do_not_overlap_are_named(
     folder: Folder, one: tuple[float, ...], two: tuple[float, ...], expected: str | None
 ) -> None:
-    """Of three runs or more: two of each are so by chance too often."""
+    """For three runs or more: with two of each, chance does it too often."""
     text = said(folder, REPEATS % len(one), one, two)
     assert "are not enough to tell" in text
     assert ("All " in text) == (expected is not None)
