@@ -30,7 +30,7 @@ _DOCTOR = "from teralog.__main__ import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What a process of its own found, and what it imported for it."""
+    """The findings of a separate process, and the modules it imported."""
 
     findings: tuple[Finding, ...]
     modules: frozenset[str]
@@ -46,7 +46,7 @@ class Examination:
 
 
 def _environment(**changed: str | Path | None) -> dict[str, str]:
-    """Return this process's environment with variables changed, or taken out where None."""
+    """Return this process's environment with variables changed, or removed if None."""
     kept = {name: value for name, value in os.environ.items() if name not in changed}
     return kept | {name: str(value) for name, value in changed.items() if value is not None}
 

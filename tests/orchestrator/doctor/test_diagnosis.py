@@ -1,4 +1,4 @@
-"""What doctor looks at, what it counts as essential, and how it shows it."""
+"""Doctor's checks, which of them are essential, and how it shows them."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from orchestrator.doctor.packages import needed_packages
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory, examine: Callable[..., Any]) -> Any:
-    """What is found on this machine as it is."""
+    """The findings on this machine as it is."""
     return examine(tmp_path_factory.mktemp("empty"))
 
 
@@ -48,7 +48,7 @@ def test_only_python_the_core_the_shell_and_the_names_are_essential(here: Any) -
 
 
 def test_nothing_heavy_is_imported(here: Any) -> None:
-    """Metadata tells the versions, so that doctor answers at once."""
+    """Versions come from metadata, so that doctor answers at once."""
     heavy = {"torch", "deepspeed", "transformers", "accelerate", "pandas", "numpy", "submitit"}
     assert not heavy & here.modules
 
@@ -135,7 +135,7 @@ def test_without_home_the_folder_of_extensions_must_be_named(
 
 
 def test_a_table_writes_a_shared_remedy_once() -> None:
-    """Rows under one another with the same remedy point up; another topic repeats it."""
+    """Adjacent rows with the same remedy refer to the first; another topic repeats it."""
     rows = [
         Finding("Slurm", "sbatch", False, True, None, "type this"),
         Finding("Slurm", "squeue", False, True, None, "type this"),
@@ -169,7 +169,7 @@ def test_a_table_writes_a_shared_remedy_once() -> None:
 def test_the_state_distinguishes_a_lack_from_a_problem(
     ok: bool, optional: bool, found: str | None, state: str
 ) -> None:
-    """And what teralog needs from what it does without."""
+    """It also distinguishes required from optional items."""
     finding = Finding("topic", "name", ok, optional, found, None if ok else "type this")
     assert diagnosis.finding_table([finding]).rows[0][2] == state
     assert diagnosis.finding_records([finding]) == [asdict(finding)]
@@ -201,7 +201,7 @@ def test_doctor_exits_with_one_only_over_what_is_essential(
 def test_doctor_shows_what_to_do_and_nothing_else(
     tmp_path: Path, doctor: Callable[..., tuple[int, str, str]], program: Callable[..., Path]
 ) -> None:
-    """One line for all programs of Slurm; what is fine is counted."""
+    """One line for all programs of Slurm; successful checks are only counted."""
     bare = program(tmp_path / "bin", "bash", "true").parent
     for name in diagnosis.SLURM_COMMANDS:
         program(bare, name, f"echo {name}: error: no host >&2; exit 1")

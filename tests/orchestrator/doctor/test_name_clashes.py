@@ -17,7 +17,7 @@ ROOT = Path(findings.__file__).resolve().parents[2]
 def test_another_distribution_that_ships_teralog_is_named(
     tmp_path: Path, examine: Callable[..., Any], install: Callable[..., Path]
 ) -> None:
-    """Whichever comes first on the path, the one who brought it is to be removed."""
+    """The other distribution is to be removed, whichever comes first on the path."""
     for number, file in enumerate(("teralog/__init__.py", "teralog/deep/module.py", "teralog.py")):
         site = install(tmp_path / f"site{number}", "impostor", "1.5", file)
         # Behind everything else, so that ours is imported all the same.
@@ -99,7 +99,7 @@ def test_names_that_only_look_alike_are_no_clash(
 def test_another_teralog_in_front_of_ours_is_named(
     tmp_path: Path, file: str, shown: str, examine: Callable[..., Any]
 ) -> None:
-    """It belongs to no distribution; its place says what it is."""
+    """It belongs to no distribution, so its path is shown."""
     path = tmp_path / "mine" / file
     path.parent.mkdir(parents=True)
     path.write_text("")

@@ -1,4 +1,4 @@
-"""Which packages are here, which are too old, and what an extra lacks."""
+"""Packages that are installed, too old, or missing for an extra."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Programs are asked and not trusted: they may be absent, fail, hang or mumble."""
+"""Programs may be absent, fail, hang or print garbage, so their answers are checked."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ ROOT = Path(findings.__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def examine(examine: Callable[..., Any]) -> Callable[..., Any]:
-    """Examine without installed packages (-S), of which many would be read for nothing."""
+    """Run doctor's checks with -S, because scanning many installed packages takes time."""
 
     def without_packages(folder: Path, **given: Any) -> Any:
         return examine(folder, "-S", **{"PYTHONPATH": ROOT, **given})
@@ -48,7 +48,7 @@ def test_without_programs_all_is_missing_but_only_bash_is_needed(
 def test_slurm_is_named_with_its_version(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """What --version prints is shown."""
+    """The output of --version is shown."""
     program(tmp_path / "bin", "sacct", 'test "$1" = --version && echo slurm 23.11.4')
     found = examine(tmp_path, PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     assert found.one("Slurm", "sacct") == Finding(
@@ -108,7 +108,7 @@ def test_gpus_of_nvidia_smi_or_its_failure_are_reported(
 def test_a_program_that_hangs_is_ended_with_its_children(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """It is waited for as long as the timeout says, and nothing of it is left."""
+    """It is ended after the timeout, and no process is left."""
     child = tmp_path / "child"
     program(tmp_path / "bin", "nvidia-smi", f"/bin/sleep 1000 & echo $! > {child}\nwait")
     finding = examine(tmp_path, timeout_seconds=1, PATH=tmp_path / "bin").one("GPU", "nvidia-smi")
@@ -135,7 +135,7 @@ def test_a_file_that_is_no_program_does_not_start(
 def test_answers_come_in_the_order_of_the_questions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Callable[..., Path]
 ) -> None:
-    """Which program ends first changes nothing; one that is not there has no answer."""
+    """Whichever program ends first; a missing program has no answer."""
     program(tmp_path, "slow", "/bin/sleep 0.3; echo slow")
     program(tmp_path, "fast", "echo fast")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -157,7 +157,7 @@ def test_gpus_that_a_variable_hides_come_back_without_it(
 def test_nvcc_matters_only_next_to_a_gpu(
     tmp_path: Path, examine: Callable[..., Any], program: Callable[..., Path]
 ) -> None:
-    """Without a GPU nothing is compiled for one; CUDA_HOME is looked into as torch does."""
+    """Without a GPU no extension is compiled for one; CUDA_HOME is searched as torch does."""
     assert examine(tmp_path, CUDA_VISIBLE_DEVICES="").all("compiler", "nvcc") == []
     nvcc = program(tmp_path / "cuda" / "bin", "nvcc", "true")
     bare = program(tmp_path / "bin", "sbatch", "true").parent

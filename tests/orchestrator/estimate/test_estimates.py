@@ -39,7 +39,7 @@ def estimate(*arguments: str) -> Result:
 
 
 def of_json(*arguments: str) -> Any:
-    """Return what `teralog estimate … --json` prints."""
+    """Return the output of `teralog estimate … --json`."""
     result = estimate(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
@@ -105,7 +105,7 @@ def test_params_counts_every_kind_of_model(options: tuple[str, ...], parameters:
 
 
 def test_params_shows_the_derivation_and_whether_the_name_is_true():
-    """The formula in letters, then in numbers, then what the letters are."""
+    """The formula in letters, then in numbers, then the meaning of the letters."""
     text = estimate("params", "--model=52B").stdout
     assert "  = l·(12·h² + 13·h) + V·h + s·h + 2·h\n" in text
     assert "  = 4·64·8192² + 4·64·8192 + 2·64·8192·32768" in text
@@ -159,7 +159,7 @@ SPEED = ("--world-size=4", "--step-seconds=0.5")
 
 
 def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
-    """MFU of what counts no recomputation, HFU of what does."""
+    """MFU for conventions without recomputation, HFU for those with it."""
     for record in of_json("flops", *FLOPS, *SPEED, "--gpu=V100-SXM2-32GB"):
         tflops = record["flops"] / 0.5 / 4 / 1e12
         assert record["tflops_per_gpu"] == pytest.approx(tflops)
@@ -183,7 +183,7 @@ def test_with_time_and_ranks_there_are_tflops_and_with_a_gpu_utilization():
 def test_an_unknown_peak_gives_no_utilization_and_shows_the_reason(
     options: tuple[str, ...], peak: float | None, said: str
 ):
-    """A peak of one's own is taken."""
+    """A peak given by the user is used."""
     records = of_json("flops", *FLOPS, *SPEED, *options)
     assert {record["peak_tflops"] for record in records} == {peak}
     assert all((record["mfu"] or record["hfu"]) is None for record in records) == (peak is None)
@@ -193,7 +193,7 @@ def test_an_unknown_peak_gives_no_utilization_and_shows_the_reason(
 
 
 def test_a_convention_without_a_formula_for_the_model_is_reported():
-    """No number, and what it assumes."""
+    """It has no number, and its assumption is shown."""
     by_name = {one["convention"]: one for one in of_json("flops", *FLOPS, "--gated-mlp")}
     assert by_name["narayanan"]["flops"] is None
     assert by_name["narayanan"]["formula"] is None
@@ -251,7 +251,7 @@ def test_time_is_of_tokens_or_of_iterations(
 
 
 def test_time_counts_gpu_hours_where_it_knows_the_gpus():
-    """All GPUs for all of it."""
+    """All GPUs for the whole time."""
     (record,) = of_json("time", "--train-iters=7200", "--step-seconds=1", "--world-size=8")
     assert (record["days"], record["gpu_hours"]) == (pytest.approx(1 / 12), 16.0)
     (record,) = of_json("time", "--train-iters=7200", "--step-seconds=1")
@@ -274,7 +274,7 @@ def test_a_campaign_has_every_run_with_a_model(campaign: str):
 
 
 def test_runs_with_the_same_model_share_a_derivation(campaign: str):
-    """A table of the models, and what differs below."""
+    """A table of the models, and the different derivations below."""
     params = estimate("params", campaign).stdout
     assert params.count("activation_checkpointing=false and 1 more") == 1
     assert params.count("P = ") == 1
@@ -286,7 +286,7 @@ def test_runs_with_the_same_model_share_a_derivation(campaign: str):
 
 
 def test_a_run_whose_batch_is_not_known_has_a_dash(campaign: str):
-    """The other runs have their numbers; a plan says what is wrong with it."""
+    """The other runs have their numbers; a plan shows the problem."""
     path = Path(campaign)
     path.write_text(CAMPAIGN.replace("include: [", "include: [{tensor_parallel_size: 8}, "))
     records = of_json("flops", campaign)
@@ -361,7 +361,7 @@ def test_a_mistake_is_a_sentence(arguments: tuple[str, ...], code: int, sentence
 
 @pytest.mark.parametrize("option", ["--model=52B", "--gated-mlp", "--gpu=A100"])
 def test_a_campaign_and_a_model_are_not_asked_for_at_once(campaign: str, option: str):
-    """Neither is passed over in silence."""
+    """Neither is silently ignored."""
     result = estimate("flops", campaign, option)
     assert result.exit_code == 2
     assert (

@@ -1,4 +1,4 @@
-"""What models are called by their size, in 10**9 and in the old 2**30."""
+"""Size labels of models, in 10**9 and in the old 2**30."""
 
 import pytest
 
@@ -26,7 +26,7 @@ LABELS = [
 def test_a_label_agrees_in_one_unit_or_in_neither(
     label: str, parameters: int, unit: LabelUnit | None
 ):
-    """The nearer one; a label without a number in B says nothing."""
+    """The nearer unit counts; a label without a number in B has none."""
     assert label_unit(label, parameters) == unit
     assert (label_sentence(label, parameters) is None) == (unit is None)
 

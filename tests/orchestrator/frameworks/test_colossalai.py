@@ -1,4 +1,4 @@
-"""ColossalAI's two benchmarks: what they can run, what is made of what they print."""
+"""ColossalAI's two benchmarks: their limits, and the numbers from their output."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,7 +38,7 @@ def opt(run_of: RunOf, **values: Any) -> Run:
 
 
 def problems(run: Run) -> list[str]:
-    """Return what makes a run impossible."""
+    """Return the reasons why a run is impossible."""
     return list(FRAMEWORKS[run.framework].checks.problems(run))
 
 
@@ -110,7 +110,7 @@ def test_a_rank_of_lora_is_no_wider_than_the_model(run_of: RunOf):
 
 
 def test_precision_is_the_strategys_and_batches_are_per_gpu(run_of: RunOf):
-    """What is learned from is the micro-batch; experience is made of as many where not said."""
+    """The learning batch is the micro-batch; the experience batch is equal by default."""
     run = gpt(run_of, strategy="colossalai_gemini", micro_batch_size=8, gpus_per_node=4, nodes=2)
     assert run.training.precision == "fp16"
     assert gpt(run_of).training.precision == "fp32"
@@ -140,7 +140,7 @@ def campaign_with(path: Path, tmp_path: Path, attempt_in: Callable[..., Attempt]
 def test_the_report_shows_what_the_benchmark_prints_per_gpu(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """And no times of steps, nor TFLOPs of ours: it does not train as a GPT is pre-trained."""
+    """Without step times or teralog's TFLOPs, because RLHF differs from pre-training."""
     campaign, runs, report = campaign_with(LOGS / "colossalai_gpt.log", tmp_path, attempt_in)
     assert as_records(report.table)[1] == {
         "strategy": "colossalai_zero2",
@@ -161,7 +161,7 @@ def test_the_report_shows_what_the_benchmark_prints_per_gpu(
 def test_a_throughput_of_all_gpus_is_divided_by_their_number(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """So it is printed since 0.3.0; the TFLOPS are of one GPU as ever."""
+    """This is its form since 0.3.0; the TFLOPS are always of one GPU."""
     _, _, report = campaign_with(LOGS / "colossalai_opt_lora.log", tmp_path, attempt_in)
     row = as_records(report.table)[0]
     assert row["lora_rank"] == 4

@@ -135,7 +135,7 @@ def test_deepspeed_accepts_every_way_to_run_the_trainer(
 
 @pytest.mark.train
 def test_another_batch_than_that_of_its_ranks_would_be_refused(monkeypatch: pytest.MonkeyPatch):
-    """So that the test above says something."""
+    """This shows that the test above can fail."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime import config as deepspeed_config
 

@@ -1,4 +1,4 @@
-"""DeepSpeed's configuration: what is made, what is checked, and that DeepSpeed agrees."""
+"""DeepSpeed's configuration: its content, its checks, and DeepSpeed's own opinion."""
 
 import itertools
 import json
@@ -118,10 +118,10 @@ OVERLAYS: dict[str, tuple[dict[str, Any], str, Any]] = {
 
 
 @pytest.mark.parametrize(("extra", "key", "value"), OVERLAYS.values(), ids=OVERLAYS)
-def test_what_the_user_says_of_deepspeed_is_laid_over_it(
+def test_the_user_s_settings_are_merged_into_the_configuration(
     run_of: RunOf, extra: dict[str, Any], key: str, value: Any
 ):
-    """Section by section: what is not mentioned stays."""
+    """Section by section; other keys stay."""
     plain, laid_over = (
         config(run_of(strategy="zero1", deepspeed=overlay)) for overlay in ({}, extra)
     )
@@ -130,7 +130,7 @@ def test_what_the_user_says_of_deepspeed_is_laid_over_it(
 
 
 def test_the_record_has_every_section_that_is_written(run_of: RunOf):
-    """What is not recorded is not checked."""
+    """Keys of an unrecorded section would not be checked."""
     run = run_of(strategy="zero3", precision="fp16", offload_param="cpu", offload_optimizer="cpu")
     written = config(run)
     assert written.keys() <= set(RECORD["sections"][""])

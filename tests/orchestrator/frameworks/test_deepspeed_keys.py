@@ -155,7 +155,7 @@ RENAMED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("written", "problems"), RENAMED.values(), ids=RENAMED)
 def test_a_key_that_has_a_new_name_is_refused(written: dict[str, Any], problems: list[str]):
-    """In a configuration whose names are not changed, such as that of a program of 2021."""
+    """Teralog writes the new name; DeepSpeed refuses both names together."""
     assert list(renamed_keys(written)) == problems
 
 
@@ -281,7 +281,7 @@ def test_the_record_has_the_keys_that_deepspeed_knows(recorder: ModuleType):
 
 
 def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):
-    """It notes every way in which a key is looked up, and nothing else changes."""
+    """It records every kind of look-up, and otherwise behaves like a dict."""
     recording = recorder.RecordingDict({"a": 1})
     assert ("a" in recording, "b" in recording) == (True, False)
     assert (recording["a"], recording.get("c"), recording.get("d", 2)) == (1, None, 2)
@@ -292,7 +292,7 @@ def test_a_recording_dictionary_is_a_dictionary(recorder: ModuleType):
 
 @pytest.mark.train
 def test_deepspeed_itself_refuses_the_misspelt_key_today():
-    """In the section it validates; ours says what was meant."""
+    """In the section it validates; teralog's message also suggests the right key."""
     pytest.importorskip("deepspeed", reason="needs the train extra")
     from deepspeed.runtime.config import DeepSpeedConfig
 

@@ -97,7 +97,7 @@ common = st.fixed_dictionaries(
 
 @st.composite
 def choices(draw: st.DrawFn) -> dict[str, Any]:
-    """Return what a campaign file may say of a run of any framework."""
+    """Return the values that a campaign file may give to a run of any framework."""
     name = draw(st.sampled_from([*FRAMEWORKS]))
     return {"framework": name, **draw(common), **draw(options(name))}
 
@@ -132,7 +132,7 @@ def test_options_are_frozen_and_each_is_described(known: Framework):
 
 @every_framework
 def test_an_option_left_out_has_a_value_that_fits(known: Framework):
-    """A default is what a user could have written, or None for what is absent."""
+    """A default is a valid value, or None if it is absent."""
     for field in dataclasses.fields(known.options):
         default = field.default
         if field.default_factory is not dataclasses.MISSING:
@@ -151,7 +151,7 @@ def test_description_is_one_line(known: Framework):
 
 @every_framework
 def test_options_that_label_a_run_are_options(known: Framework):
-    """Their values alone stand for them in labels."""
+    """Labels show their values without the names."""
     assert set(known.labelled_by) <= set(field_types(known.options))
 
 
@@ -163,7 +163,7 @@ def test_the_template_is_there(known: Framework):
 
 @every_framework
 def test_a_log_can_be_read(known: Framework):
-    """Each log format has anchors to be found by, and takes any line without raising."""
+    """Each log format has anchors, and accepts any line without raising."""
     assert known.log.formats
     for log_format in known.log.formats:
         assert log_format.anchors
@@ -202,7 +202,7 @@ def test_the_vocabulary_is_padded_to_something(known: Framework):
 
 @given(choices())
 def test_problems_are_sentences(run_of: RunOf, values: dict[str, Any]):
-    """Each is one line that says what is wrong, whatever the options are; none comes twice."""
+    """Each is one line, for any options; none is repeated."""
     run = run_of(**values)
     problems = list(FRAMEWORKS[run.framework].checks.problems(run))
     assert all(problem == problem.strip() and problem.isprintable() for problem in problems)
@@ -212,7 +212,7 @@ def test_problems_are_sentences(run_of: RunOf, values: dict[str, Any]):
 
 @given(choices())
 def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
-    """Each is one line, whatever the options are; none comes twice."""
+    """Each is one line, for any options; none is repeated."""
     run = run_of(**values)
     warnings = list(FRAMEWORKS[run.framework].checks.warnings(run))
     assert all(" " in warning and warning.isprintable() for warning in warnings)
@@ -221,7 +221,7 @@ def test_warnings_are_sentences_too(run_of: RunOf, values: dict[str, Any]):
 
 @every_framework
 def test_the_options_that_are_paths_are_options(known: Framework):
-    """What is opened of them is named from those that are given."""
+    """The opened files follow from those that are given."""
     names = field_types(known.options)
     assert set(known.start.paths) <= set(names)
     for path in known.start.files({name: f"/{name}" for name in known.start.paths}):
@@ -244,7 +244,7 @@ def test_a_program_s_options_are_recorded(run_of: RunOf, values: dict[str, Any])
 
 @given(choices())
 def test_configuration_files_are_json(run_of: RunOf, values: dict[str, Any]):
-    """Named, and read back as they were written; they go into the run's folder."""
+    """They have names, are in the run's folder, and are read back unchanged."""
     run = run_of(**values)
     for name, content in FRAMEWORKS[run.framework].start.config_files(run).items():
         assert "/" not in name

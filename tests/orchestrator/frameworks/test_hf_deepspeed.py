@@ -362,7 +362,7 @@ def test_where_steps_are_timed_they_count_and_not_the_whole(reported: Reported):
 
 
 def test_a_table_has_each_size_in_one_column(reported: Reported):
-    """In the framework's words where it alone has rows, in everybody's where others do too."""
+    """With the framework's title if all rows are its own, else with the common title."""
     rows = "include:\n  - {framework: hf_deepspeed}\n  - {micro_batch_size: 2, framework: "
     alone = reported(rows + "hf_deepspeed}\n", None, None)[2]
     mixed = reported(rows + "gpt}\n", None, None)[2]

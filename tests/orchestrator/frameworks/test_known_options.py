@@ -1,4 +1,4 @@
-"""Every script that is rendered says nothing that its program would refuse."""
+"""Rendered scripts pass only arguments that their programs accept."""
 
 import json
 import re
@@ -156,14 +156,14 @@ def test_the_branch_for_deepspeed_has_what_its_runs_print_next_to_the_options_of
 
 
 def handed(script: str) -> str:
-    """Return the bash of a script that makes what it hands to its program."""
+    """Return the part of a script that builds the arguments of its program."""
     text = script[script.index("\nargs=(") :]
     return text[: text.index("\n)\n") + 3]
 
 
 @cache
 def arguments(array: str) -> list[str]:
-    """Return what a script hands to its program, as bash reads it."""
+    """Return the arguments that a script passes to its program, as bash reads them."""
     environment = {"MASTER_ADDR": "host", "node_ips": "10.0.0.1", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         ["bash", "-c", f"{array}printf '%s\\0' \"${{args[@]}}\""],

@@ -364,7 +364,7 @@ WARNINGS: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_unusual_settings_are_reported_as_warnings(
     run_of: RunOf, values: dict[str, Any], warnings: list[str]
 ):
-    """And makes no run impossible."""
+    """They make no run impossible."""
     run = run_of(**values)
     assert list(run_warnings(run, Cluster(name="far"), Path())) == warnings
     assert not list(MEGATRON.checks.problems(run))
@@ -411,7 +411,7 @@ def low(run: Run) -> float:
     ids=str,
 )
 def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: dict[str, Any]):
-    """By what it does not keep, or divides."""
+    """By the states it does not keep, or divides."""
     usual = core(
         gpus_per_node=8,
         tensor_parallel_size=4,
@@ -433,10 +433,10 @@ def test_an_option_that_saves_memory_lowers_the_forecast(run_of: RunOf, option: 
     ],
     ids=str,
 )
-def test_the_forecast_knows_what_is_recomputed(
+def test_the_forecast_accounts_for_recomputed_scores(
     run_of: RunOf, arguments: list[str], expected: str | None
 ):
-    """Of other modules than attention's scores it does not know the sizes."""
+    """For modules other than attention's scores the sizes are unknown."""
     run = run_of(**core(extra_args=arguments))
     assert list(MEGATRON.checks.problems(run)) == []
     placement = MEGATRON.model.placement(run)
@@ -486,10 +486,10 @@ def test_a_run_of_2021_is_forecast_as_those_that_logged_their_peaks(run_of: RunO
         ({"precision": "fp16", "extra_args": ["--loss-scale", "12"]}, False),
     ],
 )
-def test_a_run_that_skips_nearly_all_its_updates_is_warned_of(
+def test_a_run_that_skips_nearly_all_its_updates_gives_a_warning(
     run_of: RunOf, options: dict[str, Any], *, warned: bool
 ):
-    """Megatron-LM's dynamic loss scale starts at 2**32, and comes down by half at each overflow."""
+    """Megatron-LM's dynamic loss scale starts at 2**32, and is halved at each overflow."""
     sentences = [
         warning
         for warning in MEGATRON.checks.warnings(run_of(**of_2021(**options)))

@@ -24,7 +24,7 @@ PROGRAMS = {
 
 
 def problems_of(run: Run) -> list[str]:
-    """Return what makes a run impossible."""
+    """Return the reasons why a run is impossible."""
     return list(FRAMEWORKS[run.framework].checks.problems(run))
 
 

@@ -1,4 +1,4 @@
-"""What Megatron core cannot do on older GPUs, and what it keeps in their memory instead."""
+"""Limits of Megatron core on older GPUs, and the memory it then needs."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ EXPERTS = ["--num-experts", "8", "--moe-grouped-gemm"]
 
 
 def problems_on(gpu: str | None, run: Run) -> list[str]:
-    """Return what makes a run impossible on a GPU."""
+    """Return the reasons why a run is impossible on a GPU."""
     return list(run_problems(run, Cluster(name="a", gpu=gpu), Warmup(1)))
 
 
@@ -128,7 +128,7 @@ def low_gib(gpu: str | None, run: Run) -> float:
 
 
 def test_a_gpu_without_fused_attention_keeps_the_scores(run_of: RunOf):
-    """As Megatron's own layers do on all, and the backend that is not fused."""
+    """So do Megatron's own layers on all GPUs, and the unfused backend."""
     values = {**CORE, "micro_batch_size": 8}
     fused, local = run_of(**values), run_of(**values, transformer_impl="local")
     unfused = run_of(**values, extra_args=["--attention-backend", "unfused"])

@@ -346,7 +346,7 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def test_sizes_of_zero_3_follow_from_the_hidden_size(run_of: RunOf):
-    """As in the configuration that ran in 2021, whose misspelt key is spelt right."""
+    """As in the configuration of 2021, with its misspelt key corrected."""
     assert config(run_of(**zero(micro_batch_size=48)))["zero_optimization"] == {
         "stage": 3,
         "contiguous_gradients": True,
@@ -391,7 +391,7 @@ def test_a_3d_configuration_accumulates_the_micro_batches(run_of: RunOf):
 
 
 def test_megatron_alone_has_no_configuration(run_of: RunOf):
-    """Nothing would read it."""
+    """It would not be read."""
     run = run_of(**three_d(engine="megatron"))
     assert FRAMEWORKS[run.framework].start.config_files(run) == {}
 
@@ -440,8 +440,8 @@ def test_stages_that_differ_are_reported_as_a_warning(run_of: RunOf):
 
 
 @pytest.mark.train
-def test_deepspeed_itself_deals_out_layers_that_no_number_of_stages_divides():
-    """A stage more or less; the embedding before them and the loss behind weigh nothing."""
+def test_deepspeed_itself_distributes_layers_that_no_number_of_stages_divides():
+    """Stages differ by one layer; embedding and loss count nothing."""
     utils = pytest.importorskip("deepspeed.runtime.utils", reason="needs the train extra")
     layers = [0, 0, *[1] * 30, 0, 0, 0]
     bounds = utils.partition_balanced(layers, 4)

@@ -1,4 +1,4 @@
-"""How Megatron deals layers and micro-batches out to pipeline stages, and what it refuses."""
+"""How Megatron distributes layers and micro-batches over pipeline stages, and its refusals."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -68,7 +68,7 @@ UNEVEN = {
 
 @pytest.mark.parametrize("values", UNEVEN.values(), ids=UNEVEN)
 def test_stages_need_not_be_alike_in_megatron_core(run_of: RunOf, values: dict[str, Any]):
-    """And the forecast can be made, too."""
+    """The forecast works, too."""
     run = run_of(**values)
     assert list(MEGATRON.checks.problems(run)) == []
     placement = MEGATRON.model.placement(run)
@@ -137,7 +137,7 @@ OF_2 = {"version": "2", **DATA}
 def test_older_versions_lower_parallel_sizes_that_are_too_large(
     run_of: RunOf, values: dict[str, Any], split: tuple[int, int]
 ):
-    """The run has the sizes that train, and remembers those that were given."""
+    """The run has the sizes used in training, and also stores the given ones."""
     run = run_of(**four_stages(32, **values))
     parallelism = run.parallelism
     assert (parallelism.tensor_parallel_size, parallelism.pipeline_parallel_size) == split

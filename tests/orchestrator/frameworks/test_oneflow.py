@@ -1,4 +1,4 @@
-"""OneFlow's GPT-2: what it can run, its command, its report against the run without placement."""
+"""OneFlow's GPT-2: its limits, its command, and its report compared with runs without placement."""
 
 import subprocess
 from collections.abc import Callable
@@ -119,7 +119,7 @@ export ON_NODE; exec "$@"
 
 @pytest.mark.parametrize("on_node", ["n1", "n2", "n3", "login"])
 def test_addresses_are_those_by_which_the_other_nodes_know_a_node(tmp_path: Path, on_node: str):
-    """As the program wants them: with commas, in the nodes' order; wherever the script runs."""
+    """In the program's form: with commas, in the nodes' order, on any node."""
     text = recorded("oneflow_gpt-v100-nodes4-gpus8-optimizer_placement-on")
     begin, end = text.index("address_of()"), text.index("program=(")
     for name, body in STAND_INS.items():
@@ -169,7 +169,7 @@ def log(memory: int, throughput: float) -> str:
 def test_the_report_compares_runs_with_those_without_placement(
     tmp_path: Path, attempt_in: Callable[..., Attempt]
 ):
-    """The page's own numbers, with the arithmetic that it gets wrong in three cells put right."""
+    """The page's own numbers, with three wrong cells corrected."""
     campaign, store = load_campaign(EXAMPLE), CampaignStore(tmp_path)
     measured = [pair for _, _, *both in PAGE for pair in both]
     for planned, (memory, rate) in zip(campaign.runs, measured, strict=True):

@@ -1,7 +1,7 @@
-"""The report of a campaign in examples/ is laid out as the page's table that it is made after.
+"""The report of a campaign in examples/ has the layout of the page's table that it reproduces.
 
-The pages are those of results/published. Their columns come in their order, with others between
-and behind them; rows come in the campaign's order, and none is left out.
+The pages are those of results/published. Their columns come in their order, with others between and
+after them; rows come in the campaign's order, and none is left out.
 """
 
 import csv
@@ -108,14 +108,14 @@ BREAKS: dict[str, set[int]] = {
 
 @pytest.mark.parametrize("name", BREAKS)
 def test_groups_are_set_apart_where_the_page_s_are(name: str, tmp_path: Path) -> None:
-    """And not each row from the next."""
+    """Blank rows separate groups, not single rows."""
     assert unmeasured(name, tmp_path).table.breaks == BREAKS[name]
 
 
 def test_a_run_out_of_memory_keeps_its_row(
     attempt_in: Callable[..., Attempt], tmp_path: Path
 ) -> None:
-    """At its place, the last of eleven, with a dash for what it has not measured."""
+    """It is the last of eleven, with a dash for each missing value."""
     campaign = load_campaign(ROOT / "examples" / "megatron-deepspeed-zero-embeddings.yaml")
     store = CampaignStore(tmp_path)
     log = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.26 GiB.\n"

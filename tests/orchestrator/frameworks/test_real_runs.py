@@ -73,7 +73,7 @@ def test_every_run_ends_as_it_should(folder: Path) -> None:
 
 
 def test_a_failed_run_keeps_its_row(folder: Path) -> None:
-    """The table has a row for each run, and says how those that failed ended."""
+    """The table has a row for each run, and shows how failed runs ended."""
     page = (folder / "results" / "real" / "report.md").read_text()
     lines = (line for line in page.splitlines() if line.startswith("|"))
     _, _, *rows = (line for line in lines if line.strip("| "))
@@ -107,7 +107,7 @@ def test_a_timed_out_run_still_has_numbers(runs: list[dict[str, Any]]) -> None:
 
 
 def test_a_script_without_a_model_has_rates_and_no_tflops(runs: list[dict[str, Any]]) -> None:
-    """What is not known is absent, never 0."""
+    """Unknown values are absent, never 0."""
     assert runs[4]["samples_per_second"] > 0
     assert runs[4]["tflops_per_gpu"] is None
     assert runs[4]["parameters"] is None

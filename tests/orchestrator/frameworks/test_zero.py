@@ -1,4 +1,4 @@
-"""What the frameworks under DeepSpeed share: ZeRO's limits and its cell."""
+"""ZeRO's limits and its cell, shared by the frameworks under DeepSpeed."""
 
 from typing import Any
 
@@ -257,6 +257,6 @@ SILENT: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_a_run_whose_steps_deepspeed_does_not_report_gives_a_warning(
     run_of: RunOf, values: dict[str, Any], warnings: list[str]
 ):
-    """It would take its hours, and the table would have no time of it."""
+    """It would use its hours without a step time in the table."""
     run = run_of(**{"train_iters": 20, **values})
     assert list(FRAMEWORKS[run.framework].checks.warnings(run)) == warnings

@@ -17,7 +17,7 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples" / "clusters").glob("*.
 def test_this_machine_is_one_node_with_the_gpus_that_may_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, gpus: int
 ):
-    """What CUDA_VISIBLE_DEVICES hides is not there."""
+    """GPUs hidden by CUDA_VISIBLE_DEVICES do not count."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     local = load_cluster("local", tmp_path)
     assert (local.scheduler, local.nodes, local.gpus_per_node) == ("local", 1, gpus)
@@ -53,8 +53,8 @@ def test_every_key_of_a_profile_is_read(tmp_path: Path):
     )
 
 
-def test_a_profile_says_what_slurm_is_to_do(tmp_path: Path):
-    """What keeps runs comparable, and what bounds a campaign; nothing of it by default."""
+def test_a_profile_has_settings_for_slurm(tmp_path: Path):
+    """Settings that keep runs comparable or limit a campaign; by default there are none."""
     (tmp_path / "v100.yaml").write_text(
         "memory: 160G\nexclusive: true\nswitches: 1@2:00:00\ntime_limit: 1:30:00\nrequeue: false\n"
         "signal: B:USR2@90\nthrottle: 4\nmax_array_size: 500\nsubmission_limit: 100\n"
@@ -88,7 +88,7 @@ def test_paths_of_a_profile_are_relative_to_it(
     log_folder: str,
     python: str,
 ):
-    """But a Python that is a name alone is looked for on the PATH, there where jobs run."""
+    """But a Python without a folder is searched on the PATH of the jobs."""
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.setenv("WORK", "/work")
     (tmp_path / "far").mkdir()
@@ -114,7 +114,7 @@ def test_an_example_profile_loads_and_names_no_account(path: Path):
     [("gpus_per_node: 0", False), ("gpus_per_node: 4", True), ("nodes: 2", True)],
 )
 def test_a_cluster_that_does_not_count_its_gpus_has_some(tmp_path: Path, text: str, has_gpus: bool):
-    """Only 0 says that ranks are processes."""
+    """Only 0 means that ranks are processes."""
     (tmp_path / "a.yaml").write_text(text)
     assert load_cluster("a.yaml", tmp_path).has_gpus is has_gpus
 
@@ -134,7 +134,7 @@ def test_a_cluster_that_does_not_count_its_gpus_has_some(tmp_path: Path, text: s
 def test_a_peak_is_the_profile_s_or_that_of_the_gpu_that_was_there(
     profile: dict[str, Any], precision: str, device: str | None, peak: float | None
 ):
-    """The log knows better than the profile what a run was on; neither is guessed from."""
+    """The log's GPU takes precedence over the profile's; nothing is guessed."""
     found = Cluster(name="a", **profile).peak_tflops(precision, device)
     assert found is not None
     assert found.value == peak
@@ -151,7 +151,7 @@ def test_without_a_named_gpu_the_peak_is_unknown(profile: dict[str, Any], device
 
 
 def test_a_profile_may_have_a_name_of_its_own(tmp_path: Path):
-    """Two files may then stand for one cluster."""
+    """Two files may then mean one cluster."""
     (tmp_path / "v100-big.yaml").write_text("name: v100\n")
     assert load_cluster(str(tmp_path / "v100-big.yaml"), Path("/elsewhere")).name == "v100"
 
@@ -249,7 +249,7 @@ INSTEAD = "; give a file's name, or 'local' for this machine"
 def test_the_profiles_that_are_there_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, hint: str
 ):
-    """In the folder that was looked in, by a path that leads there; campaigns are none."""
+    """Those in the searched folder, with a path to each; campaign files are left out."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "more").mkdir()
     (tmp_path / "nothing").mkdir()

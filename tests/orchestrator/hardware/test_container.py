@@ -1,4 +1,4 @@
-"""Containers and bindings of cluster profiles: what is refused, and what paths mean."""
+"""Containers and bindings of cluster profiles: refusals, and the meaning of paths."""
 
 from collections.abc import Callable
 from pathlib import Path

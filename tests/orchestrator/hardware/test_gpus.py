@@ -1,4 +1,4 @@
-"""What GPUs can do at most: found by any of their names, and never guessed."""
+"""Peaks of GPUs: found by any of their names, and never guessed."""
 
 import pytest
 from hypothesis import given
@@ -78,7 +78,7 @@ NAMES: list[tuple[str, list[str], float | None, int | None]] = [
 def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
     name: str, gpus: list[str], peak: float | None, memory: int | None
 ):
-    """Unknown is None, and so is what may be one thing or another."""
+    """None if it is unknown, or if the possible GPUs differ."""
     assert [gpu.name for gpu in matching(name)] == gpus
     assert peak_tflops(name, "fp16").value == peak
     assert memory_gib(name).value == memory
@@ -106,7 +106,7 @@ def test_a_name_has_the_figures_that_all_it_may_be_agree_on(
     ],
 )
 def test_a_figure_shows_where_it_is_from_or_why_there_is_none(name: str, precision: str, said: str):
-    """As a sentence that a report can print."""
+    """In a sentence for a report."""
     assert peak_tflops(name, precision).said.startswith(said)
 
 
@@ -125,7 +125,7 @@ def test_a_tpu_has_a_peak_in_bf16_only():
 
 
 def test_an_unknown_precision_has_no_peak():
-    """Nothing is taken for something near it."""
+    """That of a similar precision is not used."""
     assert peak_tflops("A100", "fp8").value is None
 
 
@@ -147,12 +147,12 @@ def test_every_gpu_is_found_by_its_own_name_and_has_a_source(gpu):
 
 @pytest.mark.parametrize("name", full_names())
 def test_a_full_name_stands_for_a_gpu(name: str):
-    """It is what is suggested in place of one that is not known."""
+    """It is suggested if the user's name is unknown."""
     assert matching(name)
 
 
 def test_a_card_of_two_dies_is_two_gpus():
-    """What Slurm and torch see of an MI250X is half of the card's 383 TFLOPs."""
+    """Slurm and torch see each half of an MI250X, whose card has 383 TFLOPs."""
     (gpu,) = matching("MI250X")
     assert gpu.dies * gpu.peak_tflops["bf16"] == 383
 
@@ -170,7 +170,7 @@ def test_a_card_of_two_dies_is_two_gpus():
     ],
 )
 def test_a_compute_capability_goes_by_the_model(name: str, expected: tuple[int, int] | None):
-    """Of GPUs of other makers, and of unknown ones, none is known."""
+    """It is unknown for other makers' GPUs, and for unknown ones."""
     assert compute_capability(name) == expected
 
 

@@ -1,4 +1,4 @@
-"""Devices are handed out once, to one process at a time, and come back however it ends."""
+"""Devices are lent to one process at a time, and are free again however it ends."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ def gpus(folder: Path, *names: str) -> Devices:
 
 
 def test_no_device_is_handed_out_twice(tmp_path: Path) -> None:
-    """However many processes ask for them at once, and whatever they ask for."""
+    """For any number of processes and requests at once."""
     command = [sys.executable, "-c", TAKER, str(tmp_path)]
     takers = [subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE) for n in range(5)]
     for taker in takers:
@@ -62,7 +62,7 @@ def test_no_device_is_handed_out_twice(tmp_path: Path) -> None:
 
 
 def test_devices_are_handed_out_until_none_is_left(tmp_path: Path) -> None:
-    """A lease that cannot be had whole keeps nothing, and what was let go of is had again."""
+    """A lease that is too large keeps nothing, and returned devices are free again."""
     first, second = gpus(tmp_path).lease(1), gpus(tmp_path).lease(1)
     assert first is not None
     assert second is not None
@@ -99,7 +99,7 @@ def test_devices_are_taken_as_long_as_their_heir_lives(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ranks", "cores"), [(1, 1), (3, 3), (4, 4), (64, 4)])
 def test_processes_may_be_more_than_there_are_cores(tmp_path: Path, ranks: int, cores: int) -> None:
-    """They take all of them then."""
+    """Then they take all cores."""
     lease = Devices("core", ("0", "1", "2", "3"), tmp_path).lease(ranks)
     assert lease is not None
     assert len(lease.devices) == cores
@@ -113,7 +113,7 @@ def test_more_gpus_than_there_are_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_run_sees_the_gpus_it_was_given_and_no_others(tmp_path: Path) -> None:
-    """It sees none where it was given cores."""
+    """It sees no GPU if it has cores."""
     parts = gpus(tmp_path, "GPU-1a", "MIG-GPU-2b/1/0")
     lease = parts.lease(2)
     assert lease is not None
@@ -164,8 +164,8 @@ def test_the_lock_folder_is_the_users_own(runtime: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to somebody else")
-def test_a_lock_folder_of_somebody_elses_is_refused(runtime: Path) -> None:
-    """Whoever owns it could keep every device for himself."""
+def test_a_lock_folder_of_another_user_is_refused(runtime: Path) -> None:
+    """Its owner could block every device."""
     runtime.mkdir()
     os.chown(runtime, 12345, 12345)
     with pytest.raises(UserError, match="is not a folder of yours; move it elsewhere"):

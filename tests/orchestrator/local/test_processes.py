@@ -38,7 +38,7 @@ STUBBORN = {
 
 
 def with_mark(token: str) -> list[int]:
-    """Return the processes that carry a mark, as /proc tells; a zombie carries none."""
+    """Return the processes with a mark according to /proc; a zombie has none."""
     collected = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -60,7 +60,7 @@ def lives(process: psutil.Process) -> bool:
 
 @pytest.fixture
 def token() -> Iterator[str]:
-    """Return a mark of the test's own; nothing that carries it outlives the test."""
+    """Return a mark that is unique to the test; no marked process outlives the test."""
     mark = uuid4().hex
     yield mark
     while left := with_mark(mark):
@@ -98,8 +98,8 @@ def test_a_process_is_found_by_its_mark_and_ended(token: str, shell: str) -> Non
 
 
 @pytest.mark.parametrize("shell", STUBBORN.values(), ids=STUBBORN)
-def test_what_does_not_end_when_told_is_killed_after_the_grace(token: str, shell: str) -> None:
-    """And what it has started in the meantime."""
+def test_a_process_that_ignores_sigterm_is_killed_after_the_grace(token: str, shell: str) -> None:
+    """So are processes that it started meanwhile."""
     job = start(token, shell)
     assert job.stdout is not None
     assert job.stdout.readline() == b"\n"
@@ -134,7 +134,7 @@ def test_a_process_without_its_mark_ends_with_its_group(token: str) -> None:
 
 
 def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
-    """While one ends and the next begins, a single look at all processes may find neither."""
+    """One listing could see neither the old process, which has ended, nor the new one."""
     relay = 'trap "setsid --fork setsid --fork sleep 600 & exit" TERM; echo; '
     for _ in range(6):
         job = start(token, f"{relay} while :; do sleep 0.001; done")
@@ -146,7 +146,7 @@ def test_a_process_that_is_just_being_started_is_not_missed(token: str) -> None:
 
 
 def test_processes_of_another_attempt_live_on(token: str) -> None:
-    """Even where one mark begins like the other."""
+    """Even if one mark is the beginning of the other."""
     others = [start(f"{token}0", "exec sleep 600"), start("", "exec sleep 600")]
     wait_for(f"{token}0", "sleep")
     job = start(token, "exec sleep 600")
@@ -160,7 +160,7 @@ def test_processes_of_another_attempt_live_on(token: str) -> None:
 
 
 def test_there_may_be_nothing_left_to_end(token: str) -> None:
-    """The job has ended by itself, and its group is gone."""
+    """The job has ended, and its group is gone."""
     job = start(token, "true")
     job.wait(timeout=60)
     end_all(token, group=job.pid)

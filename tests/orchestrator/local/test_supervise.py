@@ -1,4 +1,4 @@
-"""One attempt, supervised in a process of its own: what is recorded of it, and what is left."""
+"""One attempt, supervised in a separate process: its records, and its remains."""
 
 import signal
 import subprocess
@@ -39,11 +39,11 @@ class Supervised:
     folder: Path
 
     def attempt(self) -> Attempt:
-        """Return what is recorded."""
+        """Return the recorded attempt."""
         return read_attempt(self.folder)
 
     def wait(self) -> Attempt:
-        """Wait for its end, and return what is recorded."""
+        """Wait for its end, and return the recorded attempt."""
         assert self.process.wait(timeout=60) == 0
         return self.attempt()
 
@@ -106,10 +106,10 @@ def test_an_end_of_its_own_is_recorded(
     assert ended.seconds > 0
 
 
-def test_who_supervises_what_is_on_record_while_it_runs(
+def test_the_supervisor_of_a_running_attempt_is_recorded(
     supervised: Callable[..., Supervised],
 ) -> None:
-    """And the job finds its devices, the mark, and its attempt's folder to work in."""
+    """The job gets its devices, the mark, and its attempt's folder."""
     one = supervised('echo "$CUDA_VISIBLE_DEVICES" "$TERALOG_ATTEMPT"; pwd; echo x >&2; sleep 600')
     one.wait_for("x")
     attempt = one.attempt()
@@ -121,7 +121,7 @@ def test_who_supervises_what_is_on_record_while_it_runs(
 
 
 def end_by_signal(one: Supervised) -> None:
-    """Tell the supervisor to stop."""
+    """Send the supervisor a signal to stop."""
     one.process.send_signal(signal.SIGTERM)
 
 
@@ -151,7 +151,7 @@ def test_a_job_that_is_stopped_is_recorded_as_such(
     limit: int,
     state: str,
 ) -> None:
-    """None of its processes is left, wherever it has gone."""
+    """No process of it is left, in any session."""
     one = supervised("setsid sleep 600 & echo here; wait", limit)
     one.wait_for("here")
     stop(one)
@@ -173,7 +173,7 @@ def test_processes_left_by_a_job_are_ended(supervised: Callable[..., Supervised]
 def test_nothing_is_started_for_a_submit_that_is_gone(
     supervised: Callable[..., Supervised],
 ) -> None:
-    """It was killed before its supervisor had come so far."""
+    """The submit was killed before its supervisor started the job."""
     one = supervised("echo here")
     end_by_leaving(one)
     attempt = one.wait()

@@ -1,4 +1,4 @@
-"""What logs claim of their speed, checked against the rest of them."""
+"""The speeds that logs claim, checked against their other values."""
 
 import io
 
@@ -74,7 +74,7 @@ def titan(gpu: str, mfu: float, peak: str = "3.120e+14") -> str:
 
 
 def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
-    """With both numbers, the formula, and whose peak it was."""
+    """With both numbers, the formula, and the GPU of the wrong peak."""
     claim = claims_of(titan("NVIDIA GeForce RTX 5090", 52.79))["mfu"]
     assert claim.contradicted
     assert claim.sentence() == (
@@ -91,7 +91,7 @@ def test_an_mfu_over_the_peak_of_another_gpu_is_contradicted() -> None:
     ],
 )
 def test_an_mfu_over_the_own_peak_is_not_contradicted(gpu: str, mfu: float, peak: str) -> None:
-    """Both numbers are given all the same."""
+    """Both numbers are still shown."""
     assert not claims_of(titan(gpu, mfu, peak))["mfu"].contradicted
 
 
@@ -101,7 +101,7 @@ def test_an_mfu_on_an_unknown_gpu_is_not_checked() -> None:
 
 
 def test_a_log_without_configuration_has_no_claims() -> None:
-    """Nothing follows from its numbers."""
+    """Its numbers cannot be checked."""
     line = "completed step: {}, seconds: 3.4, TFLOP/s/device: 413.4, Tokens/s/device: 7138.9, "
     log = "".join(line.format(n) + "total_weights: 1, loss: 2.136\n" for n in range(5))
     assert claims_of(log) == {}

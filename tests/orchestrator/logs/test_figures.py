@@ -100,7 +100,7 @@ def test_the_figures_follow_from_what_the_log_states(folder: Path) -> None:
 def test_an_argument_changes_the_figures(
     folder: Path, changed: dict[str, str], expected: dict[str, object]
 ) -> None:
-    """Or takes them away, if the model is not one of those that are counted."""
+    """Or removes them, if the model cannot be counted."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     values = figures("run.log")
     assert {name: values[name] for name in expected} == expected
@@ -253,7 +253,7 @@ def test_an_option_that_a_log_confirms_is_not_named(folder: Path) -> None:
 def test_a_model_that_no_formula_counts_is_named(
     folder: Path, changed: dict[str, str], reason: str
 ) -> None:
-    """An empty cell alone would look like a log that was not understood."""
+    """An empty cell alone would look like an unparsed log."""
     Path("run.log").write_text(log(ARGUMENTS | changed))
     assert f"run.log: no TFLOPs: {reason}" in parse("run.log").stderr
 
@@ -270,7 +270,7 @@ def test_a_model_that_no_formula_counts_is_named(
 def test_matrices_of_few_bits_have_no_peak_of_16_bits(
     folder: Path, changed: dict[str, str], low: str | None
 ) -> None:
-    """Though parameters are bf16; the peak may be given."""
+    """Though parameters are bf16; the user may give the peak."""
     Path("run.log").write_text(log(ARGUMENTS | changed).replace("Tesla V100-SXM2-32GB", "H200"))
     errors = parse("run.log").stderr
     assert (figures("run.log")["mfu"] is None) == (low is not None)
@@ -323,7 +323,7 @@ def test_the_reason_for_a_missing_mfu_is_given(
 def test_the_device_that_a_program_reports_has_a_peak(
     folder: Path, device: str, peak: float | None
 ) -> None:
-    """If it is a GPU; a run on processors lacks nothing."""
+    """If it is a GPU; a run on CPUs needs none."""
     Path("run.log").write_text(
         f"[teralog] start | strategy zero1 | world_size 2 | backend nccl | device {device}"
         " | precision bf16 | parameters 1000 | torch 2.13.0\n"

@@ -39,7 +39,7 @@ def names(*paths: str) -> list[str]:
 
 
 def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> None:
-    """Not hidden files, and none of another kind."""
+    """Without hidden files, and files of other kinds."""
     assert names(".") == [
         "off.mem",
         "run/old.log.gz",
@@ -51,7 +51,7 @@ def test_a_folder_means_all_that_is_called_as_a_log_below_it(folder: Path) -> No
 
 
 def test_a_file_is_a_log_whatever_its_name(folder: Path) -> None:
-    """Who names it means it."""
+    """A file that the user names is read."""
     assert names("notes.md", "run/script.sh") == ["notes.md", "run/script.sh"]
 
 
@@ -63,13 +63,13 @@ def test_a_wildcard_that_the_shell_left_alone_is_resolved(folder: Path) -> None:
 
 
 def test_a_file_whose_name_looks_like_a_wildcard_is_that_file(folder: Path) -> None:
-    """Slurm's arrays are called so by some."""
+    """Some users name the logs of Slurm's arrays like that."""
     (folder / "slurm-[1].out").write_text("x\n")
     assert names("slurm-[1].out") == ["slurm-[1].out"]
 
 
 def test_each_log_is_meant_once(folder: Path) -> None:
-    """However often it is named; what was named itself stays so."""
+    """However often it is named; a log that was named explicitly keeps that property."""
     logs = find_logs(["run", "run/output.log", "run"], Path())
     assert logs.logs == (
         Log(Path("run/old.log.gz"), named=False),
@@ -99,5 +99,5 @@ def test_a_path_without_a_log_is_reported(folder: Path, path: str, said: str) ->
 
 
 def test_standard_input_and_missing_files_are_for_the_reader(folder: Path) -> None:
-    """It says what is wrong with them."""
+    """The reader reports their problems."""
     assert names("-", "missing.out") == ["-", "missing.out"]

@@ -44,7 +44,7 @@ def parse(*arguments: str, stdin: str | bytes | None = None) -> Result:
 
 
 def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str, object]]:
-    """Return what the command prints as JSON."""
+    """Return the command's JSON output."""
     result = parse("--format", "json", *arguments, stdin=stdin)
     assert result.exit_code == 0, result.stderr
     record: list[dict[str, object]] = json.loads(result.stdout)
@@ -52,7 +52,7 @@ def objects(*arguments: str, stdin: str | bytes | None = None) -> list[dict[str,
 
 
 def test_a_log_is_summarised_in_a_row(folder: Path) -> None:
-    """How the numbers were made stands on stderr."""
+    """How the numbers were computed is printed on stderr."""
     result = parse("run.log")
     assert result.exit_code == 0
     title, unit, _, row = result.stdout.splitlines()
@@ -138,7 +138,7 @@ def test_the_table_is_also_markdown_and_csv(folder: Path) -> None:
 
 @pytest.mark.parametrize("steps", [(), ("--steps",)])
 def test_a_table_without_rows_has_its_header(folder: Path, steps: tuple[str, ...]) -> None:
-    """Whoever reads it finds the columns that it has otherwise."""
+    """So that a program that reads it finds the usual columns."""
     header = parse("run.log", "--format", "csv", *steps).stdout.splitlines()[0]
     (folder / "empty.log").touch()
     assert parse("empty.log", "--format", "csv", *steps).stdout == f"{header}\n"
@@ -210,7 +210,7 @@ def test_other_files_of_a_folder_are_no_problem(folder: Path) -> None:
 
 
 def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
-    """Or it would look as if all were well."""
+    """Otherwise the output would look successful."""
     (folder / "old").mkdir()
     (folder / "old" / "binary.log").write_bytes(b"\0" * 100)
     (folder / "old" / "prose.txt").write_text("Dear diary,\n")
@@ -220,7 +220,7 @@ def test_a_folder_whose_logs_contain_nothing_is_a_problem(folder: Path) -> None:
 
 
 def test_output_and_errors_are_one_run(folder: Path) -> None:
-    """The outcome says in which of the two it stands."""
+    """The outcome names the log that contains it."""
     (folder / "slurm-7.out").write_text(line(1, 9000) + line(2, 1000))
     (folder / "slurm-7.err").write_text(OOM)
     (run,) = objects("slurm-7.err", "slurm-7.out")
@@ -262,7 +262,7 @@ def test_many_logs_are_shared_by_processes(folder: Path) -> None:
     [("exec 0<&-; teralog parse -", "standard input is closed"), ("teralog parse - < x", None)],
 )
 def test_standard_input_is_called_by_its_dash(folder: Path, shell: str, said: str | None) -> None:
-    """Whatever it is, or is not."""
+    """Whatever its content."""
     (folder / "x").write_text(RUN)
     start = f"{sys.executable} -c 'from orchestrator.cli.main import main; main()'"
     done = subprocess.run(

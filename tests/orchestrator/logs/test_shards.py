@@ -1,4 +1,4 @@
-"""An archive in shards: each log once, about the same size, and what stays when logs change."""
+"""An archive in shards: each log once, similar sizes, and the effect of changed logs."""
 
 import shutil
 import subprocess
@@ -53,7 +53,7 @@ def test_each_log_is_in_one_shard_and_shards_are_of_about_the_same_size(
 def test_a_shard_stays_as_long_as_its_logs_do(
     sizes: list[int], count: int, data: st.DataObject
 ) -> None:
-    """Where a log changes the others of its shard are read again, and those of no other shard."""
+    """If a log changes, only its shard is read again."""
     logs = logs_of(sizes)
     earlier = list(in_shards(logs, count))
     changed = data.draw(st.integers(0, len(logs) - 1))
@@ -77,7 +77,7 @@ def test_order_of_the_paths_decides_nothing() -> None:
 
 
 def saved(folder: Path, *paths: Path) -> ShardFolder:
-    """Return a shard of these logs, as it was before its job began."""
+    """Return a saved shard of these logs, before its job begins."""
     reader = Reader(
         folder=folder, warmup=Warmup(rule="first"), keep_skipped=False, code=code_fingerprint()
     )
@@ -139,7 +139,7 @@ def test_a_log_in_results_is_read_again_after_its_campaigns_warm_up_changed(tmp_
 def test_a_change_of_any_module_that_reads_a_shard_changes_the_fingerprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Modules are those that a job loads; none of them may leave an old result valid."""
+    """Otherwise a result of an older version would be used."""
     reader = Reader(folder=tmp_path, warmup=None, keep_skipped=False, code=code_fingerprint())
     shard = ShardFolder(tmp_path / "shard")
     shard.save(reader, Shard((stamped(Log(log_in_results(tmp_path / "results"))),)))

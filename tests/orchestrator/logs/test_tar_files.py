@@ -76,7 +76,7 @@ def parse(*arguments: str) -> Result:
 
 
 def objects(*arguments: str) -> list[dict[str, Any]]:
-    """Return what the command prints as JSON."""
+    """Return the command's JSON output."""
     result = parse("--json", *arguments)
     assert result.exit_code == 0, result.output
     return list(json.loads(result.stdout))
@@ -136,7 +136,7 @@ def test_names_that_lead_out_of_the_archive_write_nothing(folder: Path) -> None:
 def test_a_damaged_archive_is_named_and_the_other_logs_are_read(
     name: str, content: bytes | None, sentence: str
 ) -> None:
-    """In one sentence; what could be read of it counts."""
+    """In one sentence; its readable part counts."""
     Path("other.log").write_text(log(1000))
     if content is not None:
         Path(name).write_bytes(content)
@@ -235,7 +235,7 @@ def test_a_log_in_utf_16_is_named_in_an_archive_too() -> None:
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress])
 def test_xz_and_bzip2_are_recognised_by_their_content(pack: Any) -> None:
-    """Several in a row are one log, and what is cut off counts as far as it goes."""
+    """Several in a row are one log, and of a truncated one the readable part counts."""
     Path("run.log").write_bytes(pack(log(1000, 5).encode()) + pack(OOM.encode()))
     (run,) = objects("run.log")
     assert (run["steps"], run["outcome"]["kind"]) == (3, "gpu_out_of_memory")

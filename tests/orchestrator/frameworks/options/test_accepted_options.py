@@ -26,7 +26,7 @@ def parse_args(extra_args_provider=None):
 
 
 def findings(run: Run, folder: Path) -> tuple[list[str], list[str]]:
-    """Return what is found in the arguments of a run whose campaign file is in a folder."""
+    """Return the findings about the arguments of a run whose campaign file is in a folder."""
     return argument_findings(run, user_paths(run, folder))
 
 

@@ -1,4 +1,4 @@
-"""`plan` and `record-options` on a checkout: what a user types, and what is printed."""
+"""`plan` and `record-options` on a checkout: commands and their output."""
 
 import json
 import shutil
@@ -40,12 +40,12 @@ def fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def typed(*words: str) -> Result:
-    """Return what a command prints."""
+    """Return the output of a command."""
     return CliRunner().invoke(main, words, env={"NO_COLOR": "1", "COLUMNS": "400"})
 
 
 def lines(result: Result) -> str:
-    """Return what a command prints as one line: sentences wrap."""
+    """Return the output of a command as one line, because sentences wrap."""
     return " ".join(result.output.split())
 
 
